@@ -1,0 +1,186 @@
+"""Heartbeats of a busy process, gathered and sent together: a hundred requests of one visitor cost one line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+from presence_core import settings as check
+from presence_core.client import AsyncPresence, Presence
+from presence_core.errors import InvalidArgument, PresenceError
+
+log = logging.getLogger("presence_core")
+
+
+class HeartbeatBuffer:
+    """Collects heartbeats and sends them every ``interval`` seconds, or as soon as ``max_refs`` sessions wait.
+
+    With a Presence a daemon thread sends them, with an AsyncPresence a task of the running loop. ``on_offline`` is
+    called, from there, with the refs that turned out to be no longer online. While Redis is away the refs wait and are
+    sent when it is back: one entry for each session, however long. ``beat`` never blocks and never does I/O.
+
+    Use it as a context manager, or call ``close()`` (``await aclose()``): what waits is sent first, and Unavailable is
+    raised if it cannot be.
+    """
+
+    def __init__(
+        self,
+        presence: Presence | AsyncPresence,
+        *,
+        interval: float = 1.0,
+        max_refs: int = 5_000,
+        on_offline: Callable[[list[str]], None] | None = None,
+    ) -> None:
+        if not isinstance(interval, int | float) or not 0.01 <= interval <= 3600:
+            raise InvalidArgument("interval", "must be 0.01 to 3600 seconds")
+        self._presence = presence
+        self._interval = float(interval)
+        self._max_refs = check.whole("max_refs", max_refs, 1, 1_000_000)
+        self._on_offline = on_offline
+        self._waiting: dict[str, None] = {}
+        self._lock = threading.Lock()
+        self._sending = threading.Lock()
+        self._full = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._full_async: asyncio.Event | None = None
+        self._sending_async: asyncio.Lock | None = None
+        self._closed = False
+
+    @property
+    def waiting(self) -> int:
+        """How many sessions' heartbeats wait to be sent."""
+        return len(self._waiting)
+
+    def beat(self, uid: str, session_id: str) -> None:
+        """This session was seen. Raises InvalidArgument for what cannot be a session, RuntimeError after close."""
+        ref = f"{check.uid(uid)}:{check.session_id(session_id)}"
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("this HeartbeatBuffer is closed")
+            self._waiting[ref] = None
+            full = len(self._waiting) >= self._max_refs
+        if isinstance(self._presence, Presence):
+            if self._thread is None or not self._thread.is_alive():  # the first beat, or a forked child's first
+                self._start_thread()
+            if full:
+                self._full.set()
+        else:
+            if self._task is None or self._task.done():
+                self._full_async = asyncio.Event()
+                self._task = asyncio.get_running_loop().create_task(self._send_forever_async())
+            if full and self._full_async is not None:
+                self._full_async.set()
+
+    def _take(self) -> list[str]:
+        with self._lock:
+            refs, self._waiting = list(self._waiting), {}
+        return refs
+
+    def _put_back(self, refs: list[str]) -> None:
+        with self._lock:
+            self._waiting = dict.fromkeys(refs) | self._waiting
+
+    def _tell(self, offline: list[str]) -> None:
+        if offline and self._on_offline is not None:
+            try:
+                self._on_offline(offline)
+            except Exception:
+                log.exception("on_offline failed")
+
+    # -- with a Presence ----------------------------------------------------------------------------------------------
+
+    def _start_thread(self) -> None:
+        with self._lock:
+            if self._closed or (self._thread is not None and self._thread.is_alive()):
+                return
+            self._thread = threading.Thread(target=self._send_forever, name="presence-heartbeats", daemon=True)
+            self._thread.start()
+
+    def _send_forever(self) -> None:
+        while not self._closed:
+            self._full.wait(self._interval)
+            self._full.clear()
+            try:
+                self.flush()
+            except PresenceError as error:
+                log.warning("heartbeats wait: %s", error)
+                threading.Event().wait(self._interval)
+
+    def flush(self) -> list[str]:
+        """Send what waits, now. Answers the refs that are no longer online."""
+        assert isinstance(self._presence, Presence), "an AsyncPresence's buffer is flushed by aflush()"
+        with self._sending:
+            refs = self._take()
+            try:
+                offline = self._presence.heartbeats(refs)
+            except BaseException:
+                self._put_back(refs)
+                raise
+        self._tell(offline)
+        return offline
+
+    def close(self) -> None:
+        """Send what waits and stop. Raises Unavailable when it cannot be sent; it may be called again then."""
+        self._closed = True
+        self._full.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=5)
+        self.flush()
+
+    def __enter__(self) -> HeartbeatBuffer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # -- with an AsyncPresence ----------------------------------------------------------------------------------------
+
+    async def _send_forever_async(self) -> None:
+        assert self._full_async is not None
+        while not self._closed:
+            try:
+                await asyncio.wait_for(self._full_async.wait(), self._interval)
+            except TimeoutError:
+                pass
+            self._full_async.clear()
+            try:
+                await self.aflush()
+            except PresenceError as error:
+                log.warning("heartbeats wait: %s", error)
+                await asyncio.sleep(self._interval)
+
+    async def aflush(self) -> list[str]:
+        """Send what waits, now. Answers the refs that are no longer online."""
+        assert isinstance(self._presence, AsyncPresence), "a Presence's buffer is flushed by flush()"
+        if self._sending_async is None:
+            self._sending_async = asyncio.Lock()
+        async with self._sending_async:
+            refs = self._take()
+            try:
+                offline = await self._presence.heartbeats(refs)
+            except BaseException:
+                self._put_back(refs)
+                raise
+        self._tell(offline)
+        return offline
+
+    async def aclose(self) -> None:
+        """Send what waits and stop. Raises Unavailable when it cannot be sent; it may be called again then."""
+        self._closed = True
+        if self._full_async is not None:
+            self._full_async.set()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=5)
+        await self.aflush()
+
+    async def __aenter__(self) -> HeartbeatBuffer:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,83 @@
+"""Every key name, the hash tag, the choice of shard, and the ``uid:session`` codec. Nothing else spells a key."""
+
+from __future__ import annotations
+
+from binascii import crc32
+from hashlib import blake2b
+
+
+def split_ref(ref: str) -> tuple[str, str]:
+    """``uid:session`` → its two parts. The LAST colon divides: session ids have none, uids may."""
+    uid, _, session_id = ref.rpartition(":")
+    return uid, session_id
+
+
+def digest(value: str, size: int = 8) -> str:
+    """A short name for a long text, hex."""
+    return blake2b(value.encode(), digest_size=size).hexdigest()
+
+
+class Shard:
+    """The keys of one shard. All of them carry one hash tag, so a script may touch any of them on a cluster."""
+
+    __slots__ = (
+        "audit", "closing", "deadlines", "ended", "events", "index", "labels", "meta", "people", "record_prefix",
+        "sessions", "tag", "totals", "user_prefix", "users",
+    )  # fmt: skip
+
+    def __init__(self, namespace: str, shards: int, index: int) -> None:
+        tag = f"{{{namespace}:{shards}:{index}}}"
+        self.index = index
+        self.tag = tag
+        self.sessions = f"{tag}:sessions"
+        self.deadlines = f"{tag}:deadlines"
+        self.users = f"{tag}:users"
+        self.people = f"{tag}:people"
+        self.closing = f"{tag}:closing"
+        self.ended = f"{tag}:ended"
+        self.events = f"{tag}:events"
+        self.audit = f"{tag}:audit"
+        self.meta = f"{tag}:meta"
+        self.totals = f"{tag}:totals"
+        self.labels = f"{tag}:labels"
+        self.user_prefix = f"{tag}:user:"
+        self.record_prefix = f"{tag}:session:"
+
+    def user(self, uid: str) -> str:
+        """SET: the user's live session ids."""
+        return f"{self.user_prefix}{uid}"
+
+    def record(self, uid: str, session_id: str) -> str:
+        """HASH: the session's record; after its end, the tombstone."""
+        return f"{self.record_prefix}{uid}:{session_id}"
+
+    def note(self, note_id: str) -> str:
+        """STRING: a text that staff wrote, kept once however many ends share it."""
+        return f"{self.tag}:note:{note_id}"
+
+    def of_user(self, uid: str) -> tuple[str, str, str, str]:
+        """Keys that any end of one of the user's sessions touches: live ids, ended refs, person, devices."""
+        tag = self.tag
+        return f"{self.user_prefix}{uid}", f"{tag}:ended:{uid}", f"{tag}:person:{uid}", f"{tag}:devices:{uid}"
+
+
+class Keyspace:
+    """A namespace's shards. The tag is our text alone, so no uid can move a key; the count in it keeps layouts apart."""
+
+    __slots__ = ("layout", "namespace", "shards")
+
+    def __init__(self, namespace: str, shards: int) -> None:
+        self.namespace = namespace
+        self.layout = layout_key(namespace)
+        self.shards = tuple(Shard(namespace, shards, index) for index in range(shards))
+
+    def shard(self, uid: str) -> Shard:
+        """Where everything about this user lives."""
+        if len(self.shards) == 1:
+            return self.shards[0]
+        return self.shards[crc32(uid.encode()) % len(self.shards)]
+
+
+def layout_key(namespace: str) -> str:
+    """HASH: schema version and shard count, written once by the first client."""
+    return f"{{{namespace}}}:layout"

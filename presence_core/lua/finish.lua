@@ -1,0 +1,74 @@
+#!lua flags=allow-oom
+-- One user's sessions end, by logout or kick: one of them, or all but those to keep. Dead at once; the follow-up
+-- tidy.lua writes their tombstones.
+-- include: time
+-- include: record
+-- include: ending
+-- KEYS: 1 sessions 2 deadlines 3 users 4 people 5 closing 6 ended 7 events 8 totals
+--       9 user's live ids 10 user's ended 11 person 12 devices 13 audit 14 note 15 message
+-- ARGV: 1 now|'' 2 policy 3 uid 4 reason 5 cause 6 by 7 note id|'' 8 note 9 message id|'' 10 message 11 ticket|''
+--       12 one|all 13… the session id; or those to keep
+-- returns: {{sids that this call ended}, {sids found past their deadline, ended as expired}}
+local k = {sessions = KEYS[1], deadlines = KEYS[2], users = KEYS[3], people = KEYS[4], closing = KEYS[5],
+           ended = KEYS[6], events = KEYS[7], totals = KEYS[8]}
+local user = {live = KEYS[9], ended = KEYS[10], person = KEYS[11], devices = KEYS[12]}
+local audit = KEYS[13]
+local now, policy, uid, reason = clock(ARGV[1]), read_policy(ARGV[2]), ARGV[3], ARGV[4]
+local bad = first_bad(shard_probes(k)) or first_bad({'SCARD', user.live, 'XLEN', audit})
+if bad then return bad end
+
+local targets = {}
+if ARGV[12] == 'one' then
+  targets[1] = ARGV[13]
+else
+  local keep = {}
+  for i = 13, #ARGV do keep[ARGV[i]] = true end
+  for _, sid in ipairs(redis.call('SMEMBERS', user.live)) do
+    if not keep[sid] then targets[#targets + 1] = sid end
+  end
+end
+
+local ends, done, late = {}, {}, {}
+if #targets > 0 then
+  local refs = {}
+  for i, sid in ipairs(targets) do refs[i] = uid .. ':' .. sid end
+  local listed = redis.call('ZMSCORE', k.sessions, unpack(refs))
+  local due = redis.call('ZMSCORE', k.deadlines, unpack(refs))
+  for i, sid in ipairs(targets) do
+    if listed[i] then
+      local how
+      if due[i] and tonumber(due[i]) <= now then
+        how = {'e', 'expired', 'ea', due[i]}
+        late[#late + 1] = sid
+      else
+        how = {'e', reason, 'ea', ms(now), 'ec', ARGV[5], 'eb', ARGV[6]}
+        for field, value in pairs({en = ARGV[7], em = ARGV[9], et = ARGV[11]}) do
+          if value ~= '' then
+            how[#how + 1] = field
+            how[#how + 1] = value
+          end
+        end
+        done[#done + 1] = sid
+      end
+      ends[#ends + 1] = {user = user, uid = uid, sid = sid, ref = refs[i], how = how}
+    end
+  end
+end
+
+-- Nothing below can fail.
+drop(k, policy, ends)
+for _, e in ipairs(ends) do redis.call('HSET', k.closing, e.ref, cmsgpack.pack(e.how)) end
+local function keep_text(key, id, text)
+  local keep = policy.keep[reason]
+  if id ~= '' and #done > 0 and keep > 0 then
+    redis.call('SET', key, text, 'EX', math.max(keep + 86400, redis.call('TTL', key)))
+  end
+end
+keep_text(KEYS[14], ARGV[7], ARGV[8])
+keep_text(KEYS[15], ARGV[9], ARGV[10])
+if reason == 'kicked' then
+  redis.call('XADD', audit, 'MAXLEN', '~', policy.audit, '*', 'at', ms(now), 'by', ARGV[6], 'what', 'kick', 'uid', uid,
+             'session', ARGV[12] == 'one' and ARGV[13] or '', 'reason', ARGV[8], 'message', ARGV[10],
+             'ticket', ARGV[11], 'ended', #done)
+end
+return {done, late}

@@ -1,0 +1,43 @@
+#!lua flags=allow-oom
+-- These sessions were seen. Can only move a live session's deadline forward: XX and GT, never past the absolute one.
+-- include: time
+-- include: record
+-- KEYS: 1 sessions  2 deadlines  3 users  4… a record for each ref
+-- ARGV: 1 now|''  2… uid, sid for each ref
+-- returns: the places (from 1) of those that are not live
+local now = clock(ARGV[1])
+local n = #KEYS - 3
+local refs = {}
+for i = 1, n do refs[i] = ARGV[2 * i] .. ':' .. ARGV[2 * i + 1] end
+local listed = redis.call('ZMSCORE', KEYS[1], unpack(refs))
+local stamp = string.format('%.0f', now)
+local gone, deadlines, users = {}, {'XX', 'GT'}, {'XX', 'GT'}
+local d, u, last = 2, 2, nil
+redis.call('ZCARD', KEYS[2])
+redis.call('ZCARD', KEYS[3])
+for i = 1, n do
+  local record = KEYS[i + 3]
+  local row = listed[i] and redis.call('HMGET', record, 's', 'c', 'e')
+  local core = row and row[2]
+  local seen = core and tonumber(row[1])
+  if not core or row[3] or now >= deadline_of(seen, core) then
+    gone[#gone + 1] = i
+  elseif now > seen then
+    redis.call('HSET', record, 's', stamp)
+    deadlines[d + 1] = string.format('%.0f', deadline_of(now, core))
+    deadlines[d + 2] = refs[i]
+    d = d + 2
+    local uid = ARGV[2 * i]
+    if uid ~= last then
+      users[u + 1] = stamp
+      users[u + 2] = uid
+      u = u + 2
+      last = uid
+    end
+  end
+end
+if d > 2 then
+  redis.call('ZADD', KEYS[2], unpack(deadlines))
+  redis.call('ZADD', KEYS[3], unpack(users))
+end
+return gone

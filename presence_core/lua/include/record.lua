@@ -1,0 +1,28 @@
+-- The session record: models.py draws its table. Every script reads the core through these lines and no others.
+local CORE = '>I8I4I4c16c4c4'
+local NO_LABEL, INLINE = '\0\0\0\0', '\255\255\255\255'
+local UNKNOWN, LIVE, ENDED, DIRTY = 0, 1, 2, 3
+
+local function login_of(core) return (struct.unpack('>I8', core)) end
+
+-- When it dies unless seen again. seen is a number, ms.
+local function deadline_of(seen, core)
+  local login, idle, absolute = struct.unpack('>I8I4I4', core)
+  return math.min(seen + idle * 1000, login + absolute * 1000)
+end
+
+-- What a session is right now: state, row (the values of SESSION_FIELDS and END_FIELDS), how (packed, for one whose
+-- tombstone is still to be written). ENDED without an end in row or how: past its deadline. DIRTY: the lists name it,
+-- but there is no record.
+local function state_of(now, sessions, closing, ref, record)
+  local row = redis.call('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A',
+                         'e', 'ea', 'ec', 'eb', 'en', 'et', 'em', 'er')
+  local listed = redis.call('ZSCORE', sessions, ref)
+  if not row[2] then return listed and DIRTY or UNKNOWN, row end
+  if row[9] then return ENDED, row end
+  if not listed then
+    local how = redis.call('HGET', closing, ref)
+    return how and ENDED or UNKNOWN, row, how and cmsgpack.unpack(how)
+  end
+  return now < deadline_of(tonumber(row[1]), row[2]) and LIVE or ENDED, row
+end

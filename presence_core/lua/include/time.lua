@@ -1,0 +1,9 @@
+-- now, ms: the server's own clock; an app server's is never trusted. A test may give one.
+local function clock(given)
+  if given ~= '' then return tonumber(given) end
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- Milliseconds as text: Lua's own conversion would round them.
+local function ms(number) return string.format('%.0f', number) end

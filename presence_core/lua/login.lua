@@ -1,0 +1,130 @@
+#!lua
+-- A session begins: all of its places at once, or none. A limit ends the oldest in the same step (dead at once; their
+-- tombstones follow by tidy.lua), so that no race can ever show one session too many.
+-- include: time
+-- include: record
+-- include: ending
+-- KEYS: 1 sessions 2 deadlines 3 users 4 people 5 closing 6 ended 7 events 8 totals 9 labels
+--       10 user's live ids 11 user's ended 12 person 13 devices 14 record
+-- ARGV: 1 now|'' 2 policy 3 uid 4 sid 5 digest of the secret 6 idle s 7 absolute s 8 name 9 aliases 10 packed address
+--       11 attributes 12 client label 13 client text 14 agent label 15 agent text 16 label limit 17 device
+--       18 max sessions 19 max per device|0 20 replace|reject 21 login at|'' 22 last seen|'' (imported)
+-- returns: {'ok', row, {sids that a limit ended}} or {'limit'|'device_limit'|'ended'|'expired'}
+local k = {sessions = KEYS[1], deadlines = KEYS[2], users = KEYS[3], people = KEYS[4], closing = KEYS[5],
+           ended = KEYS[6], events = KEYS[7], totals = KEYS[8]}
+local labels, record = KEYS[9], KEYS[14]
+local user = {live = KEYS[10], ended = KEYS[11], person = KEYS[12], devices = KEYS[13]}
+local now, policy, uid, sid = clock(ARGV[1]), read_policy(ARGV[2]), ARGV[3], ARGV[4]
+local ref = uid .. ':' .. sid
+
+local bad = first_bad(shard_probes(k)) or first_bad({'HLEN', labels, 'SCARD', user.live, 'HLEN', user.devices})
+if bad then return bad end
+local old = redis.call('HMGET', record, 's', 'c', 'e')
+local listed = redis.call('ZSCORE', k.sessions, ref)
+local past = ARGV[21] ~= ''
+local login = past and math.min(now, tonumber(ARGV[21])) or now
+local seen = past and math.max(login, math.min(now, tonumber(ARGV[22]))) or now
+local idle, absolute = tonumber(ARGV[6]), tonumber(ARGV[7])
+local again = false
+if old[3] or (old[2] and not listed) or redis.call('HEXISTS', k.closing, ref) == 1 then return {'ended'} end
+if old[2] then
+  if now >= deadline_of(tonumber(old[1]), old[2]) then return {'ended'} end
+  again = true -- the same login, told again: it keeps its time and timeouts, and skips the limits
+  login, idle, absolute = struct.unpack('>I8I4I4', old[2])
+  seen = math.max(now, tonumber(old[1]))
+elseif math.min(seen + idle * 1000, login + absolute * 1000) <= now then
+  return {'expired'}
+end
+
+-- Whom the limits end. Those past their deadline, or without a record under this very id, count for no limit.
+local max, per_device, device = tonumber(ARGV[18]), tonumber(ARGV[19]), ARGV[17]
+if device == '' then per_device = 0 end
+local ends, replaced = {}, {}
+local function ending(id, ...) ends[#ends + 1] = {user = user, uid = uid, sid = id, ref = uid .. ':' .. id, how = {...}} end
+if listed and not again then ending(sid, 'e', 'expired', 'ea', ms(now), 'ec', 'lost') end
+local live = redis.call('SCARD', user.live)
+if not again and (live >= max or (per_device > 0 and live >= per_device)) then
+  local sids, refs = redis.call('SMEMBERS', user.live), {}
+  for i, id in ipairs(sids) do refs[i] = uid .. ':' .. id end
+  local begun = redis.call('ZMSCORE', k.sessions, unpack(refs))
+  local due = redis.call('ZMSCORE', k.deadlines, unpack(refs))
+  local devices = per_device > 0 and redis.call('HMGET', user.devices, unpack(sids)) or {}
+  local alive, on_device = {}, {}
+  for i, id in ipairs(sids) do
+    if id == sid or not begun[i] then -- dirt: not this login's to judge
+    elseif due[i] and tonumber(due[i]) <= now then
+      ending(id, 'e', 'expired', 'ea', due[i])
+    else
+      local one = {sid = id, begun = tonumber(begun[i])}
+      alive[#alive + 1] = one
+      if per_device > 0 and devices[i] == device then on_device[#on_device + 1] = one end
+    end
+  end
+  if ARGV[20] == 'reject' then
+    if #alive >= max then return {'limit'} end
+    if per_device > 0 and #on_device >= per_device then return {'device_limit'} end
+  end
+  local function oldest_first(a, b) return a.begun < b.begun or (a.begun == b.begun and a.sid < b.sid) end
+  table.sort(alive, oldest_first)
+  table.sort(on_device, oldest_first)
+  local function replace(one, cause)
+    if one.gone then return end
+    one.gone = true
+    replaced[#replaced + 1] = one.sid
+    ending(one.sid, 'e', 'replaced', 'ea', ms(now), 'ec', cause, 'eb', uid, 'er', sid)
+  end
+  if per_device > 0 then
+    for i = 1, #on_device - per_device + 1 do replace(on_device[i], 'device_limit') end
+  end
+  for _, one in ipairs(alive) do
+    if #alive - #replaced < max then break end
+    replace(one, 'limit')
+  end
+end
+
+-- Nothing below can fail.
+drop(k, policy, ends)
+for _, e in ipairs(ends) do
+  if e.sid ~= sid then redis.call('HSET', k.closing, e.ref, cmsgpack.pack(e.how)) end
+end
+
+-- A text that many sessions share is kept once, in a table that hostile variety cannot grow: past its limit, or when
+-- two texts share an id, the record carries its own.
+local function label(id, text)
+  if id == NO_LABEL then return id end
+  local known = redis.call('HGET', labels, id)
+  if known == text then return id end
+  if known or redis.call('HLEN', labels) >= tonumber(ARGV[16]) then return INLINE, text end
+  redis.call('HSET', labels, id, text)
+  return id
+end
+local client, client_text = label(ARGV[12], ARGV[13])
+local agent, agent_text = label(ARGV[14], ARGV[15])
+local core = struct.pack(CORE, login, idle, absolute, ARGV[5], client, agent) .. ARGV[10]
+local fields = {'s', ms(seen), 'c', core}
+local function put(name, value)
+  if value and value ~= '' then
+    fields[#fields + 1] = name
+    fields[#fields + 1] = value
+  end
+end
+put('n', ARGV[8])
+put('a', ARGV[9])
+put('x', ARGV[11])
+put('C', client_text)
+put('A', agent_text)
+if again then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A') end
+redis.call('HSET', record, unpack(fields))
+if policy.ttl and not again then redis.call('PEXPIREAT', record, login + (absolute + 86400) * 1000) end
+redis.call('ZADD', k.sessions, login, ref)
+redis.call('ZADD', k.deadlines, math.min(seen + idle * 1000, login + absolute * 1000), ref)
+redis.call('ZADD', k.users, 'GT', seen, uid)
+redis.call('SADD', user.live, sid)
+if per_device > 0 then redis.call('HSET', user.devices, sid, device) end
+if not again then
+  redis.call('ZREM', k.people, uid)
+  redis.call('UNLINK', user.person)
+  redis.call('HINCRBY', k.totals, 'login', 1)
+  announce(k, policy, 'login', ref, ms(login))
+end
+return {'ok', ms(seen), core, replaced}

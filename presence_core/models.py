@@ -1,0 +1,312 @@
+"""The records that the library answers with: frozen, slotted, each decoding itself from a reply.
+
+A live session is a small hash. Its fixed part travels as one packed field, because a hash whose listpack stays under
+128 bytes costs Redis a third less than the same values in a field each (``docs/architecture.md`` has the figures):
+
+==========  =====================================================================================================
+field       holds
+==========  =====================================================================================================
+``s``       last seen, ms
+``c``       the core: login ms, idle s, absolute s, secret's digest, client label, agent label, address (see CORE)
+``n``       name
+``a``       aliases, one a line
+``i``       the latest address, packed, where it is not the one of the login
+``x``       attributes, JSON
+``C``       device, app, app version, one a line: only where the label table was full
+``A``       os, browser, user agent, one a line: only where the label table was full
+``e…``      how it ended: see END_FIELDS; a hash with ``e`` is a tombstone
+==========  =====================================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+CORE: Final = struct.Struct(">QII16s4s4s")
+NO_LABEL: Final = b"\0\0\0\0"  # nothing to say
+
+SESSION_FIELDS: Final = ("s", "c", "n", "a", "i", "x", "C", "A")
+END_FIELDS: Final = ("e", "ea", "ec", "eb", "en", "et", "em", "er")
+"""reason, at (ms), cause, by, note (id of a text), ticket, message (id of a text), replaced by (session id)"""
+
+Labels = Mapping[bytes, bytes]
+"""What a reply's label ids stand for."""
+
+NO_LABELS: Final[Labels] = {}
+
+Row = Sequence[bytes | None]
+"""The values of SESSION_FIELDS, or of SESSION_FIELDS and END_FIELDS."""
+
+
+def moment(ms: int) -> datetime:
+    """Milliseconds since the epoch as an aware UTC time."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def text(raw: bytes) -> str:
+    """Stored bytes as text; bytes that are not UTF-8 (another program's) show as U+FFFD and never raise."""
+    return raw.decode("utf-8", "replace")
+
+
+def _optional(raw: bytes | None) -> str | None:
+    return text(raw) if raw else None
+
+
+def _address(packed: bytes) -> str | None:
+    return str(ip_address(packed)) if len(packed) in (4, 16) else None
+
+
+def _label(label: bytes, inline: bytes | None, labels: Labels) -> list[str | None]:
+    raw = labels.get(label) if inline is None else inline
+    parts: list[str | None] = [_optional(part) for part in (raw or b"").split(b"\n", 2)]
+    return parts + [None] * (3 - len(parts))
+
+
+def _attributes(raw: bytes | None) -> dict[str, Any]:
+    if not raw:
+        return {}
+    try:
+        value = json.loads(raw)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What a session and its tombstone have in common. Times are aware UTC."""
+
+    uid: str  #: whose it is
+    session_id: str  #: public and unique; never a secret
+    name: str | None = None  #: display name given at login
+    aliases: tuple[str, ...] = ()  #: what else the person is found by: email, phone
+    device: str | None = None  #: as the site named it: "iPhone", "desktop"
+    app: str | None = None
+    app_version: str | None = None
+    ip: str | None = None  #: the address at login
+    last_ip: str | None = None  #: the latest address seen
+    user_agent: str | None = None  #: cut at 512 characters, with a mark
+    os: str | None = None  #: family, parsed from the user agent
+    browser: str | None = None  #: family, parsed from the user agent
+    attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)  #: the site's own, at most 4 KB of JSON
+    login_at: datetime
+    last_seen: datetime
+    expires_at: datetime  #: when it dies unless seen again: min(last seen + idle, login + absolute)
+    idle_timeout: int  #: seconds
+    absolute_timeout: int  #: seconds
+
+    @property
+    def ref(self) -> str:
+        """``uid:session_id``, its name in every list."""
+        return f"{self.uid}:{self.session_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session(Record):
+    """One live login of one user on one device."""
+
+    @classmethod
+    def from_reply(cls, uid: str, session_id: str, row: Row, labels: Labels = NO_LABELS) -> Session:
+        """Decode the values of SESSION_FIELDS."""
+        return cls(**_record(uid, session_id, row, labels))
+
+
+@dataclass(frozen=True, slots=True)
+class PublicEnd:
+    """What the holder of an ended session may read: never the name of a member of staff."""
+
+    code: str  #: one of the four reasons
+    message: str | None  #: what staff wrote for them
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(Record):
+    """What is kept of a session after its end: what it was, and why exactly it is over."""
+
+    reason: str  #: "logout", "expired", "kicked" or "replaced"
+    cause: str  #: "user", "idle", "absolute", "lost" (its record vanished), "staff", "limit" or "device_limit"
+    at: datetime
+    by: str | None = None  #: who ended it: the member of staff, or the user
+    note: str | None = None  #: the kick's reason, for staff
+    ticket: str | None = None
+    message: str | None = None  #: the public text
+    replaced_by: str | None = None  #: session id of the login that took its place
+
+    @property
+    def public(self) -> PublicEnd:
+        """The part that is safe to show to its holder."""
+        return PublicEnd(self.reason, self.message, self.at)
+
+    @classmethod
+    def from_reply(
+        cls, uid: str, session_id: str, row: Row, labels: Labels = NO_LABELS, notes: Labels = NO_LABELS
+    ) -> Ended:
+        """Decode the values of SESSION_FIELDS and END_FIELDS; a row that has not ended is one past its deadline."""
+        fields = _record(uid, session_id, row, labels)
+        reason, at, cause, by, note, ticket, message, replaced_by = row[8:16]
+        expired_by = "absolute" if fields["expires_at"] - fields["login_at"] >= _absolute(fields) else "idle"
+        return cls(
+            **fields,
+            reason=text(reason) if reason else "expired",
+            cause=text(cause) if cause else expired_by,
+            at=moment(int(at)) if at else fields["expires_at"],
+            by=_optional(by),
+            note=_optional(notes.get(note)) if note else None,
+            ticket=_optional(ticket),
+            message=_optional(notes.get(message)) if message else None,
+            replaced_by=_optional(replaced_by),
+        )
+
+
+def _absolute(fields: Mapping[str, Any]) -> timedelta:
+    return timedelta(seconds=fields["absolute_timeout"])
+
+
+def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, Any]:
+    seen, core, name, aliases, last_ip, attributes, client, agent = row[:8]
+    assert seen is not None and core is not None, "a script answers no row without its core"
+    login, idle, absolute, _digest, client_label, agent_label = CORE.unpack_from(core)
+    ip = _address(core[CORE.size :])
+    device, app, app_version = _label(client_label, client, labels)
+    os, browser, user_agent = _label(agent_label, agent, labels)
+    last_seen = int(seen)
+    return {
+        "uid": uid,
+        "session_id": session_id,
+        "name": _optional(name),
+        "aliases": tuple(text(aliases).split("\n")) if aliases else (),
+        "device": device,
+        "app": app,
+        "app_version": app_version,
+        "ip": ip,
+        "last_ip": _address(last_ip) if last_ip else ip,
+        "user_agent": user_agent,
+        "os": os,
+        "browser": browser,
+        "attributes": _attributes(attributes),
+        "login_at": moment(login),
+        "last_seen": moment(last_seen),
+        "expires_at": moment(min(last_seen + idle * 1000, login + absolute * 1000)),
+        "idle_timeout": idle,
+        "absolute_timeout": absolute,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A session that has begun."""
+
+    session: Session
+    token: str = field(repr=False)  #: the secret for the visitor's cookie: given once, never stored
+    replaced: list[Session]  #: sessions that a limit ended to make room, oldest first
+
+
+class Validation:
+    """The answer to "may this request pass?". Truthy when the session is live.
+
+    Records are decoded when they are first asked for, so that a site which only needs yes or no pays for no more.
+    """
+
+    __slots__ = ("_decode", "_live", "_record")
+
+    def __init__(self, live: bool, decode: Callable[[], Session | Ended] | None) -> None:
+        self._live = live
+        self._decode = decode
+        self._record: Session | Ended | None = None
+
+    def __bool__(self) -> bool:
+        return self._live
+
+    def _load(self) -> Session | Ended | None:
+        if self._record is None and self._decode is not None:
+            self._record = self._decode()
+        return self._record
+
+    @property
+    def session(self) -> Session | None:
+        """The live session, else None."""
+        record = self._load()
+        return record if isinstance(record, Session) else None
+
+    @property
+    def ended(self) -> Ended | None:
+        """Why it is over, for a session that has ended and whose tombstone is kept, else None."""
+        record = self._load()
+        return record if isinstance(record, Ended) else None
+
+    def __repr__(self) -> str:
+        return f"Validation(session={self.session!r}, ended={self.ended!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list."""
+
+    items: list[T]
+    next_cursor: str | None  #: opaque; None on the last page
+    total: int  #: how many there are in all, as of ``as_of``
+    total_is_exact: bool
+    scanned: int  #: entries looked at for this page
+    as_of: datetime
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many are online. Sessions are exact at ``as_of``; users are exact as of the last sweep."""
+
+    users: int
+    sessions: int
+    totals: Mapping[str, int]  #: since the namespace began: "login", and ends by reason
+    as_of: datetime
+    swept_at: datetime | None  #: when a sweep last ran to its end; None before the first
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something began or ended."""
+
+    kind: str  #: "login", "logout", "expired", "kicked", "replaced"; "gap" where events were lost to the cap
+    uid: str
+    session_id: str
+    at: datetime
+    cursor: str  #: opaque: give it as ``after`` to go on behind this event
+
+
+@dataclass(frozen=True, slots=True)
+class KickResult:
+    """What a kick did."""
+
+    kicked: list[Session]  #: the sessions that this call ended
+    already_ended: list[Ended]  #: asked for by id, but over before; with why and by whom where that is still known
+
+    def __bool__(self) -> bool:
+        return bool(self.kicked)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """What an upkeep pass did."""
+
+    expired: int  #: sessions ended because their time was over or their record gone
+    repaired: int  #: entries put right, tombstones finished
+    has_more: bool  #: the limit was reached with work left
+
+    def __add__(self, other: SweepReport) -> SweepReport:
+        return SweepReport(
+            self.expired + other.expired, self.repaired + other.repaired, self.has_more or other.has_more
+        )

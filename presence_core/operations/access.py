@@ -1,0 +1,139 @@
+"""Requests of a site: may this one pass, and was this session seen."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any
+
+from presence_core import settings as check
+from presence_core.errors import InvalidArgument, LoginRefused
+from presence_core.keyspace import Shard
+from presence_core.models import Ended, Login, Session, Validation
+from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, Found, book, read_notes, with_end
+from presence_core.operations.upkeep import heal
+from presence_core.scripts import HEARTBEAT, ROTATE, VALIDATE, Op, run
+
+BATCH = 500
+"""Refs in one heartbeat script: about 3 ms of the server's time."""
+
+_DECOY = ("malformed", "malformed-token-0000", sha256(b"").digest()[:16])
+
+
+def make_token(uid: str, session_id: str, secret: bytes) -> str:
+    """b64url(uid) . session_id . secret"""
+    return f"{_b64(uid.encode())}.{session_id}.{_b64(secret)}"
+
+
+def secret_digest(secret: bytes) -> bytes:
+    """The first 128 bits of the secret's SHA-256: all that is ever stored of it."""
+    return sha256(secret).digest()[:16]
+
+
+def _b64(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _unb64(text: str) -> bytes:
+    raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if _b64(raw) != text:
+        raise ValueError("not canonical")
+    return raw
+
+
+def _parse_token(token: object) -> tuple[str, str, bytes]:
+    """uid, session id, digest. A malformed token becomes one that nobody holds, so that it costs the same look-up."""
+    if not isinstance(token, str) or len(token) > 1024:
+        return _DECOY
+    try:
+        owner, session_id, secret = token.split(".")
+        raw = _unb64(secret)
+        uid = check.uid(_unb64(owner).decode())
+        check.session_id(session_id)
+    except (ValueError, binascii.Error):
+        return _DECOY
+    return (uid, session_id, secret_digest(raw)) if len(raw) == 32 else _DECOY
+
+
+def validate(ctx: Context, token: object, touch: bool, ip: object) -> Op[Validation]:
+    if token is None:
+        raise InvalidArgument("token", "must be text")
+    return _validate(ctx, *_parse_token(token), touch, check.address(ip))
+
+
+def validate_session(ctx: Context, uid: object, session_id: object, touch: bool, ip: object) -> Op[Validation]:
+    return _validate(ctx, check.uid(uid), check.session_id(session_id), b"", touch, check.address(ip))
+
+
+def _validate(ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: bytes) -> Op[Validation]:
+    s = ctx.shard(uid)
+    keys = (s.sessions, s.deadlines, s.users, s.closing, s.labels, f"{s.record_prefix}{uid}:{sid}")
+    [reply] = yield [run(VALIDATE, keys, ctx.now, uid, sid, digest, 1 if touch else 0, ip)]
+    state, row, labels, how = reply
+    if state == LIVE:
+        return Validation(True, lambda: Session.from_reply(uid, sid, row, book(labels)))
+    if state == ENDED:
+        row = with_end(row, how)
+        notes = yield from read_notes(s, [row])
+        return Validation(False, lambda: Ended.from_reply(uid, sid, row, book(labels), notes))
+    if state == DIRTY:
+        yield from heal(ctx, s, [(uid, sid)])
+    return Validation(False, None)
+
+
+def rotate(ctx: Context, token: object) -> Op[Login]:
+    uid, sid, digest = _parse_token(token)
+    secret = ctx.new_secret()
+
+    def steps() -> Op[Login]:
+        s = ctx.shard(uid)
+        keys = (s.sessions, s.closing, s.labels, s.record(uid, sid))
+        [reply] = yield [run(ROTATE, keys, ctx.now, uid, sid, digest, secret_digest(secret))]
+        state, row, labels = reply
+        if state != LIVE:
+            raise LoginRefused("ended", "This session is not live: its secret cannot be changed.")
+        return Login(Found(uid, sid, state, row, book(labels)).session(), make_token(uid, sid, secret), [])
+
+    return steps()
+
+
+def heartbeat(ctx: Context, uid: object, session_id: object) -> Op[bool]:
+    pair = check.uid(uid), check.session_id(session_id)
+
+    def steps() -> Op[bool]:
+        gone = yield from _heartbeats(ctx, [pair])
+        return not gone
+
+    return steps()
+
+
+def heartbeats(ctx: Context, refs: Iterable[object]) -> Op[list[str]]:
+    if isinstance(refs, str | bytes):
+        raise InvalidArgument("refs", "must be a list of refs")
+    return _heartbeats(ctx, [check.ref(ref) for ref in refs])
+
+
+def _heartbeats(ctx: Context, pairs: list[tuple[str, str]]) -> Op[list[str]]:
+    groups: dict[Shard, list[tuple[str, str]]] = {}
+    for pair in pairs:
+        groups.setdefault(ctx.shard(pair[0]), []).append(pair)
+    parts = [
+        (shard, group[first : first + BATCH])
+        for shard, group in groups.items()
+        for first in range(0, len(group), BATCH)
+    ]
+    calls = []
+    for s, part in parts:
+        args: list[Any] = [ctx.now]
+        keys = [s.sessions, s.deadlines, s.users]
+        prefix = s.record_prefix
+        for uid, sid in part:
+            keys.append(f"{prefix}{uid}:{sid}")
+            args += (uid, sid)
+        calls.append(run(HEARTBEAT, keys, *args))
+    if not calls:
+        return []
+    replies = yield calls
+    return [f"{part[i - 1][0]}:{part[i - 1][1]}" for (_, part), gone in zip(parts, replies, strict=True) for i in gone]

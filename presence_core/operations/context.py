@@ -1,0 +1,98 @@
+"""What every operation needs to know, and the decoding that several of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from presence_core.keyspace import Keyspace, Shard
+from presence_core.models import NO_LABELS, Ended, Labels, Session
+from presence_core.scripts import Call, Op, command
+from presence_core.settings import Settings
+
+UNKNOWN, LIVE, ENDED, DIRTY = range(4)
+"""What a session is right now, as ``include/record.lua`` answers it."""
+
+END_PLACE = {b"e": 8, b"ea": 9, b"ec": 10, b"eb": 11, b"en": 12, b"et": 13, b"em": 14, b"er": 15}
+
+
+@dataclass(slots=True)
+class Context:
+    """Settings, the keyspace (known once the layout has been read), and what only a client may do."""
+
+    settings: Settings
+    is_cluster: bool
+    new_id: Callable[[], str]  #: a session id: 22 URL-safe characters
+    new_secret: Callable[[], bytes]  #: 256 random bits
+    random: Callable[[], int]  #: where to look, never for secrets
+    now: str = ""  #: ms; only tests set it: scripts read the clock of Redis
+    keyspace: Keyspace | None = None
+    policy: bytes = b""
+
+    @property
+    def keys(self) -> Keyspace:
+        assert self.keyspace is not None, "the client reads the layout first"
+        return self.keyspace
+
+    def adopt(self, shards: int) -> None:
+        """The layout is known."""
+        self.keyspace = Keyspace(self.settings.namespace, shards)
+        self.policy = self.settings.policy(shards)
+
+    def shard(self, uid: str) -> Shard:
+        return self.keys.shard(uid)
+
+
+def book(pairs: Sequence[bytes | None]) -> Labels:
+    """{id, text, id, text, …} as a mapping."""
+    if not pairs:
+        return NO_LABELS
+    return {key: value for key, value in zip(pairs[::2], pairs[1::2], strict=True) if key and value}
+
+
+def with_end(row: Sequence[bytes | None], how: Sequence[bytes]) -> Sequence[bytes | None]:
+    """A row whose tombstone is still to be written, with the end that `closing` holds for it."""
+    if not how:
+        return row
+    full = list(row)
+    for field, value in zip(how[::2], how[1::2], strict=True):
+        full[END_PLACE[field]] = value if isinstance(value, bytes) else str(value).encode()
+    return full
+
+
+@dataclass(slots=True)
+class Found:
+    """One session as a read found it, not yet decoded."""
+
+    uid: str
+    session_id: str
+    state: int
+    row: Sequence[bytes | None]
+    labels: Labels
+
+    def session(self) -> Session:
+        return Session.from_reply(self.uid, self.session_id, self.row, self.labels)
+
+    def ended(self, notes: Labels) -> Ended:
+        return Ended.from_reply(self.uid, self.session_id, self.row, self.labels, notes)
+
+
+def found_rows(uid: str, reply: Sequence[Any]) -> list[Found]:
+    """Decode what read.lua answers."""
+    flat, labels = reply[0], book(reply[1])
+    return [
+        Found(uid, flat[i].decode("utf-8", "replace"), flat[i + 1], with_end(flat[i + 2], flat[i + 3]), labels)
+        for i in range(0, len(flat), 4)
+    ]
+
+
+def read_notes(shard: Shard, rows: Iterable[Sequence[bytes | None]]) -> Op[Labels]:
+    """The texts that staff wrote, for those of the rows whose end names any. No round trip when none does."""
+    ids = sorted({note for row in rows for note in (row[12], row[14]) if note})
+    if not ids:
+        return NO_LABELS
+    keys = [shard.note(note.decode("ascii", "replace")) for note in ids]
+    calls: list[Call] = [command(key, "GET", key) for key in keys]
+    texts = yield calls
+    return {note: value for note, value in zip(ids, texts, strict=True) if isinstance(value, bytes)}

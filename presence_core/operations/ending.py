@@ -1,0 +1,114 @@
+"""Sessions end: logout by the user, kick by staff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from presence_core import settings as check
+from presence_core.errors import InvalidArgument
+from presence_core.keyspace import Shard, digest
+from presence_core.models import Ended, KickResult
+from presence_core.operations.context import ENDED, LIVE, Context, found_rows, read_notes
+from presence_core.operations.reading import read_call
+from presence_core.operations.upkeep import heal, tidy_calls
+from presence_core.scripts import FINISH, Call, Op, run
+
+
+@dataclass(slots=True)
+class _Why:
+    """What finish.lua is told of an end."""
+
+    reason: str
+    cause: str
+    by: str
+    note: str = ""
+    message: str = ""
+    ticket: str = ""
+
+    def call(self, ctx: Context, s: Shard, uid: str, mode: str, sids: Iterable[str]) -> Call:
+        note_id = digest(self.note) if self.note else ""
+        message_id = digest(self.message) if self.message else ""
+        keys = (s.sessions, s.deadlines, s.users, s.people, s.closing, s.ended, s.events, s.totals,
+                *s.of_user(uid), s.audit, s.note(note_id), s.note(message_id))  # fmt: skip
+        return run(FINISH, keys, ctx.now, ctx.policy, uid, self.reason, self.cause, self.by, note_id, self.note,
+                   message_id, self.message, self.ticket, mode, *sids)  # fmt: skip
+
+
+def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
+    owner, sid = check.uid(uid), check.session_id(session_id)
+
+    def steps() -> Op[bool]:
+        shard = ctx.shard(owner)
+        tidy = tidy_calls(ctx, shard, [(owner, sid)])
+        finish = _Why("logout", "user", owner).call(ctx, shard, owner, "one", [sid])
+        _, (done, _), _ = yield [*tidy, finish, *tidy]
+        return bool(done)
+
+    return steps()
+
+
+def kick(
+    ctx: Context,
+    uid: object,
+    session_id: object,
+    by: object,
+    reason: object,
+    message: object,
+    ticket: object,
+    keep: Iterable[object],
+) -> Op[KickResult]:
+    owner = check.uid(uid)
+    sid = None if session_id is None else check.session_id(session_id)
+    if isinstance(keep, str | bytes):
+        raise InvalidArgument("keep", "must be a list of session ids")
+    kept = [check.session_id(one, "keep") for one in keep]
+    if sid is not None and kept:
+        raise InvalidArgument("keep", "goes with a kick of all of a user's sessions, not of one")
+    why = _Why(
+        "kicked",
+        "staff",
+        check.actor(by),
+        check.prose("reason", reason),
+        "" if message is None else check.prose("message", message),
+        check.short("ticket", ticket, 64) or "",
+    )
+    return _kick_all(ctx, owner, why, kept) if sid is None else _kick_one(ctx, owner, sid, why)
+
+
+def _kick_one(ctx: Context, uid: str, sid: str, why: _Why) -> Op[KickResult]:
+    """One round trip: what is past its time ends as expired, the rest is kicked and gets its tombstone."""
+    shard = ctx.shard(uid)
+    read, tidy = read_call(ctx, shard, uid, [sid]), tidy_calls(ctx, shard, [(uid, sid)])
+    finish = why.call(ctx, shard, uid, "one", [sid])
+    _, before, (done, _), _ = yield [*tidy, read, finish, *tidy]
+    if done:
+        return KickResult([found.session() for found in found_rows(uid, before)], [])
+    return KickResult([], (yield from _ends(ctx, shard, uid, [sid])))
+
+
+def _kick_all(ctx: Context, uid: str, why: _Why, keep: list[str]) -> Op[KickResult]:
+    shard = ctx.shard(uid)
+    [reply] = yield [read_call(ctx, shard, uid)]
+    before = {found.session_id: found for found in found_rows(uid, reply)}
+    dirty = [(uid, sid) for sid, found in before.items() if found.state != LIVE]
+    yield from heal(ctx, shard, dirty)
+    [(done, late)] = yield [why.call(ctx, shard, uid, "all", keep)]
+    sids = [sid.decode() for sid in done]
+    ended = [(uid, sid) for sid in sids + [sid.decode() for sid in late]]
+    new = [sid for sid in sids if sid not in before]  # logged in while we looked
+    replies = (
+        (yield [*([read_call(ctx, shard, uid, new)] if new else []), *tidy_calls(ctx, shard, ended)]) if ended else []
+    )
+    if new:
+        before |= {found.session_id: found for found in found_rows(uid, replies[0])}
+    kicked = [before[sid].session() for sid in sids if before[sid].row[1]]
+    return KickResult(sorted(kicked, key=lambda one: (one.login_at, one.ref.encode()), reverse=True), [])
+
+
+def _ends(ctx: Context, shard: Shard, uid: str, sids: list[str]) -> Op[list[Ended]]:
+    """Why these are over, as far as that is still known."""
+    [reply] = yield [read_call(ctx, shard, uid, sids)]
+    over = [found for found in found_rows(uid, reply) if found.state == ENDED]
+    notes = yield from read_notes(shard, [found.row for found in over])
+    return [found.ended(notes) for found in over]

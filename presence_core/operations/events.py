@@ -1,0 +1,72 @@
+"""What began and ended, in order, from wherever a reader left off."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any, Final
+
+from presence_core import settings as check
+from presence_core.errors import InvalidArgument
+from presence_core.keyspace import split_ref
+from presence_core.models import Event, moment
+from presence_core.operations.context import Context
+from presence_core.scripts import EVENTS, Op, run
+
+_RULE: Final = "must be the cursor of an event of this namespace"
+
+
+def make_cursor(positions: list[str]) -> str:
+    return urlsafe_b64encode(",".join(positions).encode()).rstrip(b"=").decode()
+
+
+def _read_cursor(cursor: object) -> list[str] | None:
+    if cursor is None:
+        return None
+    if not isinstance(cursor, str) or not cursor or len(cursor) > 65_536:
+        raise InvalidArgument("after", _RULE)
+    try:
+        positions = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii").split(",")
+    except ValueError:
+        raise InvalidArgument("after", _RULE) from None
+    for position in positions:
+        time, dash, order = position.partition("-")
+        if position and not (dash and time.isdecimal() and order.isdecimal() and len(position) < 41):
+            raise InvalidArgument("after", _RULE)
+    return positions
+
+
+def events(ctx: Context, after: object, limit: object) -> Op[list[Event]]:
+    return _events(ctx, _read_cursor(after), check.whole("limit", limit, 1, 1000))
+
+
+def latest(ctx: Context) -> Op[str]:
+    """The cursor of now: what comes behind it has not happened yet."""
+    replies = yield [run(EVENTS, (s.events,), "", 0) for s in ctx.keys.shards]
+    return make_cursor([last.decode() for _, last, _ in replies])
+
+
+def _events(ctx: Context, after: list[str] | None, limit: int) -> Op[list[Event]]:
+    shards = ctx.keys.shards
+    positions = [""] * len(shards) if after is None else list(after)
+    if len(positions) != len(shards):
+        raise InvalidArgument("after", _RULE)
+    replies = yield [run(EVENTS, (s.events,), position, limit) for s, position in zip(shards, positions, strict=True)]
+    out: list[Event] = []
+    entries: list[tuple[int, int, int, str, Any]] = []
+    for index, (gap, _, flat) in enumerate(replies):
+        if gap:
+            positions[index] = ""
+            first = flat[0].decode().partition("-")[0] if flat else "0"
+            out.append(Event("gap", "", "", moment(int(first)), make_cursor(positions)))
+        for raw, fields in zip(flat[::2], flat[1::2], strict=True):
+            time, _, order = raw.decode().partition("-")
+            entries.append((int(time), int(order), index, raw.decode(), fields))
+    entries.sort(key=lambda entry: entry[:3])
+    for time, _, index, position, fields in entries[: max(0, limit - len(out))]:
+        positions[index] = position
+        known = dict(zip(fields[::2], fields[1::2], strict=True))
+        uid, session_id = split_ref(known.get(b"r", b"").decode("utf-8", "replace"))
+        kind = known.get(b"k", b"unknown").decode("utf-8", "replace")
+        at = known.get(b"a", b"")
+        out.append(Event(kind, uid, session_id, moment(int(at) if at.isdigit() else time), make_cursor(positions)))
+    return out

@@ -1,0 +1,236 @@
+"""What keeps the lists true: healing what a read found dirty, the sweep, repair, and the first look at a server."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Final
+
+from presence_core.errors import CorruptData, InvalidArgument, Unavailable
+from presence_core.keyspace import Shard, layout_key, split_ref
+from presence_core.models import SweepReport
+from presence_core.operations.context import Context
+from presence_core.scripts import DUE, FORGET, STALE, TIDY, Call, Op, command, run
+from presence_core.settings import whole
+
+SCHEMA: Final = 1
+BATCH: Final = 100
+"""Refs in one tidy script: 2 to 3 ms of the server's time, so that nobody waits long behind a sweep."""
+
+FORGET_BATCH: Final = 200
+
+ROUND: Final = 2_000
+"""Refs that a sweep reads at once and sends in one pipeline."""
+
+Pair = tuple[str, str]
+"""uid, session id"""
+
+
+def tidy_calls(ctx: Context, shard: Shard, pairs: Iterable[Pair], mode: str = "sweep") -> list[Call]:
+    """Bring these sessions of one shard into the state that they ought to be in."""
+    s, calls = shard, []
+    everything = list(pairs)
+    for first in range(0, len(everything), BATCH):
+        part = everything[first : first + BATCH]
+        places: dict[str, int] = {}
+        keys = [s.sessions, s.deadlines, s.users, s.people, s.closing, s.ended, s.events, s.totals]
+        records: list[str] = []
+        refs: list[str | int] = []
+        for uid, sid in part:
+            place = places.get(uid)
+            if place is None:
+                place = places[uid] = len(places) + 1
+                keys += s.of_user(uid)
+            records.append(f"{s.record_prefix}{uid}:{sid}")
+            refs += (place, sid)
+        calls.append(run(TIDY, keys + records, ctx.now, ctx.policy, mode, len(places), *places, *refs))
+    return calls
+
+
+def heal(ctx: Context, shard: Shard, pairs: list[Pair]) -> Op[None]:
+    """Put right what a read found dirty: best effort, and never where writes are not allowed."""
+    if pairs and ctx.settings.heal:
+        with contextlib.suppress(Unavailable, CorruptData):
+            yield tidy_calls(ctx, shard, pairs)
+
+
+def sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
+    if limit is not None:
+        whole("limit", limit, 1, 100_000_000)
+    return _sweep(ctx, limit)
+
+
+def _sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
+    report = SweepReport(0, 0, False)
+    tried: dict[Shard, set[bytes]] = {}
+    todo = list(ctx.keys.shards)
+    now = b""
+    while todo:
+        room = ROUND if limit is None else min(ROUND, limit - report.expired - report.repaired)
+        if room <= 0:
+            return SweepReport(report.expired, report.repaired, True)
+        replies = yield [run(DUE, (s.deadlines, s.closing), ctx.now, room) for s in todo]
+        calls: list[Call] = []
+        busy = []
+        for shard, (moment, refs) in zip(todo, replies, strict=True):
+            now = moment
+            if not refs or tried.get(shard, set()).issuperset(refs):
+                continue  # nothing, or only what another process is at work on
+            tried[shard] = set(refs)
+            busy.append(shard)
+            calls += _tidy_raw(ctx, shard, refs[:room])
+            room -= len(refs[:room])
+        if calls:
+            for reply in (yield calls):
+                report += _report(reply)
+        todo = busy
+    yield from _forget(ctx)
+    yield [command(s.meta, "HSET", s.meta, "swept", now) for s in ctx.keys.shards]
+    return report
+
+
+def _report(reply: list[int] | int) -> SweepReport:
+    expired, repaired = reply if isinstance(reply, list) else (0, reply)
+    return SweepReport(expired, repaired, False)
+
+
+def _tidy_raw(ctx: Context, shard: Shard, refs: Iterable[bytes], mode: str = "sweep") -> list[Call]:
+    """Tidy refs as they stand in a list. One that we cannot have written is not a session: it only goes."""
+    pairs, strays = [], []
+    for raw in refs:
+        try:
+            uid, sid = split_ref(raw.decode())
+        except UnicodeDecodeError:
+            uid = ""
+        if uid:
+            pairs.append((uid, sid))
+        else:
+            strays.append(raw)
+    calls = tidy_calls(ctx, shard, pairs, mode)
+    if strays:
+        calls += [command(key, "ZREM", key, *strays) for key in (shard.sessions, shard.deadlines)]
+        calls.append(command(shard.closing, "HDEL", shard.closing, *strays))
+    return calls
+
+
+def _forget(ctx: Context) -> Op[None]:
+    """Let go of what is kept only for a while."""
+    settings, shards = ctx.settings, ctx.keys.shards
+    keeps = (settings.keep_kicked, settings.keep_replaced, settings.keep_expired, settings.keep_logout)
+    shortest = min((keep for keep in keeps if keep), default=0)
+    cap = settings.max_ended // len(shards)
+    todo = list(shards)
+    for _ in range(50):
+        replies = yield [
+            run(STALE, (s.people, s.ended), ctx.now, settings.keep_people, cap, shortest, s.record_prefix,
+                FORGET_BATCH, ctx.random())
+            for s in todo
+        ]  # fmt: skip
+        calls, again = [], []
+        for s, (uids, refs) in zip(todo, replies, strict=True):
+            if uids or refs:
+                prefix = f"{s.tag}:person:".encode()
+                keys = [s.people, s.ended, *(prefix + uid for uid in uids)]
+                keys += [s.record_prefix.encode() + ref for ref in refs]
+                calls.append(run(FORGET, keys, ctx.now, settings.keep_people, len(uids), *uids, *refs))
+            if 4 * max(len(uids), len(refs)) >= FORGET_BATCH:
+                again.append(s)
+        if calls:
+            yield calls
+        if not again:
+            return
+        todo = again
+
+
+def repair(ctx: Context) -> Op[SweepReport]:
+    report = yield from _sweep(ctx, None)
+    for shard in ctx.keys.shards:
+        for key in (shard.sessions, shard.deadlines):
+            cursor = b"0"
+            while True:
+                [(cursor, flat)] = yield [command(key, "ZSCAN", key, cursor, "COUNT", ROUND // 2)]
+                calls = _tidy_raw(ctx, shard, flat[::2], "repair")
+                if calls:
+                    for reply in (yield calls):
+                        report += _report(reply)
+                if cursor == b"0":
+                    break
+        report += yield from _repair_users(ctx, shard)
+    return report
+
+
+def _repair_users(ctx: Context, shard: Shard) -> Op[SweepReport]:
+    """Session ids that a user's SET names and no list does; users without a session."""
+    report = SweepReport(0, 0, False)
+    cursor = b"0"
+    while True:
+        [(cursor, flat)] = yield [command(shard.users, "ZSCAN", shard.users, cursor, "COUNT", BATCH)]
+        uids = [uid for raw in flat[::2] if (uid := raw.decode("utf-8", "ignore")) and uid.encode() == raw]
+        members = (yield [command(key, "SMEMBERS", key) for key in map(shard.user, uids)]) if uids else []
+        calls: list[Call] = []
+        for uid, sids in zip(uids, members, strict=True):
+            pairs = [(uid, sid.decode("utf-8", "replace")) for sid in sids]
+            calls += tidy_calls(ctx, shard, pairs, "repair") or [_tidy_user(ctx, shard, uid)]
+        if calls:
+            for expired, repaired in (yield calls):
+                report += SweepReport(expired, repaired, False)
+        if cursor == b"0":
+            return report
+
+
+def _tidy_user(ctx: Context, s: Shard, uid: str) -> Call:
+    keys = (s.sessions, s.deadlines, s.users, s.people, s.closing, s.ended, s.events, s.totals, *s.of_user(uid))
+    return run(TIDY, keys, ctx.now, ctx.policy, "repair", 1, uid)
+
+
+# -- the first look at a server ---------------------------------------------------------------------------------------
+
+
+def handshake(ctx: Context) -> Op[None]:
+    """Learn the layout, or write it down when this is the first client; refuse a server or a layout not ours."""
+    key = layout_key(ctx.settings.namespace)
+    [(schema, shards)] = yield [command(key, "HMGET", key, "schema", "shards")]
+    try:
+        [info] = yield [command(key, "INFO", "server")]
+        _check_version(info.decode("utf-8", "replace") if isinstance(info, bytes) else "")
+    except _TooOld as error:
+        raise Unavailable(str(error)) from None
+    except (Unavailable, CorruptData):
+        pass  # a user without the right to ask: the scripts will tell
+    if not shards:
+        wanted = ctx.settings.shards or (64 if ctx.is_cluster else 1)
+        try:
+            yield [command(key, "HSETNX", key, "schema", SCHEMA), command(key, "HSETNX", key, "shards", wanted)]
+            [(schema, shards)] = yield [command(key, "HMGET", key, "schema", "shards")]
+        except Unavailable:
+            schema, shards = str(SCHEMA).encode(), str(wanted).encode()  # a reader without the right to write
+    try:
+        stored_schema, stored_shards = int(schema), int(shards)
+        if not 1 <= stored_shards <= 1024:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise CorruptData(f"{key} holds what presence_core never wrote.") from None
+    if not SCHEMA - 1 <= stored_schema <= SCHEMA:
+        raise CorruptData(f"The data has schema {stored_schema}; this version reads {SCHEMA}: upgrade presence-core.")
+    if ctx.settings.shards not in (None, stored_shards):
+        raise InvalidArgument(
+            "shards", f"must be {stored_shards}: that is how namespace {ctx.settings.namespace} is laid out"
+        )
+    ctx.adopt(stored_shards)
+
+
+class _TooOld(Exception):
+    pass
+
+
+def _check_version(info: str) -> None:
+    about = dict(line.split(":", 1) for line in info.splitlines() if ":" in line)
+    for field, name, floor in (("valkey_version", "Valkey", (7, 2)), ("redis_version", "Redis", (7, 0))):
+        version = about.get(field, "")
+        try:
+            parts = tuple(int(part) for part in version.split(".")[:2])
+        except ValueError:
+            continue
+        if parts < floor:
+            raise _TooOld(f"This server is {name} {version}; presence_core needs Redis 7.0 or Valkey 7.2, or newer.")
+        return

@@ -1,0 +1,77 @@
+"""The Lua scripts, one for each state transition or kind of read, and the calls that carry them.
+
+A script names what it needs of ``lua/include`` by ``-- include: name`` lines; the text that Redis sees is put together
+here once, when the module is imported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from hashlib import sha1
+from importlib.resources import files
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+_LUA = files("presence_core") / "lua"
+_INCLUDE = re.compile(r"^-- include: (\w+)\n", re.MULTILINE)
+
+
+class Script:
+    """A Lua script as Redis sees it. ``safe`` ones may be sent again when a reply was lost."""
+
+    __slots__ = ("command", "name", "safe", "sha", "text")
+
+    def __init__(self, name: str, *, safe: bool) -> None:
+        def paste(match: re.Match[str]) -> str:
+            return (_LUA / "include" / f"{match[1]}.lua").read_text("utf-8")
+
+        self.name = name
+        self.text = _INCLUDE.sub(paste, (_LUA / f"{name}.lua").read_text("utf-8"))
+        self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+        self.safe = safe
+        self.command = "EVALSHA_RO" if "flags=no-writes" in self.text.partition("\n")[0] else "EVALSHA"
+
+    def __repr__(self) -> str:
+        return f"<Script {self.name}>"
+
+
+@dataclass(slots=True)
+class Call:
+    """One command to one shard: a script with its keys, or a plain command. ``key`` decides the node."""
+
+    key: str
+    wire: Sequence[str | bytes | int]  #: the command as it is sent
+    safe: bool  #: may be sent again when its reply was lost
+    script: Script | None = None
+
+
+Op = Generator[list[Call], list[Any], T]
+"""An operation: yields batches of calls, receives their replies, returns its answer. Knows no driver."""
+
+
+def run(script: Script, keys: Sequence[str], *args: str | bytes | int) -> Call:
+    """Call a script."""
+    return Call(keys[0], (script.command, script.sha, len(keys), *keys, *args), script.safe, script)
+
+
+def command(key: str, *wire: str | bytes | int, safe: bool = True) -> Call:
+    """Call a plain command."""
+    return Call(key, wire, safe)
+
+
+LOGIN: Final = Script("login", safe=False)
+VALIDATE: Final = Script("validate", safe=True)
+ROTATE: Final = Script("rotate", safe=False)
+HEARTBEAT: Final = Script("heartbeat", safe=True)
+FINISH: Final = Script("finish", safe=False)
+TIDY: Final = Script("tidy", safe=True)
+FORGET: Final = Script("forget", safe=True)
+READ: Final = Script("read", safe=True)
+PAGE: Final = Script("page", safe=True)
+COUNT: Final = Script("count", safe=True)
+DUE: Final = Script("due", safe=True)
+STALE: Final = Script("stale", safe=True)
+EVENTS: Final = Script("events", safe=True)
