@@ -289,7 +289,7 @@ class Presence:
 
 
 class AsyncPresence:
-    """The same for asyncio: every method as on Presence, to be awaited. Belongs to the event loop that first uses it."""
+    """The same for asyncio: every method as on Presence, awaited. Belongs to the event loop that first uses it."""
 
     def __init__(self, client: AsyncRedis | AsyncRedisCluster, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()

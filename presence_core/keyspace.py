@@ -55,14 +55,13 @@ class Shard:
         """STRING: a text that staff wrote, kept once however many ends share it."""
         return f"{self.tag}:note:{note_id}"
 
-    def of_user(self, uid: str) -> tuple[str, str, str, str]:
-        """Keys that any end of one of the user's sessions touches: live ids, ended refs, person, devices."""
-        tag = self.tag
-        return f"{self.user_prefix}{uid}", f"{tag}:ended:{uid}", f"{tag}:person:{uid}", f"{tag}:devices:{uid}"
+    def of_user(self, uid: str) -> tuple[str, str]:
+        """Keys that any end of one of the user's sessions may touch: live ids, devices."""
+        return f"{self.user_prefix}{uid}", f"{self.tag}:devices:{uid}"
 
 
 class Keyspace:
-    """A namespace's shards. The tag is our text alone, so no uid can move a key; the count in it keeps layouts apart."""
+    """A namespace's shards. The tag is our text alone, so no uid moves a key; the count in it keeps layouts apart."""
 
     __slots__ = ("layout", "namespace", "shards")
 

@@ -25,13 +25,15 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from functools import lru_cache
+from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 
 CORE: Final = struct.Struct(">QII16s4s4s")
 NO_LABEL: Final = b"\0\0\0\0"  # nothing to say
+INLINE: Final = b"\xff\xff\xff\xff"  # the label table was full: the text is in the record itself
 
 SESSION_FIELDS: Final = ("s", "c", "n", "a", "i", "x", "C", "A")
 END_FIELDS: Final = ("e", "ea", "ec", "eb", "en", "et", "em", "er")
@@ -61,13 +63,17 @@ def _optional(raw: bytes | None) -> str | None:
 
 
 def _address(packed: bytes) -> str | None:
-    return str(ip_address(packed)) if len(packed) in (4, 16) else None
+    if len(packed) not in (4, 16):
+        return None
+    return inet_ntop(AF_INET if len(packed) == 4 else AF_INET6, packed)
 
 
-def _label(label: bytes, inline: bytes | None, labels: Labels) -> list[str | None]:
-    raw = labels.get(label) if inline is None else inline
+@lru_cache(maxsize=8192)
+def _three(raw: bytes | None) -> tuple[str | None, str | None, str | None]:
+    """A label's three lines; the same few thousand come again and again."""
     parts: list[str | None] = [_optional(part) for part in (raw or b"").split(b"\n", 2)]
-    return parts + [None] * (3 - len(parts))
+    first, second, third = parts + [None] * (3 - len(parts))
+    return first, second, third
 
 
 def _attributes(raw: bytes | None) -> dict[str, Any]:
@@ -173,11 +179,12 @@ def _absolute(fields: Mapping[str, Any]) -> timedelta:
 
 def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, Any]:
     seen, core, name, aliases, last_ip, attributes, client, agent = row[:8]
-    assert seen is not None and core is not None, "a script answers no row without its core"
+    assert seen, "a script answers no row without last seen"
+    assert core, "… nor without its core"
     login, idle, absolute, _digest, client_label, agent_label = CORE.unpack_from(core)
     ip = _address(core[CORE.size :])
-    device, app, app_version = _label(client_label, client, labels)
-    os, browser, user_agent = _label(agent_label, agent, labels)
+    device, app, app_version = _three(labels.get(client_label) if client is None else client)
+    os, browser, user_agent = _three(labels.get(agent_label) if agent is None else agent)
     last_seen = int(seen)
     return {
         "uid": uid,

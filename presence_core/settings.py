@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from ipaddress import ip_address
+from socket import AF_INET, AF_INET6, inet_pton
 from typing import Any, Final, NoReturn
 
 from presence_core.errors import InvalidArgument
@@ -21,6 +21,7 @@ CUT_MARK: Final = "…"
 MAX_BATCH: Final = 1_000_000
 
 _NAMESPACE = re.compile(r"[a-z0-9_-]{1,32}")
+_MAPPED = bytes(10) + b"\xff\xff"
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{8,128}")
 
 
@@ -39,9 +40,8 @@ class Settings:
     keep_replaced: int = 7 * DAY
     keep_expired: int = 2 * DAY
     keep_logout: int = 2 * DAY
-    keep_people: int = 7 * DAY  #: how long an offline user's name and last-seen time are kept
+    keep_people: int = 7 * DAY  #: how long an offline user's last-seen time is kept
     max_ended: int = 1_000_000  #: tombstones listed in all (older ones go first), 0…10 million
-    max_ended_per_user: int = 100  #: tombstones listed per user, 0…1000
     max_events: int = 100_000  #: events kept in all for readers that come back, 100…10 million
     max_audit: int = 100_000  #: staff actions kept in all, 100…10 million
     record_ttl: bool = True  #: let Redis drop a live record a day after its last possible moment
@@ -65,7 +65,6 @@ class Settings:
         for name in ("keep_kicked", "keep_replaced", "keep_expired", "keep_logout", "keep_people"):
             whole(name, getattr(self, name), 0, TEN_YEARS)
         whole("max_ended", self.max_ended, 0, 10_000_000)
-        whole("max_ended_per_user", self.max_ended_per_user, 0, 1000)
         whole("max_events", self.max_events, 100, 10_000_000)
         whole("max_audit", self.max_audit, 100, 10_000_000)
         for name in ("record_ttl", "heal"):
@@ -78,16 +77,15 @@ class Settings:
         """What scripts must know of these settings, packed for ``include/ending.lua``."""
         share = max(1, shards)
         return struct.pack(
-            ">9I",
+            ">8I",
             self.keep_kicked,
             self.keep_replaced,
             self.keep_expired,
             self.keep_logout,
-            self.keep_people,
-            self.max_ended_per_user,
             max(1, self.max_events // share),
             max(1, self.max_audit // share),
             1 if self.record_ttl else 0,
+            0 if self.max_sessions_per_device is None else 1,
         )
 
     @classmethod
@@ -180,17 +178,16 @@ def ref(value: object) -> tuple[str, str]:
 
 
 def address(value: object, field: str = "ip") -> bytes:
-    """An IPv4 or IPv6 address, packed; b"" for None. IPv4 written as IPv6 is the IPv4 address."""
+    """An IPv4 or IPv6 address, packed; b"" for None. An IPv4 address in IPv6 dress is the IPv4 address."""
     if value is None:
         return b""
     try:
         if not isinstance(value, str):
             raise ValueError
-        parsed = ip_address(value.partition("%")[0] if "%" in value else value)
-    except ValueError:
+        packed = inet_pton(AF_INET6 if ":" in value else AF_INET, value)
+    except (OSError, ValueError):
         raise InvalidArgument(field, "must be an IPv4 or IPv6 address") from None
-    mapped = getattr(parsed, "ipv4_mapped", None)
-    return (mapped or parsed).packed
+    return packed[12:] if packed.startswith(_MAPPED) else packed
 
 
 def user_agent(value: object) -> str:

@@ -5,17 +5,18 @@
 -- include: record
 -- include: ending
 -- KEYS: 1 sessions 2 deadlines 3 users 4 people 5 closing 6 ended 7 events 8 totals
---       9 user's live ids 10 user's ended 11 person 12 devices 13 audit 14 note 15 message
+--       9 user's live ids 10 devices 11 audit 12 note 13 message
 -- ARGV: 1 now|'' 2 policy 3 uid 4 reason 5 cause 6 by 7 note id|'' 8 note 9 message id|'' 10 message 11 ticket|''
 --       12 one|all 13… the session id; or those to keep
 -- returns: {{sids that this call ended}, {sids found past their deadline, ended as expired}}
 local k = {sessions = KEYS[1], deadlines = KEYS[2], users = KEYS[3], people = KEYS[4], closing = KEYS[5],
            ended = KEYS[6], events = KEYS[7], totals = KEYS[8]}
-local user = {live = KEYS[9], ended = KEYS[10], person = KEYS[11], devices = KEYS[12]}
-local audit = KEYS[13]
 local now, policy, uid, reason = clock(ARGV[1]), read_policy(ARGV[2]), ARGV[3], ARGV[4]
-local bad = first_bad(shard_probes(k)) or first_bad({'SCARD', user.live, 'XLEN', audit})
+local user = {uid = uid, live = KEYS[9], devices = KEYS[10]}
+local audit = KEYS[11]
+local bad = foreign_shard(k) or foreign('SCARD', user.live, 'XLEN', audit)
 if bad then return bad end
+user.card = redis.call('SCARD', user.live)
 
 local targets = {}
 if ARGV[12] == 'one' then
@@ -50,7 +51,7 @@ if #targets > 0 then
         end
         done[#done + 1] = sid
       end
-      ends[#ends + 1] = {user = user, uid = uid, sid = sid, ref = refs[i], how = how}
+      ends[#ends + 1] = {user = user, sid = sid, ref = refs[i], how = how}
     end
   end
 end
@@ -64,8 +65,8 @@ local function keep_text(key, id, text)
     redis.call('SET', key, text, 'EX', math.max(keep + 86400, redis.call('TTL', key)))
   end
 end
-keep_text(KEYS[14], ARGV[7], ARGV[8])
-keep_text(KEYS[15], ARGV[9], ARGV[10])
+keep_text(KEYS[12], ARGV[7], ARGV[8])
+keep_text(KEYS[13], ARGV[9], ARGV[10])
 if reason == 'kicked' then
   redis.call('XADD', audit, 'MAXLEN', '~', policy.audit, '*', 'at', ms(now), 'by', ARGV[6], 'what', 'kick', 'uid', uid,
              'session', ARGV[12] == 'one' and ARGV[13] or '', 'reason', ARGV[8], 'message', ARGV[10],

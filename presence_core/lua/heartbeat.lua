@@ -17,14 +17,14 @@ redis.call('ZCARD', KEYS[2])
 redis.call('ZCARD', KEYS[3])
 for i = 1, n do
   local record = KEYS[i + 3]
-  local row = listed[i] and redis.call('HMGET', record, 's', 'c', 'e')
+  local row = listed[i] and redis.call('HMGET', record, 's', 'c')
   local core = row and row[2]
   local seen = core and tonumber(row[1])
-  if not core or row[3] or now >= deadline_of(seen, core) then
+  if not core or now >= deadline_of(seen, core) then
     gone[#gone + 1] = i
   elseif now > seen then
     redis.call('HSET', record, 's', stamp)
-    deadlines[d + 1] = string.format('%.0f', deadline_of(now, core))
+    deadlines[d + 1] = deadline_of(now, core)
     deadlines[d + 2] = refs[i]
     d = d + 2
     local uid = ARGV[2 * i]

@@ -5,29 +5,28 @@
 -- include: record
 -- include: ending
 -- KEYS: 1 sessions 2 deadlines 3 users 4 people 5 closing 6 ended 7 events 8 totals 9 labels
---       10 user's live ids 11 user's ended 12 person 13 devices 14 record
+--       10 user's live ids 11 devices 12 record
 -- ARGV: 1 now|'' 2 policy 3 uid 4 sid 5 digest of the secret 6 idle s 7 absolute s 8 name 9 aliases 10 packed address
 --       11 attributes 12 client label 13 client text 14 agent label 15 agent text 16 label limit 17 device
 --       18 max sessions 19 max per device|0 20 replace|reject 21 login at|'' 22 last seen|'' (imported)
 -- returns: {'ok', row, {sids that a limit ended}} or {'limit'|'device_limit'|'ended'|'expired'}
 local k = {sessions = KEYS[1], deadlines = KEYS[2], users = KEYS[3], people = KEYS[4], closing = KEYS[5],
            ended = KEYS[6], events = KEYS[7], totals = KEYS[8]}
-local labels, record = KEYS[9], KEYS[14]
-local user = {live = KEYS[10], ended = KEYS[11], person = KEYS[12], devices = KEYS[13]}
+local labels, record = KEYS[9], KEYS[12]
 local now, policy, uid, sid = clock(ARGV[1]), read_policy(ARGV[2]), ARGV[3], ARGV[4]
+local user = {uid = uid, live = KEYS[10], devices = KEYS[11]}
 local ref = uid .. ':' .. sid
 
-local bad = first_bad(shard_probes(k)) or first_bad({'HLEN', labels, 'SCARD', user.live, 'HLEN', user.devices})
-if bad then return bad end
 local old = redis.call('HMGET', record, 's', 'c', 'e')
-local listed = redis.call('ZSCORE', k.sessions, ref)
+user.card = redis.call('SCARD', user.live)
+local away = user.card == 0 and redis.call('ZSCORE', k.people, uid)
 local past = ARGV[21] ~= ''
 local login = past and math.min(now, tonumber(ARGV[21])) or now
 local seen = past and math.max(login, math.min(now, tonumber(ARGV[22]))) or now
 local idle, absolute = tonumber(ARGV[6]), tonumber(ARGV[7])
 local again = false
-if old[3] or (old[2] and not listed) or redis.call('HEXISTS', k.closing, ref) == 1 then return {'ended'} end
 if old[2] then
+  if old[3] or not redis.call('ZSCORE', k.sessions, ref) then return {'ended'} end
   if now >= deadline_of(tonumber(old[1]), old[2]) then return {'ended'} end
   again = true -- the same login, told again: it keeps its time and timeouts, and skips the limits
   login, idle, absolute = struct.unpack('>I8I4I4', old[2])
@@ -36,14 +35,12 @@ elseif math.min(seen + idle * 1000, login + absolute * 1000) <= now then
   return {'expired'}
 end
 
--- Whom the limits end. Those past their deadline, or without a record under this very id, count for no limit.
+-- Whom the limits end. Those past their deadline count for no limit.
 local max, per_device, device = tonumber(ARGV[18]), tonumber(ARGV[19]), ARGV[17]
 if device == '' then per_device = 0 end
 local ends, replaced = {}, {}
-local function ending(id, ...) ends[#ends + 1] = {user = user, uid = uid, sid = id, ref = uid .. ':' .. id, how = {...}} end
-if listed and not again then ending(sid, 'e', 'expired', 'ea', ms(now), 'ec', 'lost') end
-local live = redis.call('SCARD', user.live)
-if not again and (live >= max or (per_device > 0 and live >= per_device)) then
+local function ending(id, ...) ends[#ends + 1] = {user = user, sid = id, ref = uid .. ':' .. id, how = {...}} end
+if not again and (user.card >= max or (per_device > 0 and user.card >= per_device)) then
   local sids, refs = redis.call('SMEMBERS', user.live), {}
   for i, id in ipairs(sids) do refs[i] = uid .. ':' .. id end
   local begun = redis.call('ZMSCORE', k.sessions, unpack(refs))
@@ -82,28 +79,25 @@ if not again and (live >= max or (per_device > 0 and live >= per_device)) then
   end
 end
 
--- Nothing below can fail.
-drop(k, policy, ends)
-for _, e in ipairs(ends) do
-  if e.sid ~= sid then redis.call('HSET', k.closing, e.ref, cmsgpack.pack(e.how)) end
-end
-
 -- A text that many sessions share is kept once, in a table that hostile variety cannot grow: past its limit, or when
 -- two texts share an id, the record carries its own.
-local function label(id, text)
-  if id == NO_LABEL then return id end
-  local known = redis.call('HGET', labels, id)
-  if known == text then return id end
-  if known or redis.call('HLEN', labels) >= tonumber(ARGV[16]) then return INLINE, text end
-  redis.call('HSET', labels, id, text)
-  return id
+local ids, texts, fresh = {ARGV[12], ARGV[14]}, {ARGV[13], ARGV[15]}, {}
+local known = redis.call('HMGET', labels, ids[1], ids[2])
+for i = 1, 2 do
+  if ids[i] == NO_LABEL or known[i] == texts[i] then
+    texts[i] = ''
+  elseif known[i] or fresh[1] == ids[i] or redis.call('HLEN', labels) >= tonumber(ARGV[16]) then
+    ids[i] = INLINE
+  else
+    fresh[#fresh + 1] = ids[i]
+    fresh[#fresh + 1] = texts[i]
+    texts[i] = ''
+  end
 end
-local client, client_text = label(ARGV[12], ARGV[13])
-local agent, agent_text = label(ARGV[14], ARGV[15])
-local core = struct.pack(CORE, login, idle, absolute, ARGV[5], client, agent) .. ARGV[10]
+local core = struct.pack(CORE, login, idle, absolute, ARGV[5], ids[1], ids[2]) .. ARGV[10]
 local fields = {'s', ms(seen), 'c', core}
 local function put(name, value)
-  if value and value ~= '' then
+  if value ~= '' then
     fields[#fields + 1] = name
     fields[#fields + 1] = value
   end
@@ -111,20 +105,56 @@ end
 put('n', ARGV[8])
 put('a', ARGV[9])
 put('x', ARGV[11])
-put('C', client_text)
-put('A', agent_text)
+put('C', texts[1])
+put('A', texts[2])
+
+-- All or nothing: a Lua error rolls nothing back, so each write says how it is undone, in case that a later one meets
+-- what another program left under its key.
+local undo = {}
+local function write(back, ...)
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then
+    for i = #undo, 1, -1 do redis.pcall(unpack(undo[i])) end
+    return nil, redis.error_reply('WRONGTYPE ' .. select(2, ...) .. ' holds what presence_core never wrote')
+  end
+  if back then undo[#undo + 1] = back end
+  return reply
+end
+local bad, added, _
+if #ends > 0 then
+  bad = foreign_shard(k)
+  if bad then return bad end
+end
+if not again then
+  _, bad = write({'HINCRBY', k.totals, 'login', -1}, 'HINCRBY', k.totals, 'login', 1)
+  if bad then return bad end
+  added, bad = write(nil, 'XADD', k.events, 'MAXLEN', '~', policy.events, '*', 'k', 'login', 'r', ref, 'a', ms(login))
+  if bad then return bad end
+  undo[2] = {'XDEL', k.events, added}
+  added, bad = write({'ZREM', k.sessions, ref}, 'ZADD', k.sessions, login, ref)
+  if bad then return bad end
+  if added == 0 then -- listed without a record: what went by this id before was lost
+    redis.call('HINCRBY', k.totals, 'expired', 1)
+  end
+end
+_, bad = write(not again and {'ZREM', k.deadlines, ref} or nil, 'ZADD', k.deadlines,
+               math.min(seen + idle * 1000, login + absolute * 1000), ref)
+if bad then return bad end
+_, bad = write(user.card == 0 and {'ZREM', k.users, uid} or nil, 'ZADD', k.users, 'GT', seen, uid)
+if bad then return bad end
+if per_device > 0 then
+  _, bad = write({'HDEL', user.devices, sid}, 'HSET', user.devices, sid, device)
+  if bad then return bad end
+  redis.call('EXPIRE', user.devices, absolute + 86400)
+end
+
+-- Nothing below can fail.
+if away then redis.call('ZREM', k.people, uid) end
+if #fresh > 0 then redis.call('HSET', labels, unpack(fresh)) end
 if again then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A') end
 redis.call('HSET', record, unpack(fields))
-if policy.ttl and not again then redis.call('PEXPIREAT', record, login + (absolute + 86400) * 1000) end
-redis.call('ZADD', k.sessions, login, ref)
-redis.call('ZADD', k.deadlines, math.min(seen + idle * 1000, login + absolute * 1000), ref)
-redis.call('ZADD', k.users, 'GT', seen, uid)
-redis.call('SADD', user.live, sid)
-if per_device > 0 then redis.call('HSET', user.devices, sid, device) end
-if not again then
-  redis.call('ZREM', k.people, uid)
-  redis.call('UNLINK', user.person)
-  redis.call('HINCRBY', k.totals, 'login', 1)
-  announce(k, policy, 'login', ref, ms(login))
-end
+if policy.ttl and not again then redis.call('PEXPIREAT', record, ms(login + (absolute + 86400) * 1000)) end
+user.card = user.card + redis.call('SADD', user.live, sid)
+drop(k, policy, ends)
+for _, e in ipairs(ends) do redis.call('HSET', k.closing, e.ref, cmsgpack.pack(e.how)) end
 return {'ok', ms(seen), core, replaced}

@@ -2,17 +2,15 @@
 -- A new secret for the same session; from here on the old one opens nothing.
 -- include: time
 -- include: record
--- KEYS: 1 sessions 2 closing 3 labels 4 record
+-- KEYS: 1 sessions 2 closing 3 record
 -- ARGV: 1 now|'' 2 uid 3 sid 4 digest of the old secret 5 digest of the new one
--- returns: {state, row, {label id, text, …}}: LIVE when the secret was changed
+-- returns: {state, row}: LIVE when the secret was changed
 local ref = ARGV[2] .. ':' .. ARGV[3]
-local state, row = state_of(clock(ARGV[1]), KEYS[1], KEYS[2], ref, KEYS[4])
+local state, row = state_of(clock(ARGV[1]), KEYS[1], KEYS[2], ref, KEYS[3])
 local core = row[2]
-if not core or string.sub(core, 17, 32) ~= ARGV[4] then return {UNKNOWN, {}, {}} end
+if not core or string.sub(core, 17, 32) ~= ARGV[4] then return {UNKNOWN} end
 if state == LIVE then
   row[2] = string.sub(core, 1, 16) .. ARGV[5] .. string.sub(core, 33)
-  redis.call('HSET', KEYS[4], 'c', row[2])
+  redis.call('HSET', KEYS[3], 'c', row[2])
 end
-local client, agent = string.sub(core, 33, 36), string.sub(core, 37, 40)
-local texts = redis.call('HMGET', KEYS[3], client, agent)
-return {state, row, {client, texts[1], agent, texts[2]}}
+return {state, row}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from presence_core.keyspace import Keyspace, Shard
-from presence_core.models import NO_LABELS, Ended, Labels, Session
+from presence_core.models import INLINE, NO_LABEL, NO_LABELS, Ended, Labels, Session
 from presence_core.scripts import Call, Op, command
 from presence_core.settings import Settings
 
 UNKNOWN, LIVE, ENDED, DIRTY = range(4)
 """What a session is right now, as ``include/record.lua`` answers it."""
+
+MAX_KNOWN_LABELS = 65_536
 
 END_PLACE = {b"e": 8, b"ea": 9, b"ec": 10, b"eb": 11, b"en": 12, b"et": 13, b"em": 14, b"er": 15}
 
@@ -29,6 +31,7 @@ class Context:
     now: str = ""  #: ms; only tests set it: scripts read the clock of Redis
     keyspace: Keyspace | None = None
     policy: bytes = b""
+    labels: dict[tuple[int, bytes], bytes] = field(default_factory=dict)  #: (shard, label id) → text, as once read
 
     @property
     def keys(self) -> Keyspace:
@@ -53,11 +56,9 @@ def book(pairs: Sequence[bytes | None]) -> Labels:
 
 def with_end(row: Sequence[bytes | None], how: Sequence[bytes]) -> Sequence[bytes | None]:
     """A row whose tombstone is still to be written, with the end that `closing` holds for it."""
-    if not how:
-        return row
-    full = list(row)
-    for field, value in zip(how[::2], how[1::2], strict=True):
-        full[END_PLACE[field]] = value if isinstance(value, bytes) else str(value).encode()
+    full = [*row, *[None] * (16 - len(row))]
+    for name, value in zip(how[::2], how[1::2], strict=True):
+        full[END_PLACE[name]] = value if isinstance(value, bytes) else str(value).encode()
     return full
 
 
@@ -85,6 +86,20 @@ def found_rows(uid: str, reply: Sequence[Any]) -> list[Found]:
         Found(uid, flat[i].decode("utf-8", "replace"), flat[i + 1], with_end(flat[i + 2], flat[i + 3]), labels)
         for i in range(0, len(flat), 4)
     ]
+
+
+def label_texts(ctx: Context, shard: Shard, row: Sequence[bytes | None]) -> Op[Labels]:
+    """What a row's label ids stand for. An id is made from its text, so what was read once holds; a round trip only for
+    a text that this process has not met."""
+    core = row[1] or b""
+    ids = [label for label in (core[32:36], core[36:40]) if label not in (NO_LABEL, INLINE)]
+    unknown = [label for label in ids if (shard.index, label) not in ctx.labels]
+    if unknown:
+        [texts] = yield [command(shard.labels, "HMGET", shard.labels, *unknown)]
+        if len(ctx.labels) > MAX_KNOWN_LABELS:
+            ctx.labels.clear()
+        ctx.labels.update({(shard.index, label): text for label, text in zip(unknown, texts, strict=True) if text})
+    return {label: ctx.labels.get((shard.index, label), b"") for label in ids}
 
 
 def read_notes(shard: Shard, rows: Iterable[Sequence[bytes | None]]) -> Op[Labels]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -120,10 +121,9 @@ def _login(ctx: Context, rows: list[Row]) -> Op[list[Login | LoginRefused]]:
     replies = yield requests
     full = [i for i, reply in enumerate(replies) if reply[0] in (b"limit", b"device_limit")]
     if full:  # an entry without a record must not keep its owner out: look once more when some were found
-        retry = []
+        retry: list[int] = []
         for i in full:
-            if (yield from _heal_user(ctx, shards[i], rows[i].uid)):
-                retry.append(i)
+            retry += [i] if (yield from _heal_user(ctx, shards[i], rows[i].uid)) else []
         if retry:
             for i, reply in zip(retry, (yield [requests[i] for i in retry]), strict=True):
                 replies[i] = reply
@@ -154,30 +154,33 @@ def _answers(
 
 
 def _session(row: Row, reply: list[Any]) -> Session:
-    client, agent = _texts(row)
-    values = (row.name.encode(), row.aliases.encode(), None, row.attributes, client.encode(), agent.encode())
+    (_, client), (_, agent) = _labels(row)
+    values = (row.name.encode(), row.aliases.encode(), None, row.attributes, client, agent)
     return Session.from_reply(row.uid, row.session_id, (reply[1], reply[2], *values))
 
 
-def _texts(row: Row) -> tuple[str, str]:
+@lru_cache(maxsize=8192)
+def _label(text: str) -> tuple[bytes, bytes]:
+    """An id and the text itself. Two texts with one id cost memory, never truth: see login.lua."""
+    raw = text.encode()
+    return (blake2b(raw, digest_size=4).digest() if raw else NO_LABEL), raw
+
+
+def _labels(row: Row) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+    """What the site said of its client, and the user agent with what was parsed from it."""
     client = f"{row.device}\n{row.app}\n{row.app_version}" if row.device or row.app or row.app_version else ""
     os, browser = families(row.user_agent)
-    return client, f"{os}\n{browser}\n{row.user_agent}" if row.user_agent else ""
-
-
-def _label_id(text: str) -> bytes:
-    """Short for a text that many sessions share. Two texts with one id cost memory, never truth: see login.lua."""
-    return blake2b(text.encode(), digest_size=4).digest() if text else NO_LABEL
+    return _label(client), _label(f"{os}\n{browser}\n{row.user_agent}" if row.user_agent else "")
 
 
 def _call(ctx: Context, s: Shard, row: Row, secret: bytes) -> Call:
     settings = ctx.settings
-    client, agent = _texts(row)
+    client, agent = _labels(row)
     keys = (s.sessions, s.deadlines, s.users, s.people, s.closing, s.ended, s.events, s.totals, s.labels,
             *s.of_user(row.uid), s.record(row.uid, row.session_id))  # fmt: skip
     return run(
         LOGIN, keys, ctx.now, ctx.policy, row.uid, row.session_id, secret_digest(secret), row.idle, row.absolute,
-        row.name, row.aliases, row.ip, row.attributes, _label_id(client), client, _label_id(agent), agent, MAX_LABELS,
+        row.name, row.aliases, row.ip, row.attributes, *client, *agent, MAX_LABELS,
         row.device, settings.max_sessions, settings.max_sessions_per_device or 0, settings.on_limit,
         row.login_at, row.last_seen,
     )  # fmt: skip

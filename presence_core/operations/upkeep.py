@@ -129,9 +129,7 @@ def _forget(ctx: Context) -> Op[None]:
         calls, again = [], []
         for s, (uids, refs) in zip(todo, replies, strict=True):
             if uids or refs:
-                prefix = f"{s.tag}:person:".encode()
-                keys = [s.people, s.ended, *(prefix + uid for uid in uids)]
-                keys += [s.record_prefix.encode() + ref for ref in refs]
+                keys = [s.people, s.ended, *(s.record_prefix.encode() + ref for ref in refs)]
                 calls.append(run(FORGET, keys, ctx.now, settings.keep_people, len(uids), *uids, *refs))
             if 4 * max(len(uids), len(refs)) >= FORGET_BATCH:
                 again.append(s)

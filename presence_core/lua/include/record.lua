@@ -11,15 +11,18 @@ local function deadline_of(seen, core)
   return math.min(seen + idle * 1000, login + absolute * 1000)
 end
 
--- What a session is right now: state, row (the values of SESSION_FIELDS and END_FIELDS), how (packed, for one whose
+-- What a session is right now: state, row (the values of SESSION_FIELDS and, where it has ended,
+-- of END_FIELDS), how (unpacked, for one whose
 -- tombstone is still to be written). ENDED without an end in row or how: past its deadline. DIRTY: the lists name it,
 -- but there is no record.
 local function state_of(now, sessions, closing, ref, record)
-  local row = redis.call('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A',
-                         'e', 'ea', 'ec', 'eb', 'en', 'et', 'em', 'er')
+  local row = redis.call('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'e')
   local listed = redis.call('ZSCORE', sessions, ref)
   if not row[2] then return listed and DIRTY or UNKNOWN, row end
-  if row[9] then return ENDED, row end
+  if row[9] then
+    for i, value in ipairs(redis.call('HMGET', record, 'ea', 'ec', 'eb', 'en', 'et', 'em', 'er')) do row[9 + i] = value end
+    return ENDED, row
+  end
   if not listed then
     local how = redis.call('HGET', closing, ref)
     return how and ENDED or UNKNOWN, row, how and cmsgpack.unpack(how)

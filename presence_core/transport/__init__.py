@@ -1,0 +1,9 @@
+"""The only room that imports redis: it carries an operation's calls to the servers and their replies back.
+
+Sync and async share one flow (``exchange``): a generator decides, two small drivers (``runners``) do what it asks.
+"""
+
+from presence_core.transport.links import connect
+from presence_core.transport.runners import AsyncTransport, SyncTransport
+
+__all__ = ["AsyncTransport", "SyncTransport", "connect"]

@@ -1,0 +1,119 @@
+"""Clients and connections: by URL, or to the server of a client that a caller owns."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
+
+import redis
+import redis.asyncio
+from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.asyncio.sentinel import Sentinel as AsyncSentinel
+from redis.backoff import NoBackoff
+from redis.cluster import RedisCluster
+from redis.exceptions import RedisError
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+from presence_core.errors import InvalidArgument, Unavailable
+
+_PLAIN_POOLS: Final = (redis.ConnectionPool, redis.asyncio.ConnectionPool)
+_POOL_PRIVATE: Final = ("maint_notifications", "orig_", "himport", "retry")
+
+
+def own_pool(client: Any, timeout: float, retry: Any) -> Any:
+    """Connections of our own to the caller's server: its address and credentials, our time limits and no blind retries.
+
+    redis-py's defaults try a write ten times and may hold a caller for a minute.
+    """
+    pool = client.connection_pool
+    if type(pool) not in _PLAIN_POOLS:
+        return pool  # a Sentinel's, or one with rules of the caller's own
+    kwargs = {key: value for key, value in pool.connection_kwargs.items() if not key.startswith(_POOL_PRIVATE)}
+    kwargs |= {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": retry(NoBackoff(), 0)}
+    return type(pool)(connection_class=pool.connection_class, max_connections=pool.max_connections, **kwargs)
+
+
+def connect(url: str, timeout: float, *, use_asyncio: bool) -> Any:
+    """A client for redis://, rediss://, unix://, redis+sentinel:// (also rediss+sentinel) or redis+cluster://."""
+    if not isinstance(url, str):
+        raise InvalidArgument("url", "must be text")
+    scheme, _, rest = url.partition("://")
+    retry = (AsyncRetry if use_asyncio else Retry)(NoBackoff(), 0)
+    options: dict[str, Any] = {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": retry}
+    try:
+        if scheme in ("redis", "rediss", "unix"):
+            return (redis.asyncio.Redis if use_asyncio else redis.Redis).from_url(url, **options)
+        if scheme in ("redis+cluster", "rediss+cluster"):
+            url = f"{scheme.partition('+')[0]}://{rest}"
+            cluster = AsyncRedisCluster if use_asyncio else RedisCluster
+            return cluster.from_url(url, **options)
+        if scheme in ("redis+sentinel", "rediss+sentinel"):
+            return _sentinel(url, options, use_asyncio)
+    except (ValueError, TypeError):
+        raise InvalidArgument("url", "cannot be read: check host, port and options") from None
+    except (RedisError, OSError) as error:
+        raise Unavailable(f"Redis at {_without_secrets(url)} cannot be reached ({plain(error)}).") from error
+    raise InvalidArgument("url", "must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
+
+
+def _sentinel(url: str, options: dict[str, Any], use_asyncio: bool) -> Any:
+    """redis+sentinel://user:password@h1:26379,h2:26379/name/db"""
+    scheme, _, rest = url.partition("://")
+    authority, _, path = rest.partition("/")
+    credentials, _, hosts = authority.rpartition("@")
+    name, _, db = path.partition("?")[0].partition("/")
+    if not hosts or not name:
+        raise ValueError("hosts and name")
+    pairs = (host.rpartition(":") if ":" in host else (host, "", "") for host in hosts.split(","))
+    addresses = [(host or "localhost", int(port or 26379)) for host, _, port in pairs]
+    user, _, password = credentials.partition(":")
+    options = dict(options)
+    if password:
+        options["password"] = unquote(password)
+    if user:
+        options["username"] = unquote(user)
+    if scheme.startswith("rediss"):
+        options["ssl"] = True
+    query = parse_qs(urlsplit(url.replace("+sentinel", "", 1)).query)
+    sentinel_options = {"socket_timeout": options["socket_timeout"], "retry": options["retry"]}
+    if "sentinel_password" in query:
+        sentinel_options["password"] = query["sentinel_password"][0]
+    made: Any = (AsyncSentinel if use_asyncio else Sentinel)(addresses, sentinel_kwargs=sentinel_options)
+    return made.master_for(name, db=int(db or 0), **options)
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+class Spare:
+    """Connections between two calls. redis-py's pool is asked only for more: its bookkeeping costs a script's time."""
+
+    __slots__ = ("_free", "_pid", "was_idle")
+
+    def __init__(self) -> None:
+        self._free: list[tuple[Any, float]] = []
+        self._pid = os.getpid()
+        self.was_idle = False
+
+    def take(self) -> Any:
+        if self._pid != os.getpid():  # a forked child must not speak on its parent's sockets
+            self._free, self._pid = [], os.getpid()
+        try:
+            connection, used = self._free.pop()
+        except IndexError:
+            return None
+        self.was_idle = time.monotonic() - used > 0.5
+        return connection
+
+    def keep(self, pool: Any, connection: Any) -> bool:
+        """Only a plain pool's: a Sentinel's must look for the master again."""
+        if type(pool) not in _PLAIN_POOLS or self._pid != os.getpid():
+            return False
+        self._free.append((connection, time.monotonic()))
+        return True
