@@ -87,7 +87,7 @@ class _Chunk:
 
     def __init__(self, shard: Shard, position: Position | None) -> None:
         self.shard = shard
-        self.behind = position  # ask for what comes behind this
+        self.behind: tuple[int, str | bytes] | None = position  # ask for what comes behind this
         self.done = False
         self.rows: list[tuple[int, bytes, Row, Labels]] = []
         self.at = 0
@@ -130,7 +130,7 @@ def _page(ctx: Context, limit: int, position: Position | None) -> Op[Page[Sessio
             chunk.rows = [(int(flat[i + 1]), flat[i], flat[i + 2], texts) for i in range(0, len(flat), 3)]
             chunk.at = 0
             chunk.done = not last_ref
-            chunk.behind = (int(last_login), last_ref.decode("utf-8", "replace")) if last_ref else None
+            chunk.behind = (int(last_login), last_ref) if last_ref else None
             if stale:
                 dirty.append((chunk.shard, stale))
             if chunk.rows:

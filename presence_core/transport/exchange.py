@@ -153,16 +153,15 @@ def exchange(router: Router, calls: list[Call], timeout: float) -> Flow:
                     raise meaning(answer.error, where) from answer.error
                 again += places
                 continue
-            moved: list[int] = []
+            failed = False
             for i, reply in zip(places, answer, strict=True):
                 replies[i] = reply
-                if isinstance(reply, Exception):
-                    moved.append(i)
-            if moved:
-                settled = yield from _settle(router, node, calls, moved, replies, until)
+                failed = failed or isinstance(reply, Exception)
+            if failed:
+                settled = yield from _settle(router, node, calls, places, replies, until)
                 if settled is not None:
                     error, where, refresh = settled, router.name(node), True
-                    again += [i for i in moved if isinstance(replies[i], Exception)]
+                    again += [i for i in places if isinstance(replies[i], Exception)]
         if not again:
             return replies
         assert error is not None
@@ -182,29 +181,32 @@ def _by_node(router: Router, calls: list[Call], places: list[int]) -> list[tuple
 
 
 def _settle(
-    router: Router, node: Any, calls: list[Call], failed: list[int], replies: list[Any], until: float
+    router: Router, node: Any, calls: list[Call], places: list[int], replies: list[Any], until: float
 ) -> Generator[Send | Pause, Any, BaseException | None]:
     """Deal with error replies. Answers the error for which it is worth trying again, or None when all are settled."""
-    unknown = [i for i in failed if isinstance(replies[i], NoScriptError)]
+    unknown = [i for i in places if isinstance(replies[i], NoScriptError)]
     if unknown:
+        # What came behind it counts on it, such as the tidying behind a kick: it goes again, where it may.
+        behind = places[places.index(unknown[0]) :]
+        again = [i for i in behind if calls[i].safe or isinstance(replies[i], NoScriptError)]
         scripts = {call.script.sha: call.script for i in unknown if (call := calls[i]).script is not None}
         loads: list[Sequence[str | bytes | int]] = [("SCRIPT", "LOAD", script.text) for script in scripts.values()]
-        [answer] = yield Send([(node, loads + [calls[i].wire for i in unknown])], until)
+        [answer] = yield Send([(node, loads + [calls[i].wire for i in again])], until)
         if isinstance(answer, Failed):
-            if answer.sent and not all(calls[i].safe for i in unknown):
+            if answer.sent and not all(calls[i].safe for i in again):
                 raise OutcomeUnknown(f"Redis at {router.name(node)} did not answer a change in time; look again.")
             return answer.error
-        for i, reply in zip(unknown, answer[len(loads) :], strict=True):
+        for i, reply in zip(again, answer[len(loads) :], strict=True):
             replies[i] = reply
         for reply in answer[: len(loads)]:
             if isinstance(reply, Exception):
                 raise meaning(reply, router.name(node)) from reply
-    for i in failed:
+    for i in places:
         if isinstance(reply := replies[i], AskError):
             target = router.node_at(reply.host, reply.port)
             [answer] = yield Send([(target, [("ASKING",), calls[i].wire])], until)
             replies[i] = answer.error if isinstance(answer, Failed) else answer[1]
-    for i in failed:
+    for i in places:
         reply = replies[i]
         if not isinstance(reply, Exception):
             continue

@@ -19,6 +19,7 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from presence_core.errors import InvalidArgument, Unavailable
+from presence_core.transport.exchange import plain
 
 _PLAIN_POOLS: Final = (redis.ConnectionPool, redis.asyncio.ConnectionPool)
 _POOL_PRIVATE: Final = ("maint_notifications", "orig_", "himport", "retry")
@@ -94,26 +95,32 @@ def _without_secrets(url: str) -> str:
 class Spare:
     """Connections between two calls. redis-py's pool is asked only for more: its bookkeeping costs a script's time."""
 
-    __slots__ = ("_free", "_pid", "was_idle")
+    __slots__ = ("_free", "_pid")
 
     def __init__(self) -> None:
-        self._free: list[tuple[Any, float]] = []
+        self._free: dict[Any, list[tuple[Any, float]]] = {}
         self._pid = os.getpid()
-        self.was_idle = False
 
-    def take(self) -> Any:
+    def take(self, pool: Any) -> tuple[Any, bool]:
+        """A connection or None, and whether it has been idle for so long that it may have been closed."""
         if self._pid != os.getpid():  # a forked child must not speak on its parent's sockets
-            self._free, self._pid = [], os.getpid()
+            self._free, self._pid = {}, os.getpid()
         try:
-            connection, used = self._free.pop()
-        except IndexError:
-            return None
-        self.was_idle = time.monotonic() - used > 0.5
-        return connection
+            connection, used = self._free[pool].pop()
+        except (KeyError, IndexError):
+            return None, False
+        return connection, time.monotonic() - used > 0.5
 
     def keep(self, pool: Any, connection: Any) -> bool:
         """Only a plain pool's: a Sentinel's must look for the master again."""
         if type(pool) not in _PLAIN_POOLS or self._pid != os.getpid():
             return False
-        self._free.append((connection, time.monotonic()))
+        self._free.setdefault(pool, []).append((connection, time.monotonic()))
         return True
+
+    def clear(self) -> None:
+        """Give all back: the nodes may not be the same any more."""
+        for pool, connections in self._free.items():
+            for connection, _ in connections:
+                pool.release(connection)
+        self._free = {}

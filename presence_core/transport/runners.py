@@ -90,6 +90,7 @@ class SyncTransport:
     def _pause(self, step: Pause) -> Any:
         time.sleep(step.seconds)
         if step.refresh and self.is_cluster:
+            self._spare.clear()
             try:
                 self._client.nodes_manager.initialize()
             except (RedisError, OSError):
@@ -99,10 +100,10 @@ class SyncTransport:
         return self._client.get_redis_connection(node).connection_pool if self.is_cluster else node
 
     def _take(self, pool: Any) -> Any:
-        connection = self._spare.take()
+        connection, was_idle = self._spare.take(pool)
         if connection is None:
             return pool.get_connection()
-        if self._spare.was_idle:
+        if was_idle:
             try:
                 stale = connection.can_read()  # an answer that nobody waits for, or a closed socket
             except LOST:
@@ -168,7 +169,7 @@ class SyncTransport:
 
     def close(self) -> None:
         """Close the connections that are our own."""
-        self._spare = Spare()
+        self._spare.clear()
         if not self.is_cluster:
             self._router.node("").disconnect()
 
