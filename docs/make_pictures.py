@@ -44,9 +44,9 @@ LAST: Final = _words(
     "Ramos Rossi Saito Sharma Silva Singh Sørensen Tanaka Tran Virtanen Weber Wójcik Yılmaz Zhang Łukasik"
 )
 DEVICES: Final = (
-    ("iPhone", "Shop for iOS", "4.12.1", "Mozilla/5.0 (iPhone; CPU iPhone OS 19_1 like Mac OS X) AppleWebKit/605.1.15 "
+    ("iPhone", "Shop iOS", "4.12.1", "Mozilla/5.0 (iPhone; CPU iPhone OS 19_1 like Mac OS X) AppleWebKit/605.1.15 "
      "(KHTML, like Gecko) Version/19.1 Mobile/15E148 Safari/604.1"),
-    ("Android phone", "Shop for Android", "4.11.0", "Mozilla/5.0 (Linux; Android 16; Pixel 9) AppleWebKit/537.36 "
+    ("Android phone", "Shop Android", "4.11.0", "Mozilla/5.0 (Linux; Android 16; Pixel 9) AppleWebKit/537.36 "
      "(KHTML, like Gecko) Chrome/142.0.0.0 Mobile Safari/537.36"),
     ("Windows PC", "Web", "2026.11", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
      "Chrome/142.0.0.0 Safari/537.36"),
@@ -55,7 +55,7 @@ DEVICES: Final = (
     ("MacBook", "Web", "2026.11", "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like "
      "Gecko) Version/19.1 Safari/605.1.15"),
     ("Linux PC", "Web", "2026.10", "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"),
-    ("iPad", "Shop for iOS", "4.12.0", "Mozilla/5.0 (iPad; CPU OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, "
+    ("iPad", "Shop iOS", "4.12.0", "Mozilla/5.0 (iPad; CPU OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, "
      "like Gecko) Version/18.6 Mobile/15E148 Safari/604.1"),
 )  # fmt: skip
 NETWORKS: Final = ("192.0.2.", "198.51.100.", "203.0.113.", "2001:db8:4f::")
@@ -129,7 +129,7 @@ def take(url: str) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_ARGS))
         for scheme in ("light", "dark"):
-            page = browser.new_page(viewport={"width": 1400, "height": 960}, color_scheme=scheme)  # type: ignore[arg-type]
+            page = browser.new_page(viewport={"width": 1400, "height": 960}, color_scheme=scheme)
             page.goto(url)
             page.wait_for_selector("canvas")
             page.wait_for_timeout(1_500)  # fonts, and the table's own second look at its width
@@ -139,7 +139,11 @@ def take(url: str) -> None:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as directory, Presence.embedded(directory) as presence:
+    # The embedded server leaves its directory a moment after its last user has.
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory,
+        Presence.embedded(directory) as presence,
+    ):
         logins = sign_in(presence, 300)
         for login in logins[:12]:
             presence.kick(login.session.uid, login.session.session_id, by="local operator", reason="Shared account")

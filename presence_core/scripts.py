@@ -75,3 +75,7 @@ COUNT: Final = Script("count", safe=True)
 DUE: Final = Script("due", safe=True)
 STALE: Final = Script("stale", safe=True)
 EVENTS: Final = Script("events", safe=True)
+
+EVERY: Final = (
+    LOGIN, VALIDATE, ROTATE, HEARTBEAT, FINISH, TIDY, FORGET, READ, PAGE, COUNT, DUE, STALE, EVENTS
+)  # fmt: skip

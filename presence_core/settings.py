@@ -8,7 +8,7 @@ import struct
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from socket import AF_INET, AF_INET6, inet_pton
 from typing import Any, Final, NoReturn
 
@@ -260,7 +260,7 @@ def past(field: str, value: object) -> int:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             _not_a_moment(field)
-        value = value.astimezone(UTC).timestamp()
+        value = value.timestamp()
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e11:
         _not_a_moment(field)
     return round(value * 1000)

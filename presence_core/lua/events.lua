@@ -25,7 +25,7 @@ if after ~= '' then
   local dropped = tonumber(about['entries-added']) > tonumber(about['length'])
   if older(last, after) then -- another stream than the one that was read
     gap, after = 1, ''
-  elseif dropped and first and older(after, first[1]) then
+  elseif first and older(after, first[1]) and (dropped or after ~= '0-0') then -- or older than this stream itself
     gap = 1
   end
 end

@@ -9,7 +9,8 @@
 -- ARGV: 1 now|'' 2 policy 3 uid 4 sid 5 digest of the secret 6 idle s 7 absolute s 8 name 9 aliases 10 packed address
 --       11 attributes 12 client label 13 client text 14 agent label 15 agent text 16 label limit 17 device
 --       18 max sessions 19 max per device|0 20 replace|reject 21 login at|'' 22 last seen|'' (imported)
--- returns: {'ok', row, {sids that a limit ended}} or {'limit'|'device_limit'|'ended'|'expired'}
+-- returns: {'ok', row, {sids that a limit ended}, {sids found past their deadline, ended as expired}} or
+--          {'limit'|'device_limit'|'ended'|'expired'}
 local k = {sessions = KEYS[1], deadlines = KEYS[2], users = KEYS[3], people = KEYS[4], closing = KEYS[5],
            ended = KEYS[6], events = KEYS[7], totals = KEYS[8]}
 local labels, record = KEYS[9], KEYS[12]
@@ -30,7 +31,7 @@ if old[2] then
   if now >= deadline_of(tonumber(old[1]), old[2]) then return {'ended'} end
   again = true -- the same login, told again: it keeps its time and timeouts, and skips the limits
   login, idle, absolute = struct.unpack('>I8I4I4', old[2])
-  seen = math.max(now, tonumber(old[1]))
+  seen = math.max(seen, tonumber(old[1]))
 elseif math.min(seen + idle * 1000, login + absolute * 1000) <= now then
   return {'expired'}
 end
@@ -38,7 +39,7 @@ end
 -- Whom the limits end. Those past their deadline count for no limit.
 local max, per_device, device = tonumber(ARGV[18]), tonumber(ARGV[19]), ARGV[17]
 if device == '' then per_device = 0 end
-local ends, replaced = {}, {}
+local ends, replaced, late = {}, {}, {}
 local function ending(id, ...) ends[#ends + 1] = {user = user, sid = id, ref = uid .. ':' .. id, how = {...}} end
 if not again and (user.card >= max or (per_device > 0 and user.card >= per_device)) then
   local sids, refs = redis.call('SMEMBERS', user.live), {}
@@ -50,6 +51,7 @@ if not again and (user.card >= max or (per_device > 0 and user.card >= per_devic
   for i, id in ipairs(sids) do
     if id == sid or not begun[i] then -- dirt: not this login's to judge
     elseif due[i] and tonumber(due[i]) <= now then
+      late[#late + 1] = id
       ending(id, 'e', 'expired', 'ea', due[i])
     else
       local one = {sid = id, begun = tonumber(begun[i])}
@@ -145,7 +147,9 @@ if bad then return bad end
 if per_device > 0 then
   _, bad = write({'HDEL', user.devices, sid}, 'HSET', user.devices, sid, device)
   if bad then return bad end
-  redis.call('EXPIRE', user.devices, absolute + 86400)
+  outlive(policy, user.devices, core)
+elseif again and policy.devices then -- told again without its device
+  redis.pcall('HDEL', user.devices, sid)
 end
 
 -- Nothing below can fail.
@@ -157,4 +161,4 @@ if policy.ttl and not again then redis.call('PEXPIREAT', record, ms(login + (abs
 user.card = user.card + redis.call('SADD', user.live, sid)
 drop(k, policy, ends)
 for _, e in ipairs(ends) do redis.call('HSET', k.closing, e.ref, cmsgpack.pack(e.how)) end
-return {'ok', ms(seen), core, replaced}
+return {'ok', ms(seen), core, replaced, late}

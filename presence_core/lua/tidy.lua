@@ -6,7 +6,7 @@
 -- include: record
 -- include: ending
 -- KEYS: 1 sessions 2 deadlines 3 users 4 people 5 closing 6 ended 7 events 8 totals
---       then for each user: live ids, devices; then a record for each ref
+--       then for each user: live ids, devices; then a record for each ref; for a repair, last, labels
 -- ARGV: 1 now|'' 2 policy 3 sweep|repair (repair makes lost lists again from what the other lists and records say)
 --       4 number of users U, 5… their uids, then for each ref: its user's place (from 1), sid
 -- returns: {expired, repaired}
@@ -25,7 +25,7 @@ for i = 1, nusers do
 end
 local first, base = 8 + 2 * nusers, 3 + nusers
 local items, refs = {}, {}
-for i = 1, #KEYS - first do
+for i = 1, #KEYS - first - (repair and 1 or 0) do
   local user, sid = users[tonumber(ARGV[base + 2 * i])], ARGV[base + 2 * i + 1]
   local row = redis.pcall('HMGET', KEYS[first + i], 's', 'c', 'e')
   if row.err then row = {} end -- a foreign type where the record was: as good as gone
@@ -44,6 +44,15 @@ local function unlist(e) -- ended and counted already, or never ours: only the l
   if gone > 0 then repaired = repaired + 1 end
 end
 
+local function redevice(e) -- the limit per device goes by these
+  local text = policy.devices and (redis.call('HGET', e.record, 'C') or
+                                   redis.call('HGET', KEYS[#KEYS], string.sub(e.core, 33, 36)))
+  local device = text and string.match(text, '^[^\n]+')
+  if not device or redis.pcall('HSETNX', e.user.devices, e.sid, device) ~= 1 then return 0 end
+  outlive(policy, e.user.devices, e.core)
+  return 1
+end
+
 local function enlist(e, due) -- it lives: let every list say so
   local mended = 0
   if due ~= deadline_of(e.seen, e.core) then mended = redis.call('ZADD', k.deadlines, 'CH', deadline_of(e.seen, e.core), e.ref) end
@@ -51,7 +60,7 @@ local function enlist(e, due) -- it lives: let every list say so
     local missed = redis.call('SADD', e.user.live, e.sid)
     e.user.card = e.user.card + missed
     mended = math.max(mended, missed, redis.call('ZADD', k.sessions, 'CH', login_of(e.core), e.ref),
-                      redis.call('ZADD', k.users, 'GT', 'CH', e.seen, e.user.uid))
+                      redis.call('ZADD', k.users, 'GT', 'CH', e.seen, e.user.uid), redevice(e))
   end
   repaired = repaired + mended
 end

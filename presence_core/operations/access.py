@@ -111,7 +111,7 @@ def heartbeat(ctx: Context, uid: object, session_id: object) -> Op[bool]:
 
 
 def heartbeats(ctx: Context, refs: Iterable[object]) -> Op[list[str]]:
-    if isinstance(refs, str | bytes):
+    if isinstance(refs, str | bytes) or not isinstance(refs, Iterable):
         raise InvalidArgument("refs", "must be a list of refs")
     return _heartbeats(ctx, [check.ref(ref) for ref in refs])
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from presence_core import settings as check
-from presence_core.errors import InvalidArgument
+from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Shard, digest
 from presence_core.models import Ended, KickResult
 from presence_core.operations.context import ENDED, LIVE, Context, found_rows, read_notes
@@ -60,7 +60,7 @@ def kick(
 ) -> Op[KickResult]:
     owner = check.uid(uid)
     sid = None if session_id is None else check.session_id(session_id)
-    if isinstance(keep, str | bytes):
+    if isinstance(keep, str | bytes) or not isinstance(keep, Iterable):
         raise InvalidArgument("keep", "must be a list of session ids")
     kept = [check.session_id(one, "keep") for one in keep]
     if sid is not None and kept:
@@ -83,7 +83,7 @@ def _kick_one(ctx: Context, uid: str, sid: str, why: _Why) -> Op[KickResult]:
     finish = why.call(ctx, shard, uid, "one", [sid])
     _, before, (done, _), _ = yield [*tidy, read, finish, *tidy]
     if done:
-        return KickResult([found.session() for found in found_rows(uid, before)], [])
+        return KickResult([found.session() for found in found_rows(uid, before) if found.row[1]], [])
     return KickResult([], (yield from _ends(ctx, shard, uid, [sid])))
 
 
@@ -97,12 +97,14 @@ def _kick_all(ctx: Context, uid: str, why: _Why, keep: list[str]) -> Op[KickResu
     sids = [sid.decode() for sid in done]
     ended = [(uid, sid) for sid in sids + [sid.decode() for sid in late]]
     new = [sid for sid in sids if sid not in before]  # logged in while we looked
-    replies = (
-        (yield [*([read_call(ctx, shard, uid, new)] if new else []), *tidy_calls(ctx, shard, ended)]) if ended else []
-    )
-    if new:
-        before |= {found.session_id: found for found in found_rows(uid, replies[0])}
-    kicked = [before[sid].session() for sid in sids if before[sid].row[1]]
+    if ended:
+        try:
+            looks = [read_call(ctx, shard, uid, new)] if new else []
+            replies = yield [*looks, *tidy_calls(ctx, shard, ended)]
+            before |= {found.session_id: found for found in (found_rows(uid, replies[0]) if new else [])}
+        except (Unavailable, CorruptData):
+            pass  # dead all the same: a sweep writes their tombstones
+    kicked = [before[sid].session() for sid in sids if sid in before and before[sid].row[1]]
     return KickResult(sorted(kicked, key=lambda one: (one.login_at, one.ref.encode()), reverse=True), [])
 
 

@@ -16,7 +16,8 @@ _RULE: Final = "must be the cursor of an event of this namespace"
 
 
 def make_cursor(positions: list[str]) -> str:
-    return urlsafe_b64encode(",".join(positions).encode()).rstrip(b"=").decode()
+    """One position per shard; "-" stands for the oldest entry that is kept."""
+    return urlsafe_b64encode(",".join(position or "-" for position in positions).encode()).rstrip(b"=").decode()
 
 
 def _read_cursor(cursor: object) -> list[str] | None:
@@ -25,13 +26,16 @@ def _read_cursor(cursor: object) -> list[str] | None:
     if not isinstance(cursor, str) or not cursor or len(cursor) > 65_536:
         raise InvalidArgument("after", _RULE)
     try:
-        positions = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii").split(",")
+        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
     except ValueError:
         raise InvalidArgument("after", _RULE) from None
-    for position in positions:
+    positions = ["" if position == "-" else position for position in text.split(",")]
+    for position in filter(None, positions):
         time, dash, order = position.partition("-")
-        if position and not (dash and time.isdecimal() and order.isdecimal() and len(position) < 41):
+        if not (dash and time.isdecimal() and order.isdecimal() and len(position) < 41):
             raise InvalidArgument("after", _RULE)
+    if make_cursor(positions) != cursor:
+        raise InvalidArgument("after", _RULE)
     return positions
 
 

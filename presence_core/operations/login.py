@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from presence_core import settings as check
 from presence_core.agents import families
-from presence_core.errors import InvalidArgument, LoginRefused
+from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, OutcomeUnknown, Unavailable
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABEL, Login, Session
 from presence_core.operations.access import make_token, secret_digest
@@ -87,6 +87,8 @@ def login(ctx: Context, given: Mapping[str, Any]) -> Op[Login]:
 
 def login_many(ctx: Context, rows: Iterable[Mapping[str, Any]], imported: bool) -> Op[list[Login | LoginRefused]]:
     allowed = _FIELDS | _PAST if imported else _FIELDS
+    if not isinstance(rows, Iterable):
+        raise InvalidArgument("rows", "must be dicts of login's arguments")
     ready = []
     for number, given in enumerate(rows, 1):
         try:
@@ -98,7 +100,8 @@ def login_many(ctx: Context, rows: Iterable[Mapping[str, Any]], imported: bool) 
             row = check_row(ctx.settings, given, ctx.new_id())
             if imported and given.get("login_at") is not None:
                 row.login_at = check.past("login_at", given["login_at"])
-                row.last_seen = check.past("last_seen", given.get("last_seen") or given["login_at"])
+                seen = given.get("last_seen")
+                row.last_seen = row.login_at if seen is None else check.past("last_seen", seen)
             elif given.get("last_seen") is not None:
                 raise InvalidArgument("last_seen", "must come with login_at")
         except InvalidArgument as error:
@@ -108,7 +111,12 @@ def login_many(ctx: Context, rows: Iterable[Mapping[str, Any]], imported: bool) 
     def steps() -> Op[list[Login | LoginRefused]]:
         answers: list[Login | LoginRefused] = []
         for first in range(0, len(ready), BATCH):
-            answers += yield from _login(ctx, ready[first : first + BATCH])
+            try:
+                answers += yield from _login(ctx, ready[first : first + BATCH])
+            except Unavailable as error:
+                if not answers:
+                    raise
+                raise OutcomeUnknown(f"The first {first} logins were made. {error}", error.server) from error
         return answers
 
     return steps()
@@ -138,11 +146,15 @@ def _answers(
     over = [(i, [sid.decode() for sid in reply[3]]) for i, reply in enumerate(replies) if len(reply) > 3 and reply[3]]
     for i, sids in over:
         follow_up.append(read_call(ctx, shards[i], rows[i].uid, sids))
-    for i, sids in over:
-        follow_up += tidy_calls(ctx, shards[i], [(rows[i].uid, sid) for sid in sids])
+    for i, reply in enumerate(replies):
+        if len(reply) > 3 and (ended := [*reply[3], *reply[4]]):
+            follow_up += tidy_calls(ctx, shards[i], [(rows[i].uid, sid.decode()) for sid in ended])
     if follow_up:
-        for (i, _), reply in zip(over, (yield follow_up), strict=False):
-            replaced[i] = [found.session() for found in found_rows(rows[i].uid, reply) if found.row[1]]
+        try:
+            for (i, _), reply in zip(over, (yield follow_up), strict=False):
+                replaced[i] = [found.session() for found in found_rows(rows[i].uid, reply) if found.row[1]]
+        except (Unavailable, CorruptData):
+            pass  # the logins stand, and their tokens are given only once: a sweep writes the tombstones
     answers: list[Login | LoginRefused] = []
     for i, (row, reply) in enumerate(zip(rows, replies, strict=True)):
         if reply[0] != b"ok":

@@ -43,6 +43,8 @@ def tidy_calls(ctx: Context, shard: Shard, pairs: Iterable[Pair], mode: str = "s
                 keys += s.of_user(uid)
             records.append(f"{s.record_prefix}{uid}:{sid}")
             refs += (place, sid)
+        if mode == "repair":
+            records.append(s.labels)
         calls.append(run(TIDY, keys + records, ctx.now, ctx.policy, mode, len(places), *places, *refs))
     return calls
 
@@ -68,7 +70,10 @@ def _sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
     while todo:
         room = ROUND if limit is None else min(ROUND, limit - report.expired - report.repaired)
         if room <= 0:
-            return SweepReport(report.expired, report.repaired, True)
+            left = yield [run(DUE, (s.deadlines, s.closing), ctx.now, 1) for s in todo]
+            if any(refs for _, refs in left):
+                return SweepReport(report.expired, report.repaired, True)
+            break
         replies = yield [run(DUE, (s.deadlines, s.closing), ctx.now, room) for s in todo]
         calls: list[Call] = []
         busy = []
@@ -76,16 +81,18 @@ def _sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
             now = moment
             if not refs or tried.get(shard, set()).issuperset(refs):
                 continue  # nothing, or only what another process is at work on
-            tried[shard] = set(refs)
+            part = refs[:room]  # the other shards' may have left no room for it: its turn comes in the next round
+            tried[shard] = set(part)
             busy.append(shard)
-            calls += _tidy_raw(ctx, shard, refs[:room])
-            room -= len(refs[:room])
+            calls += _tidy_raw(ctx, shard, part)
+            room -= len(part)
         if calls:
             for reply in (yield calls):
                 report += _report(reply)
         todo = busy
     yield from _forget(ctx)
-    yield [command(s.meta, "HSET", s.meta, "swept", now) for s in ctx.keys.shards]
+    with contextlib.suppress(Unavailable):  # a full server takes no plain write, but the sweep has made room
+        yield [command(s.meta, "HSET", s.meta, "swept", now) for s in ctx.keys.shards]
     return report
 
 
@@ -141,6 +148,7 @@ def _forget(ctx: Context) -> Op[None]:
 
 
 def repair(ctx: Context) -> Op[SweepReport]:
+    yield _layout_calls(ctx, len(ctx.keys.shards))
     report = yield from _sweep(ctx, None)
     for shard in ctx.keys.shards:
         for key in (shard.sessions, shard.deadlines):
@@ -177,7 +185,8 @@ def _repair_users(ctx: Context, shard: Shard) -> Op[SweepReport]:
 
 
 def _tidy_user(ctx: Context, s: Shard, uid: str) -> Call:
-    keys = (s.sessions, s.deadlines, s.users, s.people, s.closing, s.ended, s.events, s.totals, *s.of_user(uid))
+    keys = (s.sessions, s.deadlines, s.users, s.people, s.closing, s.ended, s.events, s.totals, *s.of_user(uid),
+            s.labels)  # fmt: skip
     return run(TIDY, keys, ctx.now, ctx.policy, "repair", 1, uid)
 
 
@@ -198,7 +207,7 @@ def handshake(ctx: Context) -> Op[None]:
     if not shards:
         wanted = ctx.settings.shards or (64 if ctx.is_cluster else 1)
         try:
-            yield [command(key, "HSETNX", key, "schema", SCHEMA), command(key, "HSETNX", key, "shards", wanted)]
+            yield _layout_calls(ctx, wanted)
             [(schema, shards)] = yield [command(key, "HMGET", key, "schema", "shards")]
         except Unavailable:
             schema, shards = str(SCHEMA).encode(), str(wanted).encode()  # a reader without the right to write
@@ -215,6 +224,12 @@ def handshake(ctx: Context) -> Op[None]:
             "shards", f"must be {stored_shards}: that is how namespace {ctx.settings.namespace} is laid out"
         )
     ctx.adopt(stored_shards)
+
+
+def _layout_calls(ctx: Context, shards: int) -> list[Call]:
+    """Write the layout down, unless it is."""
+    key = layout_key(ctx.settings.namespace)
+    return [command(key, "HSETNX", key, "schema", SCHEMA), command(key, "HSETNX", key, "shards", shards)]
 
 
 class _TooOld(Exception):

@@ -25,7 +25,7 @@ from redis.exceptions import (
 )
 
 from presence_core.errors import CorruptData, OutcomeUnknown, PresenceError, Unavailable
-from presence_core.scripts import Call
+from presence_core.scripts import EVERY, Call
 
 _PAUSES: Final = (0.02, 0.05, 0.1, 0.2)  # seconds between tries; the call's own time limit ends them
 NOT_RUN: Final = ("TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY")
@@ -189,8 +189,8 @@ def _settle(
         # What came behind it counts on it, such as the tidying behind a kick: it goes again, where it may.
         behind = places[places.index(unknown[0]) :]
         again = [i for i in behind if calls[i].safe or isinstance(replies[i], NoScriptError)]
-        scripts = {call.script.sha: call.script for i in unknown if (call := calls[i]).script is not None}
-        loads: list[Sequence[str | bytes | int]] = [("SCRIPT", "LOAD", script.text) for script in scripts.values()]
+        # All of them: were only some known, a read that stands before a change would be sent again behind it.
+        loads: list[Sequence[str | bytes | int]] = [("SCRIPT", "LOAD", script.text) for script in EVERY]
         [answer] = yield Send([(node, loads + [calls[i].wire for i in again])], until)
         if isinstance(answer, Failed):
             if answer.sent and not all(calls[i].safe for i in again):
@@ -240,7 +240,8 @@ def meaning(error: BaseException, where: str) -> PresenceError:
         return CorruptData(f"{at}: {said.replace('WRONGTYPE ', '')}. Another program shares this namespace.")
     if isinstance(error, AuthenticationError) or code in ("NOAUTH", "WRONGPASS"):
         return Unavailable(f"{at} refused the user name or password.", where)
-    if isinstance(error, NoPermissionError) or code == "NOPERM":
+    in_script = "ACL failure in script" in said or "executing the script can't run this command" in said
+    if isinstance(error, NoPermissionError) or code == "NOPERM" or in_script:
         return Unavailable(
             f"{at} does not permit this: {said}. Give the ACL user what docs/architecture.md lists.", where
         )

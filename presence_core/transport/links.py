@@ -14,7 +14,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
-from redis.exceptions import RedisError
+from redis.exceptions import RedisClusterException, RedisError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -56,7 +56,7 @@ def connect(url: str, timeout: float, *, use_asyncio: bool) -> Any:
             return _sentinel(url, options, use_asyncio)
     except (ValueError, TypeError):
         raise InvalidArgument("url", "cannot be read: check host, port and options") from None
-    except (RedisError, OSError) as error:
+    except (RedisError, RedisClusterException, OSError) as error:
         raise Unavailable(f"Redis at {_without_secrets(url)} cannot be reached ({plain(error)}).") from error
     raise InvalidArgument("url", "must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
 

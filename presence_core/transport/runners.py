@@ -11,7 +11,7 @@ from hiredis import pack_command
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.cluster import RedisCluster
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisClusterException, RedisError, ResponseError
 from redis.retry import Retry
 
 from presence_core.errors import PresenceError
@@ -33,6 +33,8 @@ from presence_core.transport.exchange import (
 from presence_core.transport.links import Spare, own_pool
 
 T = TypeVar("T")
+
+_AWAY: Final = (RedisError, RedisClusterException, OSError)
 
 PIECE: Final = 32_768
 """Bytes written to a socket at once."""
@@ -62,6 +64,8 @@ class SyncTransport:
         self._timeout = timeout
         self._router: Router = Many(client) if self.is_cluster else One(own_pool(client, timeout, Retry))
         self._spare = Spare()
+        pool = client.nodes_manager if self.is_cluster else self._router.node("")
+        self._sockets_obey = pool.connection_kwargs.get("socket_timeout") == timeout
 
     def run(self, op: Op[T]) -> T:
         """Drive an operation to its answer."""
@@ -93,7 +97,7 @@ class SyncTransport:
             self._spare.clear()
             try:
                 self._client.nodes_manager.initialize()
-            except (RedisError, OSError):
+            except _AWAY:
                 pass  # the next try says what is wrong
 
     def _pool(self, node: Any) -> Any:
@@ -155,7 +159,7 @@ class SyncTransport:
         try:
             for _ in range(count):
                 try:
-                    if step.first:
+                    if step.first and self._sockets_obey:
                         reply = connection.read_response(disable_decoding=True)
                     else:
                         left = max(0.05, step.until - time.monotonic())
@@ -203,8 +207,8 @@ class AsyncTransport:
         if not self._ready:
             try:
                 await asyncio.wait_for(self._client.initialize(), self._timeout)
-            except (TimeoutError, RedisError, OSError) as error:
-                raise meaning(error, "the cluster") from error
+            except _AWAY as error:
+                raise meaning(error, ", ".join(self._client.nodes_manager.startup_nodes)) from error
             self._ready = True
         try:
             step = next(flow)
@@ -219,7 +223,7 @@ class AsyncTransport:
         if step.refresh and self.is_cluster:
             try:
                 await self._client.nodes_manager.initialize()
-            except (RedisError, OSError):
+            except _AWAY:
                 pass  # the next try says what is wrong
 
     async def _send(self, step: Send) -> list[Any]:

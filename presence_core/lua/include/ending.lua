@@ -85,6 +85,15 @@ local function bury(policy, record, how)
   end
 end
 
+-- A user's devices are kept as long as the session that may live longest.
+local function outlive(policy, devices, core)
+  local _, _, absolute = struct.unpack('>I8I4I4', core)
+  if policy.ttl then
+    redis.call('EXPIRE', devices, absolute + 86400, 'NX')
+    redis.call('EXPIRE', devices, absolute + 86400, 'GT')
+  end
+end
+
 -- Past its deadline: ended in the very millisecond in which its time was over.
 local function expiry(seen, core)
   local login, idle, absolute = struct.unpack('>I8I4I4', core)

@@ -1,0 +1,1 @@
+"""What the library costs beside bare Redis commands, measured in one run: ``python -m benchmarks``."""

@@ -1,0 +1,121 @@
+"""``python -m benchmarks [--sizes 10k,100k,1m] [--server valkey|redis|both] [--only name,…] [--json FILE]``"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from benchmarks import ending, memory, reading, report, sites
+from benchmarks.measure import Json, Result
+from benchmarks.stage import Stage, binaries
+
+Benchmark = Callable[[Stage], Result | None]
+
+# In this order: first what leaves the stage as it is, then what adds sessions, last what ends them.
+BENCHMARKS: Final[dict[str, Benchmark]] = {
+    "memory": memory.memory,
+    "page_first": reading.page_first,
+    "page_growth": reading.page_growth,
+    "page_deep": reading.page_deep,
+    "page_deep_gone": reading.page_deep_gone,
+    "sessions": reading.sessions,
+    "get": reading.get,
+    "counts": reading.counts,
+    "validate": sites.validate,
+    "validate_decoded": sites.validate_decoded,
+    "heartbeat": sites.heartbeat,
+    "heartbeats_1000": sites.heartbeats_1000,
+    "heartbeats_5000": sites.heartbeats_5000,
+    "login": sites.login,
+    "kick": ending.kick,
+    "kick_all": ending.kick_all,
+    "logout": ending.logout,
+    "login_many": sites.login_many,
+    "sweep": ending.sweep,
+    "tombstones": memory.tombstones,
+}
+
+
+def _size(text: str) -> int:
+    match = re.fullmatch(r"(\d+)([km]?)", text.strip().lower())
+    if not match or not 10_000 <= (size := int(match[1]) * {"": 1, "k": 1000, "m": 1_000_000}[match[2]]) <= 10_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size from 10k to 10m")
+    return size
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if unknown := [name for name in names if name not in BENCHMARKS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(BENCHMARKS)}")
+    return names
+
+
+def _arguments() -> argparse.Namespace:
+    listing = "\n".join(f"  {name:<17} {' '.join((run.__doc__ or '').split())}" for name, run in BENCHMARKS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure the library beside bare Redis commands.",
+        epilog=f"benchmarks:\n{listing}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--sizes", default="10k,100k,1m", type=lambda text: sorted({_size(one) for one in text.split(",")})
+    )
+    parser.add_argument("--server", default="both", choices=("valkey", "redis", "both"))
+    parser.add_argument("--only", type=_names, help="benchmarks to run, with commas; no default JSON is written then")
+    parser.add_argument("--json", type=Path, help="one file for everything, in place of results/<server>-<size>.json")
+    return parser.parse_args()
+
+
+def _run(server: str, size: int, names: list[str]) -> tuple[Json, list[Result]]:
+    begin, load = time.monotonic(), os.getloadavg()[0]
+    with TemporaryDirectory(prefix="bench-") as directory, Stage(server, size, Path(directory)) as stage:
+        if names != ["tombstones"]:
+            stage.load()
+        gc.collect()
+        gc.freeze()  # our own hundred thousand tickets must not be walked while others' garbage is collected
+        results = [result for name in names if (result := BENCHMARKS[name](stage))]
+        about = stage.about() | {"load_average": round(load, 2), "cores": os.cpu_count(), "seconds": 0}
+    gc.unfreeze()
+    return about | {"seconds": round(time.monotonic() - begin)}, results
+
+
+def main() -> int:
+    arguments = _arguments()
+    found = binaries()
+    servers = [name for name in ("valkey", "redis") if arguments.server in (name, "both")]
+    missing = [name for name in servers if name not in found]
+    if missing and arguments.server != "both":
+        sys.exit(f"No {missing[0]} server binary was found.")
+    documents, missed = [], 0
+    for size in arguments.sizes:
+        for server in servers:
+            if server in missing:
+                print(f"No {server} server binary was found: it is left out.", file=sys.stderr)
+                continue
+            # What ended sessions leave does not depend on how many live: once a server is enough.
+            names = arguments.only or [
+                name for name in BENCHMARKS if name != "tombstones" or size == arguments.sizes[-1]
+            ]
+            about, results = _run(server, size, names)
+            print(report.table(about, results), end="\n\n", flush=True)
+            documents.append(report.as_json(about, results))
+            missed += sum(not target.met for result in results for target in result.targets)
+            if not arguments.only and not arguments.json:
+                report.write(report.RESULTS / f"{server}-{report.size_name(size)}.json", documents[-1])
+    if arguments.json:
+        report.write(arguments.json, documents)
+    print(f"{missed} targets missed." if missed else "All targets met.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""How sessions end: by their user, by staff, by time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import islice
+
+from benchmarks.bare import Bare, BareSession
+from benchmarks.measure import Result, Side, Target, compare
+from benchmarks.stage import Stage, Ticket
+
+BY = "support@example.org"
+REASON = "Asked by the account's owner, who does not know this device."
+MESSAGE = "You were signed out by our support team. Please sign in again."
+
+
+def kick(stage: Stage) -> Result:
+    """kick of one session beside a pipeline of ZREM ×2, SREM, HSET and EXPIRE of a tombstone, ZADD."""
+
+    def ours(ticket: Ticket) -> None:
+        assert stage.presence.kick(ticket.uid, ticket.session_id, by=BY, reason=REASON, message=MESSAGE)
+
+    return _end_one(stage, "kick", kick.__doc__, ours)
+
+
+def logout(stage: Stage) -> Result:
+    """logout beside the same pipeline."""
+
+    def ours(ticket: Ticket) -> None:
+        assert stage.presence.logout(ticket.uid, ticket.session_id)
+
+    return _end_one(stage, "logout", logout.__doc__, ours)
+
+
+def _end_one(stage: Stage, name: str, compared: str | None, ours: Callable[[Ticket], None]) -> Result:
+    return compare(
+        stage,
+        name,
+        compared,
+        Side(ours, lambda: stage.new_tickets(stage.new_rows(1))[0]),
+        _bare_end(Bare(stage), lambda: stage.new_rows(1)),
+        runs=300,
+    )
+
+
+def _bare_end(bare: Bare, rows: Callable[[], list[dict[str, object]]]) -> Side:
+    def prepare() -> list[BareSession]:
+        sessions = bare.sessions(rows())
+        bare.log_in(sessions)
+        return sessions
+
+    return Side(lambda sessions: bare.end([one.ref for one in sessions]), prepare, bare.take_away)
+
+
+def kick_all(stage: Stage) -> Result:
+    """kick of a user's five sessions beside SMEMBERS, then the bare end of five in one pipeline."""
+    presence, bare = stage.presence, Bare(stage)
+
+    def five() -> list[dict[str, object]]:
+        rows = stage.new_rows(5)
+        return [row | {"uid": rows[0]["uid"]} for row in rows]
+
+    def ours(uid: str) -> None:
+        assert len(presence.kick(uid, by=BY, reason=REASON, message=MESSAGE).kicked) == 5
+
+    def theirs(sessions: list[BareSession]) -> None:
+        uid = sessions[0].uid
+        bare.end([f"{uid}:{sid.decode()}" for sid in bare.redis.smembers(bare.keys.user(uid))])
+
+    return compare(
+        stage,
+        "kick all of 5",
+        kick_all.__doc__,
+        Side(ours, lambda: stage.new_tickets(five())[0].uid),
+        Side(theirs, _bare_end(bare, five).prepare, bare.take_away),
+        runs=200,
+    )
+
+
+def sweep(stage: Stage) -> Result:
+    """sweep of sessions past their time beside the bare end of as many others, in pipelines of 500.
+
+    Must come last: what the bare side ends is gone without a trace in users and totals.
+    """
+    live = stage.redis.zcard(stage.keys.sessions)
+    count = min(10_000, max(1000, live // 24))
+    runs = max(3, min(15, live // count // 2 - 4))
+    bare, presence = Bare(stage), stage.presence
+    latest = stage.redis.zrevrange(stage.keys.deadlines, 0, (runs + 3) * count - 1)  # sweep takes the earliest
+    left = iter([ref.decode() for ref in latest])
+
+    def ours(_: object) -> None:
+        assert presence.sweep(limit=count).expired == count
+
+    def theirs(refs: list[str]) -> None:
+        for first in range(0, count, 500):
+            bare.end(refs[first : first + 500])
+
+    stage.set_clock(int(time.time() * 1000) + 1000 * (presence.settings.idle_timeout + 3600))
+    try:
+        result = compare(stage, "sweep", sweep.__doc__, Side(ours), Side(theirs, lambda: list(islice(left, count))),
+                         runs=runs, units=count, unit="sessions")  # fmt: skip
+    finally:
+        stage.set_clock(None)
+    assert result.ours is not None
+    result.targets.append(Target("sessions/s", 40_000, result.ours.rate, at_most=False))
+    longest = result.longest["longest_ms"] if result.longest else 0.0
+    result.targets.append(Target("longest call, ms", 10, longest))
+    return result

@@ -1,0 +1,95 @@
+"""What a session takes of Redis's memory while it lives, and what is left of it after its end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.data import logins
+from benchmarks.ending import BY, MESSAGE, REASON
+from benchmarks.measure import Json, Result, Target
+from benchmarks.stage import SETTINGS, Stage
+from presence_core import Login, Presence
+
+MILLION = 1_000_000
+
+
+def memory(stage: Stage) -> Result:
+    """Bytes per session: used_memory before and after loading, over the sessions; by kind of key by MEMORY USAGE."""
+    stage.progress("memory")
+    before, after = stage.memory
+    each = (after - before) / stage.size
+    result = Result("memory", " ".join((memory.__doc__ or "").split()))
+    result.figures = {"bytes per session": each} | _families(stage)
+    result.figures["tables, expiries and the rest"] = each - sum(list(result.figures.values())[1:])
+    if stage.size >= MILLION:  # at any other size, tables that grow by doubling and capped lists weigh differently
+        result.targets.append(Target("B per session", 600 if stage.server == "valkey" else 800, each))
+    return result
+
+
+def _families(stage: Stage) -> Json:
+    """Bytes per session of each kind of key."""
+    keys, size = stage.keys, stage.size
+    sample = [stage.ticket() for _ in range(1000)]
+    users = stage.redis.zcard(keys.users)
+    records = _mean_usage(stage, [keys.record(ticket.uid, ticket.session_id) for ticket in sample])
+    sets = _mean_usage(stage, [keys.user(ticket.uid) for ticket in sample])
+    out: Json = {"records": records, "sets of users' sessions": sets * users / size}
+    for name in ("sessions", "deadlines", "users", "events", "labels"):
+        usage = stage.redis.memory_usage(getattr(keys, name), samples=200) or 0
+        out[name] = usage / size
+    return out
+
+
+def _mean_usage(stage: Stage, keys: list[str]) -> float:
+    pipe = stage.redis.pipeline(transaction=False)
+    for key in keys:
+        pipe.memory_usage(key)
+    usage: list[int] = [one for one in pipe.execute() if one]
+    return sum(usage) / len(usage)
+
+
+def tombstones(stage: Stage) -> Result:
+    """Bytes that an ended session leaves, by reason, each on a new server: 100,000 expired, 20,000 of the others."""
+    result = Result("tombstones", " ".join((tombstones.__doc__ or "").split()))
+    expired, others = min(stage.size, 100_000), min(stage.size, 20_000)
+    for reason in ("expired", "logout", "kicked", "replaced"):
+        stage.progress(f"tombstones, {reason}")
+        with (
+            TemporaryDirectory(prefix="bench-") as directory,
+            Stage(stage.server, others, Path(directory), quiet=True) as own,
+        ):
+            left, records = _ended(own, reason, expired if reason == "expired" else others)
+        result.figures[f"{reason}, MB per million"] = left
+        result.figures[f"{reason}, of these records"] = records
+    return result
+
+
+def _ended(stage: Stage, reason: str, count: int) -> tuple[float, float]:
+    """Bytes per ended session: all in all, and of its record. The events, capped by number, are kept out of it."""
+    settings = replace(SETTINGS, max_events=100, max_audit=100, max_sessions=1 if reason == "replaced" else 1000)
+    presence = Presence(stage.redis, settings)
+    empty = stage.settled_memory()
+    rows = list(logins(count))
+    if reason == "replaced":  # as many live on: each person logs in twice, on one device at a time
+        rows = list({row["uid"]: row for row in rows}.values())
+        presence.login_many(rows)
+        empty = stage.settled_memory()
+    answers = presence.login_many(rows)
+    if reason == "expired":
+        presence._ctx.now = str(int(time.time() * 1000) + 1000 * (settings.idle_timeout + 60))
+        presence.sweep()
+    for answer in answers if reason in ("logout", "kicked") else ():
+        assert isinstance(answer, Login)
+        session = answer.session
+        if reason == "logout":
+            presence.logout(session.uid, session.session_id)
+        else:
+            presence.kick(session.uid, session.session_id, by=BY, reason=REASON, message=MESSAGE, ticket="T-12345")
+    left = stage.settled_memory() - empty
+    refs = stage.redis.zrange(stage.keys.ended, 0, 999)
+    records = _mean_usage(stage, [stage.keys.record_prefix + ref.decode() for ref in refs])
+    presence.close()
+    return left / len(rows), records

@@ -1,0 +1,107 @@
+"""What pages and support staff read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.bare import Bare
+from benchmarks.measure import Result, Side, Target, compare
+from benchmarks.stage import Stage
+from presence_core.operations.reading import make_cursor
+
+SMALL = 10_000
+"""The size that a page at any other size is held against."""
+
+PAGE = 50
+DEPTH = 10_000
+"""Pages in front of a deep one."""
+
+
+def page_first(stage: Stage) -> Result:
+    """The first page of 50 beside ZREVRANGE 50 WITHSCORES, then one pipeline of HGETALLs of the same 50 records."""
+    bare = Bare(stage)
+    result = compare(stage, "page, first", page_first.__doc__, _page(stage), Side(bare.page), runs=400)
+    assert result.ratio is not None
+    result.targets.append(Target("× bare", 1.3, result.ratio))
+    return result
+
+
+def page_growth(stage: Stage) -> Result | None:
+    """The first page of 50 beside the same call on a second server that holds 10,000 sessions."""
+    if stage.size <= SMALL:
+        return None
+    with (
+        TemporaryDirectory(prefix="bench-") as directory,
+        Stage(stage.server, SMALL, Path(directory), quiet=True) as small,
+    ):
+        small.load()
+        result = compare(stage, "page, here / at 10k", page_growth.__doc__, _page(stage), _page(small), runs=400)
+    assert result.ratio is not None
+    result.targets.append(Target("× at 10k", 1.3, result.ratio))
+    return result
+
+
+def page_deep(stage: Stage) -> Result:
+    """The page behind 10,000 others (or the last full one), by cursor, beside the first page."""
+    return _deep(stage, "page, deep", page_deep.__doc__, gone=False)
+
+
+def page_deep_gone(stage: Stage) -> Result:
+    """The same where the session that the cursor names has ended meanwhile, beside the first page."""
+    return _deep(stage, "page, deep, place gone", page_deep_gone.__doc__, gone=True)
+
+
+def _deep(stage: Stage, name: str, compared: str | None, *, gone: bool) -> Result:
+    pages = min(DEPTH, stage.size // PAGE - 1)
+    # The cursor that walking all those pages would end with.
+    [(ref, login)] = stage.redis.zrevrange(stage.keys.sessions, pages * PAGE - 1, pages * PAGE - 1, withscores=True)
+    cursor = make_cursor((int(login), ref.decode()[:-8] + "--------" if gone else ref.decode()))
+    result = compare(stage, name, compared, _page(stage, cursor), _page(stage), runs=300)
+    assert result.ratio is not None
+    result.figures["pages before"] = pages
+    result.targets.append(Target("× first page", 1.3, result.ratio))
+    return result
+
+
+def _page(stage: Stage, cursor: str | None = None) -> Side:
+    def page(_: object) -> None:
+        assert len(stage.presence.list_sessions(limit=PAGE, cursor=cursor)) == PAGE
+
+    return Side(page)
+
+
+def sessions(stage: Stage) -> Result:
+    """sessions(uid) of random users beside SMEMBERS, then one pipeline of HGETALLs."""
+    presence, bare = stage.presence, Bare(stage)
+
+    def ours(uid: str) -> None:
+        assert presence.sessions(uid)
+
+    def uid() -> str:
+        return stage.ticket().uid
+
+    return compare(stage, "sessions(uid)", sessions.__doc__, Side(ours, uid), Side(bare.sessions_of, uid), runs=800)
+
+
+def get(stage: Stage) -> Result:
+    """get of one session beside HGETALL of its record."""
+    presence, bare = stage.presence, Bare(stage)
+
+    def record() -> str:
+        return stage.keys.record_prefix + stage.ticket().ref
+
+    return compare(
+        stage,
+        "get",
+        get.__doc__,
+        Side(lambda ticket: presence.get(ticket.uid, ticket.session_id), stage.ticket),
+        Side(bare.redis.hgetall, record),
+        runs=800,
+    )
+
+
+def counts(stage: Stage) -> Result:
+    """counts beside one pipeline of ZCARD ×2 and HGETALL of the totals."""
+    presence, bare = stage.presence, Bare(stage)
+    return compare(stage, "counts", counts.__doc__, Side(lambda _: presence.counts()), Side(bare.counts), runs=800)

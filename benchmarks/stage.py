@@ -1,0 +1,229 @@
+"""A server with sessions in it, what it knows about its own work, and the same moves in bare Redis commands."""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import random
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import redis
+
+from benchmarks.data import SEED, Row, imported_logins, logins
+from benchmarks.measure import Json, spread
+from presence_core import Login, LoginRefused, Presence, Settings, scripts
+from presence_core.keyspace import Shard
+from tests.servers import Server, redis_binary, valkey_binary
+
+SETTINGS: Final = Settings(idle_timeout=21_600, timeout=30)
+"""Nothing may expire while we measure, and a busy machine may be slow."""
+
+LOADED_SPAN: Final = 3 * 3600.0
+"""The sessions on the stage began within so many seconds."""
+
+CHUNK: Final = 10_000
+SAMPLE: Final = 100_000
+"""So many tokens are kept for the benchmarks to draw from."""
+
+SLOW_US: Final = 500
+"""Script calls that take longer are logged one by one."""
+
+# A new uid for every login that a benchmark adds, beyond those of any loaded stage.
+_NEW_USERS: Final = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A live session that a benchmark may use."""
+
+    uid: str
+    session_id: str
+    token: str
+
+    @property
+    def ref(self) -> str:
+        return f"{self.uid}:{self.session_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """What the server has spent so far."""
+
+    script_calls: int
+    script_us: int
+    other_us: int
+    cpu_us: float
+
+    def __sub__(self, other: Meter) -> Meter:
+        return Meter(
+            self.script_calls - other.script_calls,
+            self.script_us - other.script_us,
+            self.other_us - other.other_us,
+            self.cpu_us - other.cpu_us,
+        )
+
+
+def binaries() -> dict[str, str]:
+    """The servers that are installed here."""
+    found = {"valkey": valkey_binary(), "redis": redis_binary()}
+    return {name: path for name, path in found.items() if path}
+
+
+class Stage:
+    """One server of its own on a unix socket, without persistence; ``size`` sessions after ``load``."""
+
+    def __init__(self, server: str, size: int, directory: Path, *, quiet: bool = False) -> None:
+        self.server, self.size, self.quiet = server, size, quiet
+        # One thread for everything, as both are by default; it does not matter at one client.
+        self._process = Server.start(binaries()[server], directory)
+        self.redis: Any = redis.Redis.from_url(self._process.url)  # Any: redis-py types replies of both its worlds
+        self.presence = Presence.from_url(self._process.url, SETTINGS)
+        self.random = random.Random(SEED)
+        self.tickets: list[Ticket] = []
+        self.load_seconds = 0.0
+        self.memory = (0, 0)
+        self._new_users = itertools.count(_NEW_USERS)
+        self._names = {
+            script.sha: script.name for script in vars(scripts).values() if isinstance(script, scripts.Script)
+        }
+        self._warm_up()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.presence.close()
+        self.redis.close()
+        self._process.kill()
+
+    def progress(self, what: str) -> None:
+        if not self.quiet:
+            print(f"  {self.server} {self.size:,}: {what} …", file=sys.stderr, flush=True)
+
+    def _warm_up(self) -> None:
+        """What is there before the first session is not a session's memory."""
+        self.presence.counts()
+        for script in vars(scripts).values():
+            if isinstance(script, scripts.Script):
+                self.redis.script_load(script.text)
+
+    def load(self) -> None:
+        """Log the sessions in, oldest first; measure the memory that they took."""
+        self.progress("loading")
+        before = self.settled_memory()
+        every = max(1, self.size // SAMPLE)
+        rows = imported_logins(self.size, time.time(), LOADED_SPAN)
+        for first in range(0, self.size, CHUNK):
+            chunk = list(itertools.islice(rows, CHUNK))
+            begin = time.perf_counter()
+            done = self.presence.login_many(chunk, imported=True)
+            self.load_seconds += time.perf_counter() - begin
+            self.tickets += _tickets(done[(-first) % every :: every])
+        self.memory = before, self.settled_memory()
+        self.redis.config_set("slowlog-log-slower-than", SLOW_US)
+        self.redis.config_set("slowlog-max-len", 20_000)
+
+    # -- material -----------------------------------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> Shard:
+        """The one shard of a single server."""
+        return self.presence._ctx.keys.shards[0]
+
+    def ticket(self) -> Ticket:
+        return self.random.choice(self.tickets)
+
+    def refs(self, count: int) -> list[str]:
+        """Distinct sessions at random."""
+        return [ticket.ref for ticket in self.random.sample(self.tickets, count)]
+
+    def new_rows(self, count: int) -> list[Row]:
+        """Logins of people who are not online yet."""
+        first = next(self._new_users)
+        self._new_users = itertools.count(first + count)
+        return list(logins(count, first_user=first))
+
+    def new_tickets(self, rows: Iterable[Row]) -> list[Ticket]:
+        return list(_tickets(self.presence.login_many(rows)))
+
+    def set_clock(self, ms: int | None) -> None:
+        """What scripts take for now, by the hook that tests have; None: the server's own clock again."""
+        self.presence._ctx.now = "" if ms is None else str(ms)
+
+    # -- what the server says -----------------------------------------------------------------------------------------
+
+    def about(self) -> Json:
+        info = self.redis.info("server")
+        return {
+            "server": f"Valkey {info['valkey_version']}"
+            if "valkey_version" in info
+            else f"Redis {info['redis_version']}",
+            "python": platform.python_version(),
+            "redis_py": redis.__version__,
+            "machine": platform.machine(),
+            "sessions": self.size,
+            "seed": SEED,
+        }
+
+    def meter(self) -> Meter:
+        stats = self.redis.info("commandstats")
+        script = [stats.get(f"cmdstat_{name}") for name in ("evalsha", "evalsha_ro")]
+        ours = [one for one in script if one]
+        other = sum(one["usec"] for name, one in stats.items() if name not in _NOT_WORK)
+        cpu = self.redis.info("cpu")
+        return Meter(
+            sum(one["calls"] for one in ours),
+            sum(one["usec"] for one in ours),
+            other,
+            (cpu["used_cpu_user_main_thread"] + cpu["used_cpu_sys_main_thread"]) * 1e6,
+        )
+
+    def waited_ns(self) -> int | None:
+        """For how long server and client together have been ready to run while no core was free; Linux alone tells."""
+        try:
+            files = (Path(f"/proc/{process}/schedstat") for process in (self._process.pid, "self"))
+            return sum(int(file.read_text().split()[1]) for file in files)
+        except (OSError, IndexError, ValueError):
+            return None
+
+    def slow_log_clear(self) -> None:
+        self.redis.slowlog_reset()
+
+    def slow_log(self) -> Json:
+        """Script → spread of those of its calls that took longer than SLOW_US."""
+        calls: dict[str, list[float]] = {}
+        for entry in self.redis.slowlog_get(20_000):
+            words = entry["command"].split(b" ", 2)
+            if words[0].upper().startswith(b"EVALSHA") and (name := self._names.get(words[1].decode())):
+                calls.setdefault(name, []).append(entry["duration"] / 1000)
+        self.redis.slowlog_reset()
+        return {name: spread(values) for name, values in calls.items()}
+
+    def settled_memory(self) -> int:
+        """Bytes in use but for clients' buffers, once the server is done growing its tables."""
+        last = -1
+        for _ in range(40):
+            info = self.redis.info("memory")
+            now = int(info["used_memory"]) - int(info["mem_clients_normal"])
+            if abs(now - last) < 4096:
+                return now
+            last = now
+            time.sleep(0.5)
+        return last
+
+
+_NOT_WORK: Final = frozenset(
+    f"cmdstat_{name}" for name in ("info", "evalsha", "evalsha_ro", "slowlog|get", "slowlog|reset", "config|set")
+)
+
+
+def _tickets(answers: Iterable[Login | LoginRefused]) -> Iterator[Ticket]:
+    for answer in answers:
+        assert isinstance(answer, Login), answer
+        yield Ticket(answer.session.uid, answer.session.session_id, answer.token)

@@ -1,0 +1,260 @@
+"""What ``make run`` starts, watches and ends.
+
+Without PRESENCE_REDIS_URL: the embedded server, the demo site, its visitors, upkeep and the dashboard. With it: the
+dashboard and upkeep, over that Redis and with the settings that the environment gives.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final, TextIO
+from urllib.parse import unquote, urlsplit
+
+from demo.processes import Child, Children, Problem, answers, read_port, require_free
+from presence_core import Presence, PresenceError, Unavailable, Worker
+from presence_core.embedded import EmbeddedServer
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+DASHBOARD_PORT: Final = 8501
+SITE_PORT: Final = 8502
+START_SECONDS: Final = 90.0
+LEAVE_SECONDS: Final = 1.5
+
+# A list that looks alive: sessions expire while one watches, and an old run's do not pile up.
+DEMO_SETTINGS: Final = {
+    "PRESENCE_IDLE_TIMEOUT": "120",
+    "PRESENCE_ABSOLUTE_TIMEOUT": "1800",
+    "PRESENCE_MAX_SESSIONS": "3",
+    "PRESENCE_KEEP_EXPIRED": "7200",
+    "PRESENCE_KEEP_LOGOUT": "7200",
+    "PRESENCE_KEEP_REPLACED": "86400",
+    "PRESENCE_KEEP_KICKED": "604800",
+    "PRESENCE_MAX_ENDED": "20000",
+    "PRESENCE_MAX_EVENTS": "20000",
+    "PRESENCE_MAX_AUDIT": "10000",
+}
+
+
+def say(*lines: str, file: TextIO = sys.stdout) -> None:
+    """Tell the person at the terminal, if there still is one."""
+    try:
+        print(*lines, sep="\n", file=file, flush=True)
+    except OSError:
+        # Closed behind our back; what is still buffered must not fail once more at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
+
+
+def run(is_over: Callable[[], bool]) -> int:
+    """Start everything and watch over it; answers the exit status.
+
+    A signal ends it well by a SystemExit, and ``is_over`` answers True from then on: an exception that is raised inside
+    a destructor gets lost.
+    """
+    environ = dict(os.environ)
+    kind = Real if environ.get("PRESENCE_REDIS_URL", "").strip() else Demo
+    try:
+        # Last in, first out: children end before upkeep, upkeep before the server.
+        with ExitStack() as stack:
+            kind(environ, stack, is_over).run()
+    except (Problem, PresenceError) as problem:
+        say(str(problem), file=sys.stderr)
+    except OSError as error:
+        say(f"This cannot go on: {error}.", file=sys.stderr)
+    finally:
+        say("All ended.")
+    return 1
+
+
+def _data_dir(environ: dict[str, str]) -> Path:
+    named = environ.get("PRESENCE_DATA_DIR", "").strip()
+    return Path(named).expanduser().absolute() if named else ROOT / ".presence"
+
+
+class Real:
+    """The dashboard and upkeep, over a Redis that is there already."""
+
+    def __init__(self, environ: dict[str, str], stack: ExitStack, is_over: Callable[[], bool]) -> None:
+        self.environ = environ
+        self.data = _data_dir(environ)
+        self.stack = stack
+        self.is_over = is_over
+        self.children = Children()
+        self.upkeep_begun = False
+        self.host = _dashboard_host(environ)
+        self.port = read_port(environ, "PRESENCE_DASHBOARD_PORT", DASHBOARD_PORT)
+        self.dashboard = f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    def run(self) -> None:
+        self.require_ports()
+        say("Starting the dashboard …")
+        self.make_data_dir()
+        self.begin_upkeep()
+        self.stack.enter_context(self.children)
+        self.wait_for_dashboard(self.start_dashboard())
+        say("", f"  Dashboard  {self.dashboard}", "", "  Ctrl-C ends it. Redis, and what is in it, stays as it is.", "")
+        self.watch()
+
+    def require_ports(self) -> None:
+        require_free(self.host, self.port, "dashboard", "PRESENCE_DASHBOARD_PORT")
+
+    def make_data_dir(self) -> None:
+        try:
+            self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise Problem(
+                f"There is no writing logs to {self.data}: {error.strerror}. Set PRESENCE_DATA_DIR."
+            ) from None
+
+    def begin_upkeep(self) -> None:
+        log = logging.FileHandler(self.data / "upkeep.log", mode="w")
+        logging.basicConfig(handlers=[log], format="%(asctime)s %(levelname)s %(message)s")
+        try:
+            self.try_upkeep()
+            self.presence.counts()
+        except Unavailable as error:
+            say(f"Redis cannot be used now: {error} The dashboard starts all the same, and works when it can.")
+
+    def try_upkeep(self) -> None:
+        # A cluster that is away cannot even be connected to; the worker waits by itself for everything else.
+        self.presence = self.stack.enter_context(Presence.from_env(self.environ))
+        self.stack.enter_context(Worker(self.presence))
+        self.upkeep_begun = True
+
+    def start(self, name: str, *module: str) -> Child:
+        child = Child(name, module, cwd=ROOT, log=self.data / f"{name.split()[-1]}.log", environ=self.environ)
+        return self.children.add(child)
+
+    def start_dashboard(self) -> Child:
+        if not (ROOT / "dashboard.py").is_file():
+            raise Problem(f"There is no dashboard.py in {ROOT}.")
+        return self.start("dashboard", "streamlit", "run", "dashboard.py", f"--server.port={self.port}")
+
+    def wait_for_dashboard(self, child: Child) -> None:
+        self.wait_for(child, self.host, self.port)
+
+    def wait_for(self, child: Child, host: str, port: int) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not answers(host, port):
+            self.check()
+            if time.monotonic() > deadline:
+                raise Problem(f"The {child.name} has not answered in {START_SECONDS:.0f} s; its log is {child.log}.")
+            time.sleep(0.1)
+        # What answered may be a stranger that took the port first; ours would have ended over it.
+        self.check()
+
+    def watch(self) -> None:
+        """Until a signal, or until a child has ended."""
+        while True:
+            time.sleep(0.5)
+            self.check()
+            self.tend()
+
+    def check(self) -> None:
+        """Raise Problem if a child has ended."""
+        if self.is_over():
+            raise SystemExit(0)
+        self.children.check()
+
+    def tend(self) -> None:
+        """Begin what could not be begun before."""
+        if not self.upkeep_begun:
+            with suppress(Unavailable):
+                self.try_upkeep()
+
+
+class Demo(Real):
+    """All of it, over a server of our own and with people who do not exist."""
+
+    def __init__(self, environ: dict[str, str], stack: ExitStack, is_over: Callable[[], bool]) -> None:
+        super().__init__(DEMO_SETTINGS | environ, stack, is_over)
+        self.site_port = read_port(environ, "PRESENCE_DEMO_SITE_PORT", SITE_PORT)
+        self.visitors = _visitor_count(environ)
+        self.site = f"http://127.0.0.1:{self.site_port}"
+
+    def run(self) -> None:
+        self.require_ports()
+        say("Starting server, demo site, visitors and dashboard …")
+        server = EmbeddedServer.start(self.data)
+        self.stack.callback(_wait_until_gone, server.url)
+        self.uses = self.stack.enter_context(ExitStack())
+        self.uses.enter_context(server)
+        self.environ |= {
+            "PRESENCE_REDIS_URL": server.url,
+            "PRESENCE_DATA_DIR": str(self.data),
+            "PRESENCE_DEMO": "1",
+            "PRESENCE_DEMO_SITE": self.site,
+            "PRESENCE_DEMO_DASHBOARD": self.dashboard,
+        }
+        self.begin_upkeep()
+        self.stack.enter_context(self.children)
+        site = self.start("demo site", "demo.site", f"--port={self.site_port}")
+        dashboard = self.start_dashboard()
+        self.wait_for(site, "127.0.0.1", self.site_port)
+        if self.visitors:
+            jar = self.data / "visitors.json"
+            self.start("visitors", "demo.visitors", f"--site={self.site}", f"--count={self.visitors}", f"--jar={jar}")
+        self.wait_for_dashboard(dashboard)
+        say(
+            "",
+            f"  Dashboard  {self.dashboard}   who is online: open it and kick somebody",
+            f"  Demo site  {self.site}   sign in here, find yourself in the dashboard, kick yourself",
+            "",
+            f"  {self.visitors} made-up visitors come and go. Ctrl-C ends everything; data and logs are in",
+            f"  {self.data}",
+            "",
+        )
+        self.watch()
+
+    def require_ports(self) -> None:
+        super().require_ports()
+        require_free("127.0.0.1", self.site_port, "demo site", "PRESENCE_DEMO_SITE_PORT")
+        if self.port == self.site_port:
+            raise Problem(f"Port {self.port} cannot be the dashboard's and the demo site's: change one of them.")
+
+    def tend(self) -> None:
+        """Start the server again if somebody has killed it, which is a good way to see what an outage looks like."""
+        if not _accepts(self.environ["PRESENCE_REDIS_URL"]):
+            again = EmbeddedServer.start(self.data)
+            self.uses.close()
+            self.uses.enter_context(again)
+            say("  The embedded server had ended, and has been started again.")
+
+
+def _visitor_count(environ: dict[str, str]) -> int:
+    raw = environ.get("PRESENCE_DEMO_VISITORS", "").strip() or "300"
+    if not re.fullmatch("[0-9]{1,4}", raw) or int(raw) > 1000:
+        raise Problem(f"PRESENCE_DEMO_VISITORS is {raw!r}: it must be a number from 0 to 1000.")
+    return int(raw)
+
+
+def _dashboard_host(environ: dict[str, str]) -> str:
+    """Where to reach the dashboard: .streamlit/config.toml says loopback, and this variable says otherwise."""
+    address = environ.get("STREAMLIT_SERVER_ADDRESS", "").strip()
+    return "127.0.0.1" if address in ("", "0.0.0.0", "::", "localhost") else address
+
+
+def _accepts(url: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(unquote(urlsplit(url).path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:
+            pass  # busy is not gone
+    return True
+
+
+def _wait_until_gone(url: str) -> None:
+    """When we end, all has ended: the server stops moments after its last user. Others may go on using it."""
+    deadline = time.monotonic() + LEAVE_SECONDS
+    while _accepts(url) and time.monotonic() < deadline:
+        time.sleep(0.02)

@@ -1,0 +1,270 @@
+"""What the demo site looks like. Every value that comes from outside goes through ``e``."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape as e
+from typing import Final
+
+from presence_core import Ended, Session
+
+DEVICES: Final = ("Windows PC", "Mac", "Linux PC", "iPhone", "iPad", "Android phone", "Android tablet")
+
+_STYLE: Final = """
+:root{color-scheme:light dark;--page:#f4f6f8;--card:#fff;--text:#111a23;--soft:#4d5b69;--line:#d5dde5;--blue:#1f5f8b;
+--on-blue:#fff;--tint:#e8f1f8;--red:#a4243b;--red-tint:#fbecee;--amber-tint:#fdf3dc}
+@media (prefers-color-scheme:dark){:root{--page:#12171d;--card:#1c232b;--text:#e3e8ee;--soft:#a7b3bf;--line:#36424e;
+--blue:#7fb8e6;--on-blue:#0d1a26;--tint:#1d3244;--red:#f0a0ab;--red-tint:#3a2329;--amber-tint:#37301c}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--page);color:var(--text);font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
+header,main,footer{max-width:42rem;margin:0 auto;padding:0 1rem}
+header{display:flex;align-items:center;gap:.6rem;padding-top:1.25rem;padding-bottom:1.25rem}
+header a{display:flex;align-items:center;gap:.6rem;color:inherit;font-weight:650;font-size:1.125rem;
+text-decoration:none}
+header svg{display:block}
+.mark{margin-left:auto;border:1px solid var(--line);border-radius:99px;padding:.1rem .7rem;color:var(--soft);
+font-size:.8125rem}
+section{background:var(--card);border:1px solid var(--line);border-radius:.75rem;padding:1.25rem 1.5rem;
+margin:0 0 1rem}
+h1{font-size:1.625rem;line-height:1.25;margin:.15rem 0 .5rem}
+h2{font-size:1.0625rem;margin:0 0 .25rem}
+p{margin:.5rem 0}
+.soft,small{color:var(--soft)}
+small{font-size:.875rem}
+a{color:var(--blue)}
+ul{list-style:none;margin:0;padding:0}
+li{display:flex;align-items:center;gap:1rem;padding:.9rem 0;border-top:1px solid var(--line)}
+li:first-child{border-top:0}
+li:last-child{padding-bottom:0}
+li>div{flex:1;min-width:0}
+li strong{margin-right:.15rem}
+li small{display:block}
+.here{display:inline-block;background:var(--tint);color:var(--blue);border-radius:99px;padding:0 .6rem;
+font-size:.8125rem;font-weight:600}
+form{margin:0}
+label{display:block;font-weight:600;margin:1rem 0 .25rem}
+label.check{display:flex;gap:.6rem;align-items:flex-start;font-weight:400}
+label.check input{margin-top:.3rem}
+input:not([type=checkbox]),select{width:100%;padding:.6rem .7rem;border:1px solid var(--soft);border-radius:.5rem;
+background:var(--card);color:inherit;font:inherit}
+button,.button{display:inline-block;min-height:2.75rem;padding:.5rem 1.1rem;border:1px solid var(--blue);
+border-radius:.5rem;background:var(--card);color:var(--blue);font:inherit;font-weight:600;text-decoration:none;
+cursor:pointer;white-space:nowrap}
+button.main,.button.main{background:var(--blue);color:var(--on-blue);margin-top:1rem}
+button:hover,.button:hover{filter:brightness(1.08)}
+:focus-visible{outline:3px solid var(--blue);outline-offset:2px}
+.note{background:var(--tint);border-color:transparent}
+.error{background:var(--red-tint);color:var(--red);border-radius:.5rem;padding:.6rem .9rem;font-weight:600}
+.wait{background:var(--amber-tint)}
+blockquote{margin:1rem 0;padding:.75rem 1rem;border-left:4px solid var(--blue);background:var(--tint);
+border-radius:0 .5rem .5rem 0;white-space:pre-line}
+footer{color:var(--soft);font-size:.875rem;padding-top:.5rem;padding-bottom:2rem}
+@media (max-width:30rem){section{padding:1rem}li{flex-wrap:wrap;gap:.5rem}li>div{flex-basis:100%}}
+"""
+
+# The one style of ours by its hash: no other style, and no script at all, has effect on these pages.
+POLICY: Final = (
+    f"default-src 'none'; style-src 'sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'; "
+    "img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+_BOAT: Final = (
+    '<svg width="28" height="28" viewBox="0 0 32 32" aria-hidden="true" fill="none" stroke="currentColor" '
+    'stroke-width="2" stroke-linejoin="round"><path d="M2 18h28l-6 9H8zM16 4l8 14H8zM16 4v14"/></svg>'
+)
+_ICON: Final = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E"
+    "%3Cpath fill='%231f5f8b' d='M2 18h28l-6 9H8zM16 3l9 13H7z'/%3E%3C/svg%3E"
+)
+
+
+def _page(title: str, body: str) -> str:
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{e(title)} · Paperboat</title>
+<link rel="icon" href="{_ICON}">
+<style>{_STYLE}</style>
+</head>
+<body>
+<header><a href="/">{_BOAT}Paperboat</a><span class="mark">demo site</span></header>
+<main>
+{body}
+</main>
+<footer>A demo: everybody here is made up, and nothing is for sale.</footer>
+</body>
+</html>
+"""
+
+
+def _ago(then: datetime, now: datetime) -> str:
+    seconds = max(0, int((now - then).total_seconds()))
+    if seconds < 5:
+        words = "just now"
+    elif seconds < 60:
+        words = f"{seconds} s ago"
+    elif seconds < 3600:
+        words = f"{seconds // 60} min ago"
+    else:
+        words = f"{seconds // 3600} h {seconds % 3600 // 60} min ago"
+    return f'<time datetime="{then.isoformat(timespec="seconds")}">{words}</time>'
+
+
+def _span(seconds: int) -> str:
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = seconds // size
+            return f"{count} {unit}{'' if count == 1 else 's'}"
+    return f"{seconds} seconds"
+
+
+def _software(session: Session) -> str:
+    """Such as "Firefox on Windows · web 4.2"."""
+    browser = " on ".join(part for part in (session.browser, session.os) if part)
+    app = " ".join(part for part in (session.app, session.app_version) if part)
+    return " · ".join(part for part in (browser, app) if part) or "unknown software"
+
+
+def _device(session: Session, this: Session, now: datetime) -> str:
+    is_here = session.session_id == this.session_id
+    device = session.device or "Some device"
+    label = "Sign out" if is_here else f"Sign out {device}"
+    address = f" from {e(session.last_ip)}" if session.last_ip else ""
+    return f"""<li>
+<div><strong>{e(device)}</strong> {'<span class="here">this device</span>' if is_here else ""}
+<small>{e(_software(session))}</small>
+<small>signed in {_ago(session.login_at, now)} · seen {_ago(session.last_seen, now)}{address}</small></div>
+<form method="post" action="/sign-out"><input type="hidden" name="session" value="{e(session.session_id)}">
+<button aria-label="{e(label)}">Sign out</button></form>
+</li>"""
+
+
+def _try_it(session: Session, dashboard: str | None) -> str:
+    where = f'<a href="{e(dashboard)}" target="_blank" rel="noopener">dashboard</a>' if dashboard else "dashboard"
+    return f"""<section class="note">
+<h2>Try it</h2>
+<p>Open the {where}, find <strong>{e(session.uid)}</strong> near the top of the list and kick this session, with a
+message. Then <a href="/">come back and click anywhere</a>: you will be out, and see why.</p>
+</section>"""
+
+
+def home(session: Session, sessions: Sequence[Session], dashboard: str | None) -> str:
+    """Who you are, and on what devices."""
+    now = datetime.now(UTC)
+    reach = " · ".join(f"<bdi>{e(alias)}</bdi>" for alias in session.aliases)
+    this_first = sorted(sessions, key=lambda one: one.session_id != session.session_id)
+    devices = "\n".join(_device(one, session, now) for one in this_first)
+    count = f"{len(sessions)} device{'' if len(sessions) == 1 else 's'}"
+    return _page(
+        "Your devices",
+        f"""<section>
+<span class="soft">Signed in as</span>
+<h1><bdi>{e(session.name or session.uid)}</bdi></h1>
+<p class="soft"><bdi>{e(session.uid)}</bdi>{" · " if reach else ""}{reach}</p>
+</section>
+<section>
+<h2>You are signed in on {count}</h2>
+<ul>
+{devices}
+</ul>
+</section>
+{_try_it(session, dashboard)}
+<p class="soft"><small>This device is signed out by itself after {_span(session.idle_timeout)} without a click, and
+{_span(session.absolute_timeout)} after signing in at the latest.</small></p>""",
+    )
+
+
+def sign_in(example: str, names: Sequence[str], *, who: str = "", error: str | None = None) -> str:
+    """The form. ``names`` are suggestions; ``error`` is one sentence."""
+    alert = f'<p class="error" role="alert" id="error">{e(error)}</p>' if error else ""
+    invalid = ' aria-invalid="true" aria-describedby="error"' if error else ""
+    suggestions = "".join(f'<option value="{e(name)}">' for name in names)
+    devices = "".join(f"<option>{e(name)}</option>" for name in DEVICES)
+    return _page(
+        "Sign in",
+        f"""<section>
+<h1>Sign in</h1>
+<p class="soft">Be anybody from the demo's directory, for example <strong><bdi>{e(example)}</bdi></strong>.</p>
+{alert}
+<form method="post" action="/sign-in">
+<label for="who">Name or email</label>
+<input id="who" name="who" value="{e(who or example)}" list="people" required maxlength="256" autocomplete="off"
+ dir="auto" autofocus{invalid}>
+<datalist id="people">{suggestions}</datalist>
+<label for="password">Password <small>(demo: any password)</small></label>
+<input id="password" name="password" type="password" value="demo" required maxlength="256" autocomplete="off">
+<label for="device">This device</label>
+<select id="device" name="device"><option value="">As the browser says</option>{devices}</select>
+<label class="check"><input type="checkbox" name="remember" value="yes" checked>
+<span>Keep me signed in while I look around</span></label>
+<button class="main">Sign in</button>
+</form>
+</section>""",
+    )
+
+
+_ENDINGS: Final = {
+    "kicked": ("You have been signed out", "Our staff ended your session on this device."),
+    "expired": ("Your session has expired", "You were away for long, or signed in long ago."),
+    "replaced": (
+        "You have been signed out on this device",
+        "You signed in on another one, and there is a limit to how many you may use at once.",
+    ),
+    "logout": ("This device is signed out", "You signed it out yourself, here or from another of your devices."),
+}
+
+
+def ended(end: Ended) -> str:
+    """For the holder of a session that is over: only what is public."""
+    public = end.public
+    title, why = _ENDINGS.get(public.code, ("You are signed out", "Your session is over."))
+    message = f"<p>They left you a message:</p><blockquote>{e(public.message)}</blockquote>" if public.message else ""
+    at = f'<time datetime="{public.at.isoformat(timespec="seconds")}">{public.at:%H:%M:%S UTC on %-d %B %Y}</time>'
+    return _page(
+        title,
+        f"""<section>
+<h1>{e(title)}</h1>
+<p>{e(why)}</p>
+{message}
+<p class="soft">It ended at {at}.</p>
+<a class="button main" href="/sign-in">Sign in again</a>
+</section>""",
+    )
+
+
+def unknown() -> str:
+    """For a cookie that opens nothing, and of which nothing is known."""
+    return notice(
+        "You are not signed in", "This browser's sign-in is not known here, or ended too long ago.", "/sign-in"
+    )
+
+
+def unavailable() -> str:
+    """For the time that Redis is away: nobody passes, and nobody is signed out."""
+    return _page(
+        "Back in a moment",
+        """<section class="wait">
+<h1>We cannot check who you are right now</h1>
+<p>The place where sign-ins are kept does not answer, and without it nobody is let in. <strong>You have not been signed
+out</strong>: as soon as it is back, you go on where you were.</p>
+<a class="button main" href="/">Try again</a>
+</section>""",
+    )
+
+
+def notice(title: str, sentence: str, link: str = "/") -> str:
+    """A plain page: what is the matter, and a way on."""
+    words = "Sign in" if link == "/sign-in" else "To the start page"
+    return _page(
+        title,
+        f"""<section>
+<h1>{e(title)}</h1>
+<p>{e(sentence)}</p>
+<a class="button main" href="{e(link)}">{words}</a>
+</section>""",
+    )

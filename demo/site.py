@@ -1,0 +1,315 @@
+"""A small real site: sign in, see on what devices you are, sign out. Its sessions are kept by presence_core.
+
+Every request with a cookie asks presence_core whether the session is still live, so a kick is felt at the next click.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import random
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from ipaddress import ip_address
+from typing import Final, TypedDict
+from urllib.parse import parse_qsl
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from demo import pages, people
+from presence_core import AsyncPresence, InvalidArgument, LoginRefused, Session, Unavailable
+
+HOST: Final = "127.0.0.1"
+PORT: Final = 8502
+COOKIE: Final = "paperboat"
+MAX_FORM: Final = 8192
+VERSION: Final = "2026.46"
+SUGGESTIONS: Final = tuple(member.name for member in people.GUESTS)
+
+# What "keep me signed in" grants: the demo's own timeouts are short, and whoever tries it out looks at the dashboard
+# for a while.
+REMEMBERED_IDLE: Final = 1800
+REMEMBERED_ABSOLUTE: Final = 28_800
+
+_DEVICES_BY_AGENT: Final = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android phone"),
+    ("Windows", "Windows PC"),
+    ("Macintosh", "Mac"),
+    ("CrOS", "Chromebook"),
+    ("Linux", "Linux PC"),
+)
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+# -- What a request says about its sender ------------------------------------------------------------------------------
+
+
+def _from_loopback(request: Request) -> bool:
+    try:
+        return request.client is not None and ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False
+
+
+def _client_ip(request: Request) -> str | None:
+    """The visitor's address. Only a proxy on this machine, here the demo's visitors, may name another than its own."""
+    peer = request.client.host if request.client else None
+    if _from_loopback(request):
+        # The last one is what our own proxy saw; those before it are the sender's word.
+        forwarded = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
+        with contextlib.suppress(ValueError):
+            return str(ip_address(forwarded))
+    return peer
+
+
+class _Client(TypedDict):
+    device: str | None
+    app: str | None
+    app_version: str | None
+
+
+def _client(request: Request, form: dict[str, str]) -> _Client:
+    """Device, app and app version: what our own visitors say, or else what the form and the browser say."""
+    if _from_loopback(request) and "x-demo-app" in request.headers:
+        headers = request.headers
+        return {
+            "device": headers.get("x-demo-device"),
+            "app": headers["x-demo-app"],
+            "app_version": headers.get("x-demo-app-version"),
+        }
+    agent = request.headers.get("user-agent", "")
+    by_agent = next((device for mark, device in _DEVICES_BY_AGENT if mark in agent), None)
+    return {"device": form.get("device") or by_agent, "app": "web", "app_version": VERSION}
+
+
+async def _read_form(request: Request) -> dict[str, str]:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_FORM:
+            raise HTTPException(413)
+    try:
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20, errors="strict"))
+    except ValueError:
+        raise HTTPException(400) from None
+
+
+def _html(page: str, status: int = 200) -> Response:
+    return HTMLResponse(page, status)
+
+
+# -- The site ----------------------------------------------------------------------------------------------------------
+
+
+class Site:
+    """The pages. ``dashboard`` is the URL of the staff's side, for a link to it."""
+
+    def __init__(self, presence: AsyncPresence, dashboard: str | None = None) -> None:
+        self._presence = presence
+        self._dashboard = dashboard
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/", self._signed_in(self._home)),
+            Route("/sign-in", self._form),
+            Route("/sign-in", self._sign_in, methods=["POST"]),
+            Route("/sign-out", self._signed_in(self._sign_out), methods=["POST"]),
+        ]
+
+    async def _session(self, request: Request) -> Session | Response:
+        """Whose request this is, or the page that says why it is nobody's."""
+        token = request.cookies.get(COOKIE)
+        if not token:
+            return RedirectResponse("/sign-in", 303)
+        validation = await self._presence.validate(token, ip=_client_ip(request))
+        if validation.session is not None:
+            return validation.session
+        if validation.ended is not None:
+            # The cookie stays, so that a reload tells the same; the next sign-in replaces it. 403 is for those whom
+            # we do not want here now: signing in again is not all that it takes.
+            return _html(pages.ended(validation.ended), 403 if validation.ended.reason == "kicked" else 401)
+        answer = _html(pages.unknown(), 401)
+        answer.delete_cookie(COOKIE)
+        return answer
+
+    def _signed_in(self, handler: Callable[[Request, Session], Awaitable[Response]]) -> Answer:
+        async def answer(request: Request) -> Response:
+            session = await self._session(request)
+            return await handler(request, session) if isinstance(session, Session) else session
+
+        return answer
+
+    async def _home(self, request: Request, session: Session) -> Response:
+        sessions = await self._presence.sessions(session.uid)
+        return _html(pages.home(session, sessions, self._dashboard))
+
+    async def _form(self, request: Request) -> Response:
+        if request.cookies.get(COOKIE) and isinstance(await self._session(request), Session):
+            return RedirectResponse("/", 303)
+        return _html(pages.sign_in(random.choice(SUGGESTIONS), SUGGESTIONS))
+
+    async def _sign_in(self, request: Request) -> Response:
+        form = await _read_form(request)
+        who = form.get("who", "")
+        member = people.find(who)
+        if member is None or not form.get("password"):
+            error = "There is nobody of this name or email here." if member is None else "Type some password."
+            return _html(pages.sign_in(random.choice(SUGGESTIONS), SUGGESTIONS, who=who, error=error), 403)
+        if request.cookies.get(COOKIE):
+            # One browser, one session: the one that this sign-in takes the place of would look like another device.
+            before = await self._session(request)
+            if isinstance(before, Session):
+                await self._presence.logout(before.uid, before.session_id)
+        remember = "remember" in form
+        login = await self._presence.login(
+            member.uid,
+            name=member.name,
+            aliases=member.aliases,
+            ip=_client_ip(request),
+            user_agent=request.headers.get("user-agent"),
+            idle_timeout=REMEMBERED_IDLE if remember else None,
+            absolute_timeout=REMEMBERED_ABSOLUTE if remember else None,
+            **_client(request, form),
+        )
+        answer = RedirectResponse("/", 303)
+        # Not Secure: the demo is plain HTTP on loopback. A real site's cookie is.
+        answer.set_cookie(COOKIE, login.token, httponly=True, samesite="lax")
+        return answer
+
+    async def _sign_out(self, request: Request, session: Session) -> Response:
+        # Another's session id does nothing: it is looked for among this user's own.
+        session_id = (await _read_form(request)).get("session", session.session_id)
+        await self._presence.logout(session.uid, session_id)
+        if session_id != session.session_id:
+            return RedirectResponse("/", 303)
+        answer = RedirectResponse("/sign-in", 303)
+        answer.delete_cookie(COOKIE)
+        return answer
+
+
+# -- Around every page -------------------------------------------------------------------------------------------------
+
+
+class Fence:
+    """Refuses what another site's page would send in the visitor's name, and adds the headers of every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["Content-Security-Policy"] = pages.POLICY
+                headers["Cache-Control"] = "no-store"
+                headers["X-Content-Type-Options"] = "nosniff"
+                # Not "no-referrer": browsers would then send "Origin: null" with our own forms.
+                headers["Referrer-Policy"] = "same-origin"
+            await send(message)
+
+        if scope["method"] not in ("GET", "HEAD") and not _is_same_origin(Headers(scope=scope)):
+            sentence = "This did not come from a page of ours, so nothing was done."
+            await _html(pages.notice("Refused", sentence), 403)(scope, receive, send_with_headers)
+        else:
+            await self._app(scope, receive, send_with_headers)
+
+
+def _is_same_origin(headers: Headers) -> bool:
+    # Every browser sends Origin with a POST. Host is one of ours: TrustedHostMiddleware saw to it.
+    return headers.get("origin") == f"http://{headers.get('host', '')}"
+
+
+async def _on_unavailable(request: Request, error: Exception) -> Response:
+    answer = _html(pages.unavailable(), 503)
+    answer.headers["Retry-After"] = "5"
+    return answer
+
+
+async def _on_refused(request: Request, error: Exception) -> Response:
+    return _html(pages.notice("You cannot sign in here now", str(error), "/sign-in"), 403)
+
+
+async def _on_bad_argument(request: Request, error: Exception) -> Response:
+    return _html(pages.notice("That cannot be", str(error)), 400)
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    title = {404: "There is no such page", 405: "That cannot be done here", 413: "That is too much"}
+    return _html(pages.notice(title.get(status, "That did not work"), "Go back and try another way."), status)
+
+
+def create_app(presence: AsyncPresence, dashboard: str | None = None) -> Starlette:
+    """The site as an ASGI application, over a ``presence`` that stays the caller's."""
+    return Starlette(
+        routes=Site(presence, dashboard).routes(),
+        middleware=[
+            # Against DNS rebinding: a stranger's host name that leads to this machine is not ours.
+            Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"], www_redirect=False),
+            Middleware(Fence),
+        ],
+        exception_handlers={
+            Unavailable: _on_unavailable,
+            LoginRefused: _on_refused,
+            InvalidArgument: _on_bad_argument,
+            HTTPException: _on_http_error,
+            500: _on_http_error,
+        },
+    )
+
+
+# -- Serving it --------------------------------------------------------------------------------------------------------
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Uvicorn raises the signal again after a good end: the exit would look like a crash."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+
+async def serve(port: int) -> None:
+    """Serve on loopback until SIGINT or SIGTERM. Settings and Redis come from ``PRESENCE_*``."""
+    async with AsyncPresence.from_env() as presence:
+        app = create_app(presence, os.environ.get("PRESENCE_DEMO_DASHBOARD"))
+        config = uvicorn.Config(
+            app,
+            host=HOST,
+            port=port,
+            lifespan="off",
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # we look at X-Forwarded-For ourselves
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=1,
+        )
+        await _Server(config).serve()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m demo.site", description="The demo site.")
+    parser.add_argument("--port", type=int, default=PORT)
+    asyncio.run(serve(parser.parse_args().port))

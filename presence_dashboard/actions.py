@@ -1,0 +1,119 @@
+"""What staff do, as plain data in and out: no page is drawn here.
+
+Sessions are named by ref (``uid:session_id``), never by their place in a table. Who acts is asked inside each action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from presence_core import Ended, KickResult, OutcomeUnknown, Presence, Session, Unavailable
+from presence_dashboard import access
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What goes with a kick."""
+
+    reason: str  #: for staff
+    message: str | None = None  #: for the visitor
+    ticket: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the sessions that an action was about. Each is in one of these places."""
+
+    kicked: tuple[Session, ...] = ()
+    already: tuple[Ended, ...] = ()  #: over, and how is known
+    forgotten: tuple[str, ...] = ()  #: refs that are over; how is no longer known
+    alive: tuple[str, ...] = ()  #: refs whose kick had no answer; a second look showed that they are live
+    unknown: tuple[str, ...] = ()  #: refs whose kick had no answer, and at which no second look was possible yet
+    untouched: tuple[str, ...] = ()  #: refs for which nothing was tried, or nothing can have happened
+    failure: str | None = None  #: what Redis did, if it did not answer as it should
+
+    def __add__(self, other: Outcome) -> Outcome:
+        return Outcome(
+            self.kicked + other.kicked,
+            self.already + other.already,
+            self.forgotten + other.forgotten,
+            self.alive + other.alive,
+            self.unknown + other.unknown,
+            self.untouched + other.untouched,
+            self.failure or other.failure,
+        )
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Redis is away: there is no sense in going on."""
+        return bool(self.unknown or self.untouched)
+
+
+def split(ref: str) -> tuple[str, str]:
+    """uid and session id: an id has no colon, a uid may."""
+    uid, _, session_id = ref.rpartition(":")
+    return uid, session_id
+
+
+def kick_sessions(presence: Presence, refs: Sequence[str], why: Why) -> Outcome:
+    """End these sessions, one after the other; stop where Redis is away. Raises InvalidArgument for a bad text."""
+    outcome = Outcome()
+    for position, ref in enumerate(refs):
+        uid, session_id = split(ref)
+        outcome += _tried(presence, [ref], partial(_kick, presence, uid, session_id, why))
+        if outcome.is_cut_short:
+            return outcome + Outcome(untouched=tuple(refs[position + 1 :]))
+    return outcome
+
+
+def kick_person(presence: Presence, uid: str, seen: Sequence[str], why: Why, keep: Sequence[str] = ()) -> Outcome:
+    """End all sessions of a user but those in ``keep``, also ones that have begun since somebody looked.
+
+    ``seen`` are the refs that were to be hit when somebody looked. Raises InvalidArgument for a bad text.
+    """
+    kept = [split(ref)[1] for ref in keep]
+    asked = [ref for ref in seen if ref not in keep]
+    outcome = _tried(presence, asked, partial(_kick, presence, uid, None, why, kept))
+    if not outcome.forgotten:
+        return outcome
+    # A kick of all tells of those that it ended, not of those that somebody else ended a moment before.
+    return replace(outcome, forgotten=()) + look_again(presence, outcome.forgotten)
+
+
+def look_again(presence: Presence, refs: Sequence[str]) -> Outcome:
+    """What has become of these sessions. Changes nothing."""
+    outcome = Outcome()
+    for position, ref in enumerate(refs):
+        try:
+            found = presence.validate_session(*split(ref), touch=False)
+        except Unavailable as error:
+            return outcome + Outcome(unknown=tuple(refs[position:]), failure=str(error))
+        if found:
+            outcome += Outcome(alive=(ref,))
+        else:
+            outcome += Outcome(already=(found.ended,)) if found.ended else Outcome(forgotten=(ref,))
+    return outcome
+
+
+def _kick(presence: Presence, uid: str, session_id: str | None, why: Why, keep: Sequence[str] = ()) -> KickResult:
+    actor = access.current()
+    return presence.kick(
+        uid, session_id, by=actor.name, reason=why.reason, message=why.message, ticket=why.ticket, keep=keep
+    )
+
+
+def _tried(presence: Presence, refs: Sequence[str], kick: Callable[[], KickResult]) -> Outcome:
+    try:
+        result = kick()
+    except OutcomeUnknown as error:
+        return Outcome(failure=str(error)) + look_again(presence, refs)
+    except Unavailable as error:
+        return Outcome(untouched=tuple(refs), failure=str(error))
+    told = {record.ref for record in (*result.kicked, *result.already_ended)}
+    return Outcome(
+        kicked=tuple(result.kicked),
+        already=tuple(result.already_ended),
+        forgotten=tuple(ref for ref in refs if ref not in told),
+    )

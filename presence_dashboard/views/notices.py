@@ -1,0 +1,74 @@
+"""What happened, told once: in words, as a toast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+import streamlit as st
+
+from presence_core import Ended, Session
+from presence_dashboard import texts
+from presence_dashboard.actions import Outcome, split
+from presence_dashboard.format import clock, code, cut, name, since
+
+_KEY: Final = "notices"
+_ICONS: Final = {"done": ":material/check_circle:", "note": ":material/info:", "bad": ":material/warning:"}
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    kind: Literal["done", "note", "bad"]
+    text: str  #: Markdown; what strangers have typed is made safe in it
+
+
+def tell(*notices: Notice) -> None:
+    """Show these at the start of the next run: a toast made just before a rerun would be lost."""
+    st.session_state[_KEY] = (*st.session_state.get(_KEY, ()), *notices)
+
+
+def show() -> None:
+    """Show what was told, once."""
+    for notice in st.session_state.pop(_KEY, ()):
+        st.toast(notice.text, icon=_ICONS[notice.kind], duration="short" if notice.kind == "done" else "long")
+
+
+def person(record: Session | Ended) -> str:
+    """Name and device, short and safe for Markdown."""
+    who = name(cut(record.name or record.uid, 40))
+    return f"{who} ({name(cut(record.device, 24))})" if record.device else who
+
+
+def of(outcome: Outcome) -> Iterator[Notice]:
+    """An outcome in words."""
+    if outcome.kicked:
+        yield Notice("done", _kicked(outcome.kicked))
+    if outcome.already:
+        first = outcome.already[0]
+        yield Notice("note", texts.already(person(first), _how(first), len(outcome.already) - 1))
+    if outcome.forgotten:
+        yield Notice("note", texts.forgotten_ends(len(outcome.forgotten)))
+    for ref in outcome.alive:
+        yield Notice("bad", texts.still_alive(name(cut(split(ref)[0], 40))))
+    if outcome.unknown:
+        yield Notice("bad", texts.unknown(len(outcome.unknown)))
+    if outcome.untouched:
+        yield Notice("bad", texts.untouched(len(outcome.untouched), code(outcome.failure or "")))
+
+
+def _kicked(sessions: tuple[Session, ...]) -> str:
+    if len(sessions) == 1:
+        return texts.kicked(1, person(sessions[0]))
+    users = {one.uid: name(cut(one.name or one.uid, 40)) for one in sessions}
+    first, *others = users.values()
+    return texts.kicked(len(sessions), texts.several(first, len(others)) if others else first)
+
+
+def _how(ended: Ended) -> str:
+    at, ago = clock(ended.at), since(ended.at, datetime.now(UTC))
+    if ended.reason == "kicked":
+        return texts.end_kicked(name(cut(ended.by or "", 40)), at, ago)
+    words = {"logout": texts.end_logout, "replaced": texts.end_replaced}
+    return words.get(ended.reason, texts.end_expired)(at, ago)

@@ -1,0 +1,95 @@
+"""Every argument is checked before anything is sent, and one sentence names the field and the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from bad_input import CASES
+from conftest import BACKENDS, Bed, Servers, on
+from facade import Clock, EventLoop, P
+from monitor import Monitor
+
+from presence_core import HeartbeatBuffer, InvalidArgument, Presence, PresenceError, Worker
+
+NOWHERE = "redis://127.0.0.1:1"
+
+
+@pytest.fixture(params=["sync", "async"])
+def nowhere(request: pytest.FixtureRequest, servers: Servers, loop: EventLoop) -> Iterator[P]:
+    """A client of a server that is not there."""
+    backend = next(one for one in BACKENDS if one.mode == request.param)
+    bed = Bed(backend, servers, loop, clock=Clock(0))
+    yield bed.connect_to(NOWHERE)
+    bed.close()
+
+
+def _mistakes(p: P) -> list[str]:
+    """What answered a bad argument with anything but its sentence."""
+    wrong = []
+    for case in CASES:
+        try:
+            getattr(p, case.method)(*case.args, **case.options)
+        except InvalidArgument as error:
+            if str(error) != f"{case.sentence}.":
+                wrong.append(f"{case}: {error}")
+        except Exception as error:
+            wrong.append(f"{case}: {error!r}")
+        else:
+            wrong.append(f"{case}: taken")
+    return wrong
+
+
+def test_bad_arguments_are_named_in_one_sentence_even_when_redis_is_away(nowhere: P) -> None:
+    assert len(CASES) > 500
+    assert _mistakes(nowhere) == []
+    with pytest.raises(PresenceError, match="cannot be reached"):
+        nowhere.counts()
+
+
+@on("valkey")
+def test_a_bad_argument_sends_nothing(p: P, bed: Bed) -> None:
+    p.counts()
+    size = bed.raw.dbsize()
+    with Monitor(bed.raw) as monitor:
+        _mistakes(p)
+    assert monitor.lines == []
+    assert bed.raw.dbsize() == size
+
+
+def test_the_error_is_a_value_error_that_names_its_field(nowhere: P) -> None:
+    with pytest.raises(ValueError, match="uid") as caught:
+        nowhere.login("")
+    error = caught.value
+    assert isinstance(error, InvalidArgument)
+    assert isinstance(error, PresenceError)
+    assert (error.field, error.rule) == ("uid", "must be text of 1 to 256 bytes")
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost", "http://localhost", "redis+what://x", "redis://h:port", "redis+sentinel://",
+            "redis+sentinel://h", "redis+sentinel://h:x/name", None, 5],
+)  # fmt: skip
+def test_a_url_that_cannot_be_one_is_refused(url: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"^url .*\.$"):
+        Presence.from_url(url)
+
+
+def test_a_url_that_is_refused_is_not_repeated_with_its_password() -> None:
+    for url in ("redis://user:hunter2@host:port/0", "http://user:hunter2@host/", "redis+sentinel://:hunter2@h"):
+        with pytest.raises(InvalidArgument) as refused:
+            Presence.from_url(url)
+        assert "hunter2" not in str(refused.value)
+
+
+def test_buffers_and_workers_check_their_arguments_too(nowhere: P) -> None:
+    presence = cast(Presence, nowhere)
+    options: list[dict[str, Any]] = [{"interval": 0}, {"interval": 3601}, {"interval": "1"}, {"max_refs": 0}]
+    for option in options:
+        with pytest.raises(InvalidArgument):
+            HeartbeatBuffer(presence, **option)
+    intervals: list[Any] = [0, 3601, "1", None]
+    for interval in intervals:
+        with pytest.raises(InvalidArgument):
+            Worker(presence, interval=interval)

@@ -1,0 +1,383 @@
+"""The dashboard without a browser: its script under AppTest, on a real server, and the parts that draw nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from servers import Server, missing, redis_binary, valkey_binary
+from streamlit.testing.v1 import AppTest
+
+from presence_core import Login, Presence, Settings
+from presence_dashboard import format as fmt
+from presence_dashboard import texts
+from presence_dashboard.actions import Why, kick_person, kick_sessions
+from presence_dashboard.store import KEEP_FAILURE, Store, open_store
+
+SCRIPT = str(Path(__file__).parent.parent / "presence_dashboard" / "main.py")
+HOSTILE = [
+    "<script>alert(1)</script>",
+    ":red[x]",
+    "![](http://example.invalid/x.png)",
+    "[a](javascript:alert(1))",
+    "$x$ and $y$",
+    ":smile: :material/home:",
+    "www.example.invalid",
+    "`tick``s`",
+    "**b** _i_ -- ->",
+    "# h",
+]
+IMPATIENT = Settings(timeout=0.5)
+WHY = Why("Shared account", "Please sign in again.")
+
+
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with Server.start(binary, tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared_server: Server) -> Iterator[Server]:
+    yield shared_server
+    if not shared_server.running:
+        shared_server.restart()
+    shared_server.command("FLUSHALL")
+
+
+@pytest.fixture
+def presence(server: Server) -> Iterator[Presence]:
+    with Presence.from_url(server.url, IMPATIENT) as client:
+        yield client
+
+
+@pytest.fixture
+def app(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppTest]:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    monkeypatch.setenv("PRESENCE_TIMEOUT", "0.5")
+    monkeypatch.delenv("PRESENCE_DEMO", raising=False)
+    st.cache_resource.clear()
+    yield AppTest.from_file(SCRIPT, default_timeout=30)
+    st.cache_resource.clear()
+
+
+def log_in(presence: Presence, count: int, prefix: str = "user") -> list[Login]:
+    return [presence.login(f"{prefix}{number:02}", name=f"Person {number}", device="Mac") for number in range(count)]
+
+
+def refs(*logins: Login) -> list[str]:
+    return [login.session.ref for login in logins]
+
+
+def uids(app: AppTest) -> list[str]:
+    assert not app.exception
+    return list(app.dataframe[0].value["uid"])
+
+
+def toasts(app: AppTest) -> str:
+    return " | ".join(toast.value for toast in app.toast)
+
+
+def tick(app: AppTest, *rows: int) -> AppTest:
+    key = f"table-{app.session_state['listing'].key}"
+    app.session_state[key] = {"selection": {"rows": list(rows), "columns": [], "cells": []}}
+    return app.run()
+
+
+def confirm(app: AppTest, reason: str = "Shared account") -> AppTest:
+    field = next(area for area in app.text_area if area.label == texts.REASON)
+    field.set_value(reason)
+    button = next(one for one in app.button if one.proto.is_form_submitter and one.label != texts.CANCEL)
+    return button.click().run()
+
+
+def open_anew(app: AppTest) -> AppTest:
+    """As a tick later: what was counted is no longer shared."""
+    open_store().read(anew=True)
+    return app.run()
+
+
+# -- The list ----------------------------------------------------------------------------------------------------------
+
+
+def test_sessions_are_listed_newest_login_first(app: AppTest, presence: Presence) -> None:
+    log_in(presence, 3)
+    app.run()
+    assert uids(app) == ["user02", "user01", "user00"]
+    assert [metric.value for metric in app.metric] == ["3", "3", "3", "0"]
+
+
+def test_somebody_without_a_name_is_listed_by_uid(app: AppTest, presence: Presence) -> None:
+    presence.login("dana@example.com")
+    assert list(app.run().dataframe[0].value["name"]) == ["dana@example.com"]
+
+
+def test_pages_follow_each_other_and_lead_back(app: AppTest, presence: Presence) -> None:
+    log_in(presence, 60)
+    app.run()
+    app.selectbox(key="page-size").select(25).run()
+    seen = uids(app)
+    for _ in range(2):
+        app.button(key="older").click().run()
+        seen += uids(app)
+    assert seen == [f"user{number:02}" for number in reversed(range(60))]
+    assert texts.place("51", "60", "60", 3) in [text.value for text in app.markdown]
+    assert app.button(key="older").disabled
+    app.button(key="newer").click().run()
+    assert uids(app)[0] == "user34"
+    app.button(key="newest").click().run()
+    assert uids(app)[0] == "user59"
+    assert app.button(key="newer").disabled
+
+
+def test_a_page_that_everybody_has_left_gives_way_to_the_one_before(app: AppTest, presence: Presence) -> None:
+    logins = log_in(presence, 30)
+    app.run()
+    app.selectbox(key="page-size").select(25).run()
+    app.button(key="older").click().run()
+    assert len(uids(app)) == 5
+    for login in logins[:5]:
+        presence.kick(login.session.uid, by="other", reason="test")
+    app.button(key="refresh").click().run()
+    assert len(uids(app)) == 25
+
+
+def test_rows_stay_until_asked_for_and_newer_logins_are_announced(app: AppTest, presence: Presence) -> None:
+    log_in(presence, 2)
+    app.run()
+    log_in(presence, 3, "late")
+    open_anew(app)
+    assert len(uids(app)) == 2
+    assert app.button(key="refresh").label == texts.newer(3, "3")
+    app.button(key="refresh").click().run()
+    assert len(uids(app)) == 5
+    assert app.button(key="refresh").label == texts.REFRESH
+
+
+def test_an_empty_list_says_what_to_do_and_fills_by_itself(app: AppTest, presence: Presence) -> None:
+    app.run()
+    assert [header.value for header in app.subheader] == [texts.EMPTY_TITLE]
+    assert not app.dataframe
+    log_in(presence, 1)
+    open_anew(app)
+    assert uids(app) == ["user00"]
+
+
+def test_the_page_says_who_acts_and_that_the_data_is_a_demo(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert texts.open_notice("**local operator**") in [text.value for text in app.run().markdown]
+    assert not any(texts.DEMO in text.value for text in app.markdown)
+    monkeypatch.setenv("PRESENCE_DEMO", "1")
+    monkeypatch.setenv("PRESENCE_DEMO_SITE", "http://127.0.0.1:8600/")
+    assert texts.demo_notice("http://127.0.0.1:8600/") in [text.value for text in app.run().markdown]
+
+
+# -- Kicking -----------------------------------------------------------------------------------------------------------
+
+
+def test_kicking_ticked_rows_ends_those_sessions_and_no_other(app: AppTest, presence: Presence) -> None:
+    logins = log_in(presence, 4)
+    tick(app.run(), 0, 2)
+    app.button(key="kick-selected").click().run()
+    assert list(app.dataframe[1].value[texts.COLUMN_UID]) == ["user03", "user01"]
+    confirm(app)
+    assert "Kicked 2 sessions of **Person 3** and 1 other." in toasts(app)
+    assert [bool(presence.validate(login.token)) for login in logins] == [True, False, True, False]
+    assert uids(app) == ["user02", "user00"]
+
+
+def test_a_kick_needs_a_reason(app: AppTest, presence: Presence) -> None:
+    [login] = log_in(presence, 1)
+    tick(app.run(), 0)
+    app.button(key="kick-selected").click().run()
+    confirm(app, reason="   ")
+    assert [error.value for error in app.error] == [texts.REASON_MISSING]
+    assert presence.validate(login.token)
+
+
+def test_a_saved_phrase_fills_reason_and_message(app: AppTest, presence: Presence) -> None:
+    [login] = log_in(presence, 1)
+    tick(app.run(), 0)
+    app.button(key="kick-selected").click().run()
+    app.button_group(key="phrase-1").set_value("Lost device").run()
+    reason, message = texts.PHRASES["Lost device"]
+    assert [area.value for area in app.text_area] == [reason, message]
+    confirm(app, reason)
+    ended = presence.validate(login.token).ended
+    assert ended is not None
+    assert (ended.note, ended.message, ended.by) == (reason, message, "local operator")
+
+
+def test_cancelling_kicks_nobody(app: AppTest, presence: Presence) -> None:
+    [login] = log_in(presence, 1)
+    tick(app.run(), 0)
+    app.button(key="kick-selected").click().run()
+    next(one for one in app.button if one.label == texts.CANCEL).click().run()
+    assert not app.text_area
+    assert presence.validate(login.token)
+
+
+def test_the_dialog_keeps_its_people_while_rows_change(app: AppTest, presence: Presence) -> None:
+    logins = log_in(presence, 3)
+    tick(app.run(), 1)
+    app.button(key="kick-selected").click().run()
+    log_in(presence, 30, "late")
+    app.session_state["listing"].refresh()
+    confirm(app.run())
+    assert [bool(presence.validate(login.token)) for login in logins] == [True, False, True]
+
+
+def test_kicking_all_of_a_user_reads_what_they_have_now_and_can_keep_one(app: AppTest, presence: Presence) -> None:
+    first, second = presence.login("dana", device="iPhone"), presence.login("dana", device="Mac")
+    log_in(presence, 1)
+    tick(app.run(), 1)
+    third = presence.login("dana", device="iPad")
+    app.button(key="kick-person").click().run()
+    assert len(app.dataframe[1].value) == 3
+    app.checkbox[0].check().run()
+    confirm(app)
+    assert "Kicked 2 sessions of **dana**." in toasts(app)
+    assert [bool(presence.validate(login.token)) for login in (first, second, third)] == [False, True, False]
+
+
+def test_one_who_comes_second_is_told_who_was_first(app: AppTest, presence: Presence) -> None:
+    [login] = log_in(presence, 1)
+    tick(app.run(), 0)
+    app.button(key="kick-selected").click().run()
+    presence.kick(login.session.uid, by="alex", reason="test")
+    confirm(app)
+    assert "Already ended: **Person 0** (**Mac**) – kicked by **alex** at" in toasts(app)
+
+
+# -- Redis away --------------------------------------------------------------------------------------------------------
+
+
+def test_an_outage_keeps_the_rows_and_turns_actions_off_until_redis_is_back(
+    app: AppTest, server: Server, presence: Presence
+) -> None:
+    log_in(presence, 2)
+    tick(app.run(), 0)
+    server.pause()
+    open_anew(app)
+    assert "**Redis is away.**" in app.error[0].value
+    assert uids(app) == ["user01", "user00"]
+    assert app.button(key="kick-selected").disabled
+    assert list(app.dataframe[0].value["kick"]) == [None, None]
+    server.resume()
+    open_anew(app)
+    assert not app.error
+    assert not app.button(key="kick-selected").disabled
+
+
+def test_a_page_that_opens_in_an_outage_fills_when_redis_is_back(app: AppTest, server: Server) -> None:
+    server.pause()
+    app.run()
+    assert "Nothing has been read yet" in app.error[0].value
+    assert not app.exception
+    server.resume()
+    open_anew(app)
+    assert [header.value for header in app.subheader] == [texts.EMPTY_TITLE]
+
+
+def test_a_kick_without_an_answer_says_so_and_is_looked_at_again(
+    app: AppTest, server: Server, presence: Presence
+) -> None:
+    log_in(presence, 1)
+    tick(app.run(), 0)
+    app.button(key="kick-selected").click().run()
+    server.pause()
+    confirm(app)
+    assert texts.unknown(1) in toasts(app)
+    assert texts.unresolved(1) in [warning.value for warning in app.warning]
+    server.resume()
+    open_anew(app)
+    assert not app.warning
+    told = toasts(app)
+    assert "kicked by **local operator**" in told or "Not kicked: **user00**" in told
+
+
+def test_a_failure_is_shared_for_a_moment_and_not_longer(server: Server) -> None:
+    store = Store(lambda: Presence.from_url(server.url, IMPATIENT))
+    assert store.read().failure is None
+    server.pause()
+    failed = store.read(anew=True)
+    assert failed.failure is not None
+    assert failed.counts is not None
+    server.resume()
+    assert store.read() is failed
+    time.sleep(KEEP_FAILURE)
+    assert store.read().failure is None
+    store.close()
+
+
+def test_an_action_stops_where_redis_is_away(server: Server, presence: Presence) -> None:
+    logins = log_in(presence, 3)
+    server.pause()
+    outcome = kick_sessions(presence, refs(*logins), WHY)
+    assert (outcome.unknown or outcome.untouched)[0] == logins[0].session.ref
+    assert outcome.untouched[-2:] == tuple(refs(*logins[1:]))
+    assert outcome.failure
+
+
+def test_kicking_all_tells_of_those_that_had_ended_before(presence: Presence) -> None:
+    one, other = presence.login("dana:1"), presence.login("dana:1")
+    presence.kick("dana:1", one.session.session_id, by="alex", reason="test")
+    outcome = kick_person(presence, "dana:1", refs(one, other), WHY)
+    assert [session.ref for session in outcome.kicked] == refs(other)
+    assert [ended.by for ended in outcome.already] == ["alex"]
+
+
+# -- Text --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_hostile_name_is_text_in_table_button_and_toast(app: AppTest, presence: Presence, hostile: str) -> None:
+    presence.login("mallory", name=hostile, device=hostile[:16])
+    tick(app.run(), 0)
+    assert list(app.dataframe[0].value["name"]) == [hostile]
+    assert app.button(key="kick-person").label == texts.kick_all_of(fmt.code(fmt.cut(hostile, 32)))
+    app.button(key="kick-selected").click().run()
+    assert hostile in [text.value for text in app.text]
+    confirm(app)
+    assert fmt.code(hostile) in toasts(app)
+
+
+def test_controls_that_turn_the_reading_order_are_named() -> None:
+    assert fmt.literal("\u202enimda") == "‹U+202E›nimda"
+    assert fmt.literal("a\u200bb") == "a‹U+200B›b"
+    assert fmt.isolated("שלום") == "\u2068שלום\u2069"
+    assert fmt.literal("👩‍💻 Zoë") == "👩‍💻 Zoë"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Zoë O'Neil-Smith Jr. X", "**Zoë O'Neil-Smith Jr. X**"),
+        ("a `b` ``c``", "``` a `b` ``c`` ```"),
+        ("www.example.invalid", "`www.example.invalid`"),
+        ("dana@example.com", "`dana@example.com`"),
+        ("a -- b", "`a -- b`"),
+        ("", "``"),
+    ],
+)
+def test_tame_names_are_bold_and_others_are_code(text: str, shown: str) -> None:
+    assert fmt.name(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "0.1 s"),
+        (1.23, "1.2 s"),
+        (9.97, "10 s"),
+        (119, "119 s"),
+        (180, "3 min"),
+        (7_500, "2 h 5 min"),
+        (86_400, "1 d"),
+    ],
+)
+def test_lengths_of_time_are_short(seconds: float, shown: str) -> None:
+    assert fmt.span(seconds) == shown

@@ -1,0 +1,474 @@
+"""The demo, on real processes: what its site shows, who comes to it, and how all of it starts and ends."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
+
+from demo import people
+from presence_core import Presence
+
+ROOT = Path(__file__).resolve().parent.parent
+HOSTILE = "<script>alert(1)</script>\"'&"
+
+
+# -- Helpers -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Page:
+    status: int
+    headers: http.client.HTTPMessage
+    text: str
+
+
+class Browser:
+    """One browser: it keeps the site's cookie."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.origin = f"http://{HOST}:{port}"
+        self.cookie = ""
+
+    def get(self, path: str = "/", **headers: str) -> Page:
+        return self._send("GET", path, headers)
+
+    def post(self, path: str, form: Mapping[str, str], **headers: str) -> Page:
+        headers = {"Origin": self.origin, "Content-Type": "application/x-www-form-urlencoded", **headers}
+        return self._send("POST", path, {name: value for name, value in headers.items() if value}, urlencode(form))
+
+    def sign_in(self, who: str, device: str = "", **headers: str) -> Page:
+        return self.post("/sign-in", {"who": who, "password": "any", "device": device}, **headers)
+
+    def _send(self, method: str, path: str, headers: Mapping[str, str], body: str | None = None) -> Page:
+        cookie = {"Cookie": f"paperboat={self.cookie}"} if self.cookie else {}
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
+        try:
+            connection.request(method, path, body, {**cookie, **{n.replace("_", "-"): v for n, v in headers.items()}})
+            answer = connection.getresponse()
+            page = Page(answer.status, answer.headers, answer.read().decode())
+        finally:
+            connection.close()
+        if set_cookie := page.headers.get("Set-Cookie"):
+            self.cookie = set_cookie.partition(";")[0].partition("=")[2].strip('"')
+        return page
+
+
+@contextmanager
+def module(*arguments: str, log: Path, **environ: str) -> Iterator[subprocess.Popen[bytes]]:
+    """``python -m …`` as the demo runs it."""
+    with open(log, "wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "demo.tied", *arguments],
+            cwd=ROOT,
+            env={**os.environ, **environ},
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=file,
+        )
+    try:
+        yield process
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(10)
+
+
+@dataclass
+class Site:
+    server: Server
+    presence: Presence
+    port: int
+    _next: int = 0
+
+    def browser(self) -> Browser:
+        return Browser(self.port)
+
+    def somebody(self) -> people.Member:
+        """A member whom no other test uses."""
+        self._next += 1
+        return people.MEMBERS[-self._next]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    directory = tmp_path_factory.mktemp("site")
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    port = free_port()
+    with (
+        Server.start(binary, directory / "redis", "--appendonly", "yes", "--appendfsync", "always") as server,
+        Presence.from_url(server.url) as presence,
+        module("demo.site", f"--port={port}", log=directory / "site.log", PRESENCE_REDIS_URL=server.url),
+    ):
+        wait_for("the site", lambda: Browser(port).get("/sign-in").status == 200)
+        yield Site(server, presence, port)
+
+
+# -- The site ----------------------------------------------------------------------------------------------------------
+
+
+def test_signing_in_shows_who_you_are_and_marks_this_device(site: Site) -> None:
+    member, browser = site.somebody(), site.browser()
+    site.presence.login(member.uid, device="Toaster", app="kitchen", ip="2001:db8::7")
+    assert browser.get().headers["Location"] == "/sign-in"
+    assert browser.sign_in(member.email.upper(), device="iPad").status == 303
+    page = browser.get()
+    assert page.status == 200
+    assert escape(member.name) in page.text
+    assert "signed in on 2 devices" in page.text
+    assert re.search(r"<strong>iPad</strong> <span[^>]*>this device", page.text)
+    assert re.search(r"<strong>Toaster</strong> \n", page.text)
+    assert "2001:db8::7" in page.text
+
+
+def test_the_form_says_that_any_password_does_and_refuses_strangers(site: Site) -> None:
+    browser = site.browser()
+    assert "any password" in browser.get("/sign-in").text
+    page = browser.sign_in(HOSTILE)
+    assert page.status == 403
+    assert "nobody of this name" in page.text
+    assert "<script" not in page.text
+    assert browser.post("/sign-in", {"who": "u1001", "password": ""}).status == 403
+    assert not browser.cookie
+
+
+def test_no_script_can_read_the_cookie_and_no_other_site_send_it(site: Site) -> None:
+    page = site.browser().sign_in(site.somebody().uid)
+    cookie = page.headers["Set-Cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+
+
+def test_a_kicked_visitors_next_click_says_so_with_the_public_message(site: Site) -> None:
+    member, browser = site.somebody(), site.browser()
+    browser.sign_in(member.name)
+    assert browser.get().status == 200
+    site.presence.kick(member.uid, by="op-7", reason="looks <odd>", message="Please call & ask for Kim.", ticket="T-1")
+    for page in (browser.get(), browser.get(), browser.post("/sign-out", {})):
+        assert page.status == 403
+        assert "You have been signed out" in page.text
+        assert "Please call &amp; ask for Kim." in page.text
+        assert 'href="/sign-in"' in page.text
+        assert not any(secret in page.text for secret in ("op-7", "odd", "T-1"))
+    assert browser.sign_in(member.name).status == 303
+    assert browser.get().status == 200
+
+
+def test_one_device_can_sign_out_another_but_nobody_elses(site: Site) -> None:
+    member, other = site.somebody(), site.somebody()
+    laptop, phone, stranger = site.browser(), site.browser(), site.browser()
+    laptop.sign_in(member.uid, device="Mac")
+    phone.sign_in(member.uid, device="iPhone")
+    stranger.sign_in(other.uid)
+    [on_phone] = [one for one in site.presence.sessions(member.uid) if one.device == "iPhone"]
+    stranger.post("/sign-out", {"session": on_phone.session_id})
+    assert phone.get().status == 200
+    assert laptop.post("/sign-out", {"session": on_phone.session_id}).headers["Location"] == "/"
+    page = phone.get()
+    assert page.status == 401
+    assert "This device is signed out" in page.text
+    assert laptop.post("/sign-out", {}).headers["Location"] == "/sign-in"
+    assert site.presence.sessions(member.uid) == []
+
+
+def test_signing_in_again_in_one_browser_does_not_look_like_another_device(site: Site) -> None:
+    member, browser = site.somebody(), site.browser()
+    for _ in range(2):
+        browser.sign_in(member.uid)
+    assert len(site.presence.sessions(member.uid)) == 1
+
+
+def test_an_expired_session_is_told_so(site: Site) -> None:
+    browser = site.browser()
+    browser.cookie = site.presence.login(site.somebody().uid, idle_timeout=1).token
+    wait_for("the end of the session", lambda: not site.presence.validate(browser.cookie, touch=False))
+    page = browser.get()
+    assert page.status == 401
+    assert "has expired" in page.text
+
+
+def test_hostile_names_and_devices_are_shown_as_text(site: Site) -> None:
+    browser = site.browser()
+    login = site.presence.login(
+        "<u>:x", name=HOSTILE, aliases=[HOSTILE], device=HOSTILE, app=HOSTILE, app_version="<b>", user_agent=HOSTILE
+    )
+    browser.cookie = login.token
+    page = browser.get()
+    assert page.status == 200
+    assert "<script" not in page.text
+    assert page.text.count("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#x27;&amp;") >= 4
+    assert "<u>" not in page.text
+    assert "<b>" not in page.text
+    site.presence.kick("<u>:x", by="me", reason="test", message=HOSTILE)
+    assert "<script" not in browser.get().text
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "", f"https://{HOST}", f"http://{HOST}:1"])
+def test_a_post_from_another_page_is_refused(site: Site, origin: str) -> None:
+    browser = site.browser()
+    browser.sign_in(site.somebody().uid)
+    page = browser.post("/sign-out", {}, Origin=origin)
+    assert page.status == 403
+    assert browser.get().status == 200
+
+
+def test_a_strangers_host_name_that_leads_here_is_refused(site: Site) -> None:
+    browser = site.browser()
+    assert browser.get("/sign-in", Host="evil.example").status == 400
+    host = "evil.example:80"
+    assert browser.post("/sign-in", {"who": "u1001", "password": "x"}, Host=host, Origin=f"http://{host}").status == 400
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "address"),
+    [
+        ("203.0.113.9", "203.0.113.9"),
+        ("198.51.100.1, 2001:db8::9", "2001:db8::9"),
+        ("<b>nonsense</b>", HOST),
+        ("", HOST),
+    ],
+)
+def test_the_address_is_the_one_that_a_proxy_on_this_machine_names(site: Site, forwarded: str, address: str) -> None:
+    member, browser = site.somebody(), site.browser()
+    browser.sign_in(member.uid, X_Forwarded_For=forwarded)
+    [session] = site.presence.sessions(member.uid)
+    assert session.ip == address
+
+
+@pytest.mark.parametrize("cookie", ["x", "a.b.c", "=;,", "A" * 5000, "%00.%ff"])
+def test_a_cookie_that_opens_nothing_is_a_page_and_is_taken_back(site: Site, cookie: str) -> None:
+    browser = site.browser()
+    browser.cookie = cookie
+    page = browser.get()
+    assert page.status in (303, 401)
+    assert browser.get("/sign-in").status == 200
+
+
+def test_what_is_not_a_form_is_refused_politely(site: Site) -> None:
+    browser = site.browser()
+    assert browser.post("/sign-in", {"who": "x" * 9000}).status == 413
+    assert browser.post("/sign-in", {str(number): "" for number in range(99)}).status == 400
+    assert browser.get("/sign-out").status == 405
+    assert browser.get("/nothing").status == 404
+    long = browser.sign_in(site.somebody().uid, X_Demo_App="x" * 65)
+    assert long.status == 400
+    assert "64 bytes" in long.text
+
+
+def test_an_outage_is_a_page_that_says_so_and_signs_nobody_out(site: Site) -> None:
+    browser = site.browser()
+    browser.sign_in(site.somebody().uid)
+    site.server.kill()
+    for page in (browser.get(), browser.sign_in("u1001")):
+        assert page.status == 503
+        assert "You have not been signed\nout" in page.text
+        assert "Retry-After" in page.headers
+    assert browser.cookie
+    site.server.restart()
+    wait_for("the site to be back", lambda: browser.get().status == 200)
+
+
+# -- Its people --------------------------------------------------------------------------------------------------------
+
+
+def test_the_directory_holds_six_hundred_people_whom_the_site_can_tell_apart() -> None:
+    assert len(people.MEMBERS) == 600
+    for member in people.MEMBERS:
+        for text in (member.uid, member.email, member.name, f"  {member.latin_name.upper()} "):
+            assert people.find(text) is member
+        assert re.fullmatch(r"[a-z-]+\.[a-z-]+@example\.(com|org)", member.email)
+        assert 1 <= len(member.devices) <= 4
+    assert people.find("nobody") is None
+    agents = {device.user_agent for member in people.MEMBERS for device in member.devices}
+    assert len(agents) >= 35
+
+
+def test_visitors_sign_in_by_http_click_and_take_a_kick(site: Site, tmp_path: Path) -> None:
+    before = {one.uid for one in site.presence.iter_sessions()}
+    arguments = ("demo.visitors", f"--site=http://{HOST}:{site.port}", "--count=20", "--speed=30")
+    with module(*arguments, f"--jar={tmp_path / 'jar'}", log=tmp_path / "log"):
+
+        def visits() -> list[str]:
+            return [one.uid for one in site.presence.iter_sessions() if one.uid not in before]
+
+        wait_for("twenty visits", lambda: len(visits()) >= 20)
+        wait_for("clicks", lambda: _clicked(site.presence) >= 10)
+        site.presence.kick(visits()[0], by="me", reason="test")
+        wait_for("the kicked one's next click", lambda: "'GET / 403'" in (tmp_path / "log").read_text())
+    ours = [one for one in site.presence.iter_sessions() if one.uid not in before]
+    assert all(people.find(one.uid) and one.name and one.os and one.app and one.ip != HOST for one in ours)
+    assert "Traceback" not in (tmp_path / "log").read_text()
+    assert (tmp_path / "jar").stat().st_mode & 0o077 == 0
+
+
+def _clicked(presence: Presence) -> int:
+    return sum((one.last_seen - one.login_at).total_seconds() > 0.2 for one in presence.iter_sessions())
+
+
+# -- All of it ---------------------------------------------------------------------------------------------------------
+
+
+class Demo:
+    """``python -m demo``, in a process group of its own as under a terminal."""
+
+    def __init__(self, directory: Path, **environ: str) -> None:
+        self.data = directory / "data"
+        self.port, self.site_port = free_port(), free_port()
+        self._out = directory / "out"
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PRESENCE_", "STREAMLIT_"))}
+        own = {
+            "PRESENCE_DATA_DIR": str(self.data),
+            "PRESENCE_DASHBOARD_PORT": str(self.port),
+            "PRESENCE_DEMO_SITE_PORT": str(self.site_port),
+            "PRESENCE_DEMO_VISITORS": "20",
+        }
+        with open(self._out, "wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "demo"],
+                cwd=ROOT,
+                env=clean | own | environ,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        self.family: set[int] = set()
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text()
+
+    def wait_until_up(self) -> None:
+        wait_for("the first URL", lambda: "http://" in self.out or self.process.poll() is not None, 60)
+        assert self.process.poll() is None, self.out
+        self.family = _family(self.process.pid)
+
+    def children(self, mark: str) -> list[int]:
+        return [pid for pid in self.family if mark in _command(pid)]
+
+    def end(self, number: int, *, group: bool = False) -> int:
+        """Send a signal, and see that everybody is gone 5 s later."""
+        (os.killpg if group else os.kill)(self.process.pid, number)
+        return self.wait_until_gone()
+
+    def wait_until_gone(self) -> int:
+        status = self.process.wait(5)
+        wait_for("the end of everybody", lambda: not self.family & _living(), 5)
+        return status
+
+    def logs(self) -> str:
+        return "".join(log.read_text() for log in self.data.glob("*.log"))
+
+    def __enter__(self) -> Demo:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.family = _family(self.process.pid)
+        for pid in self.family & _living():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def _processes() -> dict[int, tuple[int, str]]:
+    """pid → parent, command; without those that are dead and not yet collected."""
+    out = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,ppid=,stat=,command="], capture_output=True, text=True, check=True
+    )
+    rows = (line.split(None, 3) for line in out.stdout.splitlines())
+    return {int(pid): (int(parent), " ".join(rest)) for pid, parent, stat, *rest in rows if not stat.startswith("Z")}
+
+
+def _living() -> set[int]:
+    return set(_processes())
+
+
+def _command(pid: int) -> str:
+    return _processes().get(pid, (0, ""))[1]
+
+
+def _family(pid: int) -> set[int]:
+    processes = _processes()
+    found = {pid}
+    while more := {one for one, (parent, _) in processes.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def test_one_ctrl_c_ends_all_and_the_next_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    with Demo(tmp_path) as demo:
+        demo.wait_until_up()
+        urls = re.findall(r"http://\S+", demo.out)
+        assert urls[:2] == [f"http://{HOST}:{demo.port}", f"http://{HOST}:{demo.site_port}"]
+        assert Browser(demo.port).get().status == 200
+        with Presence.from_url(f"unix://{demo.data / 'server.sock'}") as presence:
+            wait_for("visitors", lambda: presence.counts().sessions >= 20)
+            before = {one.ref for one in presence.iter_sessions()}
+        assert len(demo.family) >= 6
+        assert demo.end(signal.SIGINT, group=True) == 0
+        assert "Traceback" not in demo.out + demo.logs()
+    with Demo(tmp_path) as demo:
+        demo.wait_until_up()
+        with Presence.from_url(f"unix://{demo.data / 'server.sock'}") as presence:
+            assert len(before & {one.ref for one in presence.iter_sessions()}) >= 10
+            os.kill(int((demo.data / "server.pid").read_text()), signal.SIGKILL)
+            wait_for("a server again", lambda: "started again" in demo.out)
+            demo.family |= _family(demo.process.pid)
+            assert len(before & {one.ref for one in presence.iter_sessions()}) >= 10
+        assert demo.end(signal.SIGTERM) == 0
+        assert "Traceback" not in demo.out
+
+
+def test_nobody_is_left_when_the_parent_is_killed(tmp_path: Path) -> None:
+    with Demo(tmp_path) as demo:
+        demo.wait_until_up()
+        assert demo.end(signal.SIGKILL) == -signal.SIGKILL
+
+
+def test_the_crash_of_one_ends_all_and_says_who_it_was(tmp_path: Path) -> None:
+    with Demo(tmp_path) as demo:
+        demo.wait_until_up()
+        [site] = demo.children("demo.site")
+        os.kill(site, signal.SIGKILL)
+        assert demo.wait_until_gone() == 1
+        assert "The demo site was ended by SIGKILL" in demo.out
+        assert "site.log" in demo.out
+
+
+def test_a_redis_of_ones_own_gets_dashboard_and_upkeep_only_even_while_it_is_away(tmp_path: Path) -> None:
+    with Demo(tmp_path, PRESENCE_REDIS_URL=f"redis://:geheim@{HOST}:{free_port()}/0") as demo:
+        demo.wait_until_up()
+        assert "Redis cannot be used now" in demo.out
+        assert "geheim" not in demo.out
+        assert not demo.children("demo.site")
+        assert not (demo.data / "server.pid").exists()
+        assert demo.end(signal.SIGHUP) == 0
+        assert "Traceback" not in demo.out
+
+
+@pytest.mark.parametrize("variable", ["PRESENCE_DASHBOARD_PORT", "PRESENCE_DEMO_SITE_PORT"])
+def test_a_port_in_use_is_named_with_the_variable_that_changes_it(tmp_path: Path, variable: str) -> None:
+    with socket.create_server((HOST, 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with Demo(tmp_path, **{variable: port}) as demo:
+            assert demo.process.wait(20) == 1
+    [sentence] = [line for line in demo.out.splitlines() if port in line]
+    assert "in use" in sentence
+    assert variable in sentence
+    assert "Traceback" not in demo.out

@@ -1,0 +1,198 @@
+"""What began and ended, in order, to be read on from wherever a reader left off."""
+
+from __future__ import annotations
+
+import threading
+from base64 import urlsafe_b64encode
+from typing import Any
+
+import pytest
+from conftest import Bed, on
+from facade import P
+
+from presence_core import Event, InvalidArgument
+
+
+def _told(events: list[Event]) -> list[tuple[str, str]]:
+    return [(event.kind, event.uid) for event in events]
+
+
+def _story(p: P) -> list[tuple[str, str]]:
+    """One of each kind; what happens on different shards is in order only to the millisecond."""
+    p.login("ada")
+    p.login("b:b", session_id="session-1")
+    p.login("b:b", session_id="session-2")
+    p.login("eve", session_id="session-3", idle_timeout=1)
+    p.logout("ada", p.sessions("ada")[0].session_id)
+    p.kick("b:b", "session-2", by="staff", reason="test")
+    p.advance(1)
+    p.sweep()
+    return [("login", "ada"), ("login", "b:b"), ("login", "b:b"), ("login", "eve"), ("logout", "ada"),
+            ("replaced", "b:b"), ("kicked", "b:b"), ("expired", "eve")]  # fmt: skip
+
+
+def test_every_beginning_and_every_end_is_reported_once(bed: Bed) -> None:
+    p = bed.connect(max_sessions=1)
+    now = p.freeze()
+    story = _story(p)
+    events = p.events()
+    assert sorted(_told(events)) == sorted(story)
+    if not bed.is_cluster:
+        assert _told(events)[:2] == story[:2]
+        assert _told(events)[-2:] == story[-2:]
+    for event in events:
+        expected = now + 1000 if event.kind == "expired" else now
+        assert round(event.at.timestamp() * 1000) == expected
+        assert event.kind in ("login", "logout", "kicked", "replaced", "expired")
+    assert {event.session_id for event in events if event.uid == "b:b"} == {"session-1", "session-2"}
+
+
+def test_reading_on_from_any_event_misses_none_and_repeats_none(bed: Bed) -> None:
+    p = bed.connect(max_sessions=1)
+    p.freeze()
+    _story(p)
+    everything = p.events()
+    for limit in (1, 2, 3, 100):
+        seen: list[Event] = []
+        cursor = None
+        while batch := p.events(after=cursor, limit=limit):
+            assert len(batch) <= limit
+            seen += batch
+            cursor = batch[-1].cursor
+        assert seen == everything
+    for number, event in enumerate(everything):
+        assert _told(p.events(after=event.cursor)) == _told(everything[number + 1 :])
+    last = everything[-1].cursor
+    assert p.events(after=last) == []
+    p.login("new")
+    assert _told(p.events(after=last)) == [("login", "new")]
+    assert _told(bed.connect().events(after=last)) == [("login", "new")]
+
+
+def test_what_changes_nothing_is_no_event(p: P) -> None:
+    p.freeze()
+    login = p.login("ada", session_id="session-1")
+    count = len(p.events())
+    p.advance(1)
+    p.validate(login.token, ip="192.0.2.1")
+    p.heartbeat("ada", "session-1")
+    p.rotate(login.token)
+    p.login("ada", session_id="session-1")
+    p.kick("ada", "no-such-session", by="staff", reason="test")
+    p.logout("nobody", "session-1")
+    p.sweep()
+    p.repair()
+    assert len(p.events()) == count == 1
+
+
+@on("valkey", "redis7")
+def test_a_reader_who_was_away_too_long_is_told_of_the_gap_first(bed: Bed) -> None:
+    p = bed.connect(max_events=100)
+    p.login("first")
+    cursor = p.events()[-1].cursor
+    p.login_many({"uid": f"u{number % 7}"} for number in range(1000))
+    p.sweep()
+    events = p.events(after=cursor, limit=1000)
+    assert [event.kind for event in events].count("gap") == 1
+    gap, *rest = events
+    assert (gap.kind, gap.uid, gap.session_id) == ("gap", "", "")
+    assert 100 <= len(rest) < 400, "the cap is kept to within a node of the stream"
+    assert rest[-1].uid == "u5"
+    assert p.events(after=gap.cursor, limit=1000) == rest
+    assert p.events(after=rest[-1].cursor) == []
+    for event in rest[:: len(rest) // 5]:
+        assert all(one.kind != "gap" for one in p.events(after=event.cursor))
+
+
+def test_a_reader_whose_stream_is_gone_is_told_of_the_gap(p: P, bed: Bed, raw: Any) -> None:
+    p.login("ada")
+    cursor = p.events()[-1].cursor
+    for key in bed.families()["events"]:
+        raw.delete(key)
+    [gap] = p.events(after=cursor)
+    assert gap.kind == "gap"
+    assert p.events(after=gap.cursor) == []
+    watch = p.watch(after=cursor)
+    assert next(watch).kind == "gap"
+    p.login("bob", session_id="session-1")
+    assert next(watch).uid == "bob", "a watcher goes on behind a gap"
+    watch.close()  # type: ignore[attr-defined]
+    p.login("ada", session_id="session-2")
+    told = _told(p.events(after=cursor))
+    assert told[0] == ("gap", "")
+    assert set(told[1:]) == {("login", "ada"), ("login", "bob")}
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["", " ", "!!!!", "==", "a", "é", "\ud800", 5, b"", [], True, "x" * 100_000,
+     *(urlsafe_b64encode(text.encode()).rstrip(b"=").decode() for text in (
+         "5", "5-", "-5", "a-b", "5-5-5", "5-5,5-5,5-5", "1" * 50 + "-1", "١-١", ",", "5-5 ", "5.5-1"))],
+)  # fmt: skip
+@on("valkey")
+def test_what_is_no_cursor_of_an_event_is_refused(p: P, after: Any) -> None:
+    p.login("ada")
+    with pytest.raises(InvalidArgument, match=r"^after must be the cursor of an event of this namespace\.$"):
+        p.events(after=after)
+
+
+def test_watching_from_a_cursor_yields_what_was_and_what_comes(p: P, bed: Bed) -> None:
+    p.login("ada", session_id="session-1")
+    p.login("ada", session_id="session-2")
+    watch = p.watch(after=p.events()[0].cursor)
+    assert next(watch).session_id == "session-2"
+    later = threading.Timer(0.1, lambda: bed.connect().login("bob"))
+    later.start()
+    try:
+        event = next(watch)
+    finally:
+        later.join()
+    assert (event.kind, event.uid) == ("login", "bob")
+    p.logout("ada", "session-1")
+    assert next(watch).kind == "logout"
+    watch.close()  # type: ignore[attr-defined]
+
+
+def test_watching_from_now_on_skips_what_was(p: P, bed: Bed) -> None:
+    p.login("before")
+    other = bed.connect()
+    ready, stop = threading.Event(), threading.Event()
+
+    def log_in() -> None:
+        ready.wait()
+        while not stop.is_set():
+            other.login("after")
+            stop.wait(0.05)
+
+    thread = threading.Thread(target=log_in)
+    thread.start()
+    watch = p.watch()
+    try:
+        ready.set()
+        seen = [next(watch) for _ in range(3)]
+    finally:
+        stop.set()
+        thread.join()
+        watch.close()  # type: ignore[attr-defined]
+    assert _told(seen) == [("login", "after")] * 3
+    assert len({event.cursor for event in seen}) == 3
+
+
+@on("sync", "valkey-async")
+def test_a_busy_stream_is_watched_whole(p: P, bed: Bed) -> None:
+    p.login("first")
+    watch = p.watch(after=p.events()[0].cursor)
+    other = bed.connect()
+
+    def log_in() -> None:
+        for batch in range(15):
+            other.login_many({"uid": f"u{batch}-{number}"} for number in range(100))
+
+    thread = threading.Thread(target=log_in)
+    thread.start()
+    try:
+        seen = [next(watch).uid for _ in range(1500)]
+    finally:
+        thread.join()
+        watch.close()  # type: ignore[attr-defined]
+    assert set(seen) == {f"u{batch}-{number}" for batch in range(15) for number in range(100)}

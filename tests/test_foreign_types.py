@@ -1,0 +1,173 @@
+"""Another program's value under one of our keys: said to be corrupt, and nothing half-written.
+
+A Lua error rolls nothing back. So every script makes sure of its keys before its first write, or undoes what it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import Bed, on
+from facade import P
+
+from presence_core import CorruptData, LoginRefused
+
+FAMILIES = [
+    "sessions", "deadlines", "users", "people", "user", "record", "closing", "ended", "events", "audit", "meta",
+    "totals", "labels", "devices",
+]  # fmt: skip
+
+WRITES: dict[str, Callable[[P, str], Any]] = {
+    "login": lambda p, token: p.login(
+        "ada", session_id="session-9", name="New", device="desk", user_agent="x", ip="::1"
+    ),
+    "login again": lambda p, token: p.login("ada", session_id="session-1", name="Again", device="desk", user_agent="x"),
+    "login over the limit": lambda p, token: p.login("bob", session_id="session-9", device="desk", user_agent="x"),
+    "login over the device limit": lambda p, token: p.login("ada", session_id="session-9", device="phone"),
+    "login of somebody new": lambda p, token: p.login("eve", session_id="session-9", device="phone"),
+    "validate": lambda p, token: p.validate(token, ip="192.0.2.1"),
+    "validate_session": lambda p, token: p.validate_session("ada", "session-1", ip="192.0.2.1"),
+    "rotate": lambda p, token: p.rotate(token),
+    "heartbeat": lambda p, token: p.heartbeat("ada", "session-1"),
+    "heartbeats": lambda p, token: p.heartbeats(["bob:session-2", "ada:session-1", "bob:session-3"]),
+    "logout": lambda p, token: p.logout("ada", "session-1"),
+    "kick": lambda p, token: p.kick("ada", "session-1", by="staff", reason="new text", message="another"),
+    "kick all": lambda p, token: p.kick("ada", by="staff", reason="new text", message="another"),
+}
+
+
+def _key(p: P, family: str) -> str:
+    shard = p.context.keys.shard("ada")
+    by_name = {
+        "user": shard.user("ada"),
+        "record": shard.record("ada", "session-1"),
+        "devices": f"{shard.tag}:devices:ada",
+    }
+    return by_name.get(family) or str(getattr(shard, family))
+
+
+def _story(p: P) -> str:
+    """ada and bob live, each at their limit; both have seen better days."""
+    p.freeze()
+    token = p.login("ada", session_id="session-1", name="Ada", device="phone", user_agent="curl/8").token
+    for sid in ("session-2", "session-3"):
+        p.login("bob", session_id=sid, device=sid, user_agent="curl/8")
+    p.login("ada", session_id="session-4", device="tablet")
+    p.kick("ada", "session-4", by="staff", reason="why", message="hello")
+    p.login("dan", session_id="session-5")
+    p.logout("dan", "session-5")
+    p.advance(5)
+    return token
+
+
+def _values(bed: Bed) -> dict[bytes, Any]:
+    """A stream by its entries: one that was added and taken back leaves a trace in its dump."""
+    values: dict[bytes, Any] = dict(bed.dump())
+    for key in bed.families().get("events", []):
+        if bed.raw.type(key) == b"stream":
+            values[key] = bed.raw.xrange(key)
+    return values
+
+
+def _differences(before: dict[bytes, Any], after: dict[bytes, Any]) -> set[bytes]:
+    return {key.partition(b"}:")[2] for key in before | after if before.get(key) != after.get(key)}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@on("valkey-sync", "redis7-sync", "cluster-async")
+def test_a_foreign_value_under_our_key_is_said_to_be_corrupt_and_nothing_is_half_written(
+    bed: Bed, raw: Any, family: str
+) -> None:
+    settings = {"max_sessions": 2, "max_sessions_per_device": 1}
+    mistakes = []
+    for number, (name, write) in enumerate(WRITES.items()):
+        p = bed.connect(namespace=f"{bed.namespace}-{number}", shards=1, **settings)
+        token = _story(p)
+        key = _key(p, family)
+        raw.delete(key)
+        raw.set(key, "foreign")
+        mine = Bed(bed.backend, bed.servers, bed.loop, namespace=f"{bed.namespace}-{number}")
+        before = _values(mine)
+        try:
+            write(p, token)
+        except CorruptData as error:
+            if "Another program shares this namespace" not in str(error):
+                mistakes.append(f"{name}: {error}")
+            if changed := _differences(before, _values(mine)):
+                mistakes.append(f"{name} failed after it had written {changed}")
+        except LoginRefused:
+            if changed := _differences(before, _values(mine)):
+                mistakes.append(f"{name} was refused after it had written {changed}")
+    assert mistakes == []
+
+
+@on("valkey", "redis7-sync")
+def test_a_foreign_record_ends_nobody_elses_session_and_stops_nobody(p: P, raw: Any) -> None:
+    p.freeze()
+    for uid in ("ada", "bob", "eve"):
+        p.login(uid, session_id="session-1", idle_timeout=100)
+    record = p.context.keys.shard("ada").record("ada", "session-1")
+    raw.delete(record)
+    raw.set(record, "foreign")
+    p.advance(60)
+    assert "bob:session-1" not in _heartbeats(p)
+    assert {one.uid for one in p.list_sessions()} == {"bob", "eve"}
+    p.logout("eve", "session-1")
+    p.advance(60)
+    assert p.validate_session("bob", "session-1")
+    p.sweep()
+    assert p.counts().sessions == p.counts().users == 1
+    assert [one.uid for one in p.list_sessions()] == ["bob"]
+    assert raw.get(record) == b"foreign", "what is not ours is not ours to remove"
+
+
+def _heartbeats(p: P) -> list[str]:
+    """All beats of a process travel together: one bad record among them must not keep the others from being seen."""
+    return p.heartbeats([f"{uid}:session-1" for uid in ("ada", "bob", "eve")])
+
+
+@on("valkey", "redis7-sync")
+def test_a_foreign_set_of_one_user_keeps_the_sweep_from_nobody_else(p: P, raw: Any) -> None:
+    p.freeze()
+    for uid in ("ada", "bob", "eve"):
+        p.login(uid, session_id="session-1", idle_timeout=100)
+    live = p.context.keys.shard("bob").user("bob")
+    raw.delete(live)
+    raw.set(live, "foreign")
+    p.advance(100)
+    try:
+        p.sweep()
+    except CorruptData:
+        pass  # it may say so, when it has done its work
+    assert p.counts().totals["expired"] >= 2
+    for uid in ("ada", "eve"):
+        assert p.validate_session(uid, "session-1").ended is not None
+    assert p.counts().users <= 1
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@on("valkey-sync")
+def test_a_read_of_a_foreign_value_raises_nothing_but_corrupt_data(p: P, raw: Any, family: str) -> None:
+    token = _story(p)
+    key = _key(p, family)
+    raw.delete(key)
+    raw.set(key, "foreign")
+    reads: list[Callable[[], Any]] = [
+        lambda: p.get("ada", "session-1"),
+        lambda: p.sessions("ada"),
+        p.list_sessions,
+        p.counts,
+        p.events,
+        lambda: p.validate(token, touch=False),
+        p.sweep,
+        p.repair,
+    ]
+    said = []
+    for read in reads:
+        try:
+            read()
+        except CorruptData as error:
+            said.append(str(error))
+    assert all("nother program shares this namespace" in sentence for sentence in said)

@@ -1,0 +1,255 @@
+"""Which keys are touched, declared and left behind."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from typing import Any
+
+import pytest
+from conftest import Bed, on
+from facade import P
+from monitor import Line, Monitor
+
+from presence_core import CorruptData, InvalidArgument, LoginRefused, scripts
+
+DOCUMENTED = {
+    "layout", "sessions", "deadlines", "users", "people", "user:", "session:", "closing", "person:", "ended", "ended:",
+    "events", "audit", "meta", "totals", "labels", "note:", "devices:",
+}  # fmt: skip
+"""Design, §3. ``name:`` stands for a key per user, session or text."""
+
+SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "max_events": 100}
+
+
+def _everything(p: P) -> None:
+    """Call every public method, with what makes its script take every branch."""
+    logins = [p.login("a:{b}", device=f"d{n % 2}", name="N", user_agent="curl/8", ip="::1") for n in range(5)]
+    p.login_many([{"uid": f"u{number}", "idle_timeout": 10} for number in range(40)])
+    p.login_many([{"uid": "old", "login_at": time.time() - 60}], imported=True)
+    last = logins[-1]
+    p.login("a:{b}", session_id=last.session.session_id, device="other")
+    last = p.login("a:{b}", session_id=last.session.session_id)
+    p.validate(last.token, ip="192.0.2.1")
+    p.validate(logins[0].token)
+    p.validate("malformed")
+    p.validate_session("a:{b}", last.session.session_id)
+    last = p.rotate(last.token)
+    p.heartbeat("u1", "no-such-session")
+    p.heartbeats([one.ref for one in p.list_sessions()])
+    p.get("a:{b}", last.session.session_id)
+    p.sessions("a:{b}")
+    p.list_sessions(limit=3, cursor=p.list_sessions(limit=3).next_cursor)
+    list(p.iter_sessions(page_size=5))
+    p.counts()
+    p.events(after=p.events(limit=5)[-1].cursor)
+    next(p.watch(after=p.events(limit=1)[0].cursor))
+    p.logout("u1", p.sessions("u1")[0].session_id)
+    p.kick("u2", p.sessions("u2")[0].session_id, by="staff", reason="one", message="hello")
+    p.kick("a:{b}", by="staff", reason="all", keep=[last.session.session_id])
+    p.kick("a:{b}", by="staff", reason="all", ticket="T")
+    p.kick("nobody", by="staff", reason="nothing")
+    p.advance(20)
+    p.sessions("u3")
+    p.list_sessions()
+    p.sweep(limit=10)
+    p.sweep()
+    p.repair()
+    p.advance(8 * 86400)
+    p.sweep()
+
+
+def _declared(words: list[bytes]) -> set[bytes]:
+    return set(words[3 : 3 + int(words[2])])
+
+
+def _keys_of(raw: Any, lines: list[Line]) -> list[set[bytes]]:
+    """The server itself says which of a command's words are keys."""
+    pipe = raw.pipeline(transaction=False)
+    for line in lines:
+        pipe.execute_command("COMMAND GETKEYS", *line.words)
+    answers = pipe.execute(raise_on_error=False)
+    return [{key.encode() for key in answer} if isinstance(answer, list) else set() for answer in answers]
+
+
+@on("valkey", "redis7")
+def test_a_script_that_writes_touches_only_keys_that_it_declared(bed: Bed, raw: Any) -> None:
+    p = bed.connect(shards=4, **SETTINGS)
+    p.freeze()
+    p.counts()
+    with Monitor(raw) as monitor:
+        _everything(p)
+    calls, owners = [], []
+    script: Line | None = None
+    seen: set[bytes] = set()
+    for line in monitor.lines:
+        word = line.words[0].upper()
+        if not line.by_script:
+            script = line if word.startswith(b"EVAL") else None
+            assert word not in (b"KEYS", b"SCAN"), "nothing may walk the whole database"
+            continue
+        assert script is not None
+        assert word not in (b"KEYS", b"SCAN", b"RANDOMKEY", b"EVAL")
+        seen.add(script.words[1])
+        if script.words[0].upper() == b"EVALSHA":  # a read-only script may derive keys of the same tag
+            calls.append(line)
+            owners.append(script)
+    assert len(seen) >= 13, "every script ran"
+    assert len(calls) > 1000
+    for line, owner, keys in zip(calls, owners, _keys_of(raw, calls), strict=True):
+        undeclared = keys - _declared(owner.words)
+        assert not undeclared, f"{line.words[:3]} in {_name(owner)}"
+        tags = {key.partition(b"}")[0] for key in _declared(owner.words)}
+        assert len(tags) == 1, "all keys of a script carry one hash tag"
+
+
+@on("valkey-sync", "redis7-sync")
+def test_read_only_scripts_stay_within_one_hash_tag(bed: Bed, raw: Any) -> None:
+    p = bed.connect(shards=4, **SETTINGS)
+    p.freeze()
+    p.counts()
+    with Monitor(raw) as monitor:
+        _everything(p)
+    lines, tags = [], []
+    tag = b""
+    for line in monitor.lines:
+        if not line.by_script:
+            words = line.words
+            tag = words[3].partition(b"}")[0] if words[0].upper() == b"EVALSHA_RO" else b""
+        elif tag:
+            lines.append(line)
+            tags.append(tag)
+    for keys, expected in zip(_keys_of(raw, lines), tags, strict=True):
+        assert {key.partition(b"}")[0] for key in keys} <= {expected}
+
+
+def _name(call: Line) -> str:
+    shas = {script.sha.encode(): name for name, script in vars(scripts).items() if isinstance(script, scripts.Script)}
+    return shas[call.words[1]]
+
+
+def _random_run(p: P, steps: int) -> None:
+    random.seed(3)
+    uids = ["ada", "a:b", "{x}", "*", "users", "ü😀", "ended", "x:ended:y", "session:z"]
+    live: list[tuple[str, str, str]] = []
+    for step in range(steps):
+        what = random.choice(
+            ("login",) * 4 + ("validate", "heartbeat", "logout", "kick", "all", "time", "sweep", "read")
+        )
+        uid, sid, token = random.choice(live) if live else ("ada", "no-such-session", "x")
+        if what == "login":
+            given = {"device": random.choice((None, "phone", "desk")), "user_agent": f"curl/{step % 9}"}
+            try:
+                login = p.login(random.choice(uids), name="N", idle_timeout=random.choice((None, 30)), **given)  # type: ignore[arg-type]
+            except LoginRefused:
+                continue
+            live.append((login.session.uid, login.session.session_id, login.token))
+        elif what == "validate":
+            p.validate(token, ip=f"192.0.2.{step % 250}")
+        elif what == "heartbeat":
+            p.heartbeats([f"{uid}:{sid}"])
+        elif what == "logout":
+            p.logout(uid, sid)
+        elif what == "kick":
+            p.kick(uid, sid, by="staff", reason=f"why {step % 5}", message=random.choice((None, "hello")))
+        elif what == "all":
+            p.kick(uid, by="staff", reason="all", keep=[sid])
+        elif what == "time":
+            p.advance(random.randrange(20))
+        elif what == "sweep":
+            p.sweep()
+        else:
+            p.list_sessions()
+            p.sessions(uid)
+
+
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_a_long_random_run_leaves_no_key_that_no_table_documents(bed: Bed, raw: Any) -> None:
+    p = bed.connect(**SETTINGS)
+    p.freeze()
+    _random_run(p, 1500)
+    families = bed.families()
+    assert families.keys() <= DOCUMENTED
+    assert {
+        "layout",
+        "sessions",
+        "deadlines",
+        "users",
+        "user:",
+        "session:",
+        "ended",
+        "events",
+        "totals",
+    } <= families.keys()
+    tag = re.compile(rb"^\{" + re.escape(bed.namespace.encode()) + rb"(:\d+:\d+)?\}:")
+    assert all(tag.match(key) for keys in families.values() for key in keys)
+    # Everything per session, text or device has an end: nothing piles up where no sweep comes.
+    for family in ("session:", "note:", "devices:", "ended:", "person:"):
+        assert all(raw.ttl(key) > 0 for key in families.get(family, [])), family
+    listed = sum(raw.zcard(key) for key in families["sessions"])
+    assert (
+        listed
+        == sum(raw.zcard(key) for key in families["deadlines"])
+        == sum(raw.scard(key) for key in families["user:"])
+    )
+
+
+# -- the layout -------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_client_writes_the_layout_down_and_others_adopt_it(bed: Bed, raw: Any) -> None:
+    first = bed.connect()
+    login = first.login("ada")
+    [layout] = bed.families()["layout"]
+    shards = 64 if bed.is_cluster else 1
+    assert layout == f"{{{bed.namespace}}}:layout".encode()
+    assert raw.hgetall(layout) == {b"schema": b"1", b"shards": b"%d" % shards}
+    for other in (bed.connect(), bed.connect(shards=shards)):
+        assert other.validate(login.token)
+    with pytest.raises(InvalidArgument, match=rf"^shards must be {shards}: that is how namespace .* is laid out\.$"):
+        bed.connect(shards=3).validate(login.token)
+
+
+def test_a_layout_of_another_schema_is_refused(bed: Bed, raw: Any) -> None:
+    bed.connect().counts()
+    [layout] = bed.families()["layout"]
+    raw.hset(layout, "schema", 2)
+    with pytest.raises(CorruptData, match=r"schema 2; this version reads 1: upgrade"):
+        bed.connect().counts()
+
+
+def test_users_are_spread_over_the_shards_and_each_keeps_to_one(bed: Bed) -> None:
+    p = bed.connect(shards=8)
+    p.login_many({"uid": f"u{number}", "name": "N"} for number in range(400))
+    for number in range(50):
+        p.kick(f"u{number}", by="staff", reason="test")
+    families = bed.families()
+    assert len(families["sessions"]) == 8
+    homes: dict[bytes, set[bytes]] = {}
+    for family in ("user:", "session:"):
+        for key in families[family]:
+            tag, _, rest = key.partition(b"}:")
+            homes.setdefault(rest.split(b":")[1], set()).add(tag)
+    assert len(homes) == 400
+    assert all(len(tags) == 1 for tags in homes.values())
+
+
+def test_two_namespaces_know_nothing_of_each_other(bed: Bed) -> None:
+    one, two = bed.connect(namespace=f"{bed.namespace}-a"), bed.connect(namespace=f"{bed.namespace}-b")
+    login = one.login("ada")
+    assert not two.validate(login.token)
+    assert two.counts().sessions == 0
+    assert two.list_sessions().items == []
+    assert not two.kick("ada", by="staff", reason="test")
+    two.sweep()
+    two.repair()
+    assert one.validate(login.token)
+
+
+@on("cluster-sync")
+def test_on_a_cluster_the_shards_lie_on_every_node(p: P, raw: Any) -> None:
+    p.login_many({"uid": f"u{number}"} for number in range(500))
+    nodes = {raw.get_node_from_key(shard.sessions).name for shard in p.context.keys.shards}
+    assert len(nodes) == 3
+    assert p.counts().sessions == len(list(p.iter_sessions())) == 500

@@ -1,0 +1,217 @@
+"""Limits per user and per device: kept inside the login itself, so that no race can show one session too many."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from conftest import Bed
+from facade import P
+
+from presence_core import Login, LoginRefused
+
+
+def _live(p: P, uid: str) -> list[str]:
+    return [one.session_id for one in p.sessions(uid)]
+
+
+def test_one_more_than_the_limit_ends_the_oldest(bed: Bed) -> None:
+    p = bed.connect(max_sessions=3)
+    p.freeze()
+    logins = []
+    for number in range(5):
+        p.advance(1)
+        logins.append(p.login("ada", session_id=f"session-{number}"))
+    assert [[one.session_id for one in login.replaced] for login in logins] == [
+        [],
+        [],
+        [],
+        ["session-0"],
+        ["session-1"],
+    ]
+    assert logins[3].replaced == [logins[0].session]
+    assert _live(p, "ada") == ["session-4", "session-3", "session-2"]
+    assert not p.validate(logins[0].token)
+    ended = p.validate(logins[0].token).ended
+    assert ended is not None
+    assert (ended.reason, ended.cause, ended.replaced_by) == ("replaced", "limit", "session-3")
+    assert ended.public.code == "replaced"
+    assert p.counts().totals["replaced"] == 2
+    assert p.login("bob").replaced == [], "a limit is each user's own"
+
+
+def test_a_limit_lowered_since_is_kept_at_the_next_login(bed: Bed) -> None:
+    many = bed.connect()
+    many.freeze()
+    for number in range(6):
+        many.advance(1)
+        many.login("ada", session_id=f"session-{number}")
+    p = bed.connect(max_sessions=2)
+    login = p.login("ada", session_id="session-6")
+    assert [one.session_id for one in login.replaced] == [f"session-{number}" for number in range(5)]
+    assert _live(p, "ada") == ["session-6", "session-5"]
+
+
+def test_the_limit_on_reject_refuses_and_changes_nothing(bed: Bed) -> None:
+    p = bed.connect(max_sessions=2, on_limit="reject")
+    p.freeze()
+    p.login("ada", session_id="session-1")
+    p.login("ada", session_id="session-2", idle_timeout=10)
+    before = bed.dump()
+    with pytest.raises(LoginRefused, match="already has 2 live sessions") as refused:
+        p.login("ada", session_id="session-3")
+    assert refused.value.code == "limit"
+    assert bed.dump() == before
+    p.advance(10)
+    assert p.login("ada", session_id="session-3").replaced == [], "what has run out of time does not count"
+    p.logout("ada", "session-1")
+    p.login("ada", session_id="session-4")
+    assert _live(p, "ada") == ["session-4", "session-3"]
+    p.kick("ada", by="staff", reason="test")
+    p.login("ada")
+
+
+def test_a_limit_per_device_leaves_other_devices_alone(bed: Bed) -> None:
+    p = bed.connect(max_sessions_per_device=1)
+    p.freeze()
+    p.login("ada", device="phone", session_id="phone-01")
+    p.advance(1)
+    p.login("ada", device="desk", session_id="desk-001")
+    p.login("ada", session_id="nowhere-1")
+    p.login("ada", session_id="nowhere-2")
+    p.advance(1)
+    login = p.login("ada", device="phone", session_id="phone-02")
+    assert [one.session_id for one in login.replaced] == ["phone-01"]
+    assert set(_live(p, "ada")) == {"phone-02", "desk-001", "nowhere-1", "nowhere-2"}
+    ended = p.validate_session("ada", "phone-01").ended
+    assert ended is not None
+    assert (ended.reason, ended.cause, ended.replaced_by) == ("replaced", "device_limit", "phone-02")
+    p.logout("ada", "phone-02")
+    assert p.login("ada", device="phone").replaced == []
+    assert p.login("bob", device="phone").replaced == []
+
+
+def test_a_limit_per_device_may_refuse_too(bed: Bed) -> None:
+    p = bed.connect(max_sessions_per_device=2, max_sessions=3, on_limit="reject")
+    p.login("ada", device="phone")
+    p.login("ada", device="phone")
+    with pytest.raises(LoginRefused, match="already has 2 live sessions on this device") as refused:
+        p.login("ada", device="phone")
+    assert refused.value.code == "device_limit"
+    p.login("ada", device="desk")
+    with pytest.raises(LoginRefused) as refused:
+        p.login("ada", device="watch")
+    assert refused.value.code == "limit"
+
+
+def test_both_limits_together_end_no_more_than_they_must(bed: Bed) -> None:
+    p = bed.connect(max_sessions=3, max_sessions_per_device=2)
+    p.freeze()
+    for number, device in enumerate(("desk", "phone", "phone")):
+        p.advance(1)
+        p.login("ada", device=device, session_id=f"session-{number}")
+    p.advance(1)
+    login = p.login("ada", device="phone", session_id="session-3")
+    assert [one.session_id for one in login.replaced] == ["session-1"], "one end makes room under both"
+    assert _live(p, "ada") == ["session-3", "session-2", "session-0"]
+
+
+def test_a_device_that_changed_its_name_counts_under_the_new_one(bed: Bed) -> None:
+    p = bed.connect(max_sessions_per_device=1)
+    p.login("ada", device="phone", session_id="session-1")
+    p.login("ada", device="desk", session_id="session-1")
+    assert p.login("ada", device="phone", session_id="session-2").replaced == []
+    p.login("ada", session_id="session-1")
+    assert p.login("ada", device="desk", session_id="session-3").replaced == [], "it has no device now"
+    assert set(_live(p, "ada")) == {"session-1", "session-2", "session-3"}
+
+
+def test_a_session_past_its_deadline_makes_room_as_expired_not_as_replaced(bed: Bed) -> None:
+    p = bed.connect(max_sessions=2)
+    p.freeze()
+    p.login("ada", session_id="session-1")
+    old = p.login("ada", session_id="session-2", idle_timeout=5)
+    p.advance(5)
+    assert p.login("ada", session_id="session-3").replaced == []
+    ended = p.validate(old.token).ended
+    assert ended is not None
+    assert (ended.reason, ended.cause, ended.at) == ("expired", "idle", old.session.expires_at)
+    p.sweep()
+    totals = p.counts().totals
+    assert (totals["expired"], totals["replaced"]) == (1, 0)
+
+
+def test_the_highest_limit_is_a_thousand_sessions(p: P) -> None:
+    p.freeze()
+    p.login_many({"uid": "ada", "session_id": f"session-{number:04}"} for number in range(1000))
+    p.advance(1)
+    login = p.login("ada", session_id="one-more")
+    assert [one.session_id for one in login.replaced] == ["session-0000"]
+    assert len(p.sessions("ada")) == 1000
+
+
+def test_200_threads_logging_one_user_in_never_have_more_than_three_live(bed: Bed) -> None:
+    p, watcher = bed.connect(max_sessions=3), bed.connect()
+    p.login("ada")
+    shard = p.context.keys.shard("ada")
+    raw = bed.raw
+    most, looks, stop = 0, 0, threading.Event()
+
+    def look() -> None:
+        nonlocal most, looks
+        while not stop.is_set():
+            seen = (
+                len(watcher.sessions("ada")), watcher.counts().sessions, len(watcher.list_sessions(limit=10)),
+                raw.zcard(shard.sessions), raw.zcard(shard.deadlines), raw.scard(shard.user("ada")),
+            )  # fmt: skip
+            most, looks = max(most, *seen), looks + 1
+
+    sampler = threading.Thread(target=look)
+    sampler.start()
+    barrier = threading.Barrier(200)
+
+    def log_in(number: int) -> Login:
+        barrier.wait()
+        return p.login("ada", session_id=f"session-{number:03}")
+
+    try:
+        with ThreadPoolExecutor(200) as threads:
+            logins = list(threads.map(log_in, range(200)))
+    finally:
+        stop.set()
+        sampler.join()
+    assert looks > 3
+    assert most <= 3
+    live = set(_live(p, "ada"))
+    assert len(live) == 3
+    replaced = [one.session_id for login in logins for one in login.replaced]
+    assert len(replaced) == len(set(replaced)) == 198, "201 logins, 3 live"
+    assert not live & set(replaced)
+    counts = p.counts()
+    assert (counts.users, counts.sessions, counts.totals["login"], counts.totals["replaced"]) == (1, 3, 201, 198)
+    kinds = [event.kind for event in p.events(limit=1000)]
+    assert (kinds.count("login"), kinds.count("replaced"), len(kinds)) == (201, 198, 399)
+    for login in logins:
+        answer = p.validate(login.token)
+        assert bool(answer) == (login.session.session_id in live)
+        if not answer:
+            assert answer.ended is not None
+            assert answer.ended.reason == "replaced"
+
+
+def test_hundreds_racing_for_the_last_places_are_refused_exactly(bed: Bed) -> None:
+    p = bed.connect(max_sessions=7, on_limit="reject")
+    p.counts()
+    barrier = threading.Barrier(100)
+
+    def log_in(number: int) -> Any:
+        barrier.wait()
+        answers = p.login_many([{"uid": "ada"}] * 3)
+        return [isinstance(answer, Login) for answer in answers]
+
+    with ThreadPoolExecutor(100) as threads:
+        taken = sum(map(sum, threads.map(log_in, range(100))))
+    assert taken == 7 == len(p.sessions("ada"))
+    assert p.counts().totals["login"] == 7

@@ -1,0 +1,371 @@
+"""A login begins a session: what it keeps, for how long it lives, and what a second one with the same id does."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from conftest import Bed, on
+from facade import P
+
+from presence_core import InvalidArgument, Login, LoginRefused, Session
+from presence_core.models import NO_LABEL
+from presence_core.operations import login as login_operations
+
+HOSTILE_UIDS = [
+    "a:b", "a:b:c", ":", "::", "*", "?", "[x]", "{x}", "}{", "{}", "a}:sessions", "'", '"', "`$(reboot)`", "\\",
+    "a b", " a ", "a\u00a0b", "😀", "👩‍👩‍👧", "שלום", "مرحبا", "\u202egnp.exe", "e\u0301", "é", "ß", "İ", "ﬁ", "\ufeff",
+    "-", "--help", "0", "None", "null", "../../etc/passwd", "<b>x</b>", "%s%n", "x" * 256, "é" * 128, "😀" * 64,
+    "\\x00", "users", "sessions", "a\nb".replace("\n", "\u2028"), "\ue000", "\U0010ffff",
+]  # fmt: skip
+
+CHROME = (
+    "Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 "
+    "Mobile Safari/537.36"
+)
+
+EVERYTHING: dict[str, Any] = {
+    "name": "Ada Lovelace, Countess of 💻",
+    "aliases": ("ada@example.org", "+44 20 7946 0000"),
+    "device": "Pixel 8",
+    "app": "shop",
+    "app_version": "3.14.0-rc1",
+    "ip": "2001:db8::1",
+    "user_agent": CHROME,
+    "attributes": {"plan": "gold", "seats": 3, "tags": ["ä", None, {"deep": True}], "ratio": 0.5},
+}
+
+
+def _seen_everywhere(p: P, login: Login) -> list[Session | None]:
+    """The same session by every way that leads to it."""
+    one = login.session
+    return [
+        one,
+        p.get(one.uid, one.session_id),
+        p.sessions(one.uid)[0],
+        p.list_sessions().items[0],
+        p.validate(login.token, touch=False).session,
+        p.validate_session(one.uid, one.session_id, touch=False).session,
+        next(iter(p.iter_sessions())),
+    ]
+
+
+def test_every_field_given_at_login_is_read_back_as_it_was(p: P) -> None:
+    p.login("someone else", device="Pixel 8", user_agent=CHROME)
+    now = p.freeze()
+    p.advance(1)
+    login = p.login("ada", **EVERYTHING)
+    for session in _seen_everywhere(p, login):
+        assert session is not None
+        for name, value in EVERYTHING.items():
+            assert getattr(session, name) == value, name
+        assert (session.os, session.browser) == ("Android", "Chrome Mobile")
+        assert (session.uid, session.ref) == ("ada", f"ada:{session.session_id}")
+        assert session.login_at == session.last_seen == datetime.fromtimestamp((now + 1000) / 1000, UTC)
+        assert session.expires_at == session.login_at + timedelta(seconds=1800)
+        assert (session.idle_timeout, session.absolute_timeout) == (1800, 86400)
+        assert session.last_ip == "2001:db8::1"
+    assert login.replaced == []
+
+
+def test_a_login_needs_nothing_but_a_uid(p: P) -> None:
+    for session in _seen_everywhere(p, p.login("ada")):
+        assert session is not None
+        for name in ("name", "device", "app", "app_version", "ip", "last_ip", "user_agent", "os", "browser"):
+            assert getattr(session, name) is None, name
+        assert session.aliases == ()
+        assert session.attributes == {}
+
+
+def test_hostile_uids_round_trip_exactly_and_stay_apart(p: P) -> None:
+    logins = {uid: p.login(uid, name=uid, aliases=[uid]) for uid in HOSTILE_UIDS}
+    assert len(logins) == len(HOSTILE_UIDS)
+    assert p.counts().sessions == p.counts().users == len(HOSTILE_UIDS)
+    assert {one.uid for one in p.iter_sessions(page_size=7)} == set(HOSTILE_UIDS)
+    for uid, login in logins.items():
+        sid = login.session.session_id
+        assert (login.session.uid, login.session.name, login.session.aliases) == (uid, uid, (uid,))
+        assert [one.session_id for one in p.sessions(uid)] == [sid]
+        found = p.validate(login.token).session
+        assert found is not None
+        assert (found.uid, found.name, found.aliases) == (uid, uid, (uid,))
+        assert p.heartbeat(uid, sid)
+    assert p.heartbeats([login.session.ref for login in logins.values()]) == []
+    for uid, login in logins.items():
+        assert [one.ref for one in p.kick(uid, by=uid, reason=uid).kicked] == [login.session.ref]
+        ended = p.validate(login.token).ended
+        assert ended is not None
+        assert (ended.uid, ended.by, ended.note) == (uid, uid, uid)
+    assert p.counts().sessions == 0
+    assert {event.uid for event in p.events(limit=1000)} == set(HOSTILE_UIDS)
+
+
+def test_uids_that_differ_only_in_normal_form_or_case_are_different_people(p: P) -> None:
+    for uid in ("é", "e\u0301", "Ada", "ada", "ada ", " ada"):
+        p.login(uid)
+    assert p.counts().users == 6
+    assert [len(p.sessions(uid)) for uid in ("é", "e\u0301", "Ada", "ada", "ada ", " ada")] == [1] * 6
+
+
+def test_session_ids_are_22_url_safe_characters_and_never_repeat(p: P) -> None:
+    ids = [one.session.session_id for one in p.login_many({"uid": "ada"} for _ in range(50)) if isinstance(one, Login)]
+    assert len(set(ids)) == 50
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{22}", sid) for sid in ids)
+
+
+def test_a_site_may_bring_session_ids_of_its_own(p: P) -> None:
+    for sid in ("12345678", "x" * 128, "-_-_-_-_", "abcDEF01"):
+        assert p.login("ada", session_id=sid).session.session_id == sid
+        assert p.validate_session("ada", sid)
+    assert p.counts().sessions == 4
+
+
+def test_one_session_id_under_two_users_is_two_sessions(p: P) -> None:
+    first, second = p.login("ada", session_id="same-id-1"), p.login("bob", session_id="same-id-1")
+    assert p.kick("ada", "same-id-1", by="staff", reason="test").kicked
+    assert not p.validate(first.token)
+    assert p.validate(second.token)
+
+
+# -- again with the same id -------------------------------------------------------------------------------------------
+
+
+def test_a_login_told_again_refreshes_the_record_and_keeps_time_and_timeouts(p: P) -> None:
+    p.freeze()
+    first = p.login("ada", **EVERYTHING, session_id="own-id-01", idle_timeout=100, absolute_timeout=200)
+    p.validate(first.token, ip="192.0.2.9")
+    p.advance(60)
+    again = p.login("ada", name="Ada King", device="Nokia", session_id="own-id-01", idle_timeout=5)
+    assert again.replaced == []
+    for session in _seen_everywhere(p, again):
+        assert session is not None
+        assert session.login_at == first.session.login_at
+        assert (session.idle_timeout, session.absolute_timeout) == (100, 200)
+        assert session.last_seen == p.clock.now
+        assert session.expires_at == p.clock.now + timedelta(seconds=100)
+        assert (session.name, session.device) == ("Ada King", "Nokia")
+        # What this login did not say is gone with the record that said it.
+        assert (session.aliases, session.app, session.ip, session.last_ip) == ((), None, None, None)
+        assert (session.user_agent, session.os, session.browser, session.attributes) == (None, None, None, {})
+    assert p.counts().sessions == p.counts().users == 1
+    assert p.counts().totals["login"] == 1
+    assert [event.kind for event in p.events()] == ["login"]
+
+
+def test_a_login_told_again_gives_a_new_secret_and_the_old_one_opens_nothing(p: P) -> None:
+    first = p.login("ada", session_id="own-id-01")
+    again = p.login("ada", session_id="own-id-01")
+    assert first.token != again.token
+    assert not p.validate(first.token)
+    assert p.validate(again.token)
+
+
+def test_a_login_told_again_skips_the_limits(bed: Bed) -> None:
+    for mode in ("reject", "replace"):
+        p = bed.connect(max_sessions=2, max_sessions_per_device=1, on_limit=mode)
+        p.login(mode, session_id="own-id-01", device="phone")
+        p.login(mode, session_id="own-id-02", device="desk")
+        assert p.login(mode, session_id="own-id-01", device="phone").replaced == []
+        assert len(p.sessions(mode)) == 2
+
+
+def test_an_id_that_has_ended_is_refused_while_its_tombstone_lives(p: P) -> None:
+    p.freeze()
+    p.login("ada", session_id="logged-out")
+    p.login("ada", session_id="was-kicked")
+    p.login("ada", session_id="ran-out-of-time", idle_timeout=1)
+    p.logout("ada", "logged-out")
+    p.kick("ada", "was-kicked", by="staff", reason="test")
+    p.advance(1)
+    before = p.counts()
+    for sid in ("logged-out", "was-kicked", "ran-out-of-time"):
+        with pytest.raises(LoginRefused, match="never comes back") as refused:
+            p.login("ada", session_id=sid)
+        assert refused.value.code == "ended"
+        [many] = p.login_many([{"uid": "ada", "session_id": sid}])
+        assert isinstance(many, LoginRefused)
+    p.sweep()
+    with pytest.raises(LoginRefused):
+        p.login("ada", session_id="ran-out-of-time")
+    assert p.counts().totals["login"] == before.totals["login"]
+    assert p.sessions("ada") == []
+
+
+def test_an_id_whose_end_nobody_keeps_may_be_used_again(bed: Bed) -> None:
+    p = bed.connect(keep_logout=0)
+    p.login("ada", session_id="own-id-01", name="first")
+    p.logout("ada", "own-id-01")
+    assert p.login("ada", session_id="own-id-01").session.name is None
+
+
+# -- timeouts ---------------------------------------------------------------------------------------------------------
+
+
+def test_timeouts_may_be_given_per_login_and_the_others_default_is_clamped(bed: Bed) -> None:
+    p = bed.connect(idle_timeout=600, absolute_timeout=3600)
+    cases: list[tuple[dict[str, Any], tuple[int, int]]] = [
+        ({}, (600, 3600)),
+        ({"idle_timeout": 1}, (1, 3600)),
+        ({"idle_timeout": 7200}, (7200, 7200)),  # remember me: the session lives as long as it may be idle
+        ({"absolute_timeout": 60}, (60, 60)),
+        ({"absolute_timeout": 7200}, (600, 7200)),
+        ({"idle_timeout": 30, "absolute_timeout": 90}, (30, 90)),
+        ({"idle_timeout": 90, "absolute_timeout": 90}, (90, 90)),
+        ({"idle_timeout": 315_360_000}, (315_360_000, 315_360_000)),
+    ]
+    for given, kept in cases:
+        session = p.login("ada", **given).session
+        assert (session.idle_timeout, session.absolute_timeout) == kept
+        assert session.expires_at - session.login_at == timedelta(seconds=kept[0])
+        assert p.get("ada", session.session_id) == session
+
+
+# -- imported logins, and many at once --------------------------------------------------------------------------------
+
+
+def test_imported_logins_arrive_with_their_past(p: P) -> None:
+    now = p.freeze() / 1000
+    rows: list[dict[str, Any]] = [
+        {"uid": "a", "login_at": now - 3600, "last_seen": now - 60, "name": "A"},
+        {"uid": "b", "login_at": datetime.fromtimestamp(now - 7200, UTC), "last_seen": p.clock.now},
+        {"uid": "c", "login_at": now - 90},  # not seen since, as far as is known
+        {"uid": "d"},  # no past at all
+        {"uid": "e", "login_at": now + 500, "last_seen": now + 900},  # their clock is ahead: never the future
+        {"uid": "f", "login_at": now - 90, "last_seen": now - 1000},  # seen before the login: not before it
+    ]
+    answers = p.login_many(rows, imported=True)
+    times = {}
+    for answer in answers:
+        assert isinstance(answer, Login)
+        one = answer.session
+        assert p.get(one.uid, one.session_id) == one
+        assert p.validate(answer.token, touch=False)
+        times[one.uid] = tuple(
+            round((p.clock.now - moment).total_seconds()) for moment in (one.login_at, one.last_seen)
+        )
+    assert times == {"a": (3600, 60), "b": (7200, 0), "c": (90, 90), "d": (0, 0), "e": (0, 0), "f": (90, 90)}
+    assert [one.uid for one in p.list_sessions()][2:] == ["f", "c", "a", "b"]
+    assert p.counts().sessions == 6
+
+
+def test_an_imported_login_past_its_deadline_is_refused_in_its_place(p: P) -> None:
+    now = p.freeze() / 1000
+    rows: list[dict[str, Any]] = [
+        {"uid": "idle", "login_at": now - 3600, "last_seen": now - 1800},
+        {"uid": "old", "login_at": now - 86400, "last_seen": now},
+        {"uid": "live", "login_at": now - 86399, "last_seen": now},
+    ]
+    idle, old, live = p.login_many(rows, imported=True)
+    for refused in (idle, old):
+        assert isinstance(refused, LoginRefused)
+        assert refused.code == "expired"
+    assert isinstance(live, Login)
+    assert live.session.expires_at == live.session.login_at + timedelta(days=1)
+    assert p.counts().sessions == p.counts().totals["login"] == 1
+
+
+def test_many_logins_answer_in_order_and_a_refused_row_stands_in_its_place(bed: Bed) -> None:
+    p = bed.connect(max_sessions=1, on_limit="reject")
+    rows = [{"uid": f"u{number}", "name": f"N {number}"} for number in range(1100)]
+    rows[700] = {"uid": "u3"}
+    answers = p.login_many(iter(rows))
+    assert len(answers) == 1100
+    for number, answer in enumerate(answers):
+        if number == 700:
+            assert isinstance(answer, LoginRefused)
+            assert answer.code == "limit"
+        else:
+            assert isinstance(answer, Login)
+            assert (answer.session.uid, answer.session.name) == (f"u{number}", f"N {number}")
+    assert p.counts().sessions == 1099
+
+
+def test_many_logins_of_one_user_replace_one_another_in_order(bed: Bed) -> None:
+    p = bed.connect(max_sessions=2)
+    answers = p.login_many({"uid": "ada", "session_id": f"session-{number}"} for number in range(5))
+    replaced = [[one.session_id for one in answer.replaced] for answer in answers if isinstance(answer, Login)]
+    assert replaced == [[], [], ["session-0"], ["session-1"], ["session-2"]]
+    assert {one.session_id for one in p.sessions("ada")} == {"session-3", "session-4"}
+
+
+def test_one_bad_row_among_many_and_nothing_is_sent(p: P, bed: Bed) -> None:
+    p.counts()
+    before = bed.dump()
+    with pytest.raises(InvalidArgument, match=r"^row 3: ip must be an IPv4 or IPv6 address\.$"):
+        p.login_many([{"uid": "a"}, {"uid": "b"}, {"uid": "c", "ip": "localhost"}, {"uid": "d"}])
+    assert bed.dump() == before
+    assert p.login_many([]) == []
+
+
+# -- user agents, addresses, texts kept once --------------------------------------------------------------------------
+
+
+def test_a_long_user_agent_is_cut_at_512_characters_with_a_mark(p: P) -> None:
+    exact, long = "x" * 512, "😀" * 513
+    assert p.login("ada", user_agent=exact).session.user_agent == exact
+    login = p.login("bob", user_agent=long)
+    for session in _seen_everywhere(p, login):
+        assert session is not None
+        assert session.user_agent == "😀" * 511 + "…"
+
+
+def test_control_characters_in_a_user_agent_do_no_harm(p: P) -> None:
+    session = p.login("ada", user_agent="a\r\nSet-Cookie: x\n\x00\ud800z").session
+    assert session.user_agent == "a  Set-Cookie: x   z"
+    assert p.get("ada", session.session_id) == session
+    assert p.login("bob", user_agent="").session.user_agent is None
+
+
+def test_addresses_are_kept_in_their_one_canonical_form(p: P) -> None:
+    for given, kept in (
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:0DB8:0:0::0001", "2001:db8::1"),
+        ("::", "::"),
+        ("255.255.255.255", "255.255.255.255"),
+    ):
+        session = p.login("ada", ip=given).session
+        assert session.ip == session.last_ip == kept
+        assert p.get("ada", session.session_id) == session
+
+
+def test_a_text_that_many_sessions_share_is_kept_once(p: P, bed: Bed, raw: Any) -> None:
+    for number in range(20):
+        p.login("ada", user_agent=CHROME, device="Pixel 8", session_id=f"session-{number}")
+    holding = [key for key, value in bed.dump().items() if CHROME.encode() in value]
+    assert all(b":labels" in key for key in holding)
+    [labels] = bed.families()["labels"]
+    assert raw.hlen(labels) == 2
+
+
+def test_a_full_table_of_texts_grows_no_further_and_loses_none(p: P, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login_operations, "MAX_LABELS", 4)
+    agents = [f"curl/{number}.0" for number in range(12)]
+    for number, agent in enumerate(agents):
+        p.login("ada", user_agent=agent, device=f"device {number}", app="shop", session_id=f"session-{number}")
+    p.login("ada", user_agent="curl/99.0", device="another", session_id="session-3")
+    agents[3] = "curl/99.0"
+    [labels] = bed.families()["labels"]
+    assert bed.raw.hlen(labels) == 4
+    for number, agent in enumerate(agents):
+        session = p.get("ada", f"session-{number}")
+        assert session is not None
+        assert (session.user_agent, session.browser) == (agent, "curl")
+        assert (session.device, session.app) == (("another", None) if number == 3 else (f"device {number}", "shop"))
+    assert {one.user_agent for one in p.list_sessions()} == {one.user_agent for one in p.sessions("ada")} == set(agents)
+    p.kick("ada", "session-11", by="staff", reason="test")
+    ended = p.validate_session("ada", "session-11").ended
+    assert ended is not None
+    assert (ended.user_agent, ended.device) == ("curl/11.0", "device 11")
+
+
+@on("valkey-sync")
+def test_two_texts_with_one_id_are_not_mixed_up(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login_operations, "_label", lambda text: (b"same" if text else NO_LABEL, text.encode()))
+    first = p.login("ada", device="phone", user_agent="curl/1.0").session
+    second = p.login("ada", device="desk", user_agent="curl/2.0").session
+    assert p.get("ada", first.session_id) == first
+    assert p.get("ada", second.session_id) == second
+    assert (first.device, second.device) == ("phone", "desk")

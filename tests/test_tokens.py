@@ -1,0 +1,175 @@
+"""Tokens are secrets: never stored, never shown, and what is wrong with one is nobody's business."""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from conftest import Bed, on
+from facade import P
+from monitor import Monitor
+
+from presence_core import LoginRefused
+
+
+def _b64(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _unb64(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def _malformed(token: str) -> list[Any]:
+    uid, sid, secret = token.split(".")
+    last = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    twin = (
+        secret[:-1] + last[(last.index(secret[-1]) & ~3) + (last.index(secret[-1]) + 1) % 4]
+    )  # same bytes, other text
+    return [
+        "", " ", ".", "..", "...", "a", "a.b", "a.b.c", "a.b.c.d", f"{token} ", f" {token}", f"{token}\n", f"{token}=",
+        f"{token}.", f".{token}", token[:-1], f"{token}A", token.upper(), token.replace(".", ":"), f"{uid}.{sid}.",
+        f"{uid}.{sid}", f".{sid}.{secret}", f"{uid}..{secret}", f"{uid}.{sid}.{twin}", f"{uid}=.{sid}.{secret}",
+        f"{uid}.short.{secret}", f"{uid}.{sid}!.{secret}", f"{uid}.{sid}.{secret[:-4]}", f"{uid}.{sid}.{secret}AAAA",
+        f"{_b64(bytes([255, 254]))}.{sid}.{secret}", f"{_b64(bytes(3))}.{sid}.{secret}",
+        f"{_b64(b'x' * 257)}.{sid}.{secret}", f"{uid}.{sid}.{'é' * 43}", f"{uid}.{sid}.{'٣' * 43}", "\ud800",
+        "x" * 10_000_000, "\0", 5, 5.0, [], {}, token.encode(), True,
+    ]  # fmt: skip
+
+
+def _wrong(token: str) -> list[str]:
+    """Well formed, but nobody holds them."""
+    uid, sid, secret = token.split(".")
+    return [
+        f"{uid}.{sid}.{_b64(bytes(32))}",
+        f"{uid}.{'x' * 22}.{secret}",
+        f"{_b64(b'bob')}.{sid}.{secret}",
+        f"{uid}.{sid}.{_b64(sha256(_unb64(secret)).digest())}",
+    ]
+
+
+def test_a_token_is_uid_session_id_and_256_random_bits(p: P) -> None:
+    seen = set()
+    for uid in ("ada", "a.b:c", "😀"):
+        login = p.login(uid)
+        owner, sid, secret = login.token.split(".")
+        assert _unb64(owner).decode() == uid
+        assert sid == login.session.session_id
+        assert len(_unb64(secret)) == 32
+        assert re.fullmatch(r"[A-Za-z0-9_.-]+", login.token), "it travels in a cookie as it is"
+        seen.add(secret)
+    assert len(seen) == 3
+
+
+def test_neither_token_nor_secret_is_stored_anywhere(p: P, bed: Bed, raw: Any) -> None:
+    first = p.login("ada", session_id="own-id-01")
+    logins = [first, p.login("ada", session_id="own-id-01"), p.login("bob"), p.login("eve")]
+    logins += [p.rotate(logins[1].token), p.rotate(logins[2].token)]
+    for login in logins:
+        p.validate(login.token, ip="192.0.2.1")
+    p.kick("ada", by="staff", reason="test")
+    p.logout("eve", logins[3].session.session_id)
+    everything = b"\n".join(key + b"\n" + value for key, value in bed.dump().items())
+    for value in _all_values(bed, raw):
+        everything += b"\n" + value
+    digests = 0
+    for login in logins:
+        secret = login.token.split(".")[2]
+        plain = _unb64(secret)
+        for form in (login.token.encode(), secret.encode(), plain, plain[:16], plain[16:], plain.hex().encode()):
+            assert form not in everything
+        digest = sha256(plain).digest()
+        assert digest not in everything
+        digests += digest[:16] in everything
+    assert digests == 3, "what is kept is the first half of the latest secret's digest, once for each session"
+
+
+def _all_values(bed: Bed, raw: Any) -> list[bytes]:
+    """Values as they are: a dump may compress them."""
+    found: list[bytes] = []
+    for keys in bed.families().values():
+        for key in keys:
+            kind = raw.type(key)
+            if kind == b"hash":
+                found += [part for pair in raw.hgetall(key).items() for part in pair]
+            elif kind == b"string":
+                found.append(raw.get(key))
+            elif kind == b"set":
+                found += raw.smembers(key)
+            elif kind == b"zset":
+                found += raw.zrange(key, 0, -1)
+            elif kind == b"stream":
+                found += [part for _, entry in raw.xrange(key) for pair in entry.items() for part in pair]
+    return found
+
+
+def test_nothing_that_is_printed_shows_a_secret(p: P) -> None:
+    login = p.login("ada")
+    secret = login.token.split(".")[2]
+    shown = [repr(login), str(login), f"{login}", repr(login.session), repr(p.validate(login.token))]
+    shown += [repr(p.list_sessions()), repr(p.rotate(login.token)), repr(p), repr(p.events())]
+    assert not any(secret in text or login.token in text for text in shown)
+
+
+def test_malformed_and_wrong_tokens_are_all_answered_like_one_that_never_was(p: P) -> None:
+    login = p.login("ada")
+    over = p.login("ada")
+    p.kick("ada", over.session.session_id, by="staff", reason="test")
+    for number, token in enumerate(
+        [*_malformed(login.token), *_malformed(over.token), *_wrong(login.token), *_wrong(over.token)]
+    ):
+        answer = p.validate(token)
+        assert not answer, number
+        assert (answer.session, answer.ended) == (None, None), number
+        with pytest.raises(LoginRefused, match="is not live"):
+            p.rotate(token)
+    assert p.validate(login.token)
+
+
+@on("valkey")
+def test_malformed_and_unknown_tokens_cost_the_server_the_same_work(p: P, bed: Bed) -> None:
+    login = p.login("ada")
+    bad = [token for token in _malformed(login.token) if token != login.token]
+    unknown = f"{_b64(b'nobody')}.{'x' * 22}.{_b64(bytes(32))}"
+    p.validate(unknown)
+
+    def work(token: Any) -> list[tuple[bytes, int]]:
+        with Monitor(bed.raw) as monitor:
+            p.validate(token)
+        return [(line.words[0].upper(), len(line.words)) for line in monitor.lines]
+
+    usual = work(unknown)
+    assert usual[0][0] == b"EVALSHA"
+    assert all(work(token) == usual for token in bad[::3])
+
+
+def test_rotating_gives_a_new_secret_to_the_same_session(p: P) -> None:
+    p.freeze()
+    login = p.login("ada", name="Ada", device="phone", user_agent="curl/8.0", ip="192.0.2.1", attributes={"a": 1})
+    p.advance(5)
+    rotated = p.rotate(login.token)
+    assert rotated.session == login.session
+    assert rotated.replaced == []
+    assert rotated.token != login.token
+    assert rotated.token.rpartition(".")[0] == login.token.rpartition(".")[0]
+    assert not p.validate(login.token)
+    assert p.validate(login.token).ended is None
+    assert p.validate(rotated.token).session == p.get("ada", login.session.session_id)
+    with pytest.raises(LoginRefused):
+        p.rotate(login.token)
+    assert p.validate(p.rotate(rotated.token).token)
+    assert p.counts().totals["login"] == 1
+    assert [event.kind for event in p.events()] == ["login"]
+
+
+def test_a_session_that_is_over_is_not_rotated(p: P) -> None:
+    login = p.login("ada")
+    p.kick("ada", by="staff", reason="test")
+    with pytest.raises(LoginRefused) as refused:
+        p.rotate(login.token)
+    assert refused.value.code == "ended"
+    assert "staff" not in str(refused.value)
+    assert p.validate(login.token).ended is not None
