@@ -98,6 +98,7 @@ class Result:
     calls: Json = field(
         default_factory=dict
     )  #: script → how often, µs a call, and of the slow ones p50 and longest, ms
+    undisturbed: list[float] = field(default_factory=list)  #: longest call, ms, of each run without waiting for a core
     figures: Json = field(default_factory=dict)
     targets: list[Target] = field(default_factory=list)
 
@@ -116,6 +117,8 @@ class Result:
             out["ratio"] = _short(self.ratio)
         if self.waited is not None:
             out["waited"] = round(self.waited, 3)
+        if self.undisturbed:
+            out["undisturbed"] = {"runs": len(self.undisturbed), "longest_ms": _short(max(self.undisturbed))}
         out |= {"calls": self.calls} if self.calls else {}
         out |= {"figures": {name: _short(value) for name, value in self.figures.items()}} if self.figures else {}
         out["targets"] = [target.as_json() for target in self.targets]
@@ -142,10 +145,12 @@ def compare(
     for side in sides:  # connections, scripts, caches
         _timed(side)
     stage.slow_log_clear()
+    log = _Log(stage, each_run=units > 1)
     begin, waited = time.perf_counter_ns(), stage.waited_ns()
-    times = [[_timed(side) for side in sides] for _ in range(runs)]
+    times = [[log.watch(ours), _timed(bare)] for _ in range(runs)]
     took, now_waited = time.perf_counter_ns() - begin, stage.waited_ns()
-    calls = stage.slow_log()
+    log.read(None)
+    calls = {script: spread(ms) for script, ms in log.calls.items()}
     alone = max(2, runs // 5)
     costs = [_cost(stage, side, alone, units) for side in sides]
     for script, figures in costs[0][1].items():
@@ -154,7 +159,37 @@ def compare(
     ratio = median(a / b for a, b in times)
     sentence = " ".join((compared or "").split())
     share = None if waited is None or now_waited is None else (now_waited - waited) / took
-    return Result(name, sentence, unit, done[0], done[1], ratio, share, dict(sorted(calls.items())))
+    return Result(name, sentence, unit, done[0], done[1], ratio, share, dict(sorted(calls.items())), log.undisturbed)
+
+
+class _Log:
+    """The slow script calls of one benchmark, and which of its runs nobody else disturbed."""
+
+    def __init__(self, stage: Stage, *, each_run: bool) -> None:
+        self.calls: dict[str, list[float]] = {}
+        self.undisturbed: list[float] = []  # the longest call of each run in which the server hardly waited for a core
+        self._stage, self._each_run = stage, each_run
+
+    def watch(self, side: Side) -> float:
+        """Time one run. Reading the log each time would dominate runs of a single call: it is read in the end then."""
+        if not self._each_run:
+            return _timed(side)
+        given = side.prepare()
+        self._stage.slow_log_clear()
+        before = self._stage.waited_ns(server_only=True)
+        took = _timed(Side(side.run, lambda: given))
+        after = self._stage.waited_ns(server_only=True)
+        self.read(None if before is None or after is None else after - before)
+        if side.after:
+            side.after(given)
+        return took
+
+    def read(self, waited_ns: int | None) -> None:
+        found = self._stage.slow_log()
+        for script, ms in found.items():
+            self.calls.setdefault(script, []).extend(ms)
+        if waited_ns is not None and waited_ns < 1_000_000:
+            self.undisturbed.append(max((one for ms in found.values() for one in ms), default=0.0))
 
 
 def _timed(side: Side) -> float:

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 import redis
 
 from benchmarks.data import SEED, Row, imported_logins, logins
-from benchmarks.measure import Json, spread
+from benchmarks.measure import Json
 from presence_core import Login, LoginRefused, Presence, Settings, scripts
 from presence_core.keyspace import Shard
 from tests.servers import Server, redis_binary, valkey_binary
@@ -184,10 +184,11 @@ class Stage:
             (cpu["used_cpu_user_main_thread"] + cpu["used_cpu_sys_main_thread"]) * 1e6,
         )
 
-    def waited_ns(self) -> int | None:
+    def waited_ns(self, *, server_only: bool = False) -> int | None:
         """For how long server and client together have been ready to run while no core was free; Linux alone tells."""
+        processes = (self._process.pid,) if server_only else (self._process.pid, "self")
         try:
-            files = (Path(f"/proc/{process}/schedstat") for process in (self._process.pid, "self"))
+            files = (Path(f"/proc/{process}/schedstat") for process in processes)
             return sum(int(file.read_text().split()[1]) for file in files)
         except (OSError, IndexError, ValueError):
             return None
@@ -195,15 +196,15 @@ class Stage:
     def slow_log_clear(self) -> None:
         self.redis.slowlog_reset()
 
-    def slow_log(self) -> Json:
-        """Script → spread of those of its calls that took longer than SLOW_US."""
+    def slow_log(self) -> dict[str, list[float]]:
+        """Script → ms of those of its calls that took longer than SLOW_US, since the log was last cleared or read."""
         calls: dict[str, list[float]] = {}
         for entry in self.redis.slowlog_get(20_000):
             words = entry["command"].split(b" ", 2)
             if words[0].upper().startswith(b"EVALSHA") and (name := self._names.get(words[1].decode())):
                 calls.setdefault(name, []).append(entry["duration"] / 1000)
         self.redis.slowlog_reset()
-        return {name: spread(values) for name, values in calls.items()}
+        return calls
 
     def settled_memory(self) -> int:
         """Bytes in use but for clients' buffers, once the server is done growing its tables."""

@@ -32,6 +32,7 @@ from typing import Any, Final, Generic, TypeVar
 T = TypeVar("T")
 
 CORE: Final = struct.Struct(">QII16s4s4s")
+LAST_MOMENT: Final = 253_402_300_799_000  # the end of the year 9999, ms
 NO_LABEL: Final = b"\0\0\0\0"  # nothing to say
 INLINE: Final = b"\xff\xff\xff\xff"  # the label table was full: the text is in the record itself
 
@@ -49,8 +50,8 @@ Row = Sequence[bytes | None]
 
 
 def moment(ms: int) -> datetime:
-    """Milliseconds since the epoch as an aware UTC time."""
-    return datetime.fromtimestamp(ms / 1000, UTC)
+    """Milliseconds since the epoch as an aware UTC time; the last one that there is for any later."""
+    return datetime.fromtimestamp(min(ms, LAST_MOMENT) / 1000, UTC)
 
 
 def text(raw: bytes) -> str:
@@ -164,7 +165,7 @@ class Ended(Record):
             **fields,
             reason=text(reason) if reason else "expired",
             cause=text(cause) if cause else expired_by,
-            at=moment(int(at)) if at else fields["expires_at"],
+            at=moment(int(at)) if at and at.isdigit() else fields["expires_at"],
             by=_optional(by),
             note=_optional(notes.get(note)) if note else None,
             ticket=_optional(ticket),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from presence_core import Ended, KickResult, OutcomeUnknown, Presence, Session, Unavailable
+from presence_core import Ended, InvalidArgument, KickResult, OutcomeUnknown, Presence, PresenceError, Session
 from presence_dashboard import access
 
 
@@ -88,7 +88,7 @@ def look_again(presence: Presence, refs: Sequence[str]) -> Outcome:
     for position, ref in enumerate(refs):
         try:
             found = presence.validate_session(*split(ref), touch=False)
-        except Unavailable as error:
+        except PresenceError as error:
             return outcome + Outcome(unknown=tuple(refs[position:]), failure=str(error))
         if found:
             outcome += Outcome(alive=(ref,))
@@ -109,7 +109,9 @@ def _tried(presence: Presence, refs: Sequence[str], kick: Callable[[], KickResul
         result = kick()
     except OutcomeUnknown as error:
         return Outcome(failure=str(error)) + look_again(presence, refs)
-    except Unavailable as error:
+    except InvalidArgument:
+        raise
+    except PresenceError as error:
         return Outcome(untouched=tuple(refs), failure=str(error))
     told = {record.ref for record in (*result.kicked, *result.already_ended)}
     return Outcome(

@@ -54,6 +54,7 @@ class Dashboard:
     server: Server
     presence: Presence
     log: Path
+    tokens: list[str] = field(default_factory=list)  #: of all who were signed in
 
     def answer(self, path: str, **headers: str) -> tuple[int, dict[str, str]]:
         request = urllib.request.Request(self.url + path, headers=headers)
@@ -120,6 +121,9 @@ class Tab:
         self.page.on("websocket", lambda socket: socket.on("framereceived", received))
         self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
 
+    def everything(self) -> list[bytes]:
+        return [*self.frames, self.page.content().encode()]
+
     def rows(self) -> list[list[str]]:
         """The cells of the big table's rows, as a screen reader meets them."""
         rows: list[list[str]] = self.page.locator("[data-testid=stDataFrame] table").first.evaluate(
@@ -146,7 +150,8 @@ Open = Callable[..., Tab]
 
 @pytest.fixture
 def open_tab(context: BrowserContext, dashboard: Dashboard) -> Iterator[Open]:
-    """Open the dashboard; afterwards: nothing was loaded from outside, and the browser complained of nothing."""
+    """Open the dashboard. Afterwards nothing was loaded from outside, the browser complained of nothing, and no token
+    was in a page, a frame or the log."""
     tabs: list[Tab] = []
 
     def open_one(width: int = 1400, height: int = 960) -> Tab:
@@ -161,15 +166,20 @@ def open_tab(context: BrowserContext, dashboard: Dashboard) -> Iterator[Open]:
         return tab
 
     yield open_one
+    seen = b"".join((dashboard.log.read_bytes(), *(part for tab in tabs for part in tab.everything())))
     for tab in tabs:
         tab.page.close()
+    assert b"Person 00" in seen
+    assert [token for token in dashboard.tokens if token.rpartition(".")[2].encode() in seen] == []
     assert [url for tab in tabs for url in tab.outside] == []
     assert [said for tab in tabs for said in tab.complaints] == []
 
 
 def log_in(dashboard: Dashboard, count: int, prefix: str = "user") -> list[Login]:
     people = [{"uid": f"{prefix}{n:02}", "name": f"Person {n:02} {prefix}", "device": "Mac"} for n in range(count)]
-    return [dashboard.presence.login(**person) for person in people]  # type: ignore[arg-type]
+    logins = [dashboard.presence.login(**person) for person in people]  # type: ignore[arg-type]
+    dashboard.tokens += [login.token for login in logins]
+    return logins
 
 
 def live(dashboard: Dashboard, logins: list[Login]) -> list[str]:
@@ -243,7 +253,7 @@ def test_ticked_rows_are_kicked_by_keyboard(dashboard: Dashboard, open_tab: Open
     expect(dialog).to_contain_text(texts.REASON_MISSING)
 
     reason = tab.page.get_by_role("textbox", name=texts.REASON)
-    reason.fill("Shared account")
+    reason.press_sequentially("no kick")  # letters that are shortcuts elsewhere on the page
     reason.press("Control+Enter")
     expect(tab.page.get_by_test_id("stToast")).to_contain_text("Kicked 2 sessions")
     assert live(dashboard, logins) == ["user00", "user01", "user03"]
@@ -288,25 +298,14 @@ def test_an_outage_shows_the_last_data_and_ends_by_itself(dashboard: Dashboard, 
     expect(tab.page.get_by_role("button", name=texts.REFRESH)).to_be_enabled()
 
 
-def test_tokens_reach_neither_page_nor_frames_nor_log(dashboard: Dashboard, open_tab: Open) -> None:
-    logins = log_in(dashboard, 12)
-    tab = open_tab()
-    tab.click(KICK_BUTTON, 0)
-    tab.confirm("Shared account")
-    expect(tab.page.get_by_test_id("stToast")).to_be_visible()
-    seen = b"".join(tab.frames) + tab.page.content().encode() + dashboard.log.read_bytes()
-    assert b"user05" in seen
-    for login in logins:
-        assert login.token.rpartition(".")[2].encode() not in seen
-
-
 def test_a_hostile_name_runs_nothing_and_stays_as_it_is(dashboard: Dashboard, open_tab: Open) -> None:
     hostile = (
         "<img src=x onerror=alert(1)> :red[x] $x$ :smile: :material/home: ![](http://x.invalid/y.png) -> www.x.invalid"
     )
+    log_in(dashboard, 1)
     dashboard.presence.login("mallory", name=hostile, device=hostile[41:101])
     tab = open_tab()
-    assert [row[1] for row in tab.rows()] == [hostile]
+    assert [row[1] for row in tab.rows()] == [hostile, "Person 00 user"]
     tab.click(KICK_BUTTON, 0)
     expect(tab.page.get_by_role("dialog")).to_contain_text(hostile)
     tab.confirm("Shared account")

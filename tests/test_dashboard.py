@@ -233,7 +233,8 @@ def test_the_dialog_keeps_its_people_while_rows_change(app: AppTest, presence: P
 def test_kicking_all_of_a_user_reads_what_they_have_now_and_can_keep_one(app: AppTest, presence: Presence) -> None:
     first, second = presence.login("dana", device="iPhone"), presence.login("dana", device="Mac")
     log_in(presence, 1)
-    tick(app.run(), 1)
+    shown = app.run().session_state["listing"].rows.sessions
+    tick(app, shown.index(second.session))
     third = presence.login("dana", device="iPad")
     app.button(key="kick-person").click().run()
     assert len(app.dataframe[1].value) == 3

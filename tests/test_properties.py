@@ -720,19 +720,31 @@ class History(RuleBasedStateMachine):
 
 # -- worse histories --------------------------------------------------------------------------------------------------
 
-LOSSES: Final = ("layout", "sessions", "deadlines", "users", "people", "user", "session", "devices", "totals", "meta")
+LISTS: Final = ("sessions", "deadlines", "users", "user", "devices")
+REST: Final = ("layout", "people", "totals", "meta")
+
+places = st.integers(0, 9)
+pauses = st.sampled_from([0, 2000, 5000, 21_000])
+looks = st.sampled_from(["nothing", "a sweep", "a look at the list", "looks at the users", "requests"])
 
 
 class Losses(History):
     """Keys are lost too. What lives and what has ended is known twice over, so a repair brings either back."""
 
-    @rule(
-        client=clients,
-        family=st.sampled_from(LOSSES),
-        which=st.integers(0, 9),
-        first=st.sampled_from(["nothing", "a sweep", "a look at the list", "looks at the users", "requests"]),
-    )
-    def a_key_is_lost(self, client: int, family: str, which: int, first: str) -> None:
+    @rule(client=clients, family=st.sampled_from(LISTS), which=places, ms=pauses, first=looks)
+    def a_list_is_lost(self, client: int, family: str, which: int, ms: int, first: str) -> None:
+        self.lose(client, family, which, ms, first)
+
+    @rule(client=clients, which=places, ms=pauses, first=looks)
+    def a_record_is_lost(self, client: int, which: int, ms: int, first: str) -> None:
+        self.lose(client, "session", which, ms, first)
+
+    @rule(client=clients, family=st.sampled_from(REST), which=places, ms=pauses, first=looks)
+    def something_else_is_lost(self, client: int, family: str, which: int, ms: int, first: str) -> None:
+        self.lose(client, family, which, ms, first)
+
+    def lose(self, client: int, family: str, which: int, ms: int, first: str) -> None:
+        self.time_passes(ms)
         self.act(*UIDS)
         assert self.before is not None
         keys = sorted(key for key in self.before.values if key.partition("}:")[2].split(":")[0] == family)

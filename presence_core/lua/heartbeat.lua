@@ -17,8 +17,9 @@ redis.call('ZCARD', KEYS[2])
 redis.call('ZCARD', KEYS[3])
 for i = 1, n do
   local record = KEYS[i + 3]
-  local row = listed[i] and redis.call('HMGET', record, 's', 'c')
-  local core = row and row[2]
+  -- pcall, and sound: one session's spoiled record must not keep the others from being seen
+  local row = listed[i] and redis.pcall('HMGET', record, 's', 'c') or {}
+  local core = sound(row[1], row[2]) and row[2]
   local seen = core and tonumber(row[1])
   if not core or now >= deadline_of(seen, core) then
     gone[#gone + 1] = i

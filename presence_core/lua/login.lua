@@ -19,6 +19,8 @@ local user = {uid = uid, live = KEYS[10], devices = KEYS[11]}
 local ref = uid .. ':' .. sid
 
 local old = redis.call('HMGET', record, 's', 'c', 'e')
+local spoiled = old[2] and not old[3] and not sound(old[1], old[2])
+if spoiled then old = {} end
 user.card = redis.call('SCARD', user.live)
 local away = user.card == 0 and redis.call('ZSCORE', k.people, uid)
 local past = ARGV[21] ~= ''
@@ -122,22 +124,25 @@ local function write(back, ...)
   if back then undo[#undo + 1] = back end
   return reply
 end
+local function tell(kind, at)
+  local id, bad = write({'HINCRBY', k.totals, kind, -1}, 'HINCRBY', k.totals, kind, 1)
+  if bad then return bad end
+  id, bad = write(nil, 'XADD', k.events, 'MAXLEN', '~', policy.events, '*', 'k', kind, 'r', ref, 'a', ms(at))
+  if bad then return bad end
+  undo[#undo + 1] = {'XDEL', k.events, id}
+end
 local bad, added, _
-if #ends > 0 then
+if #ends > 0 or again then
   bad = foreign_shard(k)
+  if not bad and per_device > 0 then bad = foreign('HLEN', user.devices) end
   if bad then return bad end
 end
 if not again then
-  _, bad = write({'HINCRBY', k.totals, 'login', -1}, 'HINCRBY', k.totals, 'login', 1)
-  if bad then return bad end
-  added, bad = write(nil, 'XADD', k.events, 'MAXLEN', '~', policy.events, '*', 'k', 'login', 'r', ref, 'a', ms(login))
-  if bad then return bad end
-  undo[2] = {'XDEL', k.events, added}
   added, bad = write({'ZREM', k.sessions, ref}, 'ZADD', k.sessions, login, ref)
   if bad then return bad end
-  if added == 0 then -- listed without a record: what went by this id before was lost
-    redis.call('HINCRBY', k.totals, 'expired', 1)
-  end
+  if added == 0 then bad = tell('expired', now) end -- listed without a record: what had this id before was lost
+  bad = bad or tell('login', login)
+  if bad then return bad end
 end
 _, bad = write(not again and {'ZREM', k.deadlines, ref} or nil, 'ZADD', k.deadlines,
                math.min(seen + idle * 1000, login + absolute * 1000), ref)
@@ -155,6 +160,7 @@ end
 -- Nothing below can fail.
 if away then redis.call('ZREM', k.people, uid) end
 if #fresh > 0 then redis.call('HSET', labels, unpack(fresh)) end
+if spoiled then redis.call('UNLINK', record) end
 if again then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A') end
 redis.call('HSET', record, unpack(fields))
 if policy.ttl and not again then redis.call('PEXPIREAT', record, ms(login + (absolute + 86400) * 1000)) end

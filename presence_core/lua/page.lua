@@ -44,11 +44,12 @@ while more and found < want and scanned < budget do
   start = start + size
   for i = 1, #chunk, 2 do
     local ref = chunk[i]
-    local row = redis.call('HMGET', prefix .. ref, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'e')
+    local row = redis.pcall('HMGET', prefix .. ref, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'e')
     local core = row[2]
     scanned = scanned + 1
     last_ref, last_login = ref, chunk[i + 1]
-    if core and not row[9] and now < deadline_of(tonumber(row[1]), core) then
+    if sound(row[1], core) and not row[9] and now < deadline_of(tonumber(row[1]), core)
+       and tonumber(last_login) == login_of(core) then
       note_labels(core)
       found = found + 1
       rows[3 * found - 2], rows[3 * found - 1], rows[3 * found] = ref, last_login, row

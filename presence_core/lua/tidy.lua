@@ -20,7 +20,7 @@ local users = {}
 for i = 1, nusers do
   local user = {uid = ARGV[4 + i], live = KEYS[7 + 2 * i], devices = KEYS[8 + 2 * i]}
   user.card = redis.pcall('SCARD', user.live)
-  if type(user.card) == 'table' then return foreign('SCARD', user.live) end
+  if type(user.card) == 'table' then user.card = 0 end -- a foreign type: no reason to leave others' sessions undone
   users[i] = user
 end
 local first, base = 8 + 2 * nusers, 3 + nusers
@@ -28,17 +28,22 @@ local items, refs = {}, {}
 for i = 1, #KEYS - first - (repair and 1 or 0) do
   local user, sid = users[tonumber(ARGV[base + 2 * i])], ARGV[base + 2 * i + 1]
   local row = redis.pcall('HMGET', KEYS[first + i], 's', 'c', 'e')
-  if row.err then row = {} end -- a foreign type where the record was: as good as gone
   refs[i] = user.uid .. ':' .. sid
-  items[i] = {user = user, sid = sid, ref = refs[i], record = KEYS[first + i], core = row[2],
-              seen = row[2] and tonumber(row[1]), over = row[3]}
+  items[i] = {user = user, sid = sid, ref = refs[i], record = KEYS[first + i], over = row[3]}
+  if sound(row[1], row[2]) then
+    items[i].core, items[i].seen = row[2], tonumber(row[1])
+  else -- a foreign type where the record was, too, is as good as gone; but not ours to remove
+    items[i].spoiled = not row.err and not row[3] and (row[1] or row[2])
+  end
 end
 local closing = redis.call('HLEN', k.closing) > 0 and #refs > 0 and redis.call('HMGET', k.closing, unpack(refs)) or {}
+
+local dues = #refs > 0 and redis.call('ZMSCORE', k.deadlines, unpack(refs)) or {}
 
 local expired, repaired, ends, buried, closed = 0, 0, {}, {}, {}
 
 local function unlist(e) -- ended and counted already, or never ours: only the lists had not heard
-  local gone = redis.call('SREM', e.user.live, e.sid)
+  local gone = set_size(redis.pcall('SREM', e.user.live, e.sid))
   e.user.card = e.user.card - gone
   gone = gone + redis.call('ZREM', k.sessions, e.ref) + redis.call('ZREM', k.deadlines, e.ref)
   if gone > 0 then repaired = repaired + 1 end
@@ -56,11 +61,13 @@ end
 local function enlist(e, due) -- it lives: let every list say so
   local mended = 0
   if due ~= deadline_of(e.seen, e.core) then mended = redis.call('ZADD', k.deadlines, 'CH', deadline_of(e.seen, e.core), e.ref) end
+  mended = math.max(mended, redis.call('ZADD', k.sessions, 'XX', 'CH', login_of(e.core), e.ref))
   if repair then
-    local missed = redis.call('SADD', e.user.live, e.sid)
+    local missed = set_size(redis.pcall('SADD', e.user.live, e.sid))
     e.user.card = e.user.card + missed
     mended = math.max(mended, missed, redis.call('ZADD', k.sessions, 'CH', login_of(e.core), e.ref),
-                      redis.call('ZADD', k.users, 'GT', 'CH', e.seen, e.user.uid), redevice(e))
+                      redis.call('ZADD', k.users, 'GT', 'CH', e.seen, e.user.uid),
+                      redis.call('ZREM', k.people, e.user.uid), redevice(e))
   end
   repaired = repaired + mended
 end
@@ -76,23 +83,17 @@ for i, e in ipairs(items) do
     end
   elseif e.over then
     unlist(e)
-  elseif e.core and now >= deadline_of(e.seen, e.core) then
-    e.how = expiry(e.seen, e.core)
-    ends[#ends + 1] = e
-    buried[#buried + 1] = e
-    expired = expired + 1
+  elseif not dues[i] and not redis.call('ZSCORE', k.sessions, e.ref) then -- nor does it end twice
+    unlist(e)
+  elseif e.core and now < deadline_of(e.seen, e.core) then
+    enlist(e, tonumber(dues[i] or 0))
   else
-    local listed, due = redis.call('ZSCORE', k.sessions, e.ref), redis.call('ZSCORE', k.deadlines, e.ref)
-    due = due and tonumber(due)
-    if not listed and not due then
-      unlist(e)
-    elseif e.core then
-      enlist(e, due)
-    else
-      e.how = {'e', 'expired', 'ea', ms(math.min(now, due or now)), 'ec', 'lost'}
-      ends[#ends + 1] = e
-      expired = expired + 1
-    end
+    e.how = e.core and expiry(e.seen, e.core)
+            or {'e', 'expired', 'ea', ms(math.min(now, tonumber(dues[i] or now))), 'ec', 'lost'}
+    ends[#ends + 1] = e
+    if e.core then buried[#buried + 1] = e end
+    if e.spoiled then redis.call('UNLINK', e.record) end
+    expired = expired + 1
   end
 end
 

@@ -22,8 +22,8 @@ if state == UNKNOWN or (digest ~= '' and not same(core)) then return {UNKNOWN} e
 if state == LIVE and ARGV[5] == '1' then
   local seen = tonumber(row[1])
   if now > seen then
-    redis.call('ZADD', KEYS[3], 'XX', 'GT', now, uid)
     redis.call('ZADD', KEYS[2], 'XX', 'GT', deadline_of(now, core), ref)
+    redis.pcall('ZADD', KEYS[3], 'XX', 'GT', now, uid) -- only readers want it: no reason to turn a visitor away
     row[1] = string.format('%.0f', now)
     redis.call('HSET', KEYS[5], 's', row[1])
   end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from base64 import urlsafe_b64encode
 from binascii import a2b_base64
@@ -10,9 +11,9 @@ from hashlib import sha256
 from typing import Any
 
 from presence_core import settings as check
-from presence_core.errors import InvalidArgument, LoginRefused
+from presence_core.errors import InvalidArgument, LoginRefused, Unavailable
 from presence_core.keyspace import Shard
-from presence_core.models import Ended, Login, Session, Validation
+from presence_core.models import NO_LABELS, Ended, Login, Session, Validation
 from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, label_texts, read_notes, with_end
 from presence_core.operations.upkeep import heal
 from presence_core.scripts import HEARTBEAT, ROTATE, VALIDATE, Op, run
@@ -94,7 +95,9 @@ def rotate(ctx: Context, token: object) -> Op[Login]:
         [reply] = yield [run(ROTATE, keys, ctx.now, uid, sid, digest, secret_digest(secret))]
         if reply[0] != LIVE:
             raise LoginRefused("ended", "This session is not live: its secret cannot be changed.")
-        labels = yield from label_texts(ctx, s, reply[1])
+        labels = NO_LABELS
+        with contextlib.suppress(Unavailable):  # the old secret is gone: nothing may keep the new one from its holder
+            labels = yield from label_texts(ctx, s, reply[1])
         return Login(Session.from_reply(uid, sid, reply[1], labels), make_token(uid, sid, secret), [])
 
     return steps()

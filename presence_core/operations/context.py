@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from presence_core.errors import CorruptData
 from presence_core.keyspace import Keyspace, Shard
 from presence_core.models import INLINE, NO_LABEL, NO_LABELS, Ended, Labels, Session
 from presence_core.scripts import Call, Op, command
@@ -95,10 +96,13 @@ def label_texts(ctx: Context, shard: Shard, row: Sequence[bytes | None]) -> Op[L
     ids = [label for label in (core[32:36], core[36:40]) if label not in (NO_LABEL, INLINE)]
     unknown = [label for label in ids if (shard.index, label) not in ctx.labels]
     if unknown:
-        [texts] = yield [command(shard.labels, "HMGET", shard.labels, *unknown)]
+        try:
+            [texts] = yield [command(shard.labels, "HMGET", shard.labels, *unknown)]
+        except CorruptData:
+            texts = []
         if len(ctx.labels) > MAX_KNOWN_LABELS:
             ctx.labels.clear()
-        ctx.labels.update({(shard.index, label): text for label, text in zip(unknown, texts, strict=True) if text})
+        ctx.labels.update({(shard.index, label): text for label, text in zip(unknown, texts, strict=False) if text})
     return {label: ctx.labels.get((shard.index, label), b"") for label in ids}
 
 

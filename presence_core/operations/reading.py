@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from presence_core import settings as check
-from presence_core.errors import InvalidArgument
+from presence_core.errors import CorruptData, InvalidArgument
 from presence_core.keyspace import Shard, split_ref
 from presence_core.models import Counts, Labels, Page, Row, Session, moment
 from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, book, found_rows
@@ -87,7 +87,7 @@ class _Chunk:
 
     def __init__(self, shard: Shard, position: Position | None) -> None:
         self.shard = shard
-        self.behind: tuple[int, str | bytes] | None = position  # ask for what comes behind this
+        self.behind: tuple[int | bytes, str | bytes] | None = position  # ask for what comes behind this
         self.done = False
         self.rows: list[tuple[int, bytes, Row, Labels]] = []
         self.at = 0
@@ -130,7 +130,7 @@ def _page(ctx: Context, limit: int, position: Position | None) -> Op[Page[Sessio
             chunk.rows = [(int(flat[i + 1]), flat[i], flat[i + 2], texts) for i in range(0, len(flat), 3)]
             chunk.at = 0
             chunk.done = not last_ref
-            chunk.behind = (int(last_login), last_ref) if last_ref else None
+            chunk.behind = (last_login, last_ref) if last_ref else None  # as they came: they may be no text of ours
             if stale:
                 dirty.append((chunk.shard, stale))
             if chunk.rows:
@@ -167,12 +167,21 @@ def counts(ctx: Context) -> Op[Counts]:
     totals = dict.fromkeys(("login", "logout", "expired", "kicked", "replaced"), 0)
     for _, _, _, _, flat in replies:
         for kind, number in zip(flat[::2], flat[1::2], strict=True):
-            totals[kind.decode()] = totals.get(kind.decode(), 0) + int(number)
+            name = kind.decode("utf-8", "replace")
+            totals[name] = totals.get(name, 0) + _number(ctx, number)
     swept = [reply[3] for reply in replies]
     return Counts(
         users=sum(reply[2] for reply in replies),
         sessions=sum(reply[1] for reply in replies),
         totals=totals,
         as_of=moment(min(reply[0] for reply in replies)),
-        swept_at=moment(min(map(int, swept))) if all(swept) else None,
+        swept_at=moment(min(_number(ctx, one) for one in swept)) if all(swept) else None,
     )
+
+
+def _number(ctx: Context, raw: bytes) -> int:
+    try:
+        return int(raw)
+    except ValueError:
+        namespace = ctx.settings.namespace
+        raise CorruptData(f"A counter of namespace {namespace} holds what presence_core never wrote.") from None

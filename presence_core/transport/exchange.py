@@ -165,9 +165,11 @@ def exchange(router: Router, calls: list[Call], timeout: float) -> Flow:
         if not again:
             return replies
         assert error is not None
-        if time.monotonic() >= until or (tries >= len(_PAUSES) and not router.many):
+        crowded = isinstance(error, redis.MaxConnectionsError)  # the server is well: wait for one that others use
+        if time.monotonic() >= until or (tries >= len(_PAUSES) and not router.many and not crowded):
             raise meaning(error, where) from error
-        yield Pause(min(_PAUSES[min(tries, len(_PAUSES) - 1)], max(0.0, until - time.monotonic())), refresh)
+        seconds = min(_PAUSES[min(tries, len(_PAUSES) - 1)], max(0.0, until - time.monotonic()))
+        yield Pause(seconds, refresh and not crowded)
         pending, tries = again, tries + 1
 
 

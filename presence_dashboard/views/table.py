@@ -103,10 +103,10 @@ def _columns(listing: Listing, rows: Rows) -> dict[str, Any]:
         "kick": column.ButtonColumn(
             "", width=54, pinned=True, key=click, on_click=_clicked, args=(listing, rows, click)
         ),
-        "name": column.TextColumn(texts.COLUMN_NAME, width=130),
-        "uid": column.TextColumn(texts.COLUMN_UID, width=95),
+        "name": column.TextColumn(texts.COLUMN_NAME, width=145),
+        "uid": column.TextColumn(texts.COLUMN_UID, width=90),
         "device": column.TextColumn(texts.COLUMN_DEVICE, width=105),
-        "app": column.TextColumn(texts.COLUMN_APP, width=115),
+        "app": column.TextColumn(texts.COLUMN_APP, width=105),
         "browser": column.TextColumn(texts.COLUMN_BROWSER, width=150),
         "ip": column.TextColumn(texts.COLUMN_IP, width=112, help=texts.IP_HELP),
         "login": column.DatetimeColumn(texts.COLUMN_LOGIN, width=112, format="distance"),

@@ -34,6 +34,9 @@ local function in_thousands(items, act)
   for first = 1, #items, 1000 do act(unpack(items, first, math.min(first + 999, #items))) end
 end
 
+-- How many members a SET took or lost; none where another program's value stands in its place.
+local function set_size(reply) return type(reply) == 'number' and reply or 0 end
+
 local function drop(k, policy, ends)
   if #ends == 0 then return end
   local refs, users, counts, ended, offline, people = {}, {}, {}, {}, {}, {}
@@ -57,16 +60,17 @@ local function drop(k, policy, ends)
     redis.call('ZREM', k.deadlines, ...)
   end)
   for _, user in ipairs(users) do
-    user.card = user.card - redis.call('SREM', user.live, unpack(user.gone))
+    user.card = user.card - set_size(redis.pcall('SREM', user.live, unpack(user.gone)))
     if policy.devices then redis.pcall('HDEL', user.devices, unpack(user.gone)) end
     if user.card == 0 then offline[#offline + 1] = user.uid end
   end
   in_thousands(ended, function(...) redis.call('ZADD', k.ended, ...) end)
   in_thousands(offline, function(...)
+    local uids = {...}
     for i, seen in ipairs(redis.call('ZMSCORE', k.users, ...)) do
       if seen then
         people[#people + 1] = seen
-        people[#people + 1] = (select(i, ...))
+        people[#people + 1] = uids[i]
       end
     end
     redis.call('ZREM', k.users, ...)

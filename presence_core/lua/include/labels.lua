@@ -12,7 +12,7 @@ end
 local function label_texts(key)
   local out = {}
   if #label_ids == 0 then return out end
-  local texts = redis.call('HMGET', key, unpack(label_ids))
+  local texts = redis.pcall('HMGET', key, unpack(label_ids)) -- a foreign type: nothing is known, nobody is turned away
   for i, id in ipairs(label_ids) do
     out[2 * i - 1] = id
     out[2 * i] = texts[i]

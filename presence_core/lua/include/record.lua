@@ -11,14 +11,18 @@ local function deadline_of(seen, core)
   return math.min(seen + idle * 1000, login + absolute * 1000)
 end
 
--- What a session is right now: state, row (the values of SESSION_FIELDS and, where it has ended,
--- of END_FIELDS), how (unpacked, for one whose
--- tombstone is still to be written). ENDED without an end in row or how: past its deadline. DIRTY: the lists name it,
--- but there is no record.
+-- Whether these are last seen and core as we write them. Anything else is as good as gone.
+local function sound(seen, core)
+  return core and #core >= 40 and seen and #seen < 16 and string.find(seen, '^%d+$') ~= nil and login_of(core) < 1e15
+end
+
+-- What a session is right now: state, row (the values of SESSION_FIELDS and, where it has ended, of END_FIELDS), how
+-- (unpacked, for one whose tombstone is still to be written). ENDED without an end in row or how: past its deadline.
+-- DIRTY: the lists name it, but there is no record.
 local function state_of(now, sessions, closing, ref, record)
-  local row = redis.call('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'e')
+  local row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'e')
   local listed = redis.call('ZSCORE', sessions, ref)
-  if not row[2] then return listed and DIRTY or UNKNOWN, row end
+  if not sound(row[1], row[2]) then return listed and DIRTY or UNKNOWN, {} end
   if row[9] then
     for i, value in ipairs(redis.call('HMGET', record, 'ea', 'ec', 'eb', 'en', 'et', 'em', 'er')) do row[9 + i] = value end
     return ENDED, row

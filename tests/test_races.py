@@ -1,0 +1,235 @@
+"""Many clients at once on the same sessions: whatever interleaves, what has ended stays ended and counts once."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from conftest import Bed, on
+from facade import P
+
+from presence_core import Login, LoginRefused
+
+TOGETHER = 10_000
+"""Interleavings in all, over the backends of the test below."""
+
+RACED = ("valkey-sync", "redis7-sync", "valkey-async", "cluster-sync")
+
+
+def _start_together(*jobs: Callable[[], Any]) -> list[Any]:
+    """Run each in a thread of its own, let go at the same moment; answers what they return, raises what they raise."""
+    barrier = threading.Barrier(len(jobs))
+
+    def run(job: Callable[[], Any]) -> Any:
+        barrier.wait()
+        return job()
+
+    with ThreadPoolExecutor(len(jobs)) as threads:
+        return [one.result() for one in [threads.submit(run, job) for job in jobs]]
+
+
+@on(*RACED)
+def test_a_kick_racing_everything_that_is_seen_ends_a_session_for_good(bed: Bed) -> None:
+    count = TOGETHER // len(RACED)
+    staff, site = bed.connect(), bed.connect()
+    tokens = {}
+    for answer in staff.login_many({"uid": f"u{n}", "session_id": f"session-{n}"} for n in range(count)):
+        assert isinstance(answer, Login)
+        tokens[answer.session.session_id] = answer.token
+    kicked = [False] * count
+    at = [0]
+    mistakes: list[str] = []
+
+    def kick() -> int:
+        ended = 0
+        for n in range(count):
+            at[0] = n
+            result = staff.kick(f"u{n}", f"session-{n}" if n % 3 else None, by="staff", reason="race")
+            kicked[n] = True
+            ended += len(result.kicked)
+        at[0] = count
+        return ended
+
+    def be_seen(ways: list[Callable[[str, str], bool]]) -> int:
+        seen, rng = 0, random.Random(len(ways))
+        while at[0] < count:
+            n = max(0, min(count - 1, at[0] + rng.choice((-1, 0, 0, 0, 1))))
+            way = rng.choice(ways)
+            over = kicked[n]  # if the kick had returned before we asked, the answer must be no
+            live = way(f"u{n}", f"session-{n}")
+            if live and over:
+                mistakes.append(f"session-{n} lives again")
+            seen += live
+        return seen
+
+    def validate(uid: str, sid: str) -> bool:
+        return bool(site.validate(tokens[sid], ip=f"192.0.2.{random.randrange(250)}"))
+
+    def validate_by_id(uid: str, sid: str) -> bool:
+        return bool(site.validate_session(uid, sid))
+
+    def beat(uid: str, sid: str) -> bool:
+        return site.heartbeat(uid, sid)
+
+    def beat_many(uid: str, sid: str) -> bool:
+        return f"{uid}:{sid}" not in site.heartbeats([f"{uid}:{sid}", "nobody:no-such-session"])
+
+    def log_in_again(uid: str, sid: str) -> bool:
+        try:
+            tokens[sid] = site.login(uid, session_id=sid, name="again").token
+        except LoginRefused:
+            return False
+        return True
+
+    ended, *seen = _start_together(
+        kick,
+        lambda: be_seen([validate, validate_by_id, beat]),
+        lambda: be_seen([log_in_again, validate, beat_many]),
+    )
+    assert mistakes == []
+    assert ended == count
+    assert sum(seen) > 0, "nobody was seen: nothing raced"
+    assert [n for n in range(count) if validate_by_id(f"u{n}", f"session-{n}")] == []
+    refs = {f"u{n}:session-{n}" for n in range(count)}
+    assert set(staff.heartbeats(refs)) == refs
+    counts = staff.counts()
+    assert (counts.users, counts.sessions, counts.totals["kicked"], counts.totals["login"]) == (0, 0, count, count)
+    assert staff.list_sessions().total == 0
+    report = staff.repair()
+    assert (report.expired, report.repaired) == (0, 0), "nothing was left half-done"
+
+
+@on("sync")
+def test_of_many_who_end_a_session_at_once_one_did(bed: Bed) -> None:
+    p, q = bed.connect(), bed.connect()
+    p.login_many({"uid": f"u{n}", "session_id": f"session-{n}"} for n in range(100))
+    done = {"kick": 0, "logout": 0}
+    for n in range(100):
+        uid, sid = f"u{n}", f"session-{n}"
+        kicked, kicked_all, out, also = _start_together(
+            lambda uid=uid, sid=sid: len(p.kick(uid, sid, by="one", reason="r").kicked),  # type: ignore[misc]
+            lambda uid=uid: len(q.kick(uid, by="two", reason="r").kicked),  # type: ignore[misc]
+            lambda uid=uid, sid=sid: p.logout(uid, sid),  # type: ignore[misc]
+            lambda uid=uid, sid=sid: q.logout(uid, sid),  # type: ignore[misc]
+        )
+        assert kicked + kicked_all + out + also == 1
+        done["kick"] += kicked + kicked_all
+        done["logout"] += out + also
+        ended = p.validate_session(uid, sid).ended
+        assert ended is not None
+        assert ended.reason == ("kicked" if kicked + kicked_all else "logout")
+        assert ended.by == ("one" if kicked else "two" if kicked_all else uid)
+    totals = p.counts().totals
+    assert (totals["kicked"], totals["logout"]) == (done["kick"], done["logout"])
+    assert len(p.events(limit=1000)) == 200
+
+
+@pytest.mark.slow
+@on("valkey-sync")
+def test_two_sweepers_over_100_000_expired_sessions_count_each_once(bed: Bed) -> None:
+    _two_sweepers(bed, 100_000)
+
+
+@on("cluster-sync", "redis7-async")
+def test_two_sweepers_count_each_expired_session_once(bed: Bed) -> None:
+    _two_sweepers(bed, 10_000)
+
+
+def _two_sweepers(bed: Bed, count: int) -> None:
+    options = {"max_events": 10_000_000, "keep_expired": 0}
+    one, two = bed.connect(**options), bed.connect(**options)
+    one.freeze()
+    half = count // 2
+    _start_together(
+        *(
+            lambda p=p, start=start: p.login_many(
+                {"uid": f"u{n // 3}", "idle_timeout": 60} for n in range(start, start + half)
+            )
+            for p, start in ((one, 0), (two, half))
+        )
+    )
+    one.advance(60)
+    assert one.counts().sessions == 0
+    first, second = _start_together(one.sweep, two.sweep)
+    third = one.sweep()
+    assert first.expired + second.expired + third.expired == count
+    assert first.expired > 0
+    assert second.expired > 0
+    assert third.expired == 0
+    counts = one.counts()
+    assert (counts.totals["expired"], counts.totals["login"], counts.users) == (count, count, 0)
+    shards = one.context.keys.shards
+    assert sum(bed.raw.xlen(shard.events) for shard in shards) == 2 * count, "each end was reported once"
+    assert all(not bed.raw.exists(shard.sessions, shard.deadlines, shard.users) for shard in shards)
+
+
+@on("sync", "valkey-async")
+def test_a_sweep_racing_heartbeats_ends_nobody_who_was_seen_in_time(bed: Bed) -> None:
+    p, q = bed.connect(), bed.connect()
+    refs = [f"u{n}:session-{n}" for n in range(500)]
+    p.freeze()
+    p.login_many({"uid": f"u{n}", "session_id": f"session-{n}", "idle_timeout": 10} for n in range(500))
+    for _ in range(10):
+        p.advance(9)
+        offline, _ = _start_together(lambda: q.heartbeats(refs), p.sweep)
+        assert offline == []
+    assert p.counts().sessions == 500
+    p.advance(10)
+    offline, report = _start_together(lambda: q.heartbeats(refs), p.sweep)
+    assert (len(offline), report.expired) == (500, 500)
+
+
+@on("sync", "valkey-async")
+def test_hundreds_of_logins_of_many_users_at_once_leave_every_list_in_agreement(bed: Bed) -> None:
+    p = bed.connect(max_sessions=4)
+    clients = [p, bed.connect(max_sessions=4)]
+    p.counts()
+    refusals = set()
+
+    def work(seed: int) -> None:
+        rng, q = random.Random(seed), clients[seed % 2]
+        for _ in range(25):
+            uid = f"u{rng.randrange(12)}"
+            try:
+                login = q.login(uid, session_id=f"session-{rng.randrange(300)}")
+            except LoginRefused as refused:
+                refusals.add(refused.code)
+                continue
+            if rng.random() < 0.3:
+                q.logout(uid, login.session.session_id)
+            if rng.random() < 0.1:
+                q.kick(uid, by="staff", reason="race", keep=[login.session.session_id])
+
+    _start_together(*(lambda seed=seed: work(seed) for seed in range(24)))
+    assert refusals <= {"ended"}
+    live = [one.ref for one in p.iter_sessions()]
+    counts = p.counts()
+    assert counts.sessions == len(live) == len(set(live))
+    per_user = {uid: len(p.sessions(uid)) for uid in {ref.split(":")[0] for ref in live}}
+    assert sum(per_user.values()) == len(live)
+    assert counts.users == len(per_user)
+    assert max(per_user.values()) <= 4
+    totals = counts.totals
+    assert totals["login"] - sum(number for kind, number in totals.items() if kind != "login") == len(live)
+    report = p.repair()
+    assert (report.expired, report.repaired) == (0, 0)
+
+
+@on("valkey", "cluster")
+def test_clients_that_begin_at_once_agree_on_one_layout(bed: Bed) -> None:
+    clients = [bed.connect(shards=shards) for shards in (1, 2, 3, 4) for _ in range(3)]
+
+    def begin(p: P) -> bool:
+        try:
+            p.login("ada")
+        except ValueError:  # the layout is another one
+            return False
+        return True
+
+    began = _start_together(*(lambda p=p: begin(p) for p in clients))
+    assert sum(began) == 3
+    assert len(bed.families()["sessions"]) == 1
