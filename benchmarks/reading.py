@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.bare import Bare
 from benchmarks.measure import Result, Side, Target, compare
 from benchmarks.stage import Stage
-from presence_core.operations.reading import make_cursor
+from presence_core.operations.listing import make_cursor
 
 SMALL = 10_000
 """The size that a page at any other size is held against."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from presence_core.errors import LoginRefused
 from presence_core.models import Counts, Event, KickResult, Login, Page, Session, SweepReport, Validation
-from presence_core.operations import access, ending, events, login, reading, upkeep
+from presence_core.operations import access, ending, events, listing, login, reading, upkeep
 from presence_core.operations.context import Context
 from presence_core.scripts import Op
 from presence_core.settings import Settings
-from presence_core.transport import AsyncTransport, SyncTransport, connect
+from presence_core.transport import AsyncTransport, SyncTransport, closers, connect
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
@@ -68,7 +68,7 @@ class Presence:
         settings = settings or Settings()
         client = connect(url, settings.timeout, use_asyncio=False)
         presence = cls(client, settings)
-        presence._on_close.append(client.close)
+        presence._on_close += closers(client)
         return presence
 
     @classmethod
@@ -209,7 +209,7 @@ class Presence:
         While others log in and out no session is shown twice, and none that lived throughout is missed. A deep page
         costs what the first costs: O(P·log N + limit), mostly one round trip.
         """
-        return self._run(reading.list_sessions(self._ctx, limit, cursor))
+        return self._run(listing.list_sessions(self._ctx, limit, cursor))
 
     def iter_sessions(self, *, page_size: int = 500) -> Iterator[Session]:
         """Every live session, newest login first, page by page."""
@@ -303,7 +303,7 @@ class AsyncPresence:
         settings = settings or Settings()
         client = connect(url, settings.timeout, use_asyncio=True)
         presence = cls(client, settings)
-        presence._on_close.append(client.aclose)
+        presence._on_close += closers(client)
         return presence
 
     @classmethod
@@ -417,7 +417,7 @@ class AsyncPresence:
 
     async def list_sessions(self, *, limit: int = 50, cursor: str | None = None) -> Page[Session]:
         """See Presence.list_sessions."""
-        return await self._run(reading.list_sessions(self._ctx, limit, cursor))
+        return await self._run(listing.list_sessions(self._ctx, limit, cursor))
 
     async def iter_sessions(self, *, page_size: int = 500) -> AsyncIterator[Session]:
         """See Presence.iter_sessions."""

@@ -178,6 +178,23 @@ def _absolute(fields: Mapping[str, Any]) -> timedelta:
     return timedelta(seconds=fields["absolute_timeout"])
 
 
+def is_sound(row: Row) -> bool:
+    """Whether last seen and core are as we write them. Anything else is as good as gone."""
+    seen, core = row[0], row[1]
+    return bool(seen and core and len(core) >= CORE.size and seen.isdigit() and len(seen) < 16)
+
+
+def login_ms(row: Row) -> int:
+    """When the session of a sound row began."""
+    return int.from_bytes((row[1] or b"")[:8], "big")
+
+
+def deadline_of(row: Row) -> int:
+    """When the session of a sound row dies unless seen again, ms. ``include/record.lua`` says the same."""
+    login, idle, absolute, *_ = CORE.unpack_from(row[1] or b"")
+    return int(min(int(row[0] or 0) + idle * 1000, login + absolute * 1000))
+
+
 def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, Any]:
     seen, core, name, aliases, last_ip, attributes, client, agent = row[:8]
     assert seen, "a script answers no row without last seen"

@@ -46,6 +46,7 @@ class Call:
     wire: Sequence[str | bytes | int]  #: the command as it is sent
     safe: bool  #: may be sent again when its reply was lost
     script: Script | None = None
+    lenient: bool = False  #: a key of a foreign type answers None
 
 
 Op = Generator[list[Call], list[Any], T]
@@ -57,9 +58,9 @@ def run(script: Script, keys: Sequence[str], *args: str | bytes | int) -> Call:
     return Call(keys[0], (script.command, script.sha, len(keys), *keys, *args), script.safe, script)
 
 
-def command(key: str, *wire: str | bytes | int, safe: bool = True) -> Call:
-    """Call a plain command."""
-    return Call(key, wire, safe)
+def command(key: str, *wire: str | bytes | int, lenient: bool = False) -> Call:
+    """Call a plain command. ``key`` decides the node: the key itself, or its hash tag."""
+    return Call(key, wire, True, lenient=lenient)
 
 
 LOGIN: Final = Script("login", safe=False)

@@ -188,6 +188,14 @@ def bed(request: pytest.FixtureRequest, servers: Servers, loop: EventLoop) -> It
         raw.flushall(target_nodes="primaries") if made.is_cluster else raw.flushall()  # a heavy test has left much
 
 
+@pytest.fixture(params=["sync", "async"])
+def anywhere(request: pytest.FixtureRequest, servers: Servers, loop: EventLoop) -> Iterator[Bed]:
+    """A bed without a server: the test connects where it wants, be it nowhere."""
+    made = Bed(Backend(request.param, "none", request.param), servers, loop, clock=Clock(0))
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def p(bed: Bed) -> P:
     """A client with default settings."""

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 from bad_input import CASES
-from conftest import BACKENDS, Bed, Servers, on
-from facade import Clock, EventLoop, P
+from conftest import Bed, on
+from facade import P
 from monitor import Monitor
 
 from presence_core import HeartbeatBuffer, InvalidArgument, Presence, PresenceError, Worker
 
-NOWHERE = "redis://127.0.0.1:1"
 
-
-@pytest.fixture(params=["sync", "async"])
-def nowhere(request: pytest.FixtureRequest, servers: Servers, loop: EventLoop) -> Iterator[P]:
+@pytest.fixture
+def nowhere(anywhere: Bed) -> P:
     """A client of a server that is not there."""
-    backend = next(one for one in BACKENDS if one.mode == request.param)
-    bed = Bed(backend, servers, loop, clock=Clock(0))
-    yield bed.connect_to(NOWHERE)
-    bed.close()
+    return anywhere.connect_to("redis://127.0.0.1:1")
 
 
 def _mistakes(p: P) -> list[str]:

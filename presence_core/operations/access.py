@@ -74,10 +74,10 @@ def _validate(ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: 
     [reply] = yield [run(VALIDATE, keys, ctx.now, uid, sid, digest, 1 if touch else 0, ip)]
     state = reply[0]
     if state == LIVE:
-        row, labels = reply[1], (yield from label_texts(ctx, s, reply[1]))
+        row, labels = reply[1], (yield from label_texts(ctx, [(s, reply[1])]))[s]
         return Validation(True, lambda: Session.from_reply(uid, sid, row, labels))
     if state == ENDED:
-        row, labels = with_end(reply[1], reply[2]), (yield from label_texts(ctx, s, reply[1]))
+        row, labels = with_end(reply[1], reply[2]), (yield from label_texts(ctx, [(s, reply[1])]))[s]
         notes = yield from read_notes(s, [row])
         return Validation(False, lambda: Ended.from_reply(uid, sid, row, labels, notes))
     if state == DIRTY:
@@ -97,7 +97,7 @@ def rotate(ctx: Context, token: object) -> Op[Login]:
             raise LoginRefused("ended", "This session is not live: its secret cannot be changed.")
         labels = NO_LABELS
         with contextlib.suppress(Unavailable):  # the old secret is gone: nothing may keep the new one from its holder
-            labels = yield from label_texts(ctx, s, reply[1])
+            labels = (yield from label_texts(ctx, [(s, reply[1])]))[s]
         return Login(Session.from_reply(uid, sid, reply[1], labels), make_token(uid, sid, secret), [])
 
     return steps()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from presence_core.errors import CorruptData
 from presence_core.keyspace import Keyspace, Shard
 from presence_core.models import INLINE, NO_LABEL, NO_LABELS, Ended, Labels, Session
 from presence_core.scripts import Call, Op, command
@@ -89,21 +88,29 @@ def found_rows(uid: str, reply: Sequence[Any]) -> list[Found]:
     ]
 
 
-def label_texts(ctx: Context, shard: Shard, row: Sequence[bytes | None]) -> Op[Labels]:
-    """What a row's label ids stand for. An id is made from its text, so what was read once holds; a round trip only for
-    a text that this process has not met."""
-    core = row[1] or b""
-    ids = [label for label in (core[32:36], core[36:40]) if label not in (NO_LABEL, INLINE)]
-    unknown = [label for label in ids if (shard.index, label) not in ctx.labels]
+def label_texts(ctx: Context, rows: Sequence[tuple[Shard, Sequence[bytes | None]]]) -> Op[dict[Shard, Labels]]:
+    """What the rows' label ids stand for. An id is made from its text, so what was read once holds; a round trip only
+    for texts that this process has not met."""
+    named: dict[Shard, dict[bytes, bytes]] = {shard: {} for shard, _ in rows}
+    unknown: dict[Shard, list[bytes]] = {}
+    for shard, row in rows:
+        core = row[1] or b""
+        for label in (core[32:36], core[36:40]):
+            if label in (NO_LABEL, INLINE) or label in named[shard]:
+                continue
+            text = ctx.labels.get((shard.index, label))
+            named[shard][label] = text or b""
+            if text is None:
+                unknown.setdefault(shard, []).append(label)
     if unknown:
-        try:
-            [texts] = yield [command(shard.labels, "HMGET", shard.labels, *unknown)]
-        except CorruptData:
-            texts = []
+        replies = yield [command(shard.labels, "HMGET", shard.labels, *ids) for shard, ids in unknown.items()]
         if len(ctx.labels) > MAX_KNOWN_LABELS:
             ctx.labels.clear()
-        ctx.labels.update({(shard.index, label): text for label, text in zip(unknown, texts, strict=False) if text})
-    return {label: ctx.labels.get((shard.index, label), b"") for label in ids}
+        for (shard, ids), texts in zip(unknown.items(), replies, strict=True):
+            for label, text in zip(ids, texts, strict=True):
+                if text:
+                    named[shard][label] = ctx.labels[shard.index, label] = text
+    return dict(named)
 
 
 def read_notes(shard: Shard, rows: Iterable[Sequence[bytes | None]]) -> Op[Labels]:

@@ -3,7 +3,7 @@
 Sync and async share one flow (``exchange``): a generator decides, two small drivers (``runners``) do what it asks.
 """
 
-from presence_core.transport.links import connect
+from presence_core.transport.links import closers, connect
 from presence_core.transport.runners import AsyncTransport, SyncTransport
 
-__all__ = ["AsyncTransport", "SyncTransport", "connect"]
+__all__ = ["AsyncTransport", "SyncTransport", "closers", "connect"]

@@ -212,6 +212,9 @@ def _settle(
         reply = replies[i]
         if not isinstance(reply, Exception):
             continue
+        if calls[i].lenient and "WRONGTYPE" in str(reply):
+            replies[i] = None
+            continue
         if isinstance(reply, MovedError) or code_of(reply) in NOT_RUN:
             return reply
         if isinstance(reply, LOST) and calls[i].safe:

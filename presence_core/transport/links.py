@@ -87,6 +87,13 @@ def _sentinel(url: str, options: dict[str, Any], use_asyncio: bool) -> Any:
     return made.master_for(name, db=int(db or 0), **options)
 
 
+def closers(client: Any) -> list[Any]:
+    """What closes the connections of a client that ``connect`` made; a Sentinel's finder has connections of its own."""
+    manager = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
+    clients = [client, *(manager.sentinels if manager is not None else ())]
+    return [getattr(one, "aclose", None) or one.close for one in clients]
+
+
 def _without_secrets(url: str) -> str:
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -15,7 +15,7 @@ local function label_texts(key)
   local texts = redis.pcall('HMGET', key, unpack(label_ids)) -- a foreign type: nothing is known, nobody is turned away
   for i, id in ipairs(label_ids) do
     out[2 * i - 1] = id
-    out[2 * i] = texts[i]
+    out[2 * i] = texts[i] or false
   end
   return out
 end

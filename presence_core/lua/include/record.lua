@@ -13,7 +13,7 @@ end
 
 -- Whether these are last seen and core as we write them. Anything else is as good as gone.
 local function sound(seen, core)
-  return core and #core >= 40 and seen and #seen < 16 and string.find(seen, '^%d+$') ~= nil and login_of(core) < 1e15
+  return core and #core >= 40 and string.byte(core) == 0 and seen and #seen < 16 and string.find(seen, '^%d+$') ~= nil
 end
 
 -- What a session is right now: state, row (the values of SESSION_FIELDS and, where it has ended, of END_FIELDS), how

@@ -1,0 +1,62 @@
+"""What the tests of outages share: calls to make while Redis is away, and how they ought to fail."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+from facade import P
+from servers import Server
+
+from presence_core import Unavailable
+
+PASSWORD = "hunter2-do-not-tell"
+
+READS: dict[str, Callable[[P, str], Any]] = {
+    "validate": lambda p, token: p.validate(token),
+    "heartbeat": lambda p, token: p.heartbeat("ada", "session-1"),
+    "heartbeats": lambda p, token: p.heartbeats(["ada:session-1"]),
+    "validate_session": lambda p, token: p.validate_session("ada", "session-1"),
+    "get": lambda p, token: p.get("ada", "session-1"),
+    "sessions": lambda p, token: p.sessions("ada"),
+    "list_sessions": lambda p, token: p.list_sessions(),
+    "counts": lambda p, token: p.counts(),
+    "events": lambda p, token: p.events(),
+    "sweep": lambda p, token: p.sweep(),
+}
+WRITES: dict[str, Callable[[P, str], Any]] = {
+    "login": lambda p, token: p.login("ada"),
+    "login_many": lambda p, token: p.login_many([{"uid": "ada"}]),
+    "rotate": lambda p, token: p.rotate(token),
+    "logout": lambda p, token: p.logout("ada", "session-1"),
+    "kick": lambda p, token: p.kick("ada", "session-1", by="staff", reason="test"),
+}
+
+
+def failure(call: Callable[[], Any]) -> tuple[Unavailable, float]:
+    started = time.monotonic()
+    with pytest.raises(Unavailable) as caught:
+        call()
+    return caught.value, time.monotonic() - started
+
+
+def names_the_server(error: Unavailable, server: Server) -> None:
+    assert error.server == f"127.0.0.1:{server.port}"
+    assert f"127.0.0.1:{server.port}" in str(error)
+    everything = "".join(traceback.format_exception(error)) + repr(error) + repr(error.__dict__)
+    assert PASSWORD not in everything
+
+
+def all_at_once(calls: dict[str, Callable[[], Any]]) -> dict[str, tuple[Unavailable, float]]:
+    with ThreadPoolExecutor(len(calls)) as threads:
+        waiting = {name: threads.submit(failure, call) for name, call in calls.items()}
+        return {name: one.result() for name, one in waiting.items()}
+
+
+def calls(p: P, token: str) -> dict[str, Callable[[], Any]]:
+    return {name: partial(call, p, token) for name, call in (READS | WRITES).items()}

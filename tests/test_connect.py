@@ -1,0 +1,168 @@
+"""Ways to a server, and what must not get mixed up on a connection: forks, interrupts, cancelled tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+import redis.asyncio
+from conftest import Bed, on
+from facade import P
+from servers import Sentinels, Server, missing, redis_binary, valkey_binary
+
+from presence_core import AsyncPresence, Presence, Settings
+
+
+@pytest.fixture
+def any_binary() -> str:
+    return valkey_binary() or redis_binary() or missing("any Redis server")
+
+
+@pytest.fixture
+def server(any_binary: str, tmp_path: Path) -> Iterator[Server]:
+    with Server.start(any_binary, tmp_path, port=True) as running:
+        yield running
+
+
+def test_the_embedded_server_is_one_line_away_and_keeps_what_it_was_told(any_binary: str, tmp_path: Path) -> None:
+    with Presence.embedded(tmp_path) as presence:
+        token = presence.login("ada").token
+        with Presence.embedded(tmp_path, Settings(idle_timeout=60)) as other:
+            assert other.validate(token)
+            assert other.settings.idle_timeout == 60
+
+    async def later() -> bool:
+        async with AsyncPresence.embedded(tmp_path) as presence:
+            return bool(await presence.validate(token))
+
+    assert asyncio.run(later())
+
+
+def test_closing_twice_does_no_harm(server: Server) -> None:
+    presence = Presence.from_url(server.url)
+    presence.login("ada")
+    presence.close()
+    presence.close()
+
+
+def test_an_async_client_that_the_caller_owns_stays_the_callers(server: Server) -> None:
+    async def site() -> None:
+        async with redis.asyncio.Redis.from_url(server.url, decode_responses=True) as own:
+            async with AsyncPresence(own) as presence:
+                login = await presence.login("ada", name="Ada 😀")
+                session = (await presence.validate(login.token)).session
+                assert session is not None
+                assert session.name == "Ada 😀"
+            assert await own.ping()
+
+    asyncio.run(site())
+
+
+@pytest.mark.cluster
+def test_a_master_is_found_by_its_sentinels_and_so_is_the_next_one(any_binary: str, tmp_path: Path) -> None:
+    with Sentinels.start(any_binary, tmp_path) as sentinels, Presence.from_url(sentinels.url) as presence:
+        token = presence.login("ada").token
+
+        async def same() -> bool:
+            async with AsyncPresence.from_url(sentinels.url) as twin:
+                return bool(await twin.validate(token))
+
+        assert asyncio.run(same())
+        assert presence.counts().sessions == 1
+        first = sentinels.master()
+        with first.client() as raw:
+            raw.execute_command("WAIT", 2, 2000)
+        first.kill()
+        sentinels.wait_ok()
+        assert presence.validate(token)
+        assert presence.login("ada").session.uid == "ada"
+
+
+FORKING = """
+import os, sys
+from presence_core import Presence, Settings
+p = Presence.from_url(sys.argv[1], Settings(namespace=sys.argv[2]))
+mine = p.login(f"parent").token
+child = os.fork()
+name = "parent" if child else "child"
+if not child:
+    mine = p.login("child").token
+for _ in range(300):
+    session = p.validate(mine).session
+    assert session is not None and session.uid == name, session
+if not child:
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+assert status == 0, status
+assert p.counts().sessions == 2
+"""
+
+
+@on("valkey-sync", "redis7-sync")
+def test_a_forked_child_does_not_speak_on_its_parents_connection(bed: Bed) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", FORKING, bed.url, bed.namespace], capture_output=True, text=True, timeout=30
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+class _Interrupt(Exception):
+    pass
+
+
+def test_an_answer_that_an_interrupt_left_unread_is_read_by_nobody_else(server: Server) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise _Interrupt
+
+    with Presence.from_url(server.url) as p:
+        for name in ("ada", "bob"):
+            p.login(name, session_id="session-1")
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            server.pause()
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            with pytest.raises(_Interrupt):
+                p.sessions("ada")
+        finally:
+            signal.signal(signal.SIGALRM, before)
+            server.resume()
+        for _ in range(3):
+            assert [one.uid for one in p.sessions("bob")] == ["bob"]
+
+
+def test_an_answer_that_a_cancelled_task_left_unread_is_read_by_nobody_else(server: Server) -> None:
+    async def site() -> None:
+        async with AsyncPresence.from_url(server.url) as p:
+            for name in ("ada", "bob"):
+                await p.login(name, session_id="session-1")
+            server.pause()
+            try:
+                for _ in range(3):
+                    with pytest.raises(TimeoutError):
+                        await asyncio.wait_for(p.sessions("ada"), 0.05)
+            finally:
+                server.resume()
+            for _ in range(3):
+                assert [one.uid for one in await p.sessions("bob")] == ["bob"]
+            names = await asyncio.gather(*(p.sessions(name) for name in ("ada", "bob") * 20))
+            assert [found[0].uid for found in names] == ["ada", "bob"] * 20
+
+    asyncio.run(site())
+
+
+@on("async")
+def test_hundreds_of_tasks_share_few_connections_without_a_refusal(p: P, bed: Bed) -> None:
+    p.login_many({"uid": f"u{number}", "session_id": "session-1"} for number in range(400))
+
+    async def site() -> list[int]:
+        async with AsyncPresence.from_url(bed.url, Settings(bed.namespace)) as presence:
+            found = await asyncio.gather(*(presence.sessions(f"u{number}") for number in range(400)))
+            return [len(one) for one in found]
+
+    assert asyncio.run(site()) == [1] * 400

@@ -1,0 +1,112 @@
+"""Operations driven by hand, with no driver between: what a server answers, and where it is cut off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import BACKENDS, Bed, Servers
+from facade import EventLoop
+
+from presence_core import OutcomeUnknown, Settings, Unavailable
+from presence_core.operations import access, ending, login, upkeep
+from presence_core.operations.context import Context
+from presence_core.scripts import Call
+
+
+def _context() -> Context:
+    return Context(Settings(), False, new_id=lambda: "session-9", new_secret=lambda: bytes(32), random=lambda: 0)
+
+
+@pytest.mark.parametrize(
+    ("info", "accepted"),
+    [
+        ("redis_version:7.0.0\r\n", True), ("redis_version:8.2.1\r\n", True), ("redis_version:6.2.14\r\n", False),
+        ("redis_version:5.0.7\r\n", False), ("redis_version:7.2.4\r\nvalkey_version:9.1.0\r\n", True),
+        ("redis_version:7.2.4\r\nvalkey_version:7.2.5\r\n", True), ("valkey_version:7.1.9\r\n", False),
+        ("redis_version:10.0.0\r\n", True), ("redis_version:odd\r\n", True), ("", True),
+    ],
+)  # fmt: skip
+def test_a_server_below_the_floor_is_refused_with_its_version(info: str, accepted: bool) -> None:
+    ctx = _context()
+    op = upkeep.handshake(ctx)
+    next(op)
+    op.send([[b"1", b"1"]])
+    if accepted:
+        with pytest.raises(StopIteration):
+            op.send([info.encode()])
+        assert len(ctx.keys.shards) == 1
+    else:
+        version = info.strip().rpartition(":")[2]
+        with pytest.raises(
+            Unavailable, match=rf"is (Redis|Valkey) {version}; presence_core needs Redis 7\.0 or Valkey 7\.2"
+        ):
+            op.send([info.encode()])
+
+
+def test_a_server_that_does_not_tell_its_version_is_tried() -> None:
+    ctx = _context()
+    op = upkeep.handshake(ctx)
+    next(op)
+    op.send([[b"1", b"4"]])
+    with pytest.raises(StopIteration):
+        op.throw(Unavailable("no permission"))
+    assert len(ctx.keys.shards) == 4
+
+
+def _replies(raw: Any, calls: list[Call]) -> list[Any]:
+    for call in calls:
+        if call.script is not None:
+            raw.script_load(call.script.text)
+    return [raw.execute_command(*call.wire) for call in calls]
+
+
+def test_an_end_that_happened_is_answered_though_its_second_half_was_cut_off(servers: Servers, loop: EventLoop) -> None:
+    bed = Bed(BACKENDS[0], servers, loop)
+    p = bed.connect(max_sessions=1)
+    first = p.login("ada", session_id="session-1").session
+    op = login.login(p.context, {"uid": "ada", "session_id": "session-2"})
+    op.send(_replies(bed.raw, next(op)))
+    with pytest.raises(StopIteration) as done:
+        op.throw(Unavailable("cut off"))
+    assert p.validate(done.value.value.token), "the login happened: its token is the only one that there will ever be"
+    assert not p.validate_session("ada", first.session_id)
+
+    kick = ending.kick(p.context, "ada", None, "staff", "why", None, None, ())
+    calls = kick.send(_replies(bed.raw, next(kick)))
+    kick.send(_replies(bed.raw, calls))
+    with pytest.raises(StopIteration) as done:
+        kick.throw(Unavailable("cut off"))
+    assert [one.session_id for one in done.value.value.kicked] == ["session-2"]
+    assert p.counts().sessions == 0
+    p.sweep()
+    assert p.validate_session("ada", "session-2").ended is not None
+    bed.close()
+
+
+def test_many_logins_of_which_some_happened_are_no_plain_failure(servers: Servers, loop: EventLoop) -> None:
+    bed = Bed(BACKENDS[0], servers, loop)
+    p = bed.connect()
+    p.counts()
+    op = login.login_many(p.context, ({"uid": f"u{number}"} for number in range(600)), False)
+    op.send(_replies(bed.raw, next(op)))
+    with pytest.raises(OutcomeUnknown, match="The first 500 logins were made") as cut:
+        op.throw(Unavailable("It is away.", "host:1"))
+    assert cut.value.server == "host:1"
+    assert p.counts().sessions == 500
+    bed.close()
+
+
+def test_a_new_secret_reaches_its_holder_though_a_second_look_was_cut_off(servers: Servers, loop: EventLoop) -> None:
+    bed = Bed(BACKENDS[0], servers, loop)
+    p = bed.connect()
+    token = p.login("ada", device="phone").token
+    rotate = access.rotate(p.context, token)
+    try:
+        rotate.send(_replies(bed.raw, next(rotate)))
+        rotate.throw(Unavailable("cut off"))
+    except StopIteration as done:
+        fresh = done.value.token
+    assert not p.validate(token)
+    assert p.validate(fresh), "the old secret is gone: this is the only one that there will ever be"
+    bed.close()
