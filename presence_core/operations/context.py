@@ -103,11 +103,13 @@ def label_texts(ctx: Context, rows: Sequence[tuple[Shard, Sequence[bytes | None]
             if text is None:
                 unknown.setdefault(shard, []).append(label)
     if unknown:
-        replies = yield [command(shard.labels, "HMGET", shard.labels, *ids) for shard, ids in unknown.items()]
+        replies = yield [
+            command(shard.labels, "HMGET", shard.labels, *ids, lenient=True) for shard, ids in unknown.items()
+        ]
         if len(ctx.labels) > MAX_KNOWN_LABELS:
             ctx.labels.clear()
         for (shard, ids), texts in zip(unknown.items(), replies, strict=True):
-            for label, text in zip(ids, texts, strict=True):
+            for label, text in zip(ids, texts or (), strict=False):
                 if text:
                     named[shard][label] = ctx.labels[shard.index, label] = text
     return dict(named)
