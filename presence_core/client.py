@@ -8,6 +8,7 @@ import random
 import secrets
 import threading
 import time
+from binascii import b2a_base64
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,15 +28,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
 WATCH_INTERVAL = 0.1
 """Seconds between looks at the event streams while watching."""
+
+
+def _new_id() -> str:
+    """128 random bits as 22 URL-safe characters."""
+    return b2a_base64(secrets.token_bytes(16), newline=False)[:22].translate(_URL_SAFE).decode()
 
 
 def _context(settings: Settings, is_cluster: bool) -> Context:
     return Context(
         settings,
         is_cluster,
-        new_id=lambda: secrets.token_urlsafe(16),
+        new_id=_new_id,
         new_secret=lambda: secrets.token_bytes(32),
         random=lambda: random.getrandbits(31),
     )

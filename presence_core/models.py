@@ -226,13 +226,25 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
     }
 
 
-@dataclass(frozen=True, slots=True)
 class Login:
-    """A session that has begun."""
+    """A session that has begun. ``session`` is decoded when it is first asked for: an import asks for few."""
 
-    session: Session
-    token: str = field(repr=False)  #: the secret for the visitor's cookie: given once, never stored
-    replaced: list[Session]  #: sessions that a limit ended to make room, oldest first
+    __slots__ = ("_decode", "_session", "replaced", "token")
+
+    def __init__(self, decode: Callable[[], Session], token: str, replaced: list[Session]) -> None:
+        self._decode = decode
+        self._session: Session | None = None
+        self.token = token  #: the secret for the visitor's cookie: given once, never stored
+        self.replaced = replaced  #: sessions that a limit ended to make room, oldest first
+
+    @property
+    def session(self) -> Session:
+        if self._session is None:
+            self._session = self._decode()
+        return self._session
+
+    def __repr__(self) -> str:  # without the token: logs and tracebacks show this
+        return f"Login(session={self.session!r}, replaced={self.replaced!r})"
 
 
 class Validation:

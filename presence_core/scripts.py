@@ -7,7 +7,7 @@ here once, when the module is imported.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from hashlib import sha1
 from importlib.resources import files
@@ -38,15 +38,23 @@ class Script:
         return f"<Script {self.name}>"
 
 
+Wire = Sequence[str | bytes | int]
+
+
 @dataclass(slots=True)
 class Call:
     """One command to one shard: a script with its keys, or a plain command. ``key`` decides the node."""
 
     key: str
-    wire: Sequence[str | bytes | int]  #: the command as it is sent
+    wire: Wire | Callable[[], Wire]  #: the command as it is sent; what builds it, where many travel together
     safe: bool  #: may be sent again when its reply was lost
     script: Script | None = None
     lenient: bool = False  #: a key of a foreign type answers None
+
+    @property
+    def words(self) -> Wire:
+        """The command, built now if it has to be."""
+        return self.wire() if callable(self.wire) else self.wire
 
 
 Op = Generator[list[Call], list[Any], T]
@@ -56,6 +64,11 @@ Op = Generator[list[Call], list[Any], T]
 def run(script: Script, keys: Sequence[str], *args: str | bytes | int) -> Call:
     """Call a script."""
     return Call(keys[0], (script.command, script.sha, len(keys), *keys, *args), script.safe, script)
+
+
+def later(key: str, script: Script, build: Callable[[], Call]) -> Call:
+    """A call that is built while the server is at work on those before it."""
+    return Call(key, lambda: build().words, script.safe, script)
 
 
 def command(key: str, *wire: str | bytes | int, lenient: bool = False) -> Call:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from base64 import urlsafe_b64encode
-from binascii import a2b_base64
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
@@ -18,9 +17,10 @@ from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, label_
 from presence_core.operations.upkeep import heal
 from presence_core.scripts import HEARTBEAT, ROTATE, VALIDATE, Op, run
 
-BATCH = 500
-"""Refs in one heartbeat script: about 3 ms of the server's time."""
+BATCH = 200
+"""Refs in one heartbeat script: 2 to 6 ms of the server's time at a million sessions."""
 
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _SECRET = re.compile(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")  # 256 bits in their one spelling
 _DECOY = ("malformed", "malformed-token-0000", sha256(b"").digest()[:16])
 
@@ -36,7 +36,7 @@ def secret_digest(secret: bytes) -> bytes:
 
 
 def _b64(raw: bytes) -> str:
-    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+    return b2a_base64(raw, newline=False).rstrip(b"=").translate(_URL_SAFE).decode()
 
 
 def _unb64(text: str) -> bytes:
@@ -98,7 +98,7 @@ def rotate(ctx: Context, token: object) -> Op[Login]:
         labels = NO_LABELS
         with contextlib.suppress(Unavailable):  # the old secret is gone: nothing may keep the new one from its holder
             labels = (yield from label_texts(ctx, [(s, reply[1])]))[s]
-        return Login(Session.from_reply(uid, sid, reply[1], labels), make_token(uid, sid, secret), [])
+        return Login(lambda: Session.from_reply(uid, sid, reply[1], labels), make_token(uid, sid, secret), [])
 
     return steps()
 

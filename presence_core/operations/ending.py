@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from presence_core import settings as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Shard, digest
-from presence_core.models import Ended, KickResult
-from presence_core.operations.context import ENDED, LIVE, Context, found_rows, read_notes
+from presence_core.models import NO_LABELS, Ended, KickResult, Session
+from presence_core.operations.context import ENDED, LIVE, Context, found_rows, label_texts, read_notes
 from presence_core.operations.reading import read_call
 from presence_core.operations.upkeep import heal, tidy_calls
 from presence_core.scripts import FINISH, Call, Op, run
@@ -26,11 +27,17 @@ class _Why:
     message: str = ""
     ticket: str = ""
 
-    def call(self, ctx: Context, s: Shard, uid: str, mode: str, sids: Iterable[str]) -> Call:
+    def one(self, ctx: Context, s: Shard, uid: str, sid: str) -> Call:
+        return self._call(ctx, s, uid, "one", [sid], (s.record(uid, sid),))
+
+    def all_but(self, ctx: Context, s: Shard, uid: str, keep: list[str]) -> Call:
+        return self._call(ctx, s, uid, "all", keep, ())
+
+    def _call(self, ctx: Context, s: Shard, uid: str, mode: str, sids: list[str], records: tuple[str, ...]) -> Call:
         note_id = digest(self.note) if self.note else ""
         message_id = digest(self.message) if self.message else ""
         keys = (s.sessions, s.deadlines, s.users, s.people, s.closing, s.ended, s.events, s.totals,
-                *s.of_user(uid), s.audit, s.note(note_id), s.note(message_id))  # fmt: skip
+                *s.of_user(uid), s.audit, s.note(note_id), s.note(message_id), *records)  # fmt: skip
         return run(FINISH, keys, ctx.now, ctx.policy, uid, self.reason, self.cause, self.by, note_id, self.note,
                    message_id, self.message, self.ticket, mode, *sids)  # fmt: skip
 
@@ -40,9 +47,9 @@ def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
 
     def steps() -> Op[bool]:
         shard = ctx.shard(owner)
-        tidy = tidy_calls(ctx, shard, [(owner, sid)])
-        finish = _Why("logout", "user", owner).call(ctx, shard, owner, "one", [sid])
-        _, (done, _), _ = yield [*tidy, finish, *tidy]
+        [(done, _, row)] = yield [_Why("logout", "user", owner).one(ctx, shard, owner, sid)]
+        if not row:
+            yield from heal(ctx, shard, [(owner, sid)])
         return bool(done)
 
     return steps()
@@ -77,13 +84,16 @@ def kick(
 
 
 def _kick_one(ctx: Context, uid: str, sid: str, why: _Why) -> Op[KickResult]:
-    """One round trip: what is past its time ends as expired, the rest is kicked and gets its tombstone."""
+    """One round trip: what is past its time ends as expired, else it is kicked and gets its tombstone."""
     shard = ctx.shard(uid)
-    read, tidy = read_call(ctx, shard, uid, [sid]), tidy_calls(ctx, shard, [(uid, sid)])
-    finish = why.call(ctx, shard, uid, "one", [sid])
-    _, before, (done, _), _ = yield [*tidy, read, finish, *tidy]
+    [(done, _, row)] = yield [why.one(ctx, shard, uid, sid)]
     if done:
-        return KickResult([found.session() for found in found_rows(uid, before) if found.row[1]], [])
+        labels = NO_LABELS
+        with contextlib.suppress(Unavailable):  # it is kicked: what cannot be read now must not hide that
+            labels = (yield from label_texts(ctx, [(shard, row)]))[shard]
+        return KickResult([Session.from_reply(uid, sid, row, labels)], [])
+    if not row:
+        yield from heal(ctx, shard, [(uid, sid)])
     return KickResult([], (yield from _ends(ctx, shard, uid, [sid])))
 
 
@@ -93,7 +103,7 @@ def _kick_all(ctx: Context, uid: str, why: _Why, keep: list[str]) -> Op[KickResu
     before = {found.session_id: found for found in found_rows(uid, reply)}
     dirty = [(uid, sid) for sid, found in before.items() if found.state != LIVE]
     yield from heal(ctx, shard, dirty)
-    [(done, late)] = yield [why.call(ctx, shard, uid, "all", keep)]
+    [(done, late, _)] = yield [why.all_but(ctx, shard, uid, keep)]
     sids = [sid.decode() for sid in done]
     ended = [(uid, sid) for sid in sids + [sid.decode() for sid in late]]
     new = [sid for sid in sids if sid not in before]  # logged in while we looked

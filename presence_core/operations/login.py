@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from presence_core.operations.access import make_token, secret_digest
 from presence_core.operations.context import LIVE, Context, found_rows
 from presence_core.operations.reading import read_call
 from presence_core.operations.upkeep import heal, tidy_calls
-from presence_core.scripts import LOGIN, Call, Op, run
+from presence_core.scripts import LOGIN, Call, Op, later, run
 from presence_core.settings import Settings
 
 BATCH: Final = 500
@@ -125,7 +125,10 @@ def login_many(ctx: Context, rows: Iterable[Mapping[str, Any]], imported: bool) 
 def _login(ctx: Context, rows: list[Row]) -> Op[list[Login | LoginRefused]]:
     secrets = [ctx.new_secret() for _ in rows]
     shards = [ctx.shard(row.uid) for row in rows]
-    requests = [_call(ctx, s, row, secret) for s, row, secret in zip(shards, rows, secrets, strict=True)]
+    requests = [
+        later(s.sessions, LOGIN, partial(_call, ctx, s, row, secret))
+        for s, row, secret in zip(shards, rows, secrets, strict=True)
+    ]
     replies = yield requests
     full = [i for i, reply in enumerate(replies) if reply[0] in (b"limit", b"device_limit")]
     if full:  # an entry without a record must not keep its owner out: look once more when some were found
@@ -160,8 +163,8 @@ def _answers(
         if reply[0] != b"ok":
             answers.append(_refusal(ctx, reply[0]))
             continue
-        session = _session(row, reply)
-        answers.append(Login(session, make_token(row.uid, row.session_id, secrets[i]), replaced.get(i, [])))
+        token = make_token(row.uid, row.session_id, secrets[i])
+        answers.append(Login(partial(_session, row, reply), token, replaced.get(i, [])))
     return answers
 
 

@@ -7,7 +7,7 @@ TRYAGAIN, LOADING, …); a ``safe`` call. A write whose reply was lost is none o
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -25,7 +25,7 @@ from redis.exceptions import (
 )
 
 from presence_core.errors import CorruptData, OutcomeUnknown, PresenceError, Unavailable
-from presence_core.scripts import EVERY, Call
+from presence_core.scripts import EVERY, Call, command
 
 _PAUSES: Final = (0.02, 0.05, 0.1, 0.2)  # seconds between tries; the call's own time limit ends them
 NOT_RUN: Final = ("TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY")
@@ -44,7 +44,7 @@ class Failed:
 class Send:
     """Ask each node its commands; answers, in the same order, a list of replies or a Failed."""
 
-    groups: list[tuple[Any, list[Sequence[str | bytes | int]]]]
+    groups: list[tuple[Any, list[Call]]]
     until: float
     first: bool = False  # the socket's own time limit is the call's
 
@@ -139,7 +139,7 @@ def exchange(router: Router, calls: list[Call], timeout: float) -> Flow:
             groups = _by_node(router, calls, pending)
         except (SlotNotCoveredError, RedisClusterException) as uncovered:
             groups, error, again, refresh = [], uncovered, pending, True
-        answers = yield Send([(node, [calls[i].wire for i in places]) for node, places in groups], until, tries == 0)
+        answers = yield Send([(node, [calls[i] for i in places]) for node, places in groups], until, tries == 0)
         for (node, places), answer in zip(groups, answers, strict=True):
             if isinstance(answer, Failed):
                 error, where, refresh = answer.error, router.name(node), True
@@ -192,8 +192,8 @@ def _settle(
         behind = places[places.index(unknown[0]) :]
         again = [i for i in behind if calls[i].safe or isinstance(replies[i], NoScriptError)]
         # All of them: were only some known, a read that stands before a change would be sent again behind it.
-        loads: list[Sequence[str | bytes | int]] = [("SCRIPT", "LOAD", script.text) for script in EVERY]
-        [answer] = yield Send([(node, loads + [calls[i].wire for i in again])], until)
+        loads = [command("", "SCRIPT", "LOAD", script.text) for script in EVERY]
+        [answer] = yield Send([(node, loads + [calls[i] for i in again])], until)
         if isinstance(answer, Failed):
             if answer.sent and not all(calls[i].safe for i in again):
                 raise OutcomeUnknown(f"Redis at {router.name(node)} did not answer a change in time; look again.")
@@ -206,7 +206,7 @@ def _settle(
     for i in places:
         if isinstance(reply := replies[i], AskError):
             target = router.node_at(reply.host, reply.port)
-            [answer] = yield Send([(target, [("ASKING",), calls[i].wire])], until)
+            [answer] = yield Send([(target, [command("", "ASKING"), calls[i]])], until)
             replies[i] = answer.error if isinstance(answer, Failed) else answer[1]
     for i in places:
         reply = replies[i]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
 from hiredis import pack_command
@@ -15,7 +15,7 @@ from redis.exceptions import RedisClusterException, RedisError, ResponseError
 from redis.retry import Retry
 
 from presence_core.errors import PresenceError
-from presence_core.scripts import Op
+from presence_core.scripts import Call, Op
 from presence_core.transport.exchange import (
     LOST,
     NOT_RUN,
@@ -40,12 +40,12 @@ PIECE: Final = 32_768
 """Bytes written to a socket at once."""
 
 
-def _pack(commands: list[Sequence[str | bytes | int]]) -> Iterator[bytes]:
+def _pack(calls: list[Call]) -> Iterator[bytes]:
     """Commands on the wire, in pieces: the server is at work on the first while the next are still being packed."""
     pieces: list[bytes] = []
     size = 0
-    for words in commands:
-        piece = pack_command(tuple(words))  # type: ignore[arg-type]  # the stub's tuple is of one element
+    for call in calls:
+        piece = pack_command(tuple(call.words))  # type: ignore[arg-type]  # the stub's tuple is of one element
         pieces.append(piece)
         size += len(piece)
         if size > PIECE:
