@@ -239,6 +239,7 @@ class Login:
 
     @property
     def session(self) -> Session:
+        """The session that has begun."""
         if self._session is None:
             self._session = self._decode()
         return self._session

@@ -278,7 +278,7 @@ def _only_the_first_half(bed: Bed, p: P, calls: list[Call], script: str) -> None
     for call in calls:
         if call.script is not None:
             bed.raw.script_load(call.script.text)
-        bed.raw.execute_command(*call.wire)
+        bed.raw.execute_command(*call.words)
         if call.script is not None and call.script.name == script:
             return
     raise AssertionError(f"no {script} in the batch")
@@ -299,7 +299,7 @@ def test_a_crash_half_way_through_an_end_leaves_the_session_dead_and_a_sweep_tel
         kick = ending.kick(ctx, "ada", sid, "staff", "why", "hello", None, ())
         calls = next(kick)
         if way == "kick all":
-            calls = kick.send([bed.raw.execute_command(*call.wire) for call in calls])
+            calls = kick.send([bed.raw.execute_command(*call.words) for call in calls])
         _only_the_first_half(bed, p, calls, "finish")
     reason = {"logout": "logout", "limit": "replaced"}.get(way, "kicked")
 
@@ -317,7 +317,8 @@ def test_a_crash_half_way_through_an_end_leaves_the_session_dead_and_a_sweep_tel
     dead()
     with pytest.raises(PresenceError):
         p.login("ada", session_id="session-1")
-    assert "closing" in bed.families()
+    if way in ("kick all", "limit"):  # the other two need no second half
+        assert "closing" in bed.families()
     p.sweep()
     assert "closing" not in bed.families()
     dead()

@@ -58,7 +58,7 @@ def _replies(raw: Any, calls: list[Call]) -> list[Any]:
     for call in calls:
         if call.script is not None:
             raw.script_load(call.script.text)
-    return [raw.execute_command(*call.wire) for call in calls]
+    return [raw.execute_command(*call.words) for call in calls]
 
 
 def test_an_end_that_happened_is_answered_though_its_second_half_was_cut_off(servers: Servers, loop: EventLoop) -> None:

@@ -153,7 +153,7 @@ if per_device > 0 then
   _, bad = write({'HDEL', user.devices, sid}, 'HSET', user.devices, sid, device)
   if bad then return bad end
   outlive(policy, user.devices, core)
-elseif again and policy.devices then -- told again without its device
+elseif (again or added == 0) and policy.devices then -- told again without its device
   redis.pcall('HDEL', user.devices, sid)
 end
 
