@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from facade import Clock, EventLoop, P, async_facade, sync_facade
-from servers import Cluster, Server, missing, redis_binary, valkey_binary
 
 from presence_core import AsyncPresence, Settings
+from tests.facade import Clock, EventLoop, P, async_facade, sync_facade
+from tests.servers import Cluster, Server, missing, redis_binary, valkey_binary
 
 CLUSTER_SHARDS = 64
 

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 import pytest
-from facade import P
-from servers import Server
 
 from presence_core import Unavailable
+from tests.facade import P
+from tests.servers import Server
 
 PASSWORD = "hunter2-do-not-tell"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
-from bad_input import CASES
-from conftest import Bed, on
-from facade import P
-from monitor import Monitor
 
 from presence_core import HeartbeatBuffer, InvalidArgument, Presence, PresenceError, Worker
+from tests.bad_input import CASES
+from tests.conftest import Bed, on
+from tests.facade import P
+from tests.monitor import Monitor
 
 
 @pytest.fixture

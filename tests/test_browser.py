@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
-from servers import Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
 from presence_core import Login, Presence
 from presence_dashboard import texts
+from tests.servers import Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
 pytestmark = pytest.mark.browser
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Bed, on
-from facade import P
-from monitor import Monitor
-from servers import Server, missing, redis_binary, valkey_binary
 
 from presence_core import AsyncPresence, HeartbeatBuffer, InvalidArgument, Presence, Settings, Unavailable
+from tests.conftest import Bed, on
+from tests.facade import P
+from tests.monitor import Monitor
+from tests.servers import Server, missing, redis_binary, valkey_binary
 
 
 def _until(check: Callable[[], Any]) -> None:

@@ -12,11 +12,11 @@ from types import FrameType
 
 import pytest
 import redis.asyncio
-from conftest import Bed, on
-from facade import P
-from servers import Sentinels, Server, missing, redis_binary, valkey_binary
 
 from presence_core import AsyncPresence, Presence, Settings
+from tests.conftest import Bed, on
+from tests.facade import P
+from tests.servers import Sentinels, Server, missing, redis_binary, valkey_binary
 
 
 @pytest.fixture

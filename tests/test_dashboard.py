@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
-from servers import Server, missing, redis_binary, valkey_binary
 from streamlit.testing.v1 import AppTest
 
 from presence_core import Login, Presence, Settings
@@ -16,6 +15,7 @@ from presence_dashboard import format as fmt
 from presence_dashboard import texts
 from presence_dashboard.actions import Why, kick_person, kick_sessions
 from presence_dashboard.store import KEEP_FAILURE, Store, open_store
+from tests.servers import Server, missing, redis_binary, valkey_binary
 
 SCRIPT = str(Path(__file__).parent.parent / "presence_dashboard" / "main.py")
 HOSTILE = [

@@ -17,10 +17,10 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
 from demo import people
 from presence_core import Presence
+from tests.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 HOSTILE = "<script>alert(1)</script>\"'&"

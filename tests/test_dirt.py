@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import Bed, on
-from facade import P
 
 from presence_core import CorruptData, PresenceError
 from presence_core.operations import ending, login
 from presence_core.scripts import Call
+from tests.conftest import Bed, on
+from tests.facade import P
 
 NOT_UTF8 = b"\xff\xfe\x80"
 

@@ -17,11 +17,11 @@ from typing import IO, Any, Self
 
 import pytest
 import redis
-from servers import missing, redis_binary, valkey_binary, wait_for
 
 from presence_core import _keeper, embedded
 from presence_core.embedded import EmbeddedServer, find_server_binary
 from presence_core.errors import Unavailable
+from tests.servers import missing, redis_binary, valkey_binary, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
 

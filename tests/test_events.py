@@ -7,10 +7,10 @@ from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
-from conftest import Bed, on
-from facade import P
 
 from presence_core import Event, InvalidArgument
+from tests.conftest import Bed, on
+from tests.facade import P
 
 
 def _told(events: list[Event]) -> list[tuple[str, str]]:

@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 import pytest
-from conftest import Bed, on
-from facade import P
 
 from presence_core import Presence, Unavailable, Worker
+from tests.conftest import Bed, on
+from tests.facade import P
 
 WHAT_STAYS = {"layout", "events", "audit", "meta", "totals", "labels"}
 """Families that are there to stay, or that are capped in number."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import BACKENDS, Bed, Servers
-from facade import EventLoop
 
 from presence_core import OutcomeUnknown, Settings, Unavailable
 from presence_core.operations import access, ending, login, upkeep
 from presence_core.operations.context import Context
 from presence_core.scripts import Call
+from tests.conftest import BACKENDS, Bed, Servers
+from tests.facade import EventLoop
 
 
 def _context() -> Context:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import Bed, on
-from facade import P
 
 from presence_core import CorruptData, LoginRefused
+from tests.conftest import Bed, on
+from tests.facade import P
 
 FAMILIES = [
     "sessions", "deadlines", "users", "people", "user", "record", "closing", "ended", "events", "audit", "meta",

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 import streamlit as st
-from servers import free_port
 from starlette.types import Message, Receive, Scope, Send
 
 from presence_dashboard import gate
+from tests.servers import free_port
 
 ROOT = Path(__file__).parent.parent
 

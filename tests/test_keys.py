@@ -8,11 +8,11 @@ import time
 from typing import Any
 
 import pytest
-from conftest import Bed, on
-from facade import P
-from monitor import Line, Monitor
 
 from presence_core import CorruptData, InvalidArgument, LoginRefused, scripts
+from tests.conftest import Bed, on
+from tests.facade import P
+from tests.monitor import Line, Monitor
 
 DOCUMENTED = {
     "layout", "sessions", "deadlines", "users", "people", "user:", "session:", "closing", "person:", "ended", "ended:",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import Bed, on
-from facade import P
 
 from presence_core import InvalidArgument
+from tests.conftest import Bed, on
+from tests.facade import P
 
 BY = {"by": "Grace Hopper", "reason": "stolen phone, see call of Monday", "ticket": "T-4711"}
 SECRETS = (*BY.values(), "Grace")

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from conftest import Bed
-from facade import P
 
 from presence_core import Login, LoginRefused
+from tests.conftest import Bed
+from tests.facade import P
 
 
 def _live(p: P, uid: str) -> list[str]:

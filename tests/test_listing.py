@@ -8,10 +8,10 @@ from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
-from conftest import Bed, on
-from facade import P
 
 from presence_core import InvalidArgument, Login, Session
+from tests.conftest import Bed, on
+from tests.facade import P
 
 
 def _fill(p: P, rows: list[tuple[str, float, str]]) -> None:

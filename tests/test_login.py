@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from conftest import Bed, on
-from facade import P
 
 from presence_core import InvalidArgument, Login, LoginRefused, Session
 from presence_core.models import NO_LABEL
 from presence_core.operations import login as login_operations
+from tests.conftest import Bed, on
+from tests.facade import P
 
 HOSTILE_UIDS = [
     "a:b", "a:b:c", ":", "::", "*", "?", "[x]", "{x}", "}{", "{}", "a}:sessions", "'", '"', "`$(reboot)`", "\\",

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import redis
-from conftest import Bed
-from outages import PASSWORD, READS, WRITES, all_at_once, calls, failure, names_the_server
-from servers import Server, missing, redis_binary, valkey_binary
 
 from presence_core import OutcomeUnknown, Presence, Settings
+from tests.conftest import Bed
+from tests.outages import PASSWORD, READS, WRITES, all_at_once, calls, failure, names_the_server
+from tests.servers import Server, missing, redis_binary, valkey_binary
 
 on_both = pytest.mark.parametrize("binary", ["valkey", "redis7"], indirect=True)
 

@@ -6,11 +6,11 @@ import traceback
 from pathlib import Path
 
 import pytest
-from conftest import Bed
-from outages import PASSWORD, all_at_once, calls, failure
-from servers import Cluster, missing, redis_binary, valkey_binary
 
 from presence_core import OutcomeUnknown, Presence, Settings
+from tests.conftest import Bed
+from tests.outages import PASSWORD, all_at_once, calls, failure
+from tests.servers import Cluster, missing, redis_binary, valkey_binary
 
 
 @pytest.mark.cluster

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import pytest
-from facade import Clock, EventLoop, P, async_facade, sync_facade
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -32,8 +31,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from model import DAY_MS, Model, Ref, Stay, said
-from servers import Server, missing, valkey_binary
 
 from presence_core import AsyncPresence, Ended, Login, LoginRefused, Session, Settings
 from presence_core.keyspace import digest, split_ref
@@ -41,6 +38,9 @@ from presence_core.models import CORE, Record, moment
 from presence_core.operations import access, ending, login, upkeep
 from presence_core.operations.access import secret_digest
 from presence_core.scripts import FINISH, LOGIN, READ, TIDY, Op, Script
+from tests.facade import Clock, EventLoop, P, async_facade, sync_facade
+from tests.model import DAY_MS, Model, Ref, Stay, said
+from tests.servers import Server, missing, valkey_binary
 
 T = TypeVar("T")
 

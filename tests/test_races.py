@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from conftest import Bed, on
-from facade import P
 
 from presence_core import Login, LoginRefused
+from tests.conftest import Bed, on
+from tests.facade import P
 
 TOGETHER = 10_000
 """Interleavings in all, over the backends of the test below."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from conftest import Bed, on
-from facade import P
+from tests.conftest import Bed, on
+from tests.facade import P
 
 
 def _places(p: P, raw: Any, uid: str) -> tuple[list[bytes], list[bytes], set[bytes], set[bytes]]:

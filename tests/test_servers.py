@@ -14,7 +14,8 @@ import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from servers import Cluster, Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
+
+from tests.servers import Cluster, Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
 
 ONCE = Retry(NoBackoff(), 0)
 
@@ -135,7 +136,7 @@ def test_a_server_that_cannot_start_says_why(any_binary: str, tmp_path: Path) ->
 def test_no_server_outlives_a_test_run_ended_by_kill_9(any_binary: str, tmp_path: Path) -> None:
     # The forked child lives on and has inherited all that the test run had open.
     script = (
-        "import os, sys, time; from servers import Server\n"
+        "import os, sys, time; from tests.servers import Server\n"
         "servers = [Server.start(sys.argv[1], sys.argv[2] + name) for name in 'ab']\n"
         "child = os.fork()\n"
         "if child: print(child, *(server.url for server in servers), flush=True)\n"
@@ -143,7 +144,7 @@ def test_no_server_outlives_a_test_run_ended_by_kill_9(any_binary: str, tmp_path
     )
     run = subprocess.Popen(
         [sys.executable, "-c", script, any_binary, str(tmp_path / "server-")],
-        cwd=Path(__file__).parent,
+        cwd=Path(__file__).parent.parent,
         stdout=subprocess.PIPE,
         text=True,
     )

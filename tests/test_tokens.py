@@ -8,11 +8,11 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from conftest import Bed, on
-from facade import P
-from monitor import Monitor
 
 from presence_core import LoginRefused
+from tests.conftest import Bed, on
+from tests.facade import P
+from tests.monitor import Monitor
 
 
 def _b64(raw: bytes) -> str:

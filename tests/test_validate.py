@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from conftest import Bed, on
-from facade import P
 
 from presence_core import InvalidArgument, LoginRefused, Validation
+from tests.conftest import Bed, on
+from tests.facade import P
 
 ABSENT = [
     ("nobody", "no-such-session"),
