@@ -214,6 +214,7 @@ def test_layouts_and_counters_that_we_never_wrote_are_said_to_be_corrupt(bed: Be
 
 
 @pytest.mark.parametrize("lost", ["sessions", "deadlines", "users", "user", "sessions+user", "deadlines+users+user"])
+@on("sync", "valkey-async")
 def test_a_repair_makes_lost_lists_again(p: P, bed: Bed, raw: Any, lost: str) -> None:
     p.freeze()
     p.login_many({"uid": f"u{number % 40}", "session_id": f"session-{number}"} for number in range(120))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from base64 import urlsafe_b64encode
 from typing import Any
 
@@ -67,6 +68,20 @@ def test_reading_on_from_any_event_misses_none_and_repeats_none(bed: Bed) -> Non
     p.login("new")
     assert _told(p.events(after=last)) == [("login", "new")]
     assert _told(bed.connect().events(after=last)) == [("login", "new")]
+
+
+def test_events_of_many_shards_are_told_in_the_order_in_which_they_happened(bed: Bed) -> None:
+    p = bed.connect(shards=8)
+    uids = [f"u{number}" for number in range(25)]
+    for uid in uids:
+        p.login(uid)
+        time.sleep(0.002)  # a stream's clock has milliseconds
+    assert len(bed.families()["events"]) == 8
+    assert [event.uid for event in p.events()] == uids
+    seen: list[Event] = []
+    while batch := p.events(after=seen[-1].cursor if seen else None, limit=4):
+        seen += batch
+    assert [event.uid for event in seen] == uids
 
 
 def test_what_changes_nothing_is_no_event(p: P) -> None:

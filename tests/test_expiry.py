@@ -62,14 +62,15 @@ def test_a_sweep_with_a_limit_says_that_there_is_more(p: P) -> None:
 
 
 @pytest.mark.parametrize("shards", [1, 8, 64])
+@on("sync", "valkey-async")
 def test_one_sweep_ends_all_that_is_due_on_however_many_shards(bed: Bed, shards: int) -> None:
     p = bed.connect(shards=shards)
     p.freeze()
-    p.login_many({"uid": f"u{number}", "idle_timeout": 10} for number in range(5000))
+    p.login_many({"uid": f"u{number}", "idle_timeout": 10} for number in range(3000))
     p.login_many({"uid": f"u{number}"} for number in range(100))
     p.advance(10)
-    assert p.sweep().expired == 5000
-    assert p.counts().totals["expired"] == 5000
+    assert p.sweep().expired == 3000
+    assert p.counts().totals["expired"] == 3000
     assert p.counts().users == p.counts().sessions == 100
 
 

@@ -76,7 +76,7 @@ def _differences(before: dict[bytes, Any], after: dict[bytes, Any]) -> set[bytes
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@on("valkey-sync", "redis7-sync", "cluster-async")
+@on("valkey-sync", "redis7-async", "cluster-sync")
 def test_a_foreign_value_under_our_key_is_said_to_be_corrupt_and_nothing_is_half_written(
     bed: Bed, raw: Any, family: str
 ) -> None:

@@ -63,6 +63,7 @@ def test_the_list_shows_the_newest_login_first(p: P) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 40, 41, 1000])
+@on("sync", "valkey-async")
 def test_pages_of_any_size_put_together_are_the_whole_list(p: P, limit: int) -> None:
     p.freeze()
     _fill(p, [(f"u{number % 13}", number % 5, f"session-{number}") for number in range(41)])

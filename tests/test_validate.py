@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -45,6 +47,26 @@ def test_being_seen_moves_last_seen_and_the_deadline(p: P) -> None:
     assert p.validate(login.token)
     p.advance(100)
     assert not p.validate(login.token)
+
+
+def test_counts_know_the_deadline_to_the_millisecond_however_a_session_was_seen(p: P) -> None:
+    p.freeze()
+    login = p.login("ada", idle_timeout=100)
+    ways: list[Callable[[], Any]] = [
+        lambda: p.validate(login.token),
+        lambda: p.validate_session("ada", login.session.session_id),
+        lambda: p.heartbeat("ada", login.session.session_id),
+        lambda: p.heartbeats([login.session.ref]),
+        lambda: p.login("ada", session_id=login.session.session_id),
+    ]
+    for see in ways:
+        p.advance(50)
+        see()
+        p.advance(99.999)
+        assert p.counts().sessions == 1
+        p.advance(0.001)
+        assert p.counts().sessions == 0
+        p.set_now(p.clock.ms - 100_000)  # nobody has looked: it lives
 
 
 def test_without_touch_nothing_is_noted(p: P, bed: Bed) -> None:
