@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -11,6 +12,9 @@ from types import TracebackType
 from presence_core import settings as check
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import InvalidArgument, PresenceError
+
+CHUNK = 5_000
+"""Heartbeats sent in one call."""
 
 log = logging.getLogger("presence_core")
 
@@ -112,15 +116,18 @@ class HeartbeatBuffer:
 
     def flush(self) -> list[str]:
         """Send what waits, now. Answers the refs that are no longer online."""
-        assert isinstance(self._presence, Presence), "an AsyncPresence's buffer is flushed by aflush()"
+        if not isinstance(self._presence, Presence):
+            raise RuntimeError("an AsyncPresence's buffer is flushed by aflush()")
+        offline: list[str] = []
         with self._sending:
             refs = self._take()
             try:
-                offline = self._presence.heartbeats(refs)
-            except BaseException:
-                self._put_back(refs)
-                raise
-        self._tell(offline)
+                while refs:
+                    offline += self._presence.heartbeats(refs[:CHUNK])
+                    refs = refs[CHUNK:]
+            finally:
+                self._put_back(refs)  # what an outage left unsent
+                self._tell(offline)
         return offline
 
     def close(self) -> None:
@@ -135,7 +142,9 @@ class HeartbeatBuffer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
+        # What the body raised is what its caller must hear of.
+        with contextlib.suppress(PresenceError) if error else contextlib.nullcontext():
+            self.close()
 
     # -- with an AsyncPresence ----------------------------------------------------------------------------------------
 
@@ -155,17 +164,20 @@ class HeartbeatBuffer:
 
     async def aflush(self) -> list[str]:
         """Send what waits, now. Answers the refs that are no longer online."""
-        assert isinstance(self._presence, AsyncPresence), "a Presence's buffer is flushed by flush()"
+        if not isinstance(self._presence, AsyncPresence):
+            raise RuntimeError("a Presence's buffer is flushed by flush()")
+        offline: list[str] = []
         if self._sending_async is None:
             self._sending_async = asyncio.Lock()
         async with self._sending_async:
             refs = self._take()
             try:
-                offline = await self._presence.heartbeats(refs)
-            except BaseException:
-                self._put_back(refs)
-                raise
-        self._tell(offline)
+                while refs:
+                    offline += await self._presence.heartbeats(refs[:CHUNK])
+                    refs = refs[CHUNK:]
+            finally:
+                self._put_back(refs)  # what an outage left unsent
+                self._tell(offline)
         return offline
 
     async def aclose(self) -> None:
@@ -183,4 +195,5 @@ class HeartbeatBuffer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        await self.aclose()
+        with contextlib.suppress(PresenceError) if error else contextlib.nullcontext():
+            await self.aclose()

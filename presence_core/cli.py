@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import getpass
+import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -26,6 +28,8 @@ Command = Callable[[Presence, argparse.Namespace], int]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; answers its exit code."""
     args = _parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that knows no Unicode is no reason to fail
     try:
         with Presence.from_env() as presence:
             run: Command = args.run
@@ -36,6 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PresenceError as error:
         print(error, file=sys.stderr)
         return 3
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         return 130
 
@@ -62,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     kick.add_argument("--reason", required=True, help="for staff")
     kick.add_argument("--message", help="for the visitor")
     kick.add_argument("--ticket")
-    kick.add_argument("--by", default=f"{getpass.getuser()} (command line)", help="who does it (your user name)")
+    kick.add_argument("--by", help="who does it (your user name)")
     kick.add_argument("--keep", action="append", default=[], metavar="SESSION", help="spare this session")
     command("sweep", _sweep, "End what is past its deadline, now.")
     command("repair", _repair, "Make lists, sets and records agree again.")
@@ -88,7 +95,20 @@ def _say(args: argparse.Namespace, value: Any, lines: Iterable[str]) -> None:
         print(json.dumps(_plain(value), ensure_ascii=False))
     else:
         for line in lines:
-            print(line)
+            print(_shown(line))
+
+
+def _operator() -> str:
+    """Who runs this, as the machine knows them."""
+    try:
+        return f"{getpass.getuser()} (command line)"
+    except (KeyError, OSError):
+        return f"user {os.getuid()} (command line)"
+
+
+def _shown(value: str) -> str:
+    """Text for a terminal: what is not printable (escapes, line breaks, direction marks) shows as its code."""
+    return "".join(char if char.isprintable() else f"\\u{{{ord(char):x}}}" for char in value)
 
 
 def _table(sessions: Sequence[Session]) -> Iterable[str]:
@@ -122,7 +142,8 @@ def _show(presence: Presence, args: argparse.Namespace) -> int:
 
 
 def _kick(presence: Presence, args: argparse.Namespace) -> int:
-    result = presence.kick(args.uid, args.session_id, by=args.by, reason=args.reason, message=args.message,
+    by = args.by or _operator()
+    result = presence.kick(args.uid, args.session_id, by=by, reason=args.reason, message=args.message,
                            ticket=args.ticket, keep=args.keep)  # fmt: skip
     lines = [f"Kicked {len(result.kicked)} of {args.uid}'s sessions."]
     lines += [f"{e.session_id} had ended before: {e.reason} at {e.at:%Y-%m-%d %H:%M:%S} UTC by {e.by or 'nobody'}."

@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 import secrets
-import threading
 import time
 from binascii import b2a_base64
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -54,8 +53,9 @@ class Presence:
 
     Every method may raise Unavailable (Redis did not answer within ``settings.timeout`` seconds, all tries together),
     InvalidArgument (nothing was sent) and CorruptData; the methods that change something also OutcomeUnknown.
-    ``client`` is a redis.Redis or redis.RedisCluster that stays the caller's; its address and credentials are used,
-    on connections with time limits of our own.
+    ``client`` is a redis.Redis or redis.RedisCluster that stays the caller's. Of a Redis with a plain pool the address
+    and credentials are used, on connections with time limits of our own; a cluster, or a pool of another kind, is used
+    as it is: give it a ``socket_timeout``.
 
     Costs are per call: N live sessions in all, S sessions of one user (at most 1000), P shards (1 on a single Redis).
     """
@@ -64,7 +64,6 @@ class Presence:
         self.settings = settings or Settings()
         self._transport = SyncTransport(client, self.settings.timeout)
         self._ctx = _context(self.settings, self._transport.is_cluster)
-        self._opening = threading.Lock()
         self._on_close: list[Any] = []
 
     @classmethod
@@ -114,10 +113,8 @@ class Presence:
         self.close()
 
     def _run(self, op: Op[T]) -> T:
-        if self._ctx.keyspace is None:
-            with self._opening:
-                if self._ctx.keyspace is None:
-                    self._transport.run(upkeep.handshake(self._ctx))
+        if self._ctx.keyspace is None or self._ctx.is_guess:
+            self._transport.run(upkeep.handshake(self._ctx))
         return self._transport.run(op)
 
     # -- a site's own calls -------------------------------------------------------------------------------------------
@@ -182,7 +179,8 @@ class Presence:
     def rotate(self, token: str) -> Login:
         """A new secret for the same session; the old token opens nothing from here on. Login time and record stay.
 
-        Raises LoginRefused when the session is not live. Cost: O(1), one round trip.
+        Raises LoginRefused when the token opens no live session. The one change that cannot be told twice: after an
+        OutcomeUnknown the old token may be void already; let the visitor sign in again. Cost: O(1), one round trip.
         """
         return self._run(access.rotate(self._ctx, token))
 
@@ -351,7 +349,7 @@ class AsyncPresence:
         await self.close()
 
     async def _run(self, op: Op[T]) -> T:
-        if self._ctx.keyspace is None:
+        if self._ctx.keyspace is None or self._ctx.is_guess:
             await self._transport.run(upkeep.handshake(self._ctx))
         return await self._transport.run(op)
 
@@ -473,7 +471,7 @@ class AsyncPresence:
         return await self._run(events.events(self._ctx, after, limit))
 
     async def watch(self, *, after: str | None = None) -> AsyncIterator[Event]:
-        """See Presence.watch: ``async for event in presence.watch()``."""
+        """See Presence.watch: ``async for event in presence.watch()``. "Now" is when the loop begins."""
         cursor = await self._run(events.latest(self._ctx)) if after is None else after
         while True:
             batch = await self.events(after=cursor, limit=1000)

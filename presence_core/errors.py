@@ -54,20 +54,23 @@ class LoginRefused(PresenceError):
 class Unavailable(PresenceError):
     """Redis did not answer in time, cannot be reached, or refuses. Nothing is known to have changed.
 
-    ``server`` is host and port (or the socket path), never with a password; empty where no server was named.
+    ``server`` is host and port (or the socket path), never with a password; empty where no server was named. ``code``
+    is Redis's own word where it answered with a refusal (NOPERM, READONLY, OOM, LOADING, …), else empty.
     """
 
-    def __init__(self, sentence: str, server: str = "") -> None:
+    def __init__(self, sentence: str, server: str = "", code: str = "") -> None:
         super().__init__(sentence)
         self.sentence = sentence
         self.server = server
+        self.code = code
 
-    def __reduce__(self) -> tuple[type[Unavailable], tuple[str, str]]:
-        return type(self), (self.sentence, self.server)
+    def __reduce__(self) -> tuple[type[Unavailable], tuple[str, str, str]]:
+        return type(self), (self.sentence, self.server, self.code)
 
 
 class OutcomeUnknown(Unavailable):
-    """A write was sent and no reply came: it may have happened. Look, or call again: every transition is idempotent."""
+    """A write was sent and no reply came: it may have happened. Look, or call again: every transition but rotate is
+    idempotent."""
 
 
 class CorruptData(PresenceError):

@@ -18,7 +18,6 @@ DAY: Final = 86_400
 TEN_YEARS: Final = 315_360_000
 AGENT_LENGTH: Final = 512
 CUT_MARK: Final = "…"
-MAX_BATCH: Final = 1_000_000
 
 _NAMESPACE = re.compile(r"[a-z0-9_-]{1,32}")
 _MAPPED = bytes(10) + b"\xff\xff"
@@ -70,7 +69,11 @@ class Settings:
         for name in ("record_ttl", "heal"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(name, "must be True or False")
-        if not isinstance(self.timeout, int | float) or not 0.05 <= self.timeout <= 60:
+        if (
+            isinstance(self.timeout, bool)
+            or not isinstance(self.timeout, int | float)
+            or not 0.05 <= self.timeout <= 60
+        ):
             raise InvalidArgument("timeout", "must be 0.05 to 60 seconds")
 
     def policy(self, shards: int) -> bytes:
@@ -118,14 +121,14 @@ def whole(field: str, value: object, low: int, high: int) -> int:
     """A whole number within limits."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise InvalidArgument(field, f"must be a whole number from {low} to {high}")
-    return value
+    return int(value)
 
 
 def seconds(field: str, value: object) -> int:
     """A timeout."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= TEN_YEARS:
         raise InvalidArgument(field, f"must be whole seconds from 1 to {TEN_YEARS} (10 years)")
-    return value
+    return int(value)
 
 
 def _plain(field: str, value: object, high: int, rule: str) -> str:
@@ -134,6 +137,7 @@ def _plain(field: str, value: object, high: int, rule: str) -> str:
         return value  # nearly every call: no encoding, no category look-ups
     if not isinstance(value, str):
         raise InvalidArgument(field, rule)
+    value = str.__str__(value)  # a subclass may say something else of itself
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
@@ -164,7 +168,7 @@ def short(field: str, value: object, high: int) -> str | None:
 def session_id(value: object, field: str = "session_id") -> str:
     if not isinstance(value, str) or not _SESSION_ID.fullmatch(value):
         raise InvalidArgument(field, "must be 8 to 128 characters of A-Z, a-z, 0-9, _ and -")
-    return value
+    return str.__str__(value)
 
 
 def ref(value: object) -> tuple[str, str]:

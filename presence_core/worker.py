@@ -47,7 +47,8 @@ class Worker:
 
     def start(self) -> None:
         """Run in a daemon thread."""
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():
+            self._stop.clear()
             self._thread = threading.Thread(target=self.run, name="presence-upkeep", daemon=True)
             self._thread.start()
 

@@ -34,10 +34,10 @@ local function ending(sid, how, list)
   ends[#ends + 1] = {user = user, sid = sid, ref = uid .. ':' .. sid, how = how}
 end
 
-if ARGV[12] == 'one' then -- what is not whole is left to tidy.lua
+if ARGV[12] == 'one' then -- by its record: lists may have been lost. What is not whole is left to tidy.lua
   local sid = ARGV[13]
   row = redis.pcall('HMGET', KEYS[14], 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'e')
-  if row.err or row[9] or not sound(row[1], row[2]) or not redis.call('ZSCORE', k.sessions, uid .. ':' .. sid) then
+  if row.err or row[9] or not sound(row[1], row[2]) or redis.call('HEXISTS', k.closing, uid .. ':' .. sid) == 1 then
     row = {}
   elseif now >= deadline_of(tonumber(row[1]), row[2]) then
     ending(sid, expiry(tonumber(row[1]), row[2]), late)
@@ -45,6 +45,9 @@ if ARGV[12] == 'one' then -- what is not whole is left to tidy.lua
     ending(sid, given_reason(), done)
   end
 else
+  if user.card == 0 and redis.call('ZSCORE', k.users, uid) then
+    return redis.error_reply('WRONGTYPE ' .. user.live .. ' is lost although the user is online: run repair()')
+  end
   local keep, sids, refs = {}, {}, {}
   for i = 13, #ARGV do keep[ARGV[i]] = true end
   for _, sid in ipairs(redis.call('SMEMBERS', user.live)) do

@@ -94,7 +94,7 @@ def rotate(ctx: Context, token: object) -> Op[Login]:
         keys = (s.sessions, s.closing, s.record(uid, sid))
         [reply] = yield [run(ROTATE, keys, ctx.now, uid, sid, digest, secret_digest(secret))]
         if reply[0] != LIVE:
-            raise LoginRefused("ended", "This session is not live: its secret cannot be changed.")
+            raise LoginRefused("ended", "This token opens no live session: it has ended, or its secret was changed.")
         labels = NO_LABELS
         with contextlib.suppress(Unavailable):  # the old secret is gone: nothing may keep the new one from its holder
             labels = (yield from label_texts(ctx, [(s, reply[1])]))[s]

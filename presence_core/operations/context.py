@@ -31,6 +31,7 @@ class Context:
     now: str = ""  #: ms; only tests set it: scripts read the clock of Redis
     keyspace: Keyspace | None = None
     policy: bytes = b""
+    is_guess: bool = False  #: the layout has not been written down yet
     labels: dict[tuple[int, bytes], bytes] = field(default_factory=dict)  #: (shard, label id) → text, as once read
 
     @property
@@ -38,8 +39,11 @@ class Context:
         assert self.keyspace is not None, "the client reads the layout first"
         return self.keyspace
 
-    def adopt(self, shards: int) -> None:
-        """The layout is known."""
+    def adopt(self, shards: int, *, is_guess: bool = False) -> None:
+        """The layout is known; or guessed, by a reader that may not write it down, until the next call."""
+        self.is_guess = is_guess
+        if self.keyspace is not None and len(self.keyspace.shards) == shards:
+            return
         self.keyspace = Keyspace(self.settings.namespace, shards)
         self.policy = self.settings.policy(shards)
 

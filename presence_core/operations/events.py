@@ -32,7 +32,8 @@ def _read_cursor(cursor: object) -> list[str] | None:
     positions = ["" if position == "-" else position for position in text.split(",")]
     for position in filter(None, positions):
         time, dash, order = position.partition("-")
-        if not (dash and time.isdecimal() and order.isdecimal() and len(position) < 41):
+        whole = dash and time.isdecimal() and order.isdecimal() and len(position) < 42
+        if not whole or max(int(time), int(order)) >= 1 << 64:
             raise InvalidArgument("after", _RULE)
     if make_cursor(positions) != cursor:
         raise InvalidArgument("after", _RULE)

@@ -63,6 +63,9 @@ def sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
 
 
 def _sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
+    yield from handshake(
+        ctx
+    )  # a layout lost with a flush is written again, before another client writes a different one
     report = SweepReport(0, 0, False)
     tried: dict[Shard, set[bytes]] = {}
     todo = list(ctx.keys.shards)
@@ -125,7 +128,7 @@ def _forget(ctx: Context) -> Op[None]:
     settings, shards = ctx.settings, ctx.keys.shards
     keeps = (settings.keep_kicked, settings.keep_replaced, settings.keep_expired, settings.keep_logout)
     shortest = min((keep for keep in keeps if keep), default=0)
-    cap = settings.max_ended // len(shards)
+    cap = -(-settings.max_ended // len(shards))
     todo = list(shards)
     for _ in range(50):
         replies = yield [
@@ -148,7 +151,6 @@ def _forget(ctx: Context) -> Op[None]:
 
 
 def repair(ctx: Context) -> Op[SweepReport]:
-    yield _layout_calls(ctx, len(ctx.keys.shards))
     report = yield from _sweep(ctx, None)
     for shard in ctx.keys.shards:
         for key in (shard.sessions, shard.deadlines):
@@ -196,6 +198,7 @@ def _tidy_user(ctx: Context, s: Shard, uid: str) -> Call:
 def handshake(ctx: Context) -> Op[None]:
     """Learn the layout, or write it down when this is the first client; refuse a server or a layout not ours."""
     key = layout_key(ctx.settings.namespace)
+    known = None if ctx.keyspace is None or ctx.is_guess else len(ctx.keyspace.shards)
     [(schema, shards)] = yield [command(key, "HMGET", key, "schema", "shards")]
     try:
         [info] = yield [command(key, "INFO", "server")]
@@ -204,13 +207,17 @@ def handshake(ctx: Context) -> Op[None]:
         raise Unavailable(str(error)) from None
     except (Unavailable, CorruptData):
         pass  # a user without the right to ask: the scripts will tell
+    guess = False
     if not shards:
-        wanted = ctx.settings.shards or (64 if ctx.is_cluster else 1)
+        wanted = known or ctx.settings.shards or (64 if ctx.is_cluster else 1)
         try:
             yield _layout_calls(ctx, wanted)
             [(schema, shards)] = yield [command(key, "HMGET", key, "schema", "shards")]
-        except Unavailable:
-            schema, shards = str(SCHEMA).encode(), str(wanted).encode()  # a reader without the right to write
+        except Unavailable as error:
+            if error.code not in ("NOPERM", "READONLY"):
+                raise
+            schema, shards = str(SCHEMA).encode(), str(wanted).encode()  # a reader before the first writer
+            guess = True
     try:
         stored_schema, stored_shards = int(schema), int(shards)
         if not 1 <= stored_shards <= 1024:
@@ -219,11 +226,13 @@ def handshake(ctx: Context) -> Op[None]:
         raise CorruptData(f"{key} holds what presence_core never wrote.") from None
     if not SCHEMA - 1 <= stored_schema <= SCHEMA:
         raise CorruptData(f"The data has schema {stored_schema}; this version reads {SCHEMA}: upgrade presence-core.")
+    if known not in (None, stored_shards):
+        raise CorruptData(f"{key} says {stored_shards} shards; this client began with {known}: start it again.")
     if ctx.settings.shards not in (None, stored_shards):
         raise InvalidArgument(
             "shards", f"must be {stored_shards}: that is how namespace {ctx.settings.namespace} is laid out"
         )
-    ctx.adopt(stored_shards)
+    ctx.adopt(stored_shards, is_guess=guess)
 
 
 def _layout_calls(ctx: Context, shards: int) -> list[Call]:

@@ -248,10 +248,12 @@ def meaning(error: BaseException, where: str) -> PresenceError:
     in_script = "ACL failure in script" in said or "executing the script can't run this command" in said
     if isinstance(error, NoPermissionError) or code == "NOPERM" or in_script:
         return Unavailable(
-            f"{at} does not permit this: {said}. Give the ACL user what docs/architecture.md lists.", where
+            f"{at} does not permit this: {said}. Give the ACL user what docs/architecture.md lists.", where, "NOPERM"
         )
     if isinstance(error, redis.OutOfMemoryError) or code == "OOM":
-        return Unavailable(f"{at} is out of memory: logins wait until maxmemory is raised or sessions end.", where)
+        return Unavailable(
+            f"{at} is out of memory: logins wait until maxmemory is raised or sessions end.", where, "OOM"
+        )
     explained = {
         "LOADING": "is still loading its data",
         "READONLY": "is a replica and takes no writes",
@@ -261,7 +263,9 @@ def meaning(error: BaseException, where: str) -> PresenceError:
         "TRYAGAIN": "is moving this slot to another node",
     }.get(code)
     if explained:
-        return Unavailable(f"{at} {explained}; try again.", where)
+        return Unavailable(f"{at} {explained}; try again.", where, code)
     if isinstance(error, ResponseError):
         return CorruptData(f"{at} could not run a script: {said}.")
+    if isinstance(error, redis.exceptions.MaxConnectionsError) or said == "Too many connections":
+        return Unavailable(f"All connections to {at} that its pool allows are in use.", where)
     return Unavailable(f"{at} cannot be reached ({said}).", where)

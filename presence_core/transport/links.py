@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import Any, Final
@@ -127,7 +128,8 @@ class Spare:
 
     def clear(self) -> None:
         """Give all back: the nodes may not be the same any more."""
-        for pool, connections in self._free.items():
-            for connection, _ in connections:
-                pool.release(connection)
-        self._free = {}
+        free, self._free = self._free, {}  # first out of reach: a connection must never have two owners
+        for pool, connections in list(free.items()):
+            with contextlib.suppress(IndexError):
+                while True:
+                    pool.release(connections.pop()[0])

@@ -114,7 +114,8 @@ class SyncTransport:
                 stale = True
             if stale:
                 connection.disconnect()
-                connection.connect()
+                pool.release(connection)
+                return pool.get_connection()
         return connection
 
     def _give_back(self, at: Any, *, broken: bool = False) -> None:
@@ -159,7 +160,7 @@ class SyncTransport:
         try:
             for _ in range(count):
                 try:
-                    if step.first and self._sockets_obey:
+                    if step.first and count == 1 and len(step.groups) == 1 and self._sockets_obey:
                         reply = connection.read_response(disable_decoding=True)
                     else:
                         left = max(0.05, step.until - time.monotonic())
@@ -167,7 +168,7 @@ class SyncTransport:
                     replies.append(reply)
                 except ResponseError as error:
                     replies.append(error)
-        except LOST as error:
+        except (*LOST, RedisError) as error:
             return Failed(error, sent=code_of(error) not in NOT_RUN)  # redis-py makes a ConnectionError of LOADING
         return replies
 

@@ -1,0 +1,43 @@
+"""The rights that docs/architecture.md lists are enough, and are what the test gives."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from presence_core import Presence
+from tests.conftest import Bed, on
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "architecture.md"
+
+
+def _rights() -> list[str]:
+    section = DOCUMENT.read_text("utf-8").split("## The ACL of a site")[1]
+    return re.findall(r"\+[@a-z_]+(?:\|[a-z]+)?", section)
+
+
+@on("valkey-sync", "redis7-sync")
+def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
+    raw = bed.raw
+    raw.execute_command("ACL", "SETUSER", "site", "reset", "on", ">s3cret", "~{acl:*}*", "~{acl}*", *_rights())
+    path = raw.connection_pool.connection_kwargs["path"]
+    from presence_core import Settings
+
+    with Presence.from_url(f"unix://site:s3cret@{path}", Settings(namespace="acl", max_sessions_per_device=1)) as p:
+        login = p.login("ada", device="phone", user_agent="curl/8", name="Ada")
+        assert p.validate(login.token)
+        assert p.validate_session("ada", login.session.session_id)
+        login = p.rotate(login.token)
+        assert p.heartbeat("ada", login.session.session_id)
+        assert p.heartbeats([login.session.ref]) == []
+        assert p.get("ada", login.session.session_id)
+        assert len(p.sessions("ada")) == len(list(p.iter_sessions())) == p.counts().sessions == 1
+        p.login("ada", device="phone")
+        assert p.kick("ada", by="staff", reason="test", message="bye")
+        one = p.login("ada").session
+        assert p.kick("ada", one.session_id, by="staff", reason="test")
+        two = p.login("ada").session
+        assert p.logout("ada", two.session_id)
+        p.sweep()
+        p.repair()
+        assert p.events()

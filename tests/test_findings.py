@@ -1,0 +1,116 @@
+"""What a stranger's attack found, each told once more by a test."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import pytest
+import redis
+
+from presence_core import CorruptData, InvalidArgument, LoginRefused, Presence, Settings, Unavailable
+from presence_core.cli import main as command
+from presence_core.transport.links import Spare
+from tests.conftest import Bed, on
+from tests.facade import P
+
+
+@on("valkey-sync")
+def test_a_spare_connection_never_has_two_owners(bed: Bed) -> None:
+    pool = redis.ConnectionPool(**bed.raw.connection_pool.connection_kwargs | {"max_connections": 8},
+                                connection_class=bed.raw.connection_pool.connection_class)  # fmt: skip
+    spare, taken = Spare(), []
+    spare.keep(pool, pool.get_connection())
+    release = pool.release
+
+    def release_while_another_thread_takes(connection: Any) -> None:
+        release(connection)
+        taken.append(spare.take(pool)[0])
+
+    pool.release = release_while_another_thread_takes  # type: ignore[method-assign]
+    spare.clear()
+    assert taken == [None]
+
+
+def test_a_kick_of_one_ends_the_session_also_when_the_list_is_lost(p: P, raw: Any) -> None:
+    login = p.login("ada")
+    raw.delete(p.context.keys.shard("ada").sessions)
+    assert p.kick("ada", login.session.session_id, by="staff", reason="test")
+    p.repair()
+    assert not p.validate(login.token)
+    assert p.counts().totals["kicked"] == 1
+
+
+def test_a_kick_of_all_says_so_when_the_users_set_is_lost(p: P, raw: Any) -> None:
+    login = p.login("ada")
+    raw.delete(p.context.keys.shard("ada").user("ada"))
+    with pytest.raises(CorruptData, match="repair"):
+        p.kick("ada", by="staff", reason="test")
+    p.repair()
+    assert p.kick("ada", by="staff", reason="test")
+    assert not p.validate(login.token)
+
+
+class Role(str, enum.Enum):  # noqa: UP042 (a StrEnum says its value; this one does not)
+    ADA = "ada"
+
+
+def test_a_uid_of_a_text_subclass_is_the_text(p: P) -> None:
+    login = p.login(Role.ADA)
+    assert p.validate(login.token)
+    assert type(p.sessions("ada")[0].uid) is str
+
+
+def test_a_refused_rotation_says_what_is_known(p: P) -> None:
+    old = p.login("ada").token
+    p.rotate(old)
+    with pytest.raises(LoginRefused, match="its secret was changed"):
+        p.rotate(old)
+
+
+def test_a_position_that_no_stream_can_have_is_a_bad_argument(p: P) -> None:
+    with pytest.raises(InvalidArgument):
+        p.events(after="NS05OTk5OTk5OTk5OTk5OTk5OTk5OQ")
+
+
+@on("valkey-sync", "redis7-sync")
+def test_a_reader_without_rights_learns_the_layout_when_a_writer_comes(bed: Bed) -> None:
+    bed.raw.execute_command("ACL", "SETUSER", "viewer", "reset", "on", ">s", "allkeys", "+@read", "+evalsha_ro",
+                            "+script|load", "+@connection", "+time")  # fmt: skip
+    path = bed.raw.connection_pool.connection_kwargs["path"]
+    name = bed.namespace
+    with (
+        Presence.from_url(f"unix://viewer:s@{path}", Settings(namespace=name, heal=False)) as viewer,
+        Presence.from_url(f"unix://{path}", Settings(namespace=name, shards=8)) as writer,
+    ):
+        assert viewer.counts().sessions == 0
+        writer.login_many([{"uid": f"u{number}"} for number in range(20)])
+        assert viewer.counts().sessions == 20
+        bed.raw.delete(f"{{{name}}}:layout")
+        writer.sweep()  # says again how the namespace is laid out, before a newcomer decides otherwise
+        assert bed.raw.hget(f"{{{name}}}:layout", "shards") == b"8"
+
+
+@on("valkey-sync")
+def test_the_command_line_shows_no_escape_sequence(
+    bed: Bed, p: P, raw: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = p.login("ada", name="Ada\u202e").session
+    raw.hset(p.context.keys.shard("ada").record("ada", session.session_id), "n", b"\x1b[31mRED\nFAKE ROW")
+    path = raw.connection_pool.connection_kwargs["path"]
+    monkeypatch.setenv("PRESENCE_REDIS_URL", f"unix://{path}")
+    monkeypatch.setenv("PRESENCE_NAMESPACE", bed.namespace)
+    assert command(["list"]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert len(shown.splitlines()) == 3
+    assert command(["kick", "nobody", "--reason", "test"]) == 1
+    assert command(["kick", "ada", "--reason", "test", "--json"]) == 0
+    assert command(["show", "ada"]) == 1
+    assert command(["list", "--limit", "0"]) == 2
+    monkeypatch.setenv("PRESENCE_REDIS_URL", "redis://127.0.0.1:1")
+    assert command(["counts"]) == 3
+
+
+def test_unavailable_names_redis_own_word() -> None:
+    assert Unavailable("sentence", "host:1", "NOPERM").code == "NOPERM"
