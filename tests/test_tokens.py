@@ -124,7 +124,7 @@ def test_malformed_and_wrong_tokens_are_all_answered_like_one_that_never_was(p: 
         answer = p.validate(token)
         assert not answer, number
         assert (answer.session, answer.ended) == (None, None), number
-        with pytest.raises(LoginRefused, match="is not live"):
+        with pytest.raises(LoginRefused, match="opens no live session"):
             p.rotate(token)
     assert p.validate(login.token)
 
