@@ -32,6 +32,7 @@ from typing import Any, Final, Generic, TypeVar
 T = TypeVar("T")
 
 CORE: Final = struct.Struct(">QII16s4s4s")
+_TIMES: Final = struct.Struct(">QII")
 LAST_MOMENT: Final = 253_402_300_799_000  # the end of the year 9999, ms
 NO_LABEL: Final = b"\0\0\0\0"  # nothing to say
 INLINE: Final = b"\xff\xff\xff\xff"  # the label table was full: the text is in the record itself
@@ -60,7 +61,7 @@ def text(raw: bytes) -> str:
 
 
 def _optional(raw: bytes | None) -> str | None:
-    return text(raw) if raw else None
+    return raw.decode("utf-8", "replace") if raw else None
 
 
 def _address(packed: bytes) -> str | None:
@@ -178,21 +179,14 @@ def _absolute(fields: Mapping[str, Any]) -> timedelta:
     return timedelta(seconds=fields["absolute_timeout"])
 
 
-def is_sound(row: Row) -> bool:
-    """Whether last seen and core are as we write them. Anything else is as good as gone."""
+def span(row: Row) -> tuple[int, int] | None:
+    """When the session of this row began, and when it dies unless seen again, ms; None for what is not as we write it,
+    which is as good as gone. ``include/record.lua`` says the same."""
     seen, core = row[0], row[1]
-    return bool(seen and core and len(core) >= CORE.size and seen.isdigit() and len(seen) < 16)
-
-
-def login_ms(row: Row) -> int:
-    """When the session of a sound row began."""
-    return int.from_bytes((row[1] or b"")[:8], "big")
-
-
-def deadline_of(row: Row) -> int:
-    """When the session of a sound row dies unless seen again, ms. ``include/record.lua`` says the same."""
-    login, idle, absolute, *_ = CORE.unpack_from(row[1] or b"")
-    return int(min(int(row[0] or 0) + idle * 1000, login + absolute * 1000))
+    if not seen or not core or len(core) < CORE.size or len(seen) > 15 or not seen.isdigit():
+        return None
+    login, idle, absolute = _TIMES.unpack_from(core)
+    return login, min(int(seen) + idle * 1000, login + absolute * 1000)
 
 
 def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, Any]:

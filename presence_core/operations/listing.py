@@ -10,15 +10,15 @@ import heapq
 import json
 import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any, Final
+from typing import Final
 
 from presence_core import settings as check
 from presence_core.errors import InvalidArgument
 from presence_core.keyspace import Shard, split_ref
-from presence_core.models import SESSION_FIELDS, Page, Row, Session, deadline_of, is_sound, login_ms, moment
+from presence_core.models import SESSION_FIELDS, Page, Row, Session, moment, span
 from presence_core.operations.context import Context, label_texts
 from presence_core.operations.upkeep import heal
-from presence_core.scripts import PAGE, Call, Op, command, run
+from presence_core.scripts import PAGE, Call, Op, run
 
 Position = tuple[int, str]
 """Login ms and ref: where in the list, on every shard alike, because the order is total."""
@@ -68,10 +68,6 @@ class _Chunk:
         self.done = len(self.refs) < size
         self.behind = (flat[-1], flat[-2]) if flat else None  # as they came: they may be no text of ours
 
-    @property
-    def is_spent(self) -> bool:
-        return self.at == len(self.refs) and not self.done
-
 
 def _whole(score: bytes) -> int:
     """A login time. Other programs' scores may be anything: they only have to sort somewhere."""
@@ -97,21 +93,20 @@ class _Merge:
 
     def __init__(self, ctx: Context, limit: int, position: Position | None) -> None:
         self._ctx = ctx
-        self._chunks = [_Chunk(shard, position) for shard in ctx.keys.shards]
+        self._asking = [_Chunk(shard, position) for shard in ctx.keys.shards]
         self._heap: list[_Newest] = []
-        self._asked = False
-        share = limit / len(self._chunks)
-        self._size = limit + 1 if len(self._chunks) == 1 else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
+        self._counted = False
+        shards = len(self._asking)
+        share = limit / shards
+        self._size = limit + 1 if shards == 1 else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
         self.now = self.total = 0
 
     def next(self, count: int) -> Op[list[tuple[int, bytes, Shard]]]:
         """The next refs in order: login ms, ref, shard. Fewer than ``count`` only at the end of the list."""
         out: list[tuple[int, bytes, Shard]] = []
-        asking = [] if self._asked else self._chunks
         while len(out) < count:
-            if asking:
-                yield from self._ask(asking)
-                asking = []
+            if self._asking:  # one whose refs have run out may hold the next in line
+                yield from self._ask()
             if not self._heap:
                 break
             chunk = heapq.heappop(self._heap).chunk
@@ -119,22 +114,20 @@ class _Merge:
             chunk.at += 1
             if chunk.at < len(chunk.refs):
                 heapq.heappush(self._heap, _Newest(chunk))
-            elif chunk.is_spent:
-                asking = [chunk]
-        if asking:
-            yield from self._ask(asking)
+            elif not chunk.done:
+                self._asking = [chunk]
         return out
 
-    def _ask(self, chunks: list[_Chunk]) -> Op[None]:
-        for chunk, (now, live, flat) in zip(
-            chunks, (yield [one.call(self._ctx, self._size) for one in chunks]), strict=True
-        ):
-            if not self._asked:
+    def _ask(self) -> Op[None]:
+        chunks, self._asking = self._asking, []
+        replies = yield [chunk.call(self._ctx, self._size) for chunk in chunks]
+        for chunk, (now, live, flat) in zip(chunks, replies, strict=True):
+            if not self._counted:
                 self.now, self.total = now, self.total + live
             chunk.take(flat, self._size)
             if chunk.refs:
                 heapq.heappush(self._heap, _Newest(chunk))
-        self._asked = True
+        self._counted = True
 
 
 def list_sessions(ctx: Context, limit: object, cursor: object) -> Op[Page[Session]]:
@@ -143,7 +136,7 @@ def list_sessions(ctx: Context, limit: object, cursor: object) -> Op[Page[Sessio
 
 def _page(ctx: Context, limit: int, position: Position | None) -> Op[Page[Session]]:
     merge = _Merge(ctx, limit, position)
-    live: list[tuple[Shard, str, Row]] = []
+    live: list[tuple[int, str, Shard, Row]] = []
     dirty: dict[Shard, list[tuple[str, str]]] = {}
     scanned = 0
     while len(live) <= limit:
@@ -151,25 +144,23 @@ def _page(ctx: Context, limit: int, position: Position | None) -> Op[Page[Sessio
         if not refs:
             break
         scanned += len(refs)
-        keys = [shard.record_prefix.encode() + ref for _, ref, shard in refs]
-        tags = [shard.tag for _, _, shard in refs]
         rows = yield [
-            command(tag, "HMGET", key, *SESSION_FIELDS, "e", lenient=True) for tag, key in zip(tags, keys, strict=True)
+            Call(shard.tag, ("HMGET", shard.record_prefix.encode() + ref, *SESSION_FIELDS, "e"), True, lenient=True)
+            for _, ref, shard in refs
         ]
         for (login, raw, shard), row in zip(refs, rows, strict=True):
             ref = raw.decode("utf-8", "replace")
-            if _is_live(row, login, merge.now):
-                live.append((shard, ref, row))
+            times = span(row) if row and not row[8] else None  # the record is there and has not ended …
+            if times and times[0] == login and merge.now < times[1]:  # … is of this very login, and in time
+                live.append((login, ref, shard, row))
             else:
                 dirty.setdefault(shard, []).append(split_ref(ref))
         if sum(map(len, dirty.values())) >= DIRTY_AT_MOST:
             yield from _heal(ctx, dirty)
     yield from _heal(ctx, dirty)
-    found: list[Session] = []
-    labels = yield from label_texts(ctx, [(shard, row) for shard, _, row in live])
-    for shard, ref, row in live[:limit]:
-        found.append(Session.from_reply(*split_ref(ref), row, labels[shard]))
-    behind = make_cursor((login_ms(live[limit - 1][2]), live[limit - 1][1])) if len(live) > limit else None
+    behind = make_cursor(live[limit - 1][:2]) if len(live) > limit else None
+    labels = yield from label_texts(ctx, [(shard, row) for _, _, shard, row in live])
+    found = [Session.from_reply(*split_ref(ref), row, labels[shard]) for _, ref, shard, row in live[:limit]]
     return Page(found, behind, merge.total, True, scanned, moment(merge.now))
 
 
@@ -177,10 +168,3 @@ def _heal(ctx: Context, dirty: dict[Shard, list[tuple[str, str]]]) -> Op[None]:
     for shard, pairs in dirty.items():
         yield from heal(ctx, shard, pairs)
     dirty.clear()
-
-
-def _is_live(row: Any, login: int, now: int) -> bool:
-    """The record is there, as we write it, of this very login, not ended and not past its deadline."""
-    if not row or row[8] or not is_sound(row):
-        return False
-    return login_ms(row) == login and now < deadline_of(row)
