@@ -10,6 +10,8 @@ import redis
 
 from presence_core import CorruptData, InvalidArgument, LoginRefused, Presence, Settings, Unavailable
 from presence_core.cli import main as command
+from presence_core.operations import login as login_operations
+from presence_core.operations import upkeep as upkeep_operations
 from presence_core.transport.links import Spare
 from tests.conftest import Bed, on
 from tests.facade import P
@@ -114,3 +116,26 @@ def test_the_command_line_shows_no_escape_sequence(
 
 def test_unavailable_names_redis_own_word() -> None:
     assert Unavailable("sentence", "host:1", "NOPERM").code == "NOPERM"
+
+
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_repair_takes_back_the_places_that_hostile_user_agents_held(
+    p: P, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login_operations, "MAX_LABELS", 20)
+    monkeypatch.setattr(upkeep_operations, "PRUNE_FROM", 10)
+    kept = p.login("ada", user_agent="kept by a session").session
+    over = p.login("ada", user_agent="kept by a tombstone").session
+    p.kick("ada", over.session_id, by="staff", reason="test")
+    for number in range(40):
+        session = p.login("ada", user_agent=f"hostile {number}").session
+        raw.unlink(p.context.keys.shard("ada").record("ada", session.session_id))
+    p.repair()
+    labels = raw.hvals(p.context.keys.shard("ada").labels)
+    assert sorted(label.rpartition(b"\n")[2] for label in labels) == [b"kept by a session", b"kept by a tombstone"]
+    found = p.get("ada", kept.session_id)
+    assert found is not None
+    assert found.user_agent == "kept by a session"
+    ended = p.validate_session("ada", over.session_id).ended
+    assert ended is not None
+    assert ended.user_agent == "kept by a tombstone"

@@ -19,6 +19,9 @@ BATCH: Final = 100
 
 FORGET_BATCH: Final = 200
 
+PRUNE_FROM: Final = 4_096
+"""Labels from which on repair looks for those that nobody names; half of what login.py lets a shard keep."""
+
 ROUND: Final = 2_000
 """Refs that a sweep reads at once and sends in one pipeline."""
 
@@ -164,7 +167,34 @@ def repair(ctx: Context) -> Op[SweepReport]:
                 if cursor == b"0":
                     break
         report += yield from _repair_users(ctx, shard)
+        yield from _prune_labels(ctx, shard)
     return report
+
+
+def _prune_labels(ctx: Context, shard: Shard) -> Op[None]:
+    """Let go of texts that no session and no tombstone names, once the table is half full: browsers are updated, and
+    hostile variety would otherwise hold its places for ever.
+
+    A login that takes up such a text again just now may lose it: its user agent reads as unknown until the next login
+    with the same one writes the text anew, under the same id. Nothing is ever shown wrong.
+    """
+    [before] = yield [command(shard.labels, "HKEYS", shard.labels)]
+    if len(before) < PRUNE_FROM:
+        return
+    used: set[bytes] = set()
+    for key in (shard.ended, shard.sessions):
+        cursor = b"0"
+        while True:
+            [(cursor, flat)] = yield [command(key, "ZSCAN", key, cursor, "COUNT", ROUND // 2)]
+            prefix = shard.record_prefix.encode()
+            names = [command(shard.tag, "HGET", prefix + ref, "c", lenient=True) for ref in flat[::2]]
+            for core in (yield names) if names else []:
+                used.update((core[32:36], core[36:40]) if core else ())
+            if cursor == b"0":
+                break
+    unused = [label for label in before if label not in used]
+    if unused:
+        yield [command(shard.labels, "HDEL", shard.labels, *unused)]
 
 
 def _repair_users(ctx: Context, shard: Shard) -> Op[SweepReport]:
