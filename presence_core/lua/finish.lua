@@ -34,10 +34,12 @@ local function ending(sid, how, list)
   ends[#ends + 1] = {user = user, sid = sid, ref = uid .. ':' .. sid, how = how}
 end
 
-if ARGV[12] == 'one' then -- by its record: lists may have been lost. What is not whole is left to tidy.lua
+if ARGV[12] == 'one' then -- either list will do: the other may have been lost. What is not whole is left to tidy.lua
   local sid = ARGV[13]
   row = redis.pcall('HMGET', KEYS[14], 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'e')
-  if row.err or row[9] or not sound(row[1], row[2]) or redis.call('HEXISTS', k.closing, uid .. ':' .. sid) == 1 then
+  local ref = uid .. ':' .. sid
+  local listed = redis.call('ZSCORE', k.sessions, ref) or redis.call('ZSCORE', k.deadlines, ref)
+  if row.err or row[9] or not sound(row[1], row[2]) or not listed then
     row = {}
   elseif now >= deadline_of(tonumber(row[1]), row[2]) then
     ending(sid, expiry(tonumber(row[1]), row[2]), late)
