@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -414,13 +415,22 @@ def test_nobody_is_handed_a_server_whose_keepers_were_both_killed(data_dir: Path
                 assert _get(second.url, "turn") == str(turn)
 
 
+def _pipes(pid: int) -> list[Path]:
+    ends = []
+    for end in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since it was listed: no pipe that lasts
+            if os.readlink(end).startswith("pipe:"):
+                ends.append(end)
+    return ends
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to hold the server's lifeline")
 def test_a_server_that_has_outlived_its_keepers_is_replaced_at_the_next_start(data_dir: Path) -> None:
     server = EmbeddedServer.start(data_dir)
     pid = _server_pid(server.url)
     _set(server.url, "colour", "green")
     # As if this were macOS, where the server does not learn of its keepers' death.
-    ends = [end for end in Path(f"/proc/{pid}/fd").iterdir() if os.readlink(end).startswith("pipe:")]
+    ends = _pipes(pid)
     held = [os.open(end, os.O_WRONLY) for end in ends]
     try:
         _kill_keepers(data_dir)
