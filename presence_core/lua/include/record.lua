@@ -1,4 +1,4 @@
--- The session record: models.py draws its table. Every script reads the core through these lines and no others.
+-- The session record: models/sessions.py draws its table. Every script reads the core through these lines and no others.
 local CORE = '>I8I4I4c16c4c4'
 local NO_LABEL, INLINE = '\0\0\0\0', '\255\255\255\255'
 local UNKNOWN, LIVE, ENDED, DIRTY = 0, 1, 2, 3

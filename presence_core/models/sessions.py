@@ -1,4 +1,4 @@
-"""The records that the library answers with: frozen, slotted, each decoding itself from a reply.
+"""Sessions, live and ended: frozen, slotted, each decoding itself from a reply.
 
 A live session is a small hash. Its fixed part travels as one packed field, because a hash whose listpack stays under
 128 bytes costs Redis a third less than the same values in a field each (``docs/architecture.md`` has the figures):
@@ -22,14 +22,12 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from socket import AF_INET, AF_INET6, inet_ntop
-from typing import Any, Final, Generic, TypeVar
-
-T = TypeVar("T")
+from typing import Any, Final
 
 CORE: Final = struct.Struct(">QII16s4s4s")
 _TIMES: Final = struct.Struct(">QII")
@@ -277,68 +275,3 @@ class Validation:
 
     def __repr__(self) -> str:
         return f"Validation(session={self.session!r}, ended={self.ended!r})"
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """One page of a list."""
-
-    items: list[T]
-    next_cursor: str | None  #: opaque; None on the last page
-    total: int  #: how many there are in all, as of ``as_of``
-    total_is_exact: bool
-    scanned: int  #: entries looked at for this page
-    as_of: datetime
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How many are online. Sessions are exact at ``as_of``; users are exact as of the last sweep."""
-
-    users: int
-    sessions: int
-    totals: Mapping[str, int]  #: since the namespace began: "login", and ends by reason
-    as_of: datetime
-    swept_at: datetime | None  #: when a sweep last ran to its end; None before the first
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something began or ended."""
-
-    kind: str  #: "login", "logout", "expired", "kicked", "replaced"; "gap" where events were lost to the cap
-    uid: str
-    session_id: str
-    at: datetime
-    cursor: str  #: opaque: give it as ``after`` to go on behind this event
-
-
-@dataclass(frozen=True, slots=True)
-class KickResult:
-    """What a kick did."""
-
-    kicked: list[Session]  #: the sessions that this call ended
-    already_ended: list[Ended]  #: asked for by id, but over before; with why and by whom where that is still known
-
-    def __bool__(self) -> bool:
-        return bool(self.kicked)
-
-
-@dataclass(frozen=True, slots=True)
-class SweepReport:
-    """What an upkeep pass did."""
-
-    expired: int  #: sessions ended because their time was over or their record gone
-    repaired: int  #: entries put right, tombstones finished
-    has_more: bool  #: the limit was reached with work left
-
-    def __add__(self, other: SweepReport) -> SweepReport:
-        return SweepReport(
-            self.expired + other.expired, self.repaired + other.repaired, self.has_more or other.has_more
-        )

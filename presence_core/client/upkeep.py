@@ -1,0 +1,84 @@
+"""Upkeep, and what began and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+
+from presence_core.client.base import AsyncClient, Client
+from presence_core.models import Event, SweepReport
+from presence_core.operations import events, upkeep
+
+WATCH_INTERVAL = 0.1
+"""Seconds between looks at the event streams while watching."""
+
+
+class Upkeep(Client):
+    """Part of Presence."""
+
+    def sweep(self, *, limit: int | None = None) -> SweepReport:
+        """End what is past its deadline, finish what a crash left, forget what is kept long enough.
+
+        Answers are right without it; it keeps memory and the count of users in step. In batches that hold the server
+        for a few ms; any number of sweepers may run at once, and each end is counted once.
+        """
+        return self._run(upkeep.sweep(self._ctx, limit))
+
+    def repair(self) -> SweepReport:
+        """Walk everything and make lists, sets and records agree again, after foreign hands or a lost key.
+
+        Cost: O(N·log N) in many small steps; sessions go on meanwhile.
+        """
+        return self._run(upkeep.repair(self._ctx))
+
+    def events(self, *, after: str | None = None, limit: int = 100) -> list[Event]:
+        """What began and ended behind ``after`` (an event's cursor), oldest first; from the oldest kept by default.
+
+        Where events between were lost to the cap, a ``gap`` event comes first. Cost: O(P + limit), one round trip.
+        """
+        return self._run(events.events(self._ctx, after, limit))
+
+    def watch(self, *, after: str | None = None) -> Iterator[Event]:
+        """Events as they happen, without end, from now on or behind ``after``. Each arrives once, within 0.1 s or so.
+
+        Raises Unavailable while Redis is away: go on with the cursor of the last event, and nothing is missed.
+        """
+        cursor = self._run(events.latest(self._ctx)) if after is None else after
+        return self._watch(cursor)
+
+    def _watch(self, cursor: str) -> Iterator[Event]:
+        while True:
+            batch = self.events(after=cursor, limit=1000)
+            for event in batch:
+                cursor = event.cursor
+                yield event
+            if not batch:
+                time.sleep(WATCH_INTERVAL)
+
+
+class AsyncUpkeep(AsyncClient):
+    """Part of AsyncPresence."""
+
+    async def sweep(self, *, limit: int | None = None) -> SweepReport:
+        """See Presence.sweep."""
+        return await self._run(upkeep.sweep(self._ctx, limit))
+
+    async def repair(self) -> SweepReport:
+        """See Presence.repair."""
+        return await self._run(upkeep.repair(self._ctx))
+
+    async def events(self, *, after: str | None = None, limit: int = 100) -> list[Event]:
+        """See Presence.events."""
+        return await self._run(events.events(self._ctx, after, limit))
+
+    async def watch(self, *, after: str | None = None) -> AsyncIterator[Event]:
+        """See Presence.watch: ``async for event in presence.watch()``. "Now" is when the loop begins."""
+        cursor = await self._run(events.latest(self._ctx)) if after is None else after
+        while True:
+            batch = await self.events(after=cursor, limit=1000)
+            for event in batch:
+                cursor = event.cursor
+                yield event
+            if not batch:
+                await asyncio.sleep(WATCH_INTERVAL)
