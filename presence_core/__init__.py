@@ -10,16 +10,24 @@ from presence_core.errors import (
     PresenceError,
     Unavailable,
 )
+from presence_core.filters import SessionFilter
 from presence_core.models import (
+    AuditEntry,
+    Block,
     Counts,
     Ended,
     Event,
     KickResult,
     Login,
     Page,
+    Person,
+    Plan,
+    PublicBlock,
+    Sample,
     Session,
     SweepReport,
     Validation,
+    WorkerStatus,
 )
 from presence_core.settings import Settings
 from presence_core.worker import Worker
@@ -28,6 +36,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AsyncPresence",
+    "AuditEntry",
+    "Block",
     "CorruptData",
     "Counts",
     "Ended",
@@ -39,12 +49,18 @@ __all__ = [
     "LoginRefused",
     "OutcomeUnknown",
     "Page",
+    "Person",
+    "Plan",
     "Presence",
     "PresenceError",
+    "PublicBlock",
+    "Sample",
     "Session",
+    "SessionFilter",
     "Settings",
     "SweepReport",
     "Unavailable",
     "Validation",
     "Worker",
+    "WorkerStatus",
 ]

@@ -39,7 +39,8 @@ class LoginRefused(PresenceError):
 
     ``code`` is ``"limit"`` (the user has as many live sessions as allowed, and ``on_limit`` is ``"reject"``),
     ``"device_limit"`` (the same, on this device), ``"ended"`` (the given session id has ended and its tombstone still
-    lives) or ``"expired"`` (an imported session that would already be past its deadline).
+    lives), ``"expired"`` (an imported session that would already be over) or ``"blocked"`` (staff hold this user's
+    logins: the sentence is their public message, if there is one).
     """
 
     def __init__(self, code: str, sentence: str) -> None:

@@ -21,8 +21,9 @@ class Shard:
     """The keys of one shard. All of them carry one hash tag, so a script may touch any of them on a cluster."""
 
     __slots__ = (
-        "audit", "closing", "deadlines", "ended", "events", "index", "labels", "meta", "people", "record_prefix",
-        "sessions", "tag", "totals", "user_prefix", "users",
+        "addresses", "audit", "blocks", "closing", "counted", "deadlines", "ended", "events", "facets", "index",
+        "labels", "lists", "meta", "people", "record_prefix", "recount", "sessions", "tag", "totals", "user_prefix",
+        "users", "words",
     )  # fmt: skip
 
     def __init__(self, namespace: str, shards: int, index: int) -> None:
@@ -40,6 +41,14 @@ class Shard:
         self.meta = f"{tag}:meta"
         self.totals = f"{tag}:totals"
         self.labels = f"{tag}:labels"
+        self.words = f"{tag}:words"
+        self.addresses = f"{tag}:addresses"
+        self.facets = f"{tag}:facets"
+        self.recount = f"{tag}:recount"
+        self.counted = f"{tag}:counted"
+        self.blocks = f"{tag}:blocks"
+        self.lists = (self.sessions, self.deadlines, self.users, self.people, self.closing, self.ended, self.events,
+                      self.totals, self.meta, self.addresses, self.facets, self.recount, self.counted)  # fmt: skip
         self.user_prefix = f"{tag}:user:"
         self.record_prefix = f"{tag}:session:"
 
@@ -55,19 +64,57 @@ class Shard:
         """STRING: a text that staff wrote, kept once however many ends share it."""
         return f"{self.tag}:note:{note_id}"
 
-    def of_user(self, uid: str) -> tuple[str, str]:
-        """Keys that any end of one of the user's sessions may touch: live ids, devices."""
-        return f"{self.user_prefix}{uid}", f"{self.tag}:devices:{uid}"
+    def block(self, uid: str) -> str:
+        """HASH: why this user may not log in."""
+        return f"{self.tag}:block:{uid}"
+
+    def job(self, job_id: str) -> str:
+        """HASH: how many sessions of this shard a bulk kick has ended."""
+        return f"{self.tag}:job:{job_id}"
+
+    def person(self, uid: str) -> str:
+        """HASH: name and aliases of a person who is offline."""
+        return f"{self.tag}:person:{uid}"
+
+    def ended_of(self, uid: str) -> str:
+        """ZSET: the user's ended sessions by time of end."""
+        return f"{self.tag}:ended:{uid}"
+
+    def of_user(self, uid: str) -> tuple[str, str, str, str]:
+        """Keys that any end of one of the user's sessions may touch: live ids, devices, ended ids, person."""
+        tag = self.tag
+        return f"{self.user_prefix}{uid}", f"{tag}:devices:{uid}", f"{tag}:ended:{uid}", f"{tag}:person:{uid}"
+
+
+class Common:
+    """The keys that a namespace has once. They carry one tag of their own, ``{<namespace>}``."""
+
+    __slots__ = ("denied", "history", "tag", "worker")
+
+    def __init__(self, namespace: str) -> None:
+        self.tag = tag = f"{{{namespace}}}"
+        self.history = f"{tag}:history"
+        self.worker = f"{tag}:worker"
+        self.denied = f"{tag}:denied"
+
+    def samples(self, step: int, period: int) -> str:
+        """STRING: packed samples of ``step`` seconds, one place for each slot of this period."""
+        return f"{self.history}:{step}:{period}"
+
+    def split(self, day: int) -> str:
+        """HASH: sessions per app and per device, by hour of this day."""
+        return f"{self.history}:split:{day}"
 
 
 class Keyspace:
     """A namespace's shards. The tag is our text alone, so no uid moves a key; the count in it keeps layouts apart."""
 
-    __slots__ = ("layout", "namespace", "shards")
+    __slots__ = ("common", "layout", "namespace", "shards")
 
     def __init__(self, namespace: str, shards: int) -> None:
         self.namespace = namespace
         self.layout = layout_key(namespace)
+        self.common = Common(namespace)
         self.shards = tuple(Shard(namespace, shards, index) for index in range(shards))
 
     def shard(self, uid: str) -> Shard:

@@ -13,6 +13,8 @@ from hashlib import sha1
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
+from presence_core.filters import CUT, fold_table
+
 T = TypeVar("T")
 
 _LUA = files("presence_core") / "lua"
@@ -26,10 +28,11 @@ class Script:
 
     def __init__(self, name: str, *, safe: bool) -> None:
         def paste(match: re.Match[str]) -> str:
-            return (_LUA / "include" / f"{match[1]}.lua").read_text("utf-8")
+            text = (_LUA / "include" / f"{match[1]}.lua").read_text("utf-8")
+            return text.replace("FOLD_TABLE", fold_table()) if "FOLD_TABLE" in text else text
 
         self.name = name
-        self.text = _INCLUDE.sub(paste, (_LUA / f"{name}.lua").read_text("utf-8"))
+        self.text = _INCLUDE.sub(paste, (_LUA / f"{name}.lua").read_text("utf-8")).replace("INDEX_CUT", str(CUT + 2))
         self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
         self.safe = safe
         self.command = "EVALSHA_RO" if "flags=no-writes" in self.text.partition("\n")[0] else "EVALSHA"
@@ -61,7 +64,7 @@ Op = Generator[list[Call], list[Any], T]
 """An operation: yields batches of calls, receives their replies, returns its answer. Knows no driver."""
 
 
-def run(script: Script, keys: Sequence[str], *args: str | bytes | int) -> Call:
+def run(script: Script, keys: Sequence[Any], *args: str | bytes | int) -> Call:
     """Call a script."""
     return Call(keys[0], (script.command, script.sha, len(keys), *keys, *args), script.safe, script)
 
@@ -85,11 +88,34 @@ TIDY: Final = Script("tidy", safe=True)
 FORGET: Final = Script("forget", safe=True)
 READ: Final = Script("read", safe=True)
 PAGE: Final = Script("page", safe=True)
+WALK: Final = Script("walk", safe=True)
+GATHER: Final = Script("gather", safe=True)
+PLAN: Final = Script("plan", safe=True)
 COUNT: Final = Script("count", safe=True)
 DUE: Final = Script("due", safe=True)
 STALE: Final = Script("stale", safe=True)
+INDEX: Final = Script("index", safe=True)
+UNINDEX: Final = Script("unindex", safe=True)
+UNADDRESS: Final = Script("unaddress", safe=True)
+RECOUNT: Final = Script("recount", safe=True)
+REVOKE: Final = Script("revoke", safe=True)
 EVENTS: Final = Script("events", safe=True)
+BLOCK: Final = Script("block", safe=False)
+UNBLOCK: Final = Script("unblock", safe=False)
+BLOCKED: Final = Script("blocked", safe=True)
+RELEASE: Final = Script("release", safe=True)
+NEWEST: Final = Script("newest", safe=True)
+AUDIT: Final = Script("audit", safe=True)
+TRIM: Final = Script("trim", safe=True)
+DENIED: Final = Script("denied", safe=False)
+SAMPLE: Final = Script("sample", safe=True)
+GAUGE: Final = Script("gauge", safe=True)
+LEAD: Final = Script("lead", safe=True)
+STATUS: Final = Script("status", safe=True)
 
 EVERY: Final = (
-    LOGIN, VALIDATE, ROTATE, HEARTBEAT, FINISH, TIDY, FORGET, READ, PAGE, COUNT, DUE, STALE, EVENTS
+    LOGIN, VALIDATE, ROTATE, HEARTBEAT, FINISH, REVOKE, TIDY, FORGET, READ, PAGE, WALK, GATHER, PLAN, COUNT, DUE, STALE,
+    EVENTS, INDEX, UNINDEX, UNADDRESS, RECOUNT,
+    BLOCK, UNBLOCK, BLOCKED, RELEASE, NEWEST, AUDIT, TRIM, DENIED,
+    SAMPLE, GAUGE, LEAD, STATUS,
 )  # fmt: skip

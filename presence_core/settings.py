@@ -16,6 +16,7 @@ from presence_core.errors import InvalidArgument
 
 DAY: Final = 86_400
 TEN_YEARS: Final = 315_360_000
+INDEXES: Final = ("uid", "name", "alias", "ip")
 AGENT_LENGTH: Final = 512
 CUT_MARK: Final = "…"
 
@@ -39,10 +40,16 @@ class Settings:
     keep_replaced: int = 7 * DAY
     keep_expired: int = 2 * DAY
     keep_logout: int = 2 * DAY
+    keep_history_10s: int = DAY  #: how long samples of 10 s are kept, an hour…30 days
+    keep_history_1m: int = 30 * DAY  #: those of a minute, and the hourly split per app and device; a day…2 years
+    keep_history_1h: int = 730 * DAY  #: those of an hour and of a day, 30 days…10 years
     keep_people: int = 7 * DAY  #: how long an offline user's last-seen time is kept
     max_ended: int = 1_000_000  #: tombstones listed in all (older ones go first), 0…10 million
     max_events: int = 100_000  #: events kept in all for readers that come back, 100…10 million
     max_audit: int = 100_000  #: staff actions kept in all, 100…10 million
+    keep_audit: int = 730 * DAY  #: how long staff actions and denied attempts are kept; 1…10 years
+    indexes: tuple[str, ...] = INDEXES  #: what search is hastened for; a change takes effect with `presence reindex`
+    facets: tuple[str, ...] = ()  #: attributes that are counted for `facets`; at most 8
     record_ttl: bool = True  #: let Redis drop a live record a day after its last possible moment
     heal: bool = True  #: reads put right what they find dirty; off for connections that may not write
     timeout: float = 2.0  #: seconds that one call may take, all tries together; 0.05…60
@@ -63,9 +70,19 @@ class Settings:
             raise InvalidArgument("on_limit", 'must be "replace" or "reject"')
         for name in ("keep_kicked", "keep_replaced", "keep_expired", "keep_logout", "keep_people"):
             whole(name, getattr(self, name), 0, TEN_YEARS)
+        whole("keep_history_10s", self.keep_history_10s, 3600, 30 * DAY)
+        whole("keep_history_1m", self.keep_history_1m, DAY, 730 * DAY)
+        whole("keep_history_1h", self.keep_history_1h, 30 * DAY, TEN_YEARS)
         whole("max_ended", self.max_ended, 0, 10_000_000)
         whole("max_events", self.max_events, 100, 10_000_000)
         whole("max_audit", self.max_audit, 100, 10_000_000)
+        seconds("keep_audit", self.keep_audit)
+        if not isinstance(self.indexes, tuple) or not set(self.indexes) <= set(INDEXES):
+            raise InvalidArgument("indexes", "must be a tuple of some of " + ", ".join(INDEXES))
+        if not isinstance(self.facets, tuple) or len(self.facets) > 8:
+            raise InvalidArgument("facets", "must be a tuple of at most 8 names of attributes")
+        for name in self.facets:
+            _plain("facets", name, 64, "must be names of attributes, text of 1 to 64 bytes")
         for name in ("record_ttl", "heal"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(name, "must be True or False")
@@ -80,11 +97,12 @@ class Settings:
         """What scripts must know of these settings, packed for ``include/ending.lua``."""
         share = max(1, shards)
         return struct.pack(
-            ">8I",
+            ">9I",
             self.keep_kicked,
             self.keep_replaced,
             self.keep_expired,
             self.keep_logout,
+            self.keep_people,
             max(1, self.max_events // share),
             max(1, self.max_audit // share),
             1 if self.record_ttl else 0,
@@ -102,6 +120,8 @@ class Settings:
                 continue
             if item.name in ("namespace", "on_limit"):
                 given[item.name] = raw
+            elif item.name in ("indexes", "facets"):
+                given[item.name] = tuple(word.strip() for word in raw.split(",") if word.strip() not in ("", "none"))
             elif item.name in ("record_ttl", "heal"):
                 if raw.lower() not in ("1", "0", "true", "false", "yes", "no"):
                     raise InvalidArgument(variable, "must be true or false")
@@ -268,6 +288,15 @@ def past(field: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e11:
         _not_a_moment(field)
     return round(value * 1000)
+
+
+def period(since: object, until: object) -> tuple[int | None, int | None]:
+    """From ``since`` on and before ``until``, ms; None where there is no bound."""
+    first = None if since is None else past("since", since)
+    last = None if until is None else past("until", until)
+    if first is not None and last is not None and first >= last:
+        raise InvalidArgument("since", "must be before until")
+    return first, last
 
 
 def _not_a_moment(field: str) -> NoReturn:

@@ -1,49 +1,112 @@
-"""The upkeep loop: one thread that sweeps, and goes on when Redis was away."""
+"""The upkeep loop: sweeps, takes samples, and whatever else must be done by one process at a time."""
 
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
+from typing import Final
 
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.models import SweepReport
+from presence_core.operations import facets, history, leading
 
 log = logging.getLogger("presence_core")
 
+SLOT: Final = 10.0
+"""Seconds of a sample."""
+
+SWEEP_LIMIT: Final = 10_000
+"""Sessions that one sweep ends at most before the lead is renewed and the clock looked at again: half a second."""
+
+
+@dataclass(slots=True)
+class Duty:
+    """Something that the worker that leads does, in turn with the others. An error of one does not stop the rest."""
+
+    name: str  #: as it stands in the log, with "the" before it
+    run: Callable[[], bool | None]  #: ends within a second or two; True: there is more to do, call again at once
+    every: float = 0.0  #: seconds from one call to the next; 0: at every turn
+    while_paused: bool = False  #: also while Redis's clock cannot be trusted: only for what ends no session
+    due: float = 0.0
+
+
+def _own_seconds() -> float:
+    """A clock that nobody sets and that a laptop's sleep does not stop: what Redis's clock is compared with."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    if hasattr(time, "clock_gettime"):
+        return time.clock_gettime(time.CLOCK_MONOTONIC)  # goes on during sleep on macOS, where time.monotonic() stops
+    return time.monotonic()
+
+
+def _wall_ms() -> int:
+    return round(time.time() * 1000)
+
 
 class Worker:
-    """Sweeps every ``interval`` seconds. Any number may run, in any process: each end is counted once.
+    """Sweeps every ``interval`` seconds, and takes the samples that ``history`` is made of.
 
-    ``with Worker(presence): …`` runs it in a daemon thread; ``run()`` runs it in the caller's until ``stop()``.
+    ``with Worker(presence): …`` runs it in a daemon thread; ``run()`` runs it in the caller's until ``stop()``. Any
+    number may run, in any process: one leads, the others wait, and take over 15 seconds or so after it was last heard
+    of. Nothing depends on there being only one: each end and each sample is counted once however many are at work.
+
+    A jump of Redis's clock by more than half of ``settings.idle_timeout`` pauses the sweeping, so that it ends nobody
+    who only seems to be idle; ``paused`` says so. It goes on when the clock is right again, or when a worker is begun
+    with ``accept_clock=True``: the clock as it is then counts as right, for whichever worker leads.
     """
 
-    def __init__(self, presence: Presence, *, interval: float = 5.0) -> None:
-        if not isinstance(interval, int | float) or not 0.05 <= interval <= 3600:
+    def __init__(self, presence: Presence, *, interval: float = 5.0, accept_clock: bool = False) -> None:
+        if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0.05 <= interval <= 3600:
             raise InvalidArgument("interval", "must be 0.05 to 3600 seconds")
+        if not isinstance(accept_clock, bool):
+            raise InvalidArgument("accept_clock", "must be True or False")
         self._presence = presence
         self._interval = float(interval)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.last_run: datetime | None = None  #: when a sweep last ended well
         self.last_report: SweepReport | None = None
-        self.last_error: PresenceError | None = None  #: what the last sweep failed of; None when it ended well
+        self.last_error: Exception | None = None  #: what the last turn failed of; None when it ended well
+        self.leads: bool = False  #: whether this is the one that does the work
+        self.paused: str = ""  #: why it does not sweep, a sentence; "" when it does
+
+        self._duties: list[Duty] = [
+            Duty("sample", self._sample, while_paused=True),
+            Duty("sweep", self._sweep, every=self._interval),
+            Duty("hourly split", self._split, while_paused=True),
+        ]
+        self._failing: set[str] = set()
+
+        self._token = presence._ctx.new_id()
+        self._who = f"{socket.gethostname()}:{os.getpid()}"
+        self._tick = min(self._interval, SLOT)
+        self._hold = max(3 * self._tick, 15.0)
+        self._accept = accept_clock
+        self._accepted: int | None = None
+        self._anchor: tuple[float, float, float] | None = None  # Redis's clock when it was in order, ours around it; ms
+        self._report: dict[str, str | int] = {}
+        self._good: dict[str, str | int] = {}  # Redis's and this machine's clock, for the one that leads next
+        self._redis_now = 0
+        self._heard = 0.0
+        self._sampled = self._split_hour = -1
+
+    # -- running ------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Sweep until ``stop()``."""
-        while True:
-            try:
-                self.last_report = self._presence.sweep()
-                self.last_run = datetime.now(UTC)
-                self.last_error = None
-            except PresenceError as error:
-                if self.last_error is None:
-                    log.warning("the sweep waits: %s", error)
-                self.last_error = error
-            if self._stop.wait(self._interval):
-                return
+        """Work until ``stop()``."""
+        try:
+            while not self._stop.wait(self._turn()):
+                pass
+        finally:
+            self._leave()
 
     def start(self) -> None:
         """Run in a daemon thread."""
@@ -53,7 +116,7 @@ class Worker:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the loop, and the thread if there is one; a sweep under way ends first."""
+        """End the loop, and the thread if there is one; what is under way ends first, and another may lead at once."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -64,3 +127,135 @@ class Worker:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
+
+    def _turn(self) -> float:
+        """Everything that is due, if this is the leader; answers how many seconds there are until the next turn."""
+        errors: list[Exception] = []
+        again = False
+        self._attempt("lead", self._beat, errors)
+        for duty in self._duties:
+            if not self.leads or self._stop.is_set():
+                break
+            if (self.paused and not duty.while_paused) or time.monotonic() < duty.due:
+                continue
+            more = self._attempt(duty.name, duty.run, errors)
+            duty.due = time.monotonic() + (0.0 if more else duty.every)
+            again = again or more
+            if not self._heard_lately():
+                self._attempt("lead", self._beat, errors)
+        if self.leads and self._report:
+            self._attempt("lead", self._beat, errors)
+        self.last_error = errors[0] if errors else None
+        return 0.0 if again else self._pause()
+
+    def _attempt(self, name: str, act: Callable[[], bool | None], errors: list[Exception]) -> bool:
+        try:
+            more = act()
+        except PresenceError as error:
+            if name not in self._failing:
+                log.warning("the %s waits: %s", name, error)
+            errors.append(error)
+        except Exception as error:  # a mistake in one duty is no reason to leave the others undone
+            if name not in self._failing:
+                log.exception("the %s failed", name)
+            errors.append(error)
+        else:
+            self._failing.discard(name)
+            return bool(more)
+        self._failing.add(name)
+        if name == "lead":
+            self.leads = False
+        return False
+
+    def _pause(self) -> float:
+        """Until the next ten seconds have ended on Redis's clock, or until something is due."""
+        if not self.leads:
+            return self._tick
+        now = time.monotonic()
+        redis = self._redis_now / 1000 + now - self._heard
+        waits = [duty.due - now for duty in self._duties if duty.every and (duty.while_paused or not self.paused)]
+        return max(0.0, min(self._tick, SLOT - redis % SLOT + 0.05, *waits))
+
+    # -- the lead, and the clock ---------------------------------------------------------------------------------------
+
+    def _heard_lately(self) -> bool:
+        return time.monotonic() - self._heard < self._hold / 3
+
+    def _beat(self) -> None:
+        sent = self._good | {"paused": self.paused} | self._report
+        operation = leading.beat(
+            self._presence._ctx, self._token, self._who, round(self._hold * 1000), self._accept, sent
+        )
+        before = _own_seconds() * 1000
+        beat = self._presence._run(operation)
+        after = _own_seconds() * 1000
+        self._heard, self._redis_now = time.monotonic(), beat.now
+        if self.leads != beat.leads:
+            log.info("%s %s", self._who, "leads" if beat.leads else "leads no longer")
+        self.leads = beat.leads
+        for name, value in sent.items():
+            if self._report.get(name) == value:
+                del self._report[name]
+        self._compare_clocks(beat, before, after)
+
+    def _compare_clocks(self, beat: leading.Beat, before: float, after: float) -> None:
+        """How far Redis's clock moved since it was last in order, beside how far ours did. A worker that has only
+        begun asks what the leader before it left behind, and compares wall clocks."""
+        wall = _wall_ms()
+        accepted = self._accept or (self._anchor is not None and beat.accepted not in (None, self._accepted))
+        self._accept, self._accepted = False, beat.accepted
+        if accepted:
+            self._anchor = None
+        elif self._anchor is None and beat.redis is not None and beat.wall is not None:
+            self._anchor = (beat.redis + wall - beat.wall, before, after)
+        low = high = 0.0  # ours is read before and after: between the two, Redis's was
+        if self._anchor is not None:
+            redis, first, last = self._anchor
+            low, high = beat.now - redis - (after - first), beat.now - redis - (before - last)
+        limit = self._presence.settings.idle_timeout * 500
+        off = low if low > limit else high if high < -limit else 0.0
+        if not off:
+            self._anchor = (beat.now, before, after)
+            self._good = {"redis": beat.now, "wall": wall}
+            self._say("")
+        elif not self.paused:
+            way = "forward" if off > 0 else "back"
+            self._say(
+                f"Redis's clock went {way} by {abs(off) / 1000:.0f} s and this machine's did not: sweeping waits until "
+                "it is right again, or until somebody says that it is (presence worker --accept-clock)."
+            )
+
+    def _say(self, paused: str) -> None:
+        if paused != self.paused:
+            log.warning("%s", paused or "Redis's clock is in order again: sweeping goes on.")
+            self._report["paused"] = self.paused = paused  # to be told at the end of this turn
+
+    def _leave(self) -> None:
+        try:
+            self._presence._run(leading.leave(self._presence._ctx, self._token))
+        except PresenceError:
+            pass  # it runs out by itself
+        self.leads = False
+
+    # -- duties --------------------------------------------------------------------------------------------------------
+
+    def _sample(self) -> None:
+        slot = self._redis_now // 10_000
+        if slot != self._sampled and self._presence._run(history.sample(self._presence._ctx, self._redis_now)):
+            self._sampled = slot
+
+    def _sweep(self) -> bool:
+        lag = self._presence._run(leading.lag(self._presence._ctx, self._redis_now))
+        report = self._presence.sweep(limit=SWEEP_LIMIT)
+        self.last_report = report
+        self.last_run = datetime.now(UTC)
+        self._report |= {"last_run": self._redis_now, "lag": lag}
+        return report.has_more
+
+    def _split(self) -> None:
+        hour = self._redis_now // 3_600_000
+        if hour != self._split_hour:
+            ctx = self._presence._ctx
+            apps, devices = (self._presence._run(facets.facets(ctx, field)) for field in ("app", "device"))
+            self._presence._run(history.split(ctx, self._redis_now, apps, devices))
+            self._split_hour = hour

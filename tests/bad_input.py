@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
@@ -55,6 +56,14 @@ PROSE = [
     *_same(" must be text of 1 to 500 characters", "", "x" * 501, " \n", 5, b"x", True),
     *_same(" must be text of 1 to 500 characters" + CONTROL, "a\0b", "\ud800", "a\x1b[2J", "\x85a"),
 ]
+
+NO_CURSORS: list[Any] = [
+    "", " ", "x", "!!!!", "é", "\ud800", 5, b"", True, [], "x" * 100_000, "[" * 1000,
+    *(urlsafe_b64encode(text.encode()).rstrip(b"=").decode() for text in (
+        "5", "[]", "{}", "null", "[1,2,3,4]", '["blocks","",0,["5","a"]]', '["audit","x",0,[]]', "[" * 5000,
+        '["ended",null,0,["5","a"]]', '[5,"a:session-1"]', '{"a":1,"b":2,"c":3,"d":4}',
+    )),
+]  # fmt: skip
 
 # login's own arguments, which login_many takes too.
 LOGIN: dict[str, list[tuple[Any, str]]] = {
@@ -156,8 +165,112 @@ def _of_kick() -> list[Case]:
     return cases
 
 
+def _of_blocks() -> list[Case]:
+    good = {"by": "staff", "reason": "test"}
+    fields: dict[str, list[tuple[Any, str]]] = {
+        "by": _text(BY, 256) + _same(BY, None),
+        "reason": [(value, f"reason{rest}") for value, rest in PROSE + _same(PROSE[0][1], None)],
+    }
+    more: dict[str, list[tuple[Any, str]]] = {
+        "message": [(value, f"message{rest}") for value, rest in PROSE],
+        "ticket": _text("ticket must be text of 1 to 64 bytes", 64),
+        "duration": _same(
+            "duration must be whole seconds from 1 to 315360000 (10 years)", 0, -1, 315_360_001, 1.5, "60", True,
+            timedelta(hours=1),
+        ),
+    }  # fmt: skip
+    cases = [Case("blocked", (value,), {}, sentence) for value, sentence in UIDS]
+    for method, all_of_it in (("block", fields | more), ("unblock", fields)):
+        cases += [Case(method, (value,), good, sentence) for value, sentence in UIDS]
+        for field, values in all_of_it.items():
+            cases += [Case(method, ("ada",), good | {field: value}, sentence) for value, sentence in values]
+    what = "what must be text of 1 to 64 bytes"
+    denied: dict[str, list[tuple[Any, str]]] = {
+        "by": fields["by"],
+        "what": _text(what, 64) + _same(what, None),
+        "uid": _text(UID, 256),
+        "reason": [(value, f"reason{rest}") for value, rest in PROSE],
+    }
+    for field, values in denied.items():
+        start = {"by": "staff", "what": "kick"}
+        cases += [Case("denied", (), start | {field: value}, sentence) for value, sentence in values]
+    return cases
+
+
+def _of_what_was_done() -> list[Case]:
+    """audit and ended ask alike; blocks has pages as they have."""
+    cases = []
+    for method in ("audit", "ended"):
+        cases += [Case(method, (), {"uid": value}, sentence) for value, sentence in _text(UID, 256)]
+        cases += [Case(method, (), {"by": value}, sentence) for value, sentence in _text(UID.replace("uid", "by"), 256)]
+        for field in ("since", "until"):
+            sentence = f"{field} must be an aware datetime or Unix seconds"
+            cases += [Case(method, (), {field: value}, sentence) for value in MOMENTS]
+        cases += [
+            Case(method, (), {"since": since, "until": 5}, "since must be before until") for since in (5, 5.001, 10**9)
+        ]
+    reason = 'reason must be "logout", "expired", "kicked" or "replaced"'
+    no_reasons: list[Any] = ["", "Kicked", "kick", 5, b"kicked", True, []]
+    cases += [Case("ended", (), {"reason": value}, reason) for value in no_reasons]
+    for method in ("blocks", "audit", "ended"):
+        cases += [Case(method, (), {"limit": value}, LIMIT) for value in (0, -1, 1001, 1.5, "50", True, None)]
+        sentence = f"cursor must be one that {method} gave for the same question"
+        cases += [Case(method, (), {"cursor": value}, sentence) for value in NO_CURSORS]
+    return cases
+
+
+def _of_history() -> list[Case]:
+    cases = []
+    for field, given in (("since", {}), ("until", {"since": 5})):
+        sentence = f"{field} must be an aware datetime or Unix seconds"
+        cases += [Case("history", (), given | {field: value}, sentence) for value in MOMENTS]
+    cases.append(Case("history", (None,), {}, "since must be an aware datetime or Unix seconds"))
+    step = "step must be a multiple of 10 seconds, from 10 to 31536000 (a year)"
+    steps: list[Any] = [0, -10, 5, 15, 10.0, "60", True, 31_536_010, timedelta(seconds=60)]
+    cases += [Case("history", (5,), {"step": value}, step) for value in steps]
+    cases += [Case("history", (since, 5), {}, "since must be before until") for since in (5, 5.001, 10**9)]
+    points = "step must give at most 1000 points between since and until"
+    spans = ((10, 10_011, 10), (60, 60_061, 60), (1, 1e9, 86_400))
+    cases += [Case("history", (since, until), {"step": value}, points) for since, until, value in spans]
+    return cases
+
+
+BLOCKS = _same(
+    "ip must be an IPv4 or IPv6 address, or a block such as 192.0.2.0/24", "", " ", "localhost", "192.0.2.", "192.0.2",
+    "256.1.1.1", "1.2.3.4/33", "1.2.3.4/-1", "1.2.3.4/255.0.0.0", "::/129", "1.2.3.4 ", "fe80::1%eth0", "1.2.3.4/٨", 5,
+    b"1.2.3.4", True,
+)  # fmt: skip
+
+
+def _of_filters() -> list[tuple[str, Any, str]]:
+    """Field of SessionFilter, value, sentence."""
+    fields: dict[str, list[tuple[Any, str]]] = {
+        "uid": _text(UID, 256),
+        "ip": BLOCKS,
+        "idle_for": _same("idle_for must be a whole number from 0 to 315360000", -1, 315_360_001, 1.5, "60", True),
+        "attributes": LOGIN["attributes"],
+    }
+    for field in ("text", "name_prefix", "name_contains"):
+        fields[field] = _text(f"{field} must be text of 1 to 256 bytes", 256)
+        fields[field] += _same(f"{field} must hold more than accents", "\u0301", "\u0301\u0308", "´", " \u0327")
+    for field in ("device", "app", "app_version", "os", "browser"):
+        fields[field] = _text(f"{field} must be text of 1 to 64 bytes", 64)
+    for field in ("logged_in_after", "logged_in_before"):
+        fields[field] = _same(f"{field} must be an aware datetime or Unix seconds", *MOMENTS)
+    return [(field, value, sentence) for field, rows in fields.items() for value, sentence in rows]
+
+
+FILTERS = _of_filters()
+
+
 def _of_lists() -> list[Case]:
     cases = []
+    no_filters: list[Any] = ["ada", {}, {"uid": "ada"}, 5, True, []]
+    for method in ("list_sessions", "count_sessions", "explain"):
+        cases += [Case(method, (value,), {}, "filter must be a SessionFilter") for value in no_filters]
+    no_fields: list[Any] = ["", "uid", "ip", "plan", "Device", None, 5, b"device", ["device"], True]
+    known = "device, app, app_version, os, browser (an attribute counts where Settings.facets names it)"
+    cases += [Case("facets", (value,), {}, f"field must be one of {known}") for value in no_fields]
     for value in (0, -1, 1001, 1.5, "50", True, None):
         cases += [Case(method, (), {"limit": value}, LIMIT) for method in ("list_sessions", "events")]
     for value in (0, -1, 1.5, "5", True, 100_000_001):
@@ -167,4 +280,4 @@ def _of_lists() -> list[Case]:
     return cases
 
 
-CASES = _of_login() + _of_one_session() + _of_kick() + _of_lists()
+CASES = _of_login() + _of_one_session() + _of_kick() + _of_blocks() + _of_what_was_done() + _of_history() + _of_lists()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
-from presence_core import Presence
+from presence_core import Presence, Worker
 from tests.conftest import Bed, on
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "architecture.md"
@@ -38,6 +39,20 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert p.kick("ada", one.session_id, by="staff", reason="test")
         two = p.login("ada").session
         assert p.logout("ada", two.session_id)
+        p.block("ada", by="staff", reason="test", duration=60)
+        assert p.blocked("ada")
+        assert p.blocks().total == 1
+        assert p.unblock("ada", by="staff", reason="test")
+        p.denied(by="viewer", what="kick")
+        assert len(p.audit()) == p.audit().total == 5
+        assert len(p.ended()) == 4
+        assert p.ended("ada")
+        worker = Worker(p)
+        worker._turn()
+        assert worker.last_error is None
+        assert p.history(time.time() - 60, step=3600)
+        assert p.worker_status()
+        worker._leave()
         p.sweep()
         p.repair()
         assert p.events()

@@ -87,3 +87,7 @@ def test_buffers_and_workers_check_their_arguments_too(nowhere: P) -> None:
     for interval in intervals:
         with pytest.raises(InvalidArgument):
             Worker(presence, interval=interval)
+    accepts: list[Any] = [None, 1, "yes"]
+    for accept in accepts:
+        with pytest.raises(InvalidArgument, match=r"^accept_clock must be True or False\.$"):
+            Worker(presence, accept_clock=accept)

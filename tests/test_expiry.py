@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from presence_core import Presence, Unavailable, Worker
 from tests.conftest import Bed, on
 from tests.facade import P
 
@@ -179,36 +178,3 @@ def test_when_everything_is_over_nothing_is_left_but_what_retention_keeps(bed: B
     counts = p.counts()
     assert (counts.users, counts.sessions) == (0, 0)
     assert counts.totals["login"] == sum(number for kind, number in counts.totals.items() if kind != "login") == 60
-
-
-@on("valkey-sync", "redis7-sync")
-def test_a_worker_sweeps_by_itself_and_goes_on_when_redis_was_away(bed: Bed) -> None:
-    p = bed.connect()
-    p.freeze()
-    p.login("ada", idle_timeout=10)
-    with Worker(p, interval=0.05) as worker:
-        p.advance(10)
-        _until(lambda: p.counts().totals["expired"] == 1)
-        _until(lambda: worker.last_run is not None)  # the end is counted a moment before the sweep that made it is over
-        assert worker.last_error is None
-        first = worker.last_run
-        assert first is not None
-        _until(lambda: worker.last_run is not None and worker.last_run > first)
-
-
-@on("valkey-sync")
-def test_a_worker_that_cannot_reach_redis_says_so_and_ends_when_told(bed: Bed) -> None:
-    with Presence.from_url("redis://127.0.0.1:1") as nowhere:
-        worker = Worker(nowhere, interval=0.05)
-        worker.start()
-        _until(lambda: worker.last_error is not None)
-        assert isinstance(worker.last_error, Unavailable)
-        assert (worker.last_run, worker.last_report) == (None, None)
-        worker.stop()
-
-
-def _until(check: Any) -> None:
-    end = time.monotonic() + 10
-    while not check():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)

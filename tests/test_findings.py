@@ -11,7 +11,7 @@ import redis
 from presence_core import CorruptData, InvalidArgument, LoginRefused, Presence, Settings, Unavailable
 from presence_core.cli import main as command
 from presence_core.operations import login as login_operations
-from presence_core.operations import upkeep as upkeep_operations
+from presence_core.operations import repair as repair_operations
 from presence_core.transport.links import Spare
 from tests.conftest import Bed, on
 from tests.facade import P
@@ -123,7 +123,7 @@ def test_repair_takes_back_the_places_that_hostile_user_agents_held(
     p: P, raw: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(login_operations, "MAX_LABELS", 20)
-    monkeypatch.setattr(upkeep_operations, "PRUNE_FROM", 10)
+    monkeypatch.setattr(repair_operations, "PRUNE_FROM", 10)
     kept = p.login("ada", user_agent="kept by a session").session
     over = p.login("ada", user_agent="kept by a tombstone").session
     p.kick("ada", over.session_id, by="staff", reason="test")

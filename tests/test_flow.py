@@ -31,7 +31,7 @@ def test_a_server_below_the_floor_is_refused_with_its_version(info: str, accepte
     ctx = _context()
     op = upkeep.handshake(ctx)
     next(op)
-    op.send([[b"1", b"1"]])
+    op.send([[b"1", b"1", b""]])
     if accepted:
         with pytest.raises(StopIteration):
             op.send([info.encode()])
@@ -48,7 +48,7 @@ def test_a_server_that_does_not_tell_its_version_is_tried() -> None:
     ctx = _context()
     op = upkeep.handshake(ctx)
     next(op)
-    op.send([[b"1", b"4"]])
+    op.send([[b"1", b"4", b""]])
     with pytest.raises(StopIteration):
         op.throw(Unavailable("no permission"))
     assert len(ctx.keys.shards) == 4

@@ -20,7 +20,8 @@ ROOT = Path(presence_core.__file__).parent
 # Design, §2: a room imports only from rooms before it. What is not named here comes last.
 ORDER = [
     {"errors", "models", "agents"},
-    {"keyspace", "filters", "settings"},
+    {"keyspace", "settings"},
+    {"filters"},
     {"scripts"},
     {"operations", "transport", "embedded", "_keeper"},
     {"client"},

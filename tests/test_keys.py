@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from presence_core import CorruptData, InvalidArgument, LoginRefused, scripts
+from presence_core import CorruptData, InvalidArgument, LoginRefused, SessionFilter, Worker, scripts
+from presence_core.operations import history
 from tests.conftest import Bed, on
 from tests.facade import P
 from tests.monitor import Line, Monitor
 
 DOCUMENTED = {
+    "words", "addresses", "facets", "recount", "counted",
     "layout", "sessions", "deadlines", "users", "people", "user:", "session:", "closing", "person:", "ended", "ended:",
-    "events", "audit", "meta", "totals", "labels", "note:", "devices:",
+    "events", "audit", "meta", "totals", "labels", "note:", "devices:", "block:", "blocks", "denied",
+    "history", "history:", "worker",
 }  # fmt: skip
 """Design, §3. ``name:`` stands for a key per user, session or text."""
 
@@ -43,6 +46,13 @@ def _everything(p: P) -> None:
     p.list_sessions(limit=3, cursor=p.list_sessions(limit=3).next_cursor)
     list(p.iter_sessions(page_size=5))
     p.counts()
+    for asked in (SessionFilter(text="a"), SessionFilter(text="::"), SessionFilter(ip="::/0"), SessionFilter(uid="u1"),
+                  SessionFilter(device="d1"), SessionFilter(name_contains="n", idle_for=0)):  # fmt: skip
+        p.list_sessions(asked)
+        p.count_sessions(asked)
+        p.explain(asked)
+    p.facets("browser")
+    p.people("u")
     p.events(after=p.events(limit=5)[-1].cursor)
     next(p.watch(after=p.events(limit=1)[0].cursor))
     p.logout("u1", p.sessions("u1")[0].session_id)
@@ -50,9 +60,37 @@ def _everything(p: P) -> None:
     p.kick("a:{b}", by="staff", reason="all", keep=[last.session.session_id])
     p.kick("a:{b}", by="staff", reason="all", ticket="T")
     p.kick("nobody", by="staff", reason="nothing")
+    for uid in ("a:{b}", "u4", "u5"):
+        p.block(uid, by="staff", reason="hold", message="Held.", ticket="T", duration=10)
+    p.unblock("u4", by="staff", reason="paid")
+    p.unblock("nobody", by="staff", reason="nothing")
+    p.blocks(limit=1, cursor=p.blocks(limit=1).next_cursor)
+    for number in range(210):
+        p.denied(by=f"viewer {number}", what="kick", uid="a:{b}", reason="viewer")
+    p.audit(limit=3, cursor=p.audit(limit=3).next_cursor)
+    p.audit(uid="u4")
+    p.ended(limit=3, cursor=p.ended(limit=3).next_cursor)
+    p.ended("a:{b}", reason="kicked", by="staff")
+    now = p.clock.ms
+    for at in (now, now, now + 10_000):
+        p.set_now(at)
+        p._run(history.sample(p._ctx, at))
+    p._run(history.split(p._ctx, p.clock.ms, {"web": 1}, {"phone": 1}))
+    p.history(now / 1000 - 60)
+    p.history(now / 1000 - 60, step=3600)
+    workers = [Worker(p, accept_clock=accept) for accept in (False, True)]
+    for one in workers:
+        one._turn()
+    for one in workers:
+        one._leave()
+    p.worker_status()
+    p.revoke_before(p.clock.ms / 1000 - 30, by="staff", reason="test", message="hello")
+    p.reindex()
     p.advance(20)
     p.sessions("u3")
     p.list_sessions()
+    p.blocked("u5")
+    p.blocks()
     p.sweep(limit=10)
     p.sweep()
     p.repair()
@@ -135,7 +173,8 @@ def _random_run(p: P, steps: int) -> None:
     live: list[tuple[str, str, str]] = []
     for step in range(steps):
         what = random.choice(
-            ("login",) * 4 + ("validate", "heartbeat", "logout", "kick", "all", "time", "sweep", "read")
+            ("login",) * 4
+            + ("validate", "heartbeat", "logout", "kick", "all", "hold", "release", "denied", "time", "sweep", "read")
         )
         uid, sid, token = random.choice(live) if live else ("ada", "no-such-session", "x")
         if what == "login":
@@ -155,6 +194,12 @@ def _random_run(p: P, steps: int) -> None:
             p.kick(uid, sid, by="staff", reason=f"why {step % 5}", message=random.choice((None, "hello")))
         elif what == "all":
             p.kick(uid, by="staff", reason="all", keep=[sid])
+        elif what == "hold":
+            p.block(uid, by="staff", reason="hold", duration=random.choice((None, 5)))
+        elif what == "release":
+            p.unblock(random.choice(uids), by="staff", reason="paid")
+        elif what == "denied":
+            p.denied(by=f"viewer {step % 3}", what="kick", uid=uid)
         elif what == "time":
             p.advance(random.randrange(20))
         elif what == "sweep":
@@ -162,6 +207,8 @@ def _random_run(p: P, steps: int) -> None:
         else:
             p.list_sessions()
             p.sessions(uid)
+            p._run(history.sample(p._ctx, p.clock.ms))
+            p.blocks()
 
 
 @on("valkey-sync", "redis7-async", "cluster-sync")
@@ -185,7 +232,7 @@ def test_a_long_random_run_leaves_no_key_that_no_table_documents(bed: Bed, raw: 
     tag = re.compile(rb"^\{" + re.escape(bed.namespace.encode()) + rb"(:\d+:\d+)?\}:")
     assert all(tag.match(key) for keys in families.values() for key in keys)
     # Everything per session, text or device has an end: nothing piles up where no sweep comes.
-    for family in ("session:", "note:", "devices:", "ended:", "person:"):
+    for family in ("session:", "note:", "devices:", "ended:", "person:", "history:"):
         assert all(raw.ttl(key) > 0 for key in families.get(family, [])), family
     listed = sum(raw.zcard(key) for key in families["sessions"])
     assert (
@@ -204,7 +251,7 @@ def test_the_first_client_writes_the_layout_down_and_others_adopt_it(bed: Bed, r
     [layout] = bed.families()["layout"]
     shards = 64 if bed.is_cluster else 1
     assert layout == f"{{{bed.namespace}}}:layout".encode()
-    assert raw.hgetall(layout) == {b"schema": b"1", b"shards": b"%d" % shards}
+    assert raw.hgetall(layout) == {b"schema": b"1", b"shards": b"%d" % shards, b"indexes": b"uid,name,alias,ip"}
     for other in (bed.connect(), bed.connect(shards=shards)):
         assert other.validate(login.token)
     with pytest.raises(InvalidArgument, match=rf"^shards must be {shards}: that is how namespace .* is laid out\.$"):

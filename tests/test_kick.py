@@ -10,7 +10,7 @@ from presence_core import InvalidArgument
 from tests.conftest import Bed, on
 from tests.facade import P
 
-BY = {"by": "Grace Hopper", "reason": "stolen phone, see call of Monday", "ticket": "T-4711"}
+BY: dict[str, Any] = {"by": "Grace Hopper", "reason": "stolen phone, see call of Monday", "ticket": "T-4711"}
 SECRETS = (*BY.values(), "Grace")
 
 
@@ -150,7 +150,7 @@ def test_a_kick_without_a_message_says_nothing_of_its_reason_to_its_holder(p: P)
 
 
 def test_long_and_hostile_texts_of_staff_round_trip(p: P) -> None:
-    texts = {
+    texts: dict[str, Any] = {
         "reason": "é" * 500,
         "message": "line 1\nline 2\t<b>&\"'</b> 😀 \\x00",
         "ticket": "x" * 64,

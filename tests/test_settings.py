@@ -17,8 +17,12 @@ BAD: list[tuple[str, Any]] = [
     *(("max_sessions_per_device", value) for value in (0, 1001, "3")),
     *(("on_limit", value) for value in ("", "drop", None)),
     *((f"keep_{what}", value) for what in ("kicked", "replaced", "expired", "logout", "people") for value in (-1, 1.5)),
+    *(("keep_history_10s", value) for value in (0, 3599, 30 * 86_400 + 1, 1.5, "3600", None, True)),
+    *(("keep_history_1m", value) for value in (0, 86_399, 730 * 86_400 + 1, 1.5)),
+    *(("keep_history_1h", value) for value in (0, 30 * 86_400 - 1, 315_360_001, 1.5)),
     *(("max_ended", value) for value in (-1, 10_000_001)),
     *((name, value) for name in ("max_events", "max_audit") for value in (0, 99, 10_000_001)),
+    *(("keep_audit", value) for value in (0, -1, 1.5, None, 315_360_001)),
     *((name, value) for name in ("record_ttl", "heal") for value in (None, 1, "yes")),
     *(("timeout", value) for value in (0, 0.01, 61, None, "2", float("nan"), float("inf"))),
 ]

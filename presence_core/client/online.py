@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 from presence_core.client.base import AsyncClient, Client
-from presence_core.models import Counts, Page, Session
-from presence_core.operations import listing, reading
+from presence_core.filters import SessionFilter
+from presence_core.models import Counts, Page, Person, Plan, Session
+from presence_core.operations import facets, listing, people, reading
 
 
 class Online(Client):
@@ -20,19 +21,55 @@ class Online(Client):
         """A user's live sessions, newest login first. Cost: O(S), one round trip."""
         return self._run(reading.sessions(self._ctx, uid))
 
-    def list_sessions(self, *, limit: int = 50, cursor: str | None = None) -> Page[Session]:
-        """A page of everybody's live sessions, newest login first; ``limit`` is 1…1000.
+    def list_sessions(
+        self, filter: SessionFilter | None = None, *, limit: int = 50, cursor: str | None = None
+    ) -> Page[Session]:
+        """A page of the live sessions that ``filter`` asks for (by default all), newest login first; limit is 1…1000.
 
-        While others log in and out no session is shown twice, and none that lived throughout is missed. A deep page
-        costs what the first costs: O(P·log N + limit), mostly one round trip.
+        While others log in and out no session is shown twice, and none that lived throughout is missed. A cursor
+        belongs to its filter. Without a filter a deep page costs what the first costs: O(P·log N + limit), mostly two
+        round trips. With one, an index drives or the list is walked (``explain`` says which): one call looks at about
+        20,000 entries of the list, so where matches are rare a page may be short or empty and still have a
+        ``next_cursor``; ``progress`` says how far it looked. ``total`` is exact where ``total_is_exact``, else a guess.
         """
-        return self._run(listing.list_sessions(self._ctx, limit, cursor))
+        return self._run(listing.list_sessions(self._ctx, filter, limit, cursor))
 
-    def iter_sessions(self, *, page_size: int = 500) -> Iterator[Session]:
-        """Every live session, newest login first, page by page."""
+    def count_sessions(self, filter: SessionFilter | None = None) -> int:
+        """How many live sessions match, exactly.
+
+        Cost: O(log N) where an index or a counter knows; else it walks the list to its end, in steps of some ms.
+        """
+        return self._run(listing.count_sessions(self._ctx, filter))
+
+    def explain(self, filter: SessionFilter | None = None) -> Plan:
+        """How ``list_sessions`` will look for these: by which index, over how many entries, with which tests.
+
+        Cost: O(P·log N), one or two round trips.
+        """
+        return self._run(listing.explain(self._ctx, filter))
+
+    def facets(self, field: str) -> dict[str, int]:
+        """Value → live sessions, the most frequent first. Exact as of the last sweep.
+
+        field: device, app, app_version, os, browser, or an attribute that ``Settings.facets`` names. Cost: O(values),
+        one round trip.
+        """
+        return self._run(facets.facets(self._ctx, field))
+
+    def people(self, text: str, *, limit: int = 20) -> list[Person]:
+        """People whose uid, or a word of whose name or alias, starts with ``text``, online or gone not too long ago.
+
+        text: 1-256 bytes, compared case- and accent-folded. limit: 1…100. The very uid first, then who is online, then
+        the latest seen. Needs the indexes "uid", "name" and "alias"; without them only the very uid is found. Where
+        more than some hundred entries start alike, some of those people. Cost: O(P·log N + limit), limit round trips.
+        """
+        return self._run(people.people(self._ctx, text, limit))
+
+    def iter_sessions(self, filter: SessionFilter | None = None, *, page_size: int = 500) -> Iterator[Session]:
+        """Every live session, or every one that matches, newest login first, page by page."""
         cursor = None
         while True:
-            page = self.list_sessions(limit=page_size, cursor=cursor)
+            page = self.list_sessions(filter, limit=page_size, cursor=cursor)
             yield from page.items
             cursor = page.next_cursor
             if cursor is None:
@@ -54,15 +91,35 @@ class AsyncOnline(AsyncClient):
         """See Presence.sessions."""
         return await self._run(reading.sessions(self._ctx, uid))
 
-    async def list_sessions(self, *, limit: int = 50, cursor: str | None = None) -> Page[Session]:
+    async def list_sessions(
+        self, filter: SessionFilter | None = None, *, limit: int = 50, cursor: str | None = None
+    ) -> Page[Session]:
         """See Presence.list_sessions."""
-        return await self._run(listing.list_sessions(self._ctx, limit, cursor))
+        return await self._run(listing.list_sessions(self._ctx, filter, limit, cursor))
 
-    async def iter_sessions(self, *, page_size: int = 500) -> AsyncIterator[Session]:
+    async def count_sessions(self, filter: SessionFilter | None = None) -> int:
+        """See Presence.count_sessions."""
+        return await self._run(listing.count_sessions(self._ctx, filter))
+
+    async def explain(self, filter: SessionFilter | None = None) -> Plan:
+        """See Presence.explain."""
+        return await self._run(listing.explain(self._ctx, filter))
+
+    async def facets(self, field: str) -> dict[str, int]:
+        """See Presence.facets."""
+        return await self._run(facets.facets(self._ctx, field))
+
+    async def people(self, text: str, *, limit: int = 20) -> list[Person]:
+        """See Presence.people."""
+        return await self._run(people.people(self._ctx, text, limit))
+
+    async def iter_sessions(
+        self, filter: SessionFilter | None = None, *, page_size: int = 500
+    ) -> AsyncIterator[Session]:
         """See Presence.iter_sessions."""
         cursor = None
         while True:
-            page = await self.list_sessions(limit=page_size, cursor=cursor)
+            page = await self.list_sessions(filter, limit=page_size, cursor=cursor)
             for session in page.items:
                 yield session
             cursor = page.next_cursor

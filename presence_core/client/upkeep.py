@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime
 
 from presence_core.client.base import AsyncClient, Client
-from presence_core.models import Event, SweepReport
-from presence_core.operations import events, upkeep
+from presence_core.models import Event, Sample, SweepReport, WorkerStatus
+from presence_core.operations import events, history, leading, reindex, repair, upkeep
 
 WATCH_INTERVAL = 0.1
 """Seconds between looks at the event streams while watching."""
@@ -30,7 +31,34 @@ class Upkeep(Client):
 
         Cost: O(N·log N) in many small steps; sessions go on meanwhile.
         """
-        return self._run(upkeep.repair(self._ctx))
+        return self._run(repair.repair(self._ctx))
+
+    def history(
+        self, since: datetime | float, until: datetime | float | None = None, *, step: int | None = None
+    ) -> list[Sample]:
+        """Counts over time, oldest first, in at most 1000 buckets of ``step`` seconds from ``since`` to ``until``.
+
+        since, until (now): aware datetimes or Unix seconds. step: a multiple of 10; by default the finest of 10, 30,
+        60, 300, 900, 3600, 21600, 86400 that fits and is still kept for ``since``. Buckets are whole and begin at
+        multiples of the step. Those in which no worker took a sample are left out; ``complete`` is False for the one
+        that is still running. What happened while no worker ran counts in the first sample after it. Cost: O(stored
+        records read, at most 15 a bucket for the steps above), two round trips.
+        """
+        return self._run(history.history(self._ctx, since, until, step))
+
+    def worker_status(self) -> WorkerStatus | None:
+        """Which worker leads, or led last, and what it has reported; None where none has ever run. Cost: O(1), one
+        round trip."""
+        return self._run(leading.status(self._ctx))
+
+    def reindex(self, *, on_progress: Callable[[int, int], object] | None = None) -> SweepReport:
+        """Make search indexes and facets anew, as ``Settings.indexes`` and ``Settings.facets`` ask, while logins go on.
+
+        Needed after these settings were changed in every process, or for data of a version without them; ``repair``
+        does it too. on_progress is told how many sessions were visited, of how many. Stopped half-way, call it again.
+        Cost: O(N) in steps of some ms.
+        """
+        return self._run(reindex.reindex(self._ctx, on_progress))
 
     def events(self, *, after: str | None = None, limit: int = 100) -> list[Event]:
         """What began and ended behind ``after`` (an event's cursor), oldest first; from the oldest kept by default.
@@ -66,7 +94,21 @@ class AsyncUpkeep(AsyncClient):
 
     async def repair(self) -> SweepReport:
         """See Presence.repair."""
-        return await self._run(upkeep.repair(self._ctx))
+        return await self._run(repair.repair(self._ctx))
+
+    async def history(
+        self, since: datetime | float, until: datetime | float | None = None, *, step: int | None = None
+    ) -> list[Sample]:
+        """See Presence.history."""
+        return await self._run(history.history(self._ctx, since, until, step))
+
+    async def worker_status(self) -> WorkerStatus | None:
+        """See Presence.worker_status."""
+        return await self._run(leading.status(self._ctx))
+
+    async def reindex(self, *, on_progress: Callable[[int, int], object] | None = None) -> SweepReport:
+        """See Presence.reindex."""
+        return await self._run(reindex.reindex(self._ctx, on_progress))
 
     async def events(self, *, after: str | None = None, limit: int = 100) -> list[Event]:
         """See Presence.events."""

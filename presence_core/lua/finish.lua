@@ -3,22 +3,24 @@
 -- dead at once; the follow-up tidy.lua writes their tombstones.
 -- include: time
 -- include: record
+-- include: facets
 -- include: ending
--- KEYS: 1 sessions 2 deadlines 3 users 4 people 5 closing 6 ended 7 events 8 totals
---       9 user's live ids 10 devices 11 audit 12 note 13 message 14 record (of the one)
+-- include: hold
+-- KEYS: 1-13 Shard.lists 14-17 Shard.of_user 18 audit 19 note 20 message 21 block 22 blocks 23 job 24 record (of the one)
 -- ARGV: 1 now|'' 2 policy 3 uid 4 reason 5 cause 6 by 7 note id|'' 8 note 9 message id|'' 10 message 11 ticket|''
---       12 one|all 13… the session id; or those to keep
+--       12 block for seconds|'' (none) 13 tell audit|job (which counts what it ended) 14 login ms at which it began|''
+--       15 one|all 16… the session id; or those to keep
 -- returns: {{sids that this call ended}, {sids found past their deadline, ended as expired}, row (of the one)}
-local k = {sessions = KEYS[1], deadlines = KEYS[2], users = KEYS[3], people = KEYS[4], closing = KEYS[5],
-           ended = KEYS[6], events = KEYS[7], totals = KEYS[8]}
+local k, keys = shard_keys()
 local now, policy, uid, reason = clock(ARGV[1]), read_policy(ARGV[2]), ARGV[3], ARGV[4]
-local user = {uid = uid, live = KEYS[9], devices = KEYS[10]}
-local audit = KEYS[11]
-local bad = foreign_shard(k) or foreign('SCARD', user.live, 'XLEN', audit)
+local user = user_keys(uid, keys + 1)
+local audit, note, message, block, blocks, job, record = unpack(KEYS, keys + 5)
+local revoked = watermark(k.meta)
+local bad = foreign_shard(k) or foreign('SCARD', user.live, 'XLEN', audit, 'HLEN', block, 'ZCARD', blocks, 'HLEN', job)
 if bad then return bad end
 user.card = redis.call('SCARD', user.live)
 
-local ends, done, late, row = {}, {}, {}, {}
+local ends, done, late, row, full = {}, {}, {}, {}, nil
 local function given_reason()
   local how = {'e', reason, 'ea', ms(now), 'ec', ARGV[5], 'eb', ARGV[6]}
   for field, value in pairs({en = ARGV[7], em = ARGV[9], et = ARGV[11]}) do
@@ -31,27 +33,32 @@ local function given_reason()
 end
 local function ending(sid, how, list)
   list[#list + 1] = sid
-  ends[#ends + 1] = {user = user, sid = sid, ref = uid .. ':' .. sid, how = how}
+  ends[#ends + 1] = {user = user, sid = sid, ref = uid .. ':' .. sid, how = how, record = record, row = full}
 end
 
-if ARGV[12] == 'one' then -- either list will do: the other may have been lost. What is not whole is left to tidy.lua
-  local sid = ARGV[13]
-  row = redis.pcall('HMGET', KEYS[14], 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'e')
+if ARGV[15] == 'one' then -- either list will do: the other may have been lost. What is not whole is left to tidy.lua
+  local sid = ARGV[16]
+  row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'e', 'f')
   local ref = uid .. ':' .. sid
   local listed = redis.call('ZSCORE', k.sessions, ref) or redis.call('ZSCORE', k.deadlines, ref)
   if row.err or row[9] or not sound(row[1], row[2]) or not listed then
     row = {}
-  elseif now >= deadline_of(tonumber(row[1]), row[2]) then
-    ending(sid, expiry(tonumber(row[1]), row[2]), late)
   else
-    ending(sid, given_reason(), done)
+    full = {row[1], row[2], row[9], row[3], row[4], row[7], row[8], row[10]}
+    if now >= deadline_of(tonumber(row[1]), row[2]) then
+      ending(sid, expiry(tonumber(row[1]), row[2]), late)
+    elseif login_of(row[2]) <= revoked then
+      ending(sid, revocation(k.meta), late)
+    elseif ARGV[14] == '' or login_of(row[2]) == tonumber(ARGV[14]) then -- else an id begun anew
+      ending(sid, given_reason(), done)
+    end
   end
 else
   if user.card == 0 and redis.call('ZSCORE', k.users, uid) then
     return redis.error_reply('WRONGTYPE ' .. user.live .. ' is lost although the user is online: run repair()')
   end
   local keep, sids, refs = {}, {}, {}
-  for i = 13, #ARGV do keep[ARGV[i]] = true end
+  for i = 16, #ARGV do keep[ARGV[i]] = true end
   for _, sid in ipairs(redis.call('SMEMBERS', user.live)) do
     if not keep[sid] then
       sids[#sids + 1] = sid
@@ -63,6 +70,8 @@ else
   for i, sid in ipairs(sids) do
     if listed[i] and due[i] and tonumber(due[i]) <= now then
       ending(sid, {'e', 'expired', 'ea', due[i]}, late)
+    elseif listed[i] and tonumber(listed[i]) <= revoked then
+      ending(sid, revocation(k.meta), late)
     elseif listed[i] then
       ending(sid, given_reason(), done)
     end
@@ -71,12 +80,10 @@ end
 
 -- Nothing below can fail.
 drop(k, policy, ends)
-for _, e in ipairs(ends) do
-  if KEYS[14] then
-    bury(policy, KEYS[14], e.how)
-  else
-    redis.call('HSET', k.closing, e.ref, cmsgpack.pack(e.how))
-  end
+if record then
+  bury(k, policy, ends)
+else
+  for _, e in ipairs(ends) do redis.call('HSET', k.closing, e.ref, cmsgpack.pack(e.how)) end
 end
 local function keep_text(key, id, text)
   local keep = policy.keep[reason]
@@ -84,11 +91,18 @@ local function keep_text(key, id, text)
     redis.call('SET', key, text, 'EX', math.max(keep + 86400, redis.call('TTL', key)))
   end
 end
-keep_text(KEYS[12], ARGV[7], ARGV[8])
-keep_text(KEYS[13], ARGV[9], ARGV[10])
-if reason == 'kicked' then
+keep_text(note, ARGV[7], ARGV[8])
+keep_text(message, ARGV[9], ARGV[10])
+local held = ''
+if ARGV[12] ~= '' then
+  held = held_until(now, ARGV[12])
+  write_hold(policy, block, blocks, uid, now, held, ARGV[6], ARGV[8], ARGV[10], ARGV[11])
+end
+if ARGV[13] == 'job' then
+  if #done > 0 then redis.call('HINCRBY', job, 'kicked', #done) end
+elseif reason == 'kicked' then
   redis.call('XADD', audit, 'MAXLEN', '~', policy.audit, '*', 'at', ms(now), 'by', ARGV[6], 'what', 'kick', 'uid', uid,
-             'session', ARGV[12] == 'one' and ARGV[13] or '', 'reason', ARGV[8], 'message', ARGV[10],
-             'ticket', ARGV[11], 'ended', #done)
+             'session', ARGV[15] == 'one' and ARGV[16] or '', 'reason', ARGV[8], 'message', ARGV[10],
+             'ticket', ARGV[11], 'ended', #done, 'until', held)
 end
 return {done, late, row}

@@ -2,11 +2,11 @@
 -- These sessions were seen. Can only move a live session's deadline forward: XX and GT, never past the absolute one.
 -- include: time
 -- include: record
--- KEYS: 1 sessions  2 deadlines  3 users  4… a record for each ref
+-- KEYS: 1 sessions  2 deadlines  3 users  4 meta  5… a record for each ref
 -- ARGV: 1 now|''  2… uid, sid for each ref
 -- returns: the places (from 1) of those that are not live
 local now = clock(ARGV[1])
-local n = #KEYS - 3
+local n, revoked = #KEYS - 4, watermark(KEYS[4])
 local refs = {}
 for i = 1, n do refs[i] = ARGV[2 * i] .. ':' .. ARGV[2 * i + 1] end
 local listed = redis.call('ZMSCORE', KEYS[1], unpack(refs))
@@ -16,12 +16,12 @@ local d, u, last = 2, 2, nil
 redis.call('ZCARD', KEYS[2])
 redis.call('ZCARD', KEYS[3])
 for i = 1, n do
-  local record = KEYS[i + 3]
+  local record = KEYS[i + 4]
   -- pcall, and sound: one session's spoiled record must not keep the others from being seen
   local row = listed[i] and redis.pcall('HMGET', record, 's', 'c') or {}
   local core = sound(row[1], row[2]) and row[2]
   local seen = core and tonumber(row[1])
-  if not core or now >= deadline_of(seen, core) then
+  if not core or now >= deadline_of(seen, core) or login_of(core) <= revoked then
     gone[#gone + 1] = i
   elseif now > seen then
     redis.call('HSET', record, 's', stamp)

@@ -3,38 +3,45 @@
 -- tombstones follow by tidy.lua), so that no race can ever show one session too many.
 -- include: time
 -- include: record
+-- include: facets
 -- include: ending
--- KEYS: 1 sessions 2 deadlines 3 users 4 people 5 closing 6 ended 7 events 8 totals 9 labels
---       10 user's live ids 11 devices 12 record
+-- include: hold
+-- KEYS: 1-13 Shard.lists 14 labels 15 words 16 block 17-20 Shard.of_user 21 record
 -- ARGV: 1 now|'' 2 policy 3 uid 4 sid 5 digest of the secret 6 idle s 7 absolute s 8 name 9 aliases 10 packed address
 --       11 attributes 12 client label 13 client text 14 agent label 15 agent text 16 label limit 17 device
 --       18 max sessions 19 max per device|0 20 replace|reject 21 login at|'' 22 last seen|'' (imported)
+--       23 declared attributes (facets.lua) 24 index the address 0|1 25… what the index of words has of this user
 -- returns: {'ok', row, {sids that a limit ended}, {sids found past their deadline, ended as expired}} or
---          {'limit'|'device_limit'|'ended'|'expired'}
-local k = {sessions = KEYS[1], deadlines = KEYS[2], users = KEYS[3], people = KEYS[4], closing = KEYS[5],
-           ended = KEYS[6], events = KEYS[7], totals = KEYS[8]}
-local labels, record = KEYS[9], KEYS[12]
+--          {'limit'|'device_limit'|'ended'|'expired'} or {'blocked', message, until ms|''}
+local k, keys = shard_keys()
+local labels, words, block, record = KEYS[keys + 1], KEYS[keys + 2], KEYS[keys + 3], KEYS[keys + 8]
 local now, policy, uid, sid = clock(ARGV[1]), read_policy(ARGV[2]), ARGV[3], ARGV[4]
-local user = {uid = uid, live = KEYS[10], devices = KEYS[11]}
+local user = user_keys(uid, keys + 4)
 local ref = uid .. ':' .. sid
 
-local old = redis.call('HMGET', record, 's', 'c', 'e')
+local old = redis.call('HMGET', record, unpack(BURIED))
 local spoiled = old[2] and not old[3] and not sound(old[1], old[2])
 if spoiled then old = {} end
+local bad = foreign('HLEN', block)
+if bad then return bad end
+local held = redis.call('HMGET', block, 'until', 'message')
+if is_held(now, held[1]) then return {'blocked', held[2] or '', held[1]} end
+local revoked = watermark(k.meta)
 user.card = redis.call('SCARD', user.live)
 local away = user.card == 0 and redis.call('ZSCORE', k.people, uid)
 local past = ARGV[21] ~= ''
 local login = past and math.min(now, tonumber(ARGV[21])) or now
+if not past then login = math.max(login, revoked + 1) end -- in the very millisecond of a sign-everybody-out: behind it
 local seen = past and math.max(login, math.min(now, tonumber(ARGV[22]))) or now
 local idle, absolute = tonumber(ARGV[6]), tonumber(ARGV[7])
 local again = false
 if old[2] then
   if old[3] or not redis.call('ZSCORE', k.sessions, ref) then return {'ended'} end
-  if now >= deadline_of(tonumber(old[1]), old[2]) then return {'ended'} end
+  if now >= deadline_of(tonumber(old[1]), old[2]) or login_of(old[2]) <= revoked then return {'ended'} end
   again = true -- the same login, told again: it keeps its time and timeouts, and skips the limits
   login, idle, absolute = struct.unpack('>I8I4I4', old[2])
   seen = math.max(seen, tonumber(old[1]))
-elseif math.min(seen + idle * 1000, login + absolute * 1000) <= now then
+elseif math.min(seen + idle * 1000, login + absolute * 1000) <= now or login <= revoked then
   return {'expired'}
 end
 
@@ -55,6 +62,9 @@ if not again and (user.card >= max or (per_device > 0 and user.card >= per_devic
     elseif due[i] and tonumber(due[i]) <= now then
       late[#late + 1] = id
       ending(id, 'e', 'expired', 'ea', due[i])
+    elseif tonumber(begun[i]) <= revoked then
+      late[#late + 1] = id
+      ending(id, unpack(revocation(k.meta)))
     else
       local one = {sid = id, begun = tonumber(begun[i])}
       alive[#alive + 1] = one
@@ -111,6 +121,7 @@ put('a', ARGV[9])
 put('x', ARGV[11])
 put('C', texts[1])
 put('A', texts[2])
+put('f', ARGV[23])
 
 -- All or nothing: a Lua error rolls nothing back, so each write says how it is undone, in case that a later one meets
 -- what another program left under its key.
@@ -131,7 +142,7 @@ local function tell(kind, at)
   if bad then return bad end
   undo[#undo + 1] = {'XDEL', k.events, id}
 end
-local bad, added, _
+local added, _
 if #ends > 0 or again then
   bad = foreign_shard(k)
   if not bad and per_device > 0 then bad = foreign('HLEN', user.devices) end
@@ -157,11 +168,39 @@ elseif (again or added == 0) and policy.devices then -- told again without its d
   redis.pcall('HDEL', user.devices, sid)
 end
 
+local entries = {}
+for i = 25, #ARGV do
+  entries[#entries + 1] = 0
+  entries[#entries + 1] = ARGV[i]
+end
+if #entries > 0 then -- its own entries may be stale, so none is taken back
+  _, bad = write(nil, 'ZADD', words, unpack(entries))
+  if bad then return bad end
+end
+local address = ARGV[24] == '1' and indexed_address(core)
+if address then
+  _, bad = write({'ZREM', k.addresses, address .. ref}, 'ZADD', k.addresses, 0, address .. ref)
+  if bad then return bad end
+end
+
 -- Nothing below can fail.
+local row = {ms(seen), core, false, ARGV[8], ARGV[9], texts[1], texts[2], ARGV[23]}
+local sums = {}
+add_facets(sums, row, 1)
+if again then
+  add_facets(sums, old, -1)
+  local before = indexed_address(old[2])
+  if before and before ~= indexed_address(core) then redis.pcall('ZREM', k.addresses, before .. ref) end
+end
+change_facets(k.facets, sums)
+if redis.call('EXISTS', k.recount) == 1 and (not again or redis.pcall('SISMEMBER', k.counted, ref) == 1) then
+  redis.pcall('SADD', k.counted, ref)
+  change_facets(k.recount, sums)
+end
 if away then redis.call('ZREM', k.people, uid) end
 if #fresh > 0 then redis.call('HSET', labels, unpack(fresh)) end
 if spoiled then redis.call('UNLINK', record) end
-if again then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A') end
+if again then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A', 'f') end
 redis.call('HSET', record, unpack(fields))
 if policy.ttl and not again then redis.call('PEXPIREAT', record, ms(login + (absolute + 86400) * 1000)) end
 user.card = user.card + redis.call('SADD', user.live, sid)

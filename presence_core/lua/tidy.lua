@@ -4,32 +4,31 @@
 -- of a kick and repair() are all this script. It re-checks everything, so it may be given anything, any number of times.
 -- include: time
 -- include: record
+-- include: facets
 -- include: ending
--- KEYS: 1 sessions 2 deadlines 3 users 4 people 5 closing 6 ended 7 events 8 totals
---       then for each user: live ids, devices; then a record for each ref; for a repair, last, labels
+-- KEYS: 1-13 Shard.lists, then for each user Shard.of_user; then a record for each ref; for a repair, last, labels
 -- ARGV: 1 now|'' 2 policy 3 sweep|repair (repair makes lost lists again from what the other lists and records say)
 --       4 number of users U, 5… their uids, then for each ref: its user's place (from 1), sid
--- returns: {expired, repaired}
-local k = {sessions = KEYS[1], deadlines = KEYS[2], users = KEYS[3], people = KEYS[4], closing = KEYS[5],
-           ended = KEYS[6], events = KEYS[7], totals = KEYS[8]}
+-- returns: {ended, repaired}
+local k, keys = shard_keys()
 local now, policy, repair, nusers = clock(ARGV[1]), read_policy(ARGV[2]), ARGV[3] == 'repair', tonumber(ARGV[4])
 local bad = foreign_shard(k)
 if bad then return bad end
 
 local users = {}
 for i = 1, nusers do
-  local user = {uid = ARGV[4 + i], live = KEYS[7 + 2 * i], devices = KEYS[8 + 2 * i]}
+  local user = user_keys(ARGV[4 + i], keys + 4 * i - 3)
   user.card = redis.pcall('SCARD', user.live)
   if type(user.card) == 'table' then user.card = 0 end -- a foreign type: no reason to leave others' sessions undone
   users[i] = user
 end
-local first, base = 8 + 2 * nusers, 3 + nusers
+local first, base = keys + 4 * nusers, 3 + nusers
 local items, refs = {}, {}
 for i = 1, #KEYS - first - (repair and 1 or 0) do
   local user, sid = users[tonumber(ARGV[base + 2 * i])], ARGV[base + 2 * i + 1]
-  local row = redis.pcall('HMGET', KEYS[first + i], 's', 'c', 'e')
+  local row = redis.pcall('HMGET', KEYS[first + i], unpack(BURIED))
   refs[i] = user.uid .. ':' .. sid
-  items[i] = {user = user, sid = sid, ref = refs[i], record = KEYS[first + i], over = row[3]}
+  items[i] = {user = user, sid = sid, ref = refs[i], record = KEYS[first + i], row = row, over = row[3]}
   if sound(row[1], row[2]) then
     items[i].core, items[i].seen = row[2], tonumber(row[1])
   else -- a foreign type where the record was, too, is as good as gone; but not ours to remove
@@ -40,9 +39,11 @@ local closing = redis.call('HLEN', k.closing) > 0 and #refs > 0 and redis.call('
 
 local dues = #refs > 0 and redis.call('ZMSCORE', k.deadlines, unpack(refs)) or {}
 
-local expired, repaired, ends, buried, closed = 0, 0, {}, {}, {}
+local revoked = watermark(k.meta)
+local expired, repaired, ends, buried, closed, lost = 0, 0, {}, {}, {}, {}
 
 local function unlist(e) -- ended and counted already, or never ours: only the lists had not heard
+  lost[#lost + 1] = e.ref
   local gone = set_size(redis.pcall('SREM', e.user.live, e.sid))
   e.user.card = e.user.card - gone
   gone = gone + redis.call('ZREM', k.sessions, e.ref) + redis.call('ZREM', k.deadlines, e.ref)
@@ -85,20 +86,21 @@ for i, e in ipairs(items) do
     unlist(e)
   elseif not dues[i] and not redis.call('ZSCORE', k.sessions, e.ref) then -- nor does it end twice
     unlist(e)
-  elseif e.core and now < deadline_of(e.seen, e.core) then
+  elseif e.core and now < deadline_of(e.seen, e.core) and login_of(e.core) > revoked then
     enlist(e, tonumber(dues[i] or 0))
   else
-    e.how = e.core and expiry(e.seen, e.core)
+    e.how = e.core and (now < deadline_of(e.seen, e.core) and revocation(k.meta) or expiry(e.seen, e.core))
             or {'e', 'expired', 'ea', ms(math.min(now, tonumber(dues[i] or now))), 'ec', 'lost'}
     ends[#ends + 1] = e
-    if e.core then buried[#buried + 1] = e end
+    if e.core then buried[#buried + 1] = e else lost[#lost + 1] = e.ref end
     if e.spoiled then redis.call('UNLINK', e.record) end
     expired = expired + 1
   end
 end
 
 drop(k, policy, ends)
-for _, e in ipairs(buried) do bury(policy, e.record, e.how) end
+bury(k, policy, buried)
+if #lost > 0 then redis.pcall('SREM', k.counted, unpack(lost)) end
 in_thousands(closed, function(...) redis.call('HDEL', k.closing, ...) end)
 
 if repair then -- a user whose last session went without a word

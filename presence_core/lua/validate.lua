@@ -2,7 +2,7 @@
 -- May this request pass? And, when asked, note that the session was seen.
 -- include: time
 -- include: record
--- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 record
+-- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 meta 6 record
 -- ARGV: 1 now|'' 2 uid 3 sid 4 digest of the secret|'' (asked by id) 5 touch 0|1 6 packed address|''
 -- returns: {state, row, how}; another's secret is answered like a session that never was
 local now, uid, ref, digest, ip = clock(ARGV[1]), ARGV[2], ARGV[2] .. ':' .. ARGV[3], ARGV[4], ARGV[6]
@@ -14,7 +14,7 @@ local function same(core)
   return bit.bor(bit.bxor(a1, b1), bit.bxor(a2, b2), bit.bxor(a3, b3), bit.bxor(a4, b4)) == 0
 end
 
-local state, row, how = state_of(now, KEYS[1], KEYS[4], ref, KEYS[5])
+local state, row, how = state_of(now, KEYS[1], KEYS[4], KEYS[5], ref, KEYS[6])
 local core = row[2]
 if not core then return {state} end
 if state == UNKNOWN or (digest ~= '' and not same(core)) then return {UNKNOWN} end
@@ -25,10 +25,10 @@ if state == LIVE and ARGV[5] == '1' then
     redis.call('ZADD', KEYS[2], 'XX', 'GT', deadline_of(now, core), ref)
     redis.pcall('ZADD', KEYS[3], 'XX', 'GT', now, uid) -- only readers want it: no reason to turn a visitor away
     row[1] = string.format('%.0f', now)
-    redis.call('HSET', KEYS[5], 's', row[1])
+    redis.call('HSET', KEYS[6], 's', row[1])
   end
   if ip ~= '' and ip ~= (row[5] or string.sub(core, 41)) then
-    redis.call('HSET', KEYS[5], 'i', ip)
+    redis.call('HSET', KEYS[6], 'i', ip)
     row[5] = ip
   end
 end

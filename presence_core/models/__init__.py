@@ -1,6 +1,7 @@
 """The records that the library answers with: frozen, slotted, decoded once."""
 
-from presence_core.models.answers import Counts, Event, KickResult, Page, SweepReport
+from presence_core.models.answers import Counts, Event, KickResult, Page, Person, Plan, SweepReport
+from presence_core.models.history import Sample, WorkerStatus
 from presence_core.models.sessions import (
     CORE,
     END_FIELDS,
@@ -17,12 +18,15 @@ from presence_core.models.sessions import (
     Row,
     Session,
     Validation,
+    attributes_of,
     moment,
     span,
     text,
 )
+from presence_core.models.staff import BLOCK_FIELDS, AuditEntry, Block, PublicBlock
 
 __all__ = [
+    "BLOCK_FIELDS",
     "CORE",
     "END_FIELDS",
     "INLINE",
@@ -30,6 +34,8 @@ __all__ = [
     "NO_LABEL",
     "NO_LABELS",
     "SESSION_FIELDS",
+    "AuditEntry",
+    "Block",
     "Counts",
     "Ended",
     "Event",
@@ -37,12 +43,18 @@ __all__ = [
     "Labels",
     "Login",
     "Page",
+    "Person",
+    "Plan",
+    "PublicBlock",
     "PublicEnd",
     "Record",
     "Row",
+    "Sample",
     "Session",
     "SweepReport",
     "Validation",
+    "WorkerStatus",
+    "attributes_of",
     "moment",
     "span",
     "text",

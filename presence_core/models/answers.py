@@ -22,12 +22,35 @@ class Page(Generic[T]):
     total_is_exact: bool
     scanned: int  #: entries looked at for this page
     as_of: datetime
+    progress: float = 1.0  #: how much of the list this and the pages before have looked through, 0…1, at least
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.items)
 
     def __len__(self) -> int:
         return len(self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who is online, or was not long ago."""
+
+    uid: str
+    name: str | None  #: of the newest session
+    aliases: tuple[str, ...]  #: of all sessions, and other names in use
+    online: bool
+    last_seen: datetime
+    sessions: int  #: live ones
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a filter will be answered."""
+
+    index: str  #: what drives: "uid", "text", "name", "ip", "login", "list", or "none": facets know that there is none
+    rows: int  #: entries of it that will be looked at for a page of 50, estimated
+    matches: int  #: sessions that match, estimated
+    tests: tuple[str, ...]  #: fields of the filter that are tested on the records
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +62,7 @@ class Counts:
     totals: Mapping[str, int]  #: since the namespace began: "login", and ends by reason
     as_of: datetime
     swept_at: datetime | None  #: when a sweep last ran to its end; None before the first
+    draining: bool = False  #: sessions that revoke_before signed out are still being taken off the lists
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ def _three(raw: bytes | None) -> tuple[str | None, str | None, str | None]:
     return first, second, third
 
 
-def _attributes(raw: bytes | None) -> dict[str, Any]:
+def attributes_of(raw: bytes | None) -> dict[str, Any]:
+    """The site's own fields; none where they are not JSON."""
     if not raw:
         return {}
     try:
@@ -139,7 +140,7 @@ class Ended(Record):
     """What is kept of a session after its end: what it was, and why exactly it is over."""
 
     reason: str  #: "logout", "expired", "kicked" or "replaced"
-    cause: str  #: "user", "idle", "absolute", "lost" (its record vanished), "staff", "limit" or "device_limit"
+    cause: str  #: "user", "idle", "absolute", "lost" (its record vanished), "staff", "revoked", "limit", "device_limit"
     at: datetime
     by: str | None = None  #: who ended it: the member of staff, or the user
     note: str | None = None  #: the kick's reason, for staff
@@ -209,7 +210,7 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
         "user_agent": user_agent,
         "os": os,
         "browser": browser,
-        "attributes": _attributes(attributes),
+        "attributes": attributes_of(attributes),
         "login_at": moment(login),
         "last_seen": moment(last_seen),
         "expires_at": moment(min(last_seen + idle * 1000, login + absolute * 1000)),

@@ -70,7 +70,7 @@ def validate_session(ctx: Context, uid: object, session_id: object, touch: bool,
 
 def _validate(ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: bytes) -> Op[Validation]:
     s = ctx.shard(uid)
-    keys = (s.sessions, s.deadlines, s.users, s.closing, f"{s.record_prefix}{uid}:{sid}")
+    keys = (s.sessions, s.deadlines, s.users, s.closing, s.meta, f"{s.record_prefix}{uid}:{sid}")
     [reply] = yield [run(VALIDATE, keys, ctx.now, uid, sid, digest, 1 if touch else 0, ip)]
     state = reply[0]
     if state == LIVE:
@@ -91,7 +91,7 @@ def rotate(ctx: Context, token: object) -> Op[Login]:
 
     def steps() -> Op[Login]:
         s = ctx.shard(uid)
-        keys = (s.sessions, s.closing, s.record(uid, sid))
+        keys = (s.sessions, s.closing, s.meta, s.record(uid, sid))
         [reply] = yield [run(ROTATE, keys, ctx.now, uid, sid, digest, secret_digest(secret))]
         if reply[0] != LIVE:
             raise LoginRefused("ended", "This token opens no live session: it has ended, or its secret was changed.")
@@ -131,7 +131,7 @@ def _heartbeats(ctx: Context, pairs: list[tuple[str, str]]) -> Op[list[str]]:
     calls = []
     for s, part in parts:
         args: list[Any] = [ctx.now]
-        keys = [s.sessions, s.deadlines, s.users]
+        keys = [s.sessions, s.deadlines, s.users, s.meta]
         prefix = s.record_prefix
         for uid, sid in part:
             keys.append(f"{prefix}{uid}:{sid}")

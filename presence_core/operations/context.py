@@ -9,7 +9,7 @@ from typing import Any
 from presence_core.keyspace import Keyspace, Shard
 from presence_core.models import INLINE, NO_LABEL, NO_LABELS, Ended, Labels, Session
 from presence_core.scripts import Call, Op, command
-from presence_core.settings import Settings
+from presence_core.settings import INDEXES, Settings
 
 UNKNOWN, LIVE, ENDED, DIRTY = range(4)
 """What a session is right now, as ``include/record.lua`` answers it."""
@@ -31,6 +31,8 @@ class Context:
     now: str = ""  #: ms; only tests set it: scripts read the clock of Redis
     keyspace: Keyspace | None = None
     policy: bytes = b""
+    indexes: frozenset[str] = frozenset()  #: what logins write: those that are asked for, and those that are in use
+    complete: frozenset[str] = frozenset()  #: what queries may rely on
     is_guess: bool = False  #: the layout has not been written down yet
     labels: dict[tuple[int, bytes], bytes] = field(default_factory=dict)  #: (shard, label id) → text, as once read
 
@@ -39,13 +41,20 @@ class Context:
         assert self.keyspace is not None, "the client reads the layout first"
         return self.keyspace
 
-    def adopt(self, shards: int, *, is_guess: bool = False) -> None:
+    def adopt(self, shards: int, complete: bytes | None, *, is_guess: bool = False) -> None:
         """The layout is known; or guessed, by a reader that may not write it down, until the next call."""
         self.is_guess = is_guess
+        self.complete = frozenset((complete or b"").decode().split(",")) & set(INDEXES)
+        self.indexes = self.complete | set(self.settings.indexes)
         if self.keyspace is not None and len(self.keyspace.shards) == shards:
             return
         self.keyspace = Keyspace(self.settings.namespace, shards)
         self.policy = self.settings.policy(shards)
+
+    @property
+    def audit_cap(self) -> int:
+        """Staff actions that one shard keeps."""
+        return max(1, self.settings.max_audit // len(self.keys.shards))
 
     def shard(self, uid: str) -> Shard:
         return self.keys.shard(uid)

@@ -13,11 +13,11 @@ from presence_core.models import NO_LABELS, Ended, KickResult, Session
 from presence_core.operations.context import ENDED, LIVE, Context, found_rows, label_texts, read_notes
 from presence_core.operations.reading import read_call
 from presence_core.operations.upkeep import heal, tidy_calls
-from presence_core.scripts import FINISH, Call, Op, run
+from presence_core.scripts import FINISH, REVOKE, Call, Op, run
 
 
 @dataclass(slots=True)
-class _Why:
+class Why:
     """What finish.lua is told of an end."""
 
     reason: str
@@ -26,20 +26,26 @@ class _Why:
     note: str = ""
     message: str = ""
     ticket: str = ""
+    block_for: str = ""  #: seconds
+    job: str = ""  #: the bulk kick that this is a part of: it counts, in place of an audit entry for each
 
-    def one(self, ctx: Context, s: Shard, uid: str, sid: str) -> Call:
-        return self._call(ctx, s, uid, "one", [sid], (s.record(uid, sid),))
+    def one(self, ctx: Context, s: Shard, uid: str, sid: str, began: int | str = "") -> Call:
+        """End this session; where ``began`` (login ms) is given, only the one that began then."""
+        return self._call(ctx, s, uid, began, "one", [sid], s.record(uid, sid))
 
     def all_but(self, ctx: Context, s: Shard, uid: str, keep: list[str]) -> Call:
-        return self._call(ctx, s, uid, "all", keep, ())
+        return self._call(ctx, s, uid, "", "all", keep)
 
-    def _call(self, ctx: Context, s: Shard, uid: str, mode: str, sids: list[str], records: tuple[str, ...]) -> Call:
+    def _call(
+        self, ctx: Context, s: Shard, uid: str, began: int | str, mode: str, sids: list[str], *records: str
+    ) -> Call:
         note_id = digest(self.note) if self.note else ""
         message_id = digest(self.message) if self.message else ""
-        keys = (s.sessions, s.deadlines, s.users, s.people, s.closing, s.ended, s.events, s.totals,
-                *s.of_user(uid), s.audit, s.note(note_id), s.note(message_id), *records)  # fmt: skip
+        keys = (*s.lists, *s.of_user(uid), s.audit, s.note(note_id), s.note(message_id), s.block(uid), s.blocks,
+                s.job(self.job), *records)  # fmt: skip
         return run(FINISH, keys, ctx.now, ctx.policy, uid, self.reason, self.cause, self.by, note_id, self.note,
-                   message_id, self.message, self.ticket, mode, *sids)  # fmt: skip
+                   message_id, self.message, self.ticket, self.block_for, "job" if self.job else "audit", began, mode,
+                   *sids)  # fmt: skip
 
 
 def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
@@ -47,7 +53,7 @@ def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
 
     def steps() -> Op[bool]:
         shard = ctx.shard(owner)
-        [(done, _, row)] = yield [_Why("logout", "user", owner).one(ctx, shard, owner, sid)]
+        [(done, _, row)] = yield [Why("logout", "user", owner).one(ctx, shard, owner, sid)]
         if not row:
             yield from heal(ctx, shard, [(owner, sid)])
         return bool(done)
@@ -64,6 +70,7 @@ def kick(
     message: object,
     ticket: object,
     keep: Iterable[object],
+    block_for: object = None,
 ) -> Op[KickResult]:
     owner = check.uid(uid)
     sid = None if session_id is None else check.session_id(session_id)
@@ -72,18 +79,44 @@ def kick(
     kept = [check.session_id(one, "keep") for one in keep]
     if sid is not None and kept:
         raise InvalidArgument("keep", "goes with a kick of all of a user's sessions, not of one")
-    why = _Why(
+    why = Why(
         "kicked",
         "staff",
         check.actor(by),
         check.prose("reason", reason),
         "" if message is None else check.prose("message", message),
         check.short("ticket", ticket, 64) or "",
+        "" if block_for is None else str(check.seconds("block_for", block_for)),
     )
     return _kick_all(ctx, owner, why, kept) if sid is None else _kick_one(ctx, owner, sid, why)
 
 
-def _kick_one(ctx: Context, uid: str, sid: str, why: _Why) -> Op[KickResult]:
+def revoke_before(ctx: Context, at: object, by: object, reason: object, message: object) -> Op[int]:
+    began = "" if at is None else str(check.past("at", at) - 1)
+    who, note = check.actor(by), check.prose("reason", reason)
+    public = "" if message is None else check.prose("message", message)
+
+    def steps() -> Op[int]:
+        killed, upto = 0, began
+        # The first shard says what "now" is, so that all have one watermark.
+        for tell, shards in ((1, ctx.keys.shards[:1]), (0, ctx.keys.shards[1:])):
+            note_id, message_id = digest(note), digest(public) if public else ""
+            replies = yield [
+                run(REVOKE, (s.meta, s.sessions, s.note(note_id), s.note(message_id), s.audit), ctx.now,
+                    ctx.audit_cap, upto, who, note_id, note, message_id, public, ctx.settings.keep_kicked, tell)
+                for s in shards
+            ]  # fmt: skip
+            for reply in replies:
+                if len(reply) < 2:
+                    raise InvalidArgument("at", "must not lie in the future")
+                upto = str(reply[1])
+                killed += reply[2]
+        return killed
+
+    return steps()
+
+
+def _kick_one(ctx: Context, uid: str, sid: str, why: Why) -> Op[KickResult]:
     """One round trip: what is past its time ends as expired, else it is kicked and gets its tombstone."""
     shard = ctx.shard(uid)
     [(done, _, row)] = yield [why.one(ctx, shard, uid, sid)]
@@ -97,7 +130,7 @@ def _kick_one(ctx: Context, uid: str, sid: str, why: _Why) -> Op[KickResult]:
     return KickResult([], (yield from _ends(ctx, shard, uid, [sid])))
 
 
-def _kick_all(ctx: Context, uid: str, why: _Why, keep: list[str]) -> Op[KickResult]:
+def _kick_all(ctx: Context, uid: str, why: Why, keep: list[str]) -> Op[KickResult]:
     shard = ctx.shard(uid)
     [reply] = yield [read_call(ctx, shard, uid)]
     before = {found.session_id: found for found in found_rows(uid, reply)}

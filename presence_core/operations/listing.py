@@ -1,167 +1,267 @@
-"""The list: everybody's live sessions, newest login first, in pages.
+"""The list: live sessions, newest login first, all or those that a filter asks for, in pages.
 
-Two round trips whatever the depth: where the page is on each shard, then the records of what the page shows. A session
-may end between the two; then its record says so, and the next in line takes its place.
+Where the sessions come from is the planner's choice; whatever it is, they come in order, each is tested on its record
+by ``SessionFilter.matches``, and one that has ended meanwhile gives its place to the next in line.
 """
 
 from __future__ import annotations
 
-import heapq
 import json
-import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
 from typing import Final
 
 from presence_core import settings as check
 from presence_core.errors import InvalidArgument
+from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard, split_ref
-from presence_core.models import SESSION_FIELDS, Page, Row, Session, moment, span
+from presence_core.models import SESSION_FIELDS, Page, Plan, Row, Session, moment, span
+from presence_core.operations import planning
 from presence_core.operations.context import Context, label_texts
+from presence_core.operations.merging import Found, Gathered, Merge, Position, Source
+from presence_core.operations.planning import Range, Ways
+from presence_core.operations.reading import sessions_of
 from presence_core.operations.upkeep import heal
-from presence_core.scripts import PAGE, Call, Op, run
+from presence_core.scripts import COUNT, GATHER, Call, Op, run
 
-Position = tuple[int, str]
-"""Login ms and ref: where in the list, on every shard alike, because the order is total."""
+LOOK: Final = 20_000
+"""Entries of an index that one script reads, at most; it stops earlier when it has held the server for 4 ms."""
 
 DIRTY_AT_MOST: Final = 1_000
 """Refs without a live session that one page steps over before it heals them and goes on."""
 
+BUDGET: Final = 20_000
+"""Entries that one call looks at while it walks the list; a page that is not full by then says how far it came."""
+
+PROBE: Final = 2_000
+"""Entries that are walked to learn how frequent a piece of a name is, before the whole index is looked through."""
+
+EVERYBODY: Final = SessionFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a page ended, and how much had been looked at until there."""
+
+    position: Position
+    filter_digest: str = ""
+    looked: int = 0
+
+    def __str__(self) -> str:
+        parts = [*self.position] if not self.filter_digest else [*self.position, self.filter_digest, self.looked]
+        return urlsafe_b64encode(json.dumps(parts, ensure_ascii=False).encode()).rstrip(b"=").decode()
+
+    @classmethod
+    def read(cls, cursor: object, asked: SessionFilter) -> Cursor | None:
+        """What ``str`` made; only with the filter that it was made for."""
+        if cursor is None:
+            return None
+        try:
+            if not isinstance(cursor, str) or len(cursor) > 2048:
+                raise ValueError
+            login, ref, *rest = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+            digest, looked = rest or ("", 0)
+            if not all(type(one) is int and 0 <= one < 1 << 53 for one in (login, looked)) or type(digest) is not str:
+                raise ValueError
+            check.ref(ref)
+        except (ValueError, TypeError, RecursionError):
+            raise InvalidArgument("cursor", "must be one that list_sessions gave") from None
+        if digest != asked.digest:
+            raise InvalidArgument("cursor", "must be one that list_sessions gave for this filter")
+        return cls((login, ref), digest, looked)
+
 
 def make_cursor(position: Position) -> str:
-    return urlsafe_b64encode(json.dumps(position, ensure_ascii=False).encode()).rstrip(b"=").decode()
+    """A cursor of the unfiltered list."""
+    return str(Cursor(position))
 
 
-def read_cursor(cursor: object) -> Position | None:
-    if cursor is None:
-        return None
-    try:
-        if not isinstance(cursor, str) or len(cursor) > 2048:
-            raise ValueError
-        login, ref = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        if type(login) is not int or not 0 <= login < 1 << 53:
-            raise ValueError
-        check.ref(ref)
-    except (ValueError, TypeError, RecursionError):
-        raise InvalidArgument("cursor", "must be one that list_sessions gave") from None
-    return login, ref
+def _filter(value: object) -> SessionFilter:
+    if value is None:
+        return EVERYBODY
+    if not isinstance(value, SessionFilter):
+        raise InvalidArgument("filter", "must be a SessionFilter")
+    return value
 
 
-class _Chunk:
-    """What one shard has sent of its part of the list, newest first."""
-
-    __slots__ = ("at", "behind", "done", "refs", "shard")
-
-    def __init__(self, shard: Shard, position: Position | None) -> None:
-        self.shard = shard
-        self.behind: tuple[int | bytes, str | bytes] | None = position  # ask for what comes behind this
-        self.done = False
-        self.refs: list[tuple[int, bytes]] = []
-        self.at = 0
-
-    def call(self, ctx: Context, size: int) -> Call:
-        s, (login, ref) = self.shard, self.behind or ("", "")
-        return run(PAGE, (s.sessions, s.deadlines), ctx.now, size, login, ref)
-
-    def take(self, flat: list[bytes], size: int) -> None:
-        self.refs = [(_whole(flat[i + 1]), flat[i]) for i in range(0, len(flat), 2)]
-        self.at = 0
-        self.done = len(self.refs) < size
-        self.behind = (flat[-1], flat[-2]) if flat else None  # as they came: they may be no text of ours
+def list_sessions(ctx: Context, asked: object, limit: object, cursor: object) -> Op[Page[Session]]:
+    wanted = _filter(asked)
+    number, at = check.whole("limit", limit, 1, 1000), Cursor.read(cursor, wanted)
+    return _list(ctx, wanted, number, at)
 
 
-def _whole(score: bytes) -> int:
-    """A login time. Other programs' scores may be anything: they only have to sort somewhere."""
-    return int(score) if score.isdigit() else int(max(-1e15, min(1e15, float(score))))
+def explain(ctx: Context, asked: object) -> Op[Plan]:
+    wanted = _filter(asked)
+
+    def steps() -> Op[Plan]:
+        if wanted.uid is not None:
+            residual = tuple(name for name in wanted.given if name != "uid")
+            held = yield from sessions_of(ctx, wanted.uid)
+            return Plan("uid", len(held), len(held), residual)
+        ways = yield from planning.plan(ctx, wanted, 50)
+        return Plan("none", 0, 0, ()) if ways.none else ways.plan
+
+    return steps()
 
 
-class _Newest:
-    """A chunk in the heap, by its next ref: newest login first, then the greater ref."""
+def count_sessions(ctx: Context, asked: object) -> Op[int]:
+    wanted = _filter(asked)
 
-    __slots__ = ("chunk", "key")
+    def steps() -> Op[int]:
+        if wanted.uid is not None:
+            return len((yield from _of_user(ctx, wanted, None)).items)
+        ways = yield from planning.plan(ctx, wanted, None)
+        if ways.total_is_exact or ways.none:
+            return ways.total
+        source = yield from _source(ctx, wanted, ways.other or ways, 1000, None, float("inf"))
+        if isinstance(source, Gathered):
+            return source.total
+        number = 0
+        while True:
+            found = yield from source.next(1000)
+            live = yield from _test(ctx, wanted, source, found, {})
+            number += len(live)
+            if not found:
+                return number
 
-    def __init__(self, chunk: _Chunk) -> None:
-        self.chunk = chunk
-        self.key = chunk.refs[chunk.at]
-
-    def __lt__(self, other: _Newest) -> bool:
-        return self.key > other.key
-
-
-class _Merge:
-    """The shards' lists as one. Each is asked for its fair share and a margin (three standard deviations of a random
-    spread); one whose refs run out before the page is full is asked again."""
-
-    def __init__(self, ctx: Context, limit: int, position: Position | None) -> None:
-        self._ctx = ctx
-        self._asking = [_Chunk(shard, position) for shard in ctx.keys.shards]
-        self._heap: list[_Newest] = []
-        self._counted = False
-        shards = len(self._asking)
-        share = limit / shards
-        self._size = limit + 1 if shards == 1 else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
-        self.now = self.total = 0
-
-    def next(self, count: int) -> Op[list[tuple[int, bytes, Shard]]]:
-        """The next refs in order: login ms, ref, shard. Fewer than ``count`` only at the end of the list."""
-        out: list[tuple[int, bytes, Shard]] = []
-        while len(out) < count:
-            if self._asking:  # one whose refs have run out may hold the next in line
-                yield from self._ask()
-            if not self._heap:
-                break
-            chunk = heapq.heappop(self._heap).chunk
-            out.append((*chunk.refs[chunk.at], chunk.shard))
-            chunk.at += 1
-            if chunk.at < len(chunk.refs):
-                heapq.heappush(self._heap, _Newest(chunk))
-            elif not chunk.done:
-                self._asking = [chunk]
-        return out
-
-    def _ask(self) -> Op[None]:
-        chunks, self._asking = self._asking, []
-        replies = yield [chunk.call(self._ctx, self._size) for chunk in chunks]
-        for chunk, (now, live, flat) in zip(chunks, replies, strict=True):
-            if not self._counted:
-                self.now, self.total = now, self.total + live
-            chunk.take(flat, self._size)
-            if chunk.refs:
-                heapq.heappush(self._heap, _Newest(chunk))
-        self._counted = True
+    return steps()
 
 
-def list_sessions(ctx: Context, limit: object, cursor: object) -> Op[Page[Session]]:
-    return _page(ctx, check.whole("limit", limit, 1, 1000), read_cursor(cursor))
+def _list(ctx: Context, asked: SessionFilter, limit: int, cursor: Cursor | None) -> Op[Page[Session]]:
+    position = cursor.position if cursor else None
+    if not asked.given:
+        merge = Merge(ctx, limit, position)
+        page = yield from _page(ctx, asked, limit, cursor, merge)
+        return Page(page.items, page.next_cursor, merge.total, True, page.scanned, page.as_of)
+    if asked.uid is not None:
+        return (yield from _of_user(ctx, asked, position, limit))
+    ways = yield from planning.plan(ctx, asked, limit + 1)
+    if ways.none:
+        now = yield from _now(ctx)
+        return Page([], None, 0, True, 0, moment(now))
+    source = yield from _source(ctx, asked, ways, limit, position, min(PROBE, BUDGET) if ways.other else BUDGET)
+    page = yield from _page(ctx, asked, limit, cursor, source)
+    if ways.other and source.stopped and len(page.items) < limit:
+        share = max(0.5, len(page.items)) / source.looked
+        walk = min(ways.inside, limit / share) * planning.WALK_US
+        gather = ways.other.plan.rows * planning.GATHER_US["contains"] + share * ways.inside * planning.MATCH_US
+        way, budget = (ways.other, 0) if gather < walk else (ways, BUDGET)
+        source = yield from _source(ctx, asked, way, limit, position, budget)
+        page = yield from _page(ctx, asked, limit, cursor, source)
+    if isinstance(source, Gathered):
+        total, exact = source.total, True
+    elif position is None and page.next_cursor is None:
+        total, exact = len(page.items), True
+    else:
+        total, exact = ways.total, ways.total_is_exact
+        if not exact:
+            total = max(total, len(page.items))
+    progress = 1.0
+    if page.next_cursor and isinstance(source, Merge):
+        progress = min(1.0, (source.looked + (cursor.looked if cursor else 0)) / max(1, source.total))
+    return Page(page.items, page.next_cursor, total, exact, page.scanned, page.as_of, progress)
 
 
-def _page(ctx: Context, limit: int, position: Position | None) -> Op[Page[Session]]:
-    merge = _Merge(ctx, limit, position)
-    live: list[tuple[int, str, Shard, Row]] = []
+def _now(ctx: Context) -> Op[int]:
+    s = ctx.keys.shards[0]
+    [reply] = yield [run(COUNT, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now)]
+    now: int = reply[0]
+    return now
+
+
+def _of_user(ctx: Context, asked: SessionFilter, position: Position | None, limit: int = 1000) -> Op[Page[Session]]:
+    assert asked.uid is not None
+    held = yield from sessions_of(ctx, asked.uid)
+    now = yield from _now(ctx)
+    fits = [one for one in held if asked.matches(one, now)]
+    behind = fits
+    if position is not None:
+        at = position[0], position[1].encode()
+        behind = [one for one in fits if (round(one.login_at.timestamp() * 1000), one.ref.encode()) < at]
+    items = behind[:limit]
+    cursor = None
+    if len(behind) > limit:
+        last = items[-1]
+        cursor = str(Cursor((round(last.login_at.timestamp() * 1000), last.ref), asked.digest))
+    return Page(items, cursor, len(fits), True, len(held), moment(now))
+
+
+def _source(
+    ctx: Context, asked: SessionFilter, ways: Ways, limit: int, position: Position | None, budget: float
+) -> Op[Merge | Gathered]:
+    if not ways.words and not ways.addresses:
+        return Merge(ctx, limit, position, ways.tests, planning.span(asked), budget)
+    found: dict[bytes, Found] = {}
+    todo: list[tuple[Shard, str, Range]] = []
+    for shard in ctx.keys.shards:
+        todo += [(shard, "words", one) for one in ways.words]
+        todo += [(shard, "addresses", one) for one in ways.addresses]
+    unsure: dict[bytes, Found] = {}
+    now = looked = 0
+    while todo:
+        again = []
+        for (shard, kind, ends), reply in zip(todo, (yield _gather(ctx, asked, ways, todo)), strict=True):
+            now, looked = now or reply[0], looked + reply[4]
+            for flat, into in ((reply[1], found), (reply[2], unsure)):
+                for ref, login in zip(flat[::2], flat[1::2], strict=True):
+                    into[ref] = int(login), ref, shard
+            if reply[3]:
+                again.append((shard, kind, (reply[3], ends[1])))
+        todo = again
+    for ref in unsure.keys() & found.keys():  # its record changed between two steps
+        del found[ref]
+    gathered = Gathered(now, looked, [*found.values(), *unsure.values()], position)
+    fits = yield from _test(ctx, asked, gathered, list(unsure.values()), {})
+    gathered.total = len(found) + len(fits)
+    return gathered
+
+
+def _gather(ctx: Context, asked: SessionFilter, ways: Ways, todo: list[tuple[Shard, str, Range]]) -> list[Call]:
+    return [
+        run(GATHER, (s.words if kind == "words" else s.addresses, s.sessions, s.deadlines, s.users, s.meta), ctx.now,
+            LOOK, *ends, kind, ways.contains, *planning.span(asked), s.user_prefix, s.record_prefix, *ways.tests[s])
+        for s, kind, ends in todo
+    ]  # fmt: skip
+
+
+def _page(ctx: Context, asked: SessionFilter, limit: int, cursor: Cursor | None, source: Source) -> Op[Page[Session]]:
+    live: list[tuple[Position, Session]] = []
     dirty: dict[Shard, list[tuple[str, str]]] = {}
-    scanned = 0
     while len(live) <= limit:
-        refs = yield from merge.next(limit + 1 - len(live))
-        if not refs:
+        found = yield from source.next(limit + 1 - len(live))
+        if not found:
             break
-        scanned += len(refs)
-        rows = yield [
-            Call(shard.tag, ("HMGET", shard.record_prefix.encode() + ref, *SESSION_FIELDS, "e"), True, lenient=True)
-            for _, ref, shard in refs
-        ]
-        for (login, raw, shard), row in zip(refs, rows, strict=True):
-            ref = raw.decode("utf-8", "replace")
-            times = span(row) if row and not row[8] else None  # the record is there and has not ended …
-            if times and times[0] == login and merge.now < times[1]:  # … is of this very login, and in time
-                live.append((login, ref, shard, row))
-            else:
-                dirty.setdefault(shard, []).append(split_ref(ref))
+        live += yield from _test(ctx, asked, source, found, dirty)
         if sum(map(len, dirty.values())) >= DIRTY_AT_MOST:
             yield from _heal(ctx, dirty)
     yield from _heal(ctx, dirty)
-    behind = make_cursor(live[limit - 1][:2]) if len(live) > limit else None
-    labels = yield from label_texts(ctx, [(shard, row) for _, _, shard, row in live])
-    found = [Session.from_reply(*split_ref(ref), row, labels[shard]) for _, ref, shard, row in live[:limit]]
-    return Page(found, behind, merge.total, True, scanned, moment(merge.now))
+    behind: Position | None = live[limit - 1][0] if len(live) > limit else source.stopped
+    looked = source.looked + (cursor.looked if cursor else 0)
+    next_cursor = None if behind is None else str(Cursor(behind, asked.digest, looked))
+    return Page([one for _, one in live[:limit]], next_cursor, 0, False, source.looked, moment(source.now))
+
+
+def _test(
+    ctx: Context, asked: SessionFilter, source: Source, found: list[Found], dirty: dict[Shard, list[tuple[str, str]]]
+) -> Op[list[tuple[Position, Session]]]:
+    """Those that are live and match, by their records."""
+    if not found:
+        return []
+    rows = yield [
+        Call(shard.tag, ("HMGET", shard.record_prefix.encode() + ref, *SESSION_FIELDS, "e"), True, lenient=True)
+        for _, ref, shard in found
+    ]
+    live: list[tuple[Position, Shard, Row]] = []
+    for (login, raw, shard), row in zip(found, rows, strict=True):
+        ref = raw.decode("utf-8", "replace")
+        times = span(row) if row and not row[8] else None  # the record is there and has not ended …
+        if times and times[0] == login and source.now < times[1]:  # … is of this very login, and in time
+            live.append(((login, ref), shard, row))
+        else:
+            dirty.setdefault(shard, []).append(split_ref(ref))
+    labels = yield from label_texts(ctx, [(shard, row) for _, shard, row in live])
+    sessions = [(at, Session.from_reply(*split_ref(at[1]), row, labels[shard])) for at, shard, row in live]
+    return [(at, one) for at, one in sessions if asked is EVERYBODY or asked.matches(one, source.now)]
 
 
 def _heal(ctx: Context, dirty: dict[Shard, list[tuple[str, str]]]) -> Op[None]:

@@ -11,8 +11,9 @@ from typing import Any, Final
 from presence_core import settings as check
 from presence_core.agents import families
 from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, OutcomeUnknown, Unavailable
+from presence_core.filters import entries, facet_members
 from presence_core.keyspace import Shard
-from presence_core.models import NO_LABEL, Login, Session
+from presence_core.models import NO_LABEL, Login, Session, moment, text
 from presence_core.operations.access import make_token, secret_digest
 from presence_core.operations.context import LIVE, Context, found_rows
 from presence_core.operations.reading import read_call
@@ -49,6 +50,7 @@ class Row:
     app: str
     app_version: str
     user_agent: str
+    facets: str
     login_at: int | str = ""
     last_seen: int | str = ""
 
@@ -70,6 +72,7 @@ def check_row(settings: Settings, given: Mapping[str, Any], new_id: str) -> Row:
         check.short("app", given.get("app"), 64) or "",
         check.short("app_version", given.get("app_version"), 64) or "",
         check.user_agent(given.get("user_agent")),
+        facet_members(settings.facets, given.get("attributes")) if settings.facets else "",
     )
 
 
@@ -161,7 +164,7 @@ def _answers(
     answers: list[Login | LoginRefused] = []
     for i, (row, reply) in enumerate(zip(rows, replies, strict=True)):
         if reply[0] != b"ok":
-            answers.append(_refusal(ctx, reply[0]))
+            answers.append(_refusal(ctx, reply))
             continue
         token = make_token(row.uid, row.session_id, secrets[i])
         answers.append(Login(partial(_session, row, reply), token, replaced.get(i, [])))
@@ -191,13 +194,13 @@ def _labels(row: Row) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
 def _call(ctx: Context, s: Shard, row: Row, secret: bytes) -> Call:
     settings = ctx.settings
     client, agent = _labels(row)
-    keys = (s.sessions, s.deadlines, s.users, s.people, s.closing, s.ended, s.events, s.totals, s.labels,
-            *s.of_user(row.uid), s.record(row.uid, row.session_id))  # fmt: skip
+    keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id))
     return run(
         LOGIN, keys, ctx.now, ctx.policy, row.uid, row.session_id, secret_digest(secret), row.idle, row.absolute,
         row.name, row.aliases, row.ip, row.attributes, *client, *agent, MAX_LABELS,
         row.device, settings.max_sessions, settings.max_sessions_per_device or 0, settings.on_limit,
-        row.login_at, row.last_seen,
+        row.login_at, row.last_seen, row.facets, 1 if "ip" in ctx.indexes else 0,
+        *entries(ctx.indexes, row.uid, row.name, row.aliases),
     )  # fmt: skip
 
 
@@ -210,8 +213,12 @@ def _heal_user(ctx: Context, shard: Shard, uid: str) -> Op[bool]:
     return bool(dirty)
 
 
-def _refusal(ctx: Context, code: bytes) -> LoginRefused:
-    settings = ctx.settings
+def _refusal(ctx: Context, reply: list[Any]) -> LoginRefused:
+    settings, code = ctx.settings, reply[0]
+    if code == b"blocked":
+        said, ends = text(reply[1]), reply[2]
+        rest = f" until {moment(int(ends)):%Y-%m-%d %H:%M} UTC" if ends.isdigit() else ""
+        return LoginRefused("blocked", said or f"This user may not log in{rest}.")
     sentence = {
         b"limit": f"This user already has {settings.max_sessions} live sessions, the most that are allowed.",
         b"device_limit": f"This user already has {settings.max_sessions_per_device} live sessions on this device, "

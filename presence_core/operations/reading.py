@@ -15,7 +15,7 @@ from presence_core.scripts import COUNT, READ, Call, Op, run
 
 def read_call(ctx: Context, s: Shard, uid: str, sids: Iterable[str] = ()) -> Call:
     """A user's sessions: these, or all."""
-    return run(READ, (s.user(uid), s.sessions, s.closing, s.labels), ctx.now, uid, s.record_prefix, *sids)
+    return run(READ, (s.user(uid), s.sessions, s.closing, s.labels, s.meta), ctx.now, uid, s.record_prefix, *sids)
 
 
 def get(ctx: Context, uid: object, session_id: object) -> Op[Session | None]:
@@ -29,7 +29,11 @@ def get(ctx: Context, uid: object, session_id: object) -> Op[Session | None]:
 
 
 def sessions(ctx: Context, uid: object) -> Op[list[Session]]:
-    return _live(ctx, check.uid(uid), [])
+    return sessions_of(ctx, check.uid(uid))
+
+
+def sessions_of(ctx: Context, uid: str) -> Op[list[Session]]:
+    return _live(ctx, uid, [])
 
 
 def _live(ctx: Context, uid: str, sids: list[str]) -> Op[list[Session]]:
@@ -47,9 +51,9 @@ def _live(ctx: Context, uid: str, sids: list[str]) -> Op[list[Session]]:
 
 
 def counts(ctx: Context) -> Op[Counts]:
-    replies = yield [run(COUNT, (s.deadlines, s.users, s.meta, s.totals), ctx.now) for s in ctx.keys.shards]
+    replies = yield [run(COUNT, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now) for s in ctx.keys.shards]
     totals = dict.fromkeys(("login", "logout", "expired", "kicked", "replaced"), 0)
-    for _, _, _, _, flat in replies:
+    for _, _, _, _, flat, _ in replies:
         for kind, number in zip(flat[::2], flat[1::2], strict=True):
             name = kind.decode("utf-8", "replace")
             totals[name] = totals.get(name, 0) + _number(ctx, number)
@@ -59,6 +63,7 @@ def counts(ctx: Context) -> Op[Counts]:
         sessions=sum(reply[1] for reply in replies),
         totals=totals,
         as_of=moment(min(reply[0] for reply in replies)),
+        draining=any(reply[5] for reply in replies),
         swept_at=moment(min(_number(ctx, one) for one in swept)) if all(swept) else None,
     )
 

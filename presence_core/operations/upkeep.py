@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from typing import Final
 
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
+from presence_core.filters import entries
 from presence_core.keyspace import Shard, layout_key, split_ref
-from presence_core.models import SweepReport
+from presence_core.models import SweepReport, text
+from presence_core.operations.audit import trim_audit
+from presence_core.operations.blocks import prune_blocks
 from presence_core.operations.context import Context
 from presence_core.scripts import DUE, FORGET, STALE, TIDY, Call, Op, command, run
-from presence_core.settings import whole
+from presence_core.settings import INDEXES, whole
 
 SCHEMA: Final = 1
 BATCH: Final = 100
 """Refs in one tidy script: 2 to 3 ms of the server's time, so that nobody waits long behind a sweep."""
 
 FORGET_BATCH: Final = 200
-
-PRUNE_FROM: Final = 4_096
-"""Labels from which on repair looks for those that nobody names; half of what login.py lets a shard keep."""
 
 ROUND: Final = 2_000
 """Refs that a sweep reads at once and sends in one pipeline."""
@@ -36,7 +36,7 @@ def tidy_calls(ctx: Context, shard: Shard, pairs: Iterable[Pair], mode: str = "s
     for first in range(0, len(everything), BATCH):
         part = everything[first : first + BATCH]
         places: dict[str, int] = {}
-        keys = [s.sessions, s.deadlines, s.users, s.people, s.closing, s.ended, s.events, s.totals]
+        keys = [*s.lists]
         records: list[str] = []
         refs: list[str | int] = []
         for uid, sid in part:
@@ -76,11 +76,11 @@ def _sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
     while todo:
         room = ROUND if limit is None else min(ROUND, limit - report.expired - report.repaired)
         if room <= 0:
-            left = yield [run(DUE, (s.deadlines, s.closing), ctx.now, 1) for s in todo]
+            left = yield [_due(ctx, s, 1) for s in todo]
             if any(refs for _, refs in left):
                 return SweepReport(report.expired, report.repaired, True)
             break
-        replies = yield [run(DUE, (s.deadlines, s.closing), ctx.now, room) for s in todo]
+        replies = yield [_due(ctx, s, room) for s in todo]
         calls: list[Call] = []
         busy = []
         for shard, (moment, refs) in zip(todo, replies, strict=True):
@@ -90,24 +90,30 @@ def _sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
             part = refs[:room]  # the other shards' may have left no room for it: its turn comes in the next round
             tried[shard] = set(part)
             busy.append(shard)
-            calls += _tidy_raw(ctx, shard, part)
+            calls += tidy_raw(ctx, shard, part)
             room -= len(part)
         if calls:
             for reply in (yield calls):
-                report += _report(reply)
+                report += report_of(reply)
         todo = busy
     yield from _forget(ctx)
+    yield from prune_blocks(ctx)
+    yield trim_audit(ctx)
     with contextlib.suppress(Unavailable):  # a full server takes no plain write, but the sweep has made room
         yield [command(s.meta, "HSET", s.meta, "swept", now) for s in ctx.keys.shards]
     return report
 
 
-def _report(reply: list[int] | int) -> SweepReport:
+def _due(ctx: Context, s: Shard, most: int) -> Call:
+    return run(DUE, (s.deadlines, s.closing, s.sessions, s.meta), ctx.now, most)
+
+
+def report_of(reply: list[int] | int) -> SweepReport:
     expired, repaired = reply if isinstance(reply, list) else (0, reply)
     return SweepReport(expired, repaired, False)
 
 
-def _tidy_raw(ctx: Context, shard: Shard, refs: Iterable[bytes], mode: str = "sweep") -> list[Call]:
+def tidy_raw(ctx: Context, shard: Shard, refs: Iterable[bytes], mode: str = "sweep") -> list[Call]:
     """Tidy refs as they stand in a list. One that we cannot have written is not a session: it only goes."""
     pairs, strays = [], []
     for raw in refs:
@@ -139,11 +145,14 @@ def _forget(ctx: Context) -> Op[None]:
                 FORGET_BATCH, ctx.random())
             for s in todo
         ]  # fmt: skip
+        known = yield from _known(todo, [uids for uids, _ in replies])
         calls, again = [], []
         for s, (uids, refs) in zip(todo, replies, strict=True):
             if uids or refs:
-                keys = [s.people, s.ended, *(s.record_prefix.encode() + ref for ref in refs)]
-                calls.append(run(FORGET, keys, ctx.now, settings.keep_people, len(uids), *uids, *refs))
+                keys: list[str | bytes] = [s.people, s.ended, s.words, *(s.person(text(uid)) for uid in uids)]
+                keys += [s.record_prefix.encode() + ref for ref in refs]
+                words = [word for uid in uids for word in (uid, len(known[s, uid]), *known[s, uid])]
+                calls.append(run(FORGET, keys, ctx.now, settings.keep_people, len(uids), *words, *refs))
             if 4 * max(len(uids), len(refs)) >= FORGET_BATCH:
                 again.append(s)
         if calls:
@@ -153,73 +162,15 @@ def _forget(ctx: Context) -> Op[None]:
         todo = again
 
 
-def repair(ctx: Context) -> Op[SweepReport]:
-    report = yield from _sweep(ctx, None)
-    for shard in ctx.keys.shards:
-        for key in (shard.sessions, shard.deadlines):
-            cursor = b"0"
-            while True:
-                [(cursor, flat)] = yield [command(key, "ZSCAN", key, cursor, "COUNT", ROUND // 2)]
-                calls = _tidy_raw(ctx, shard, flat[::2], "repair")
-                if calls:
-                    for reply in (yield calls):
-                        report += _report(reply)
-                if cursor == b"0":
-                    break
-        report += yield from _repair_users(ctx, shard)
-        yield from _prune_labels(ctx, shard)
-    return report
-
-
-def _prune_labels(ctx: Context, shard: Shard) -> Op[None]:
-    """Let go of texts that no session and no tombstone names, once the table is half full: browsers are updated, and
-    hostile variety would otherwise hold its places for ever.
-
-    A login that takes up such a text again just now may lose it: its user agent reads as unknown until the next login
-    with the same one writes the text anew, under the same id. Nothing is ever shown wrong.
-    """
-    [before] = yield [command(shard.labels, "HKEYS", shard.labels)]
-    if len(before) < PRUNE_FROM:
-        return
-    used: set[bytes] = set()
-    for key in (shard.ended, shard.sessions):
-        cursor = b"0"
-        while True:
-            [(cursor, flat)] = yield [command(key, "ZSCAN", key, cursor, "COUNT", ROUND // 2)]
-            prefix = shard.record_prefix.encode()
-            names = [command(shard.tag, "HGET", prefix + ref, "c", lenient=True) for ref in flat[::2]]
-            for core in (yield names) if names else []:
-                used.update((core[32:36], core[36:40]) if core else ())
-            if cursor == b"0":
-                break
-    unused = [label for label in before if label not in used]
-    if unused:
-        yield [command(shard.labels, "HDEL", shard.labels, *unused)]
-
-
-def _repair_users(ctx: Context, shard: Shard) -> Op[SweepReport]:
-    """Session ids that a user's SET names and no list does; users without a session."""
-    report = SweepReport(0, 0, False)
-    cursor = b"0"
-    while True:
-        [(cursor, flat)] = yield [command(shard.users, "ZSCAN", shard.users, cursor, "COUNT", BATCH)]
-        uids = [uid for raw in flat[::2] if (uid := raw.decode("utf-8", "ignore")) and uid.encode() == raw]
-        members = (yield [command(key, "SMEMBERS", key) for key in map(shard.user, uids)]) if uids else []
-        calls: list[Call] = []
-        for uid, sids in zip(uids, members, strict=True):
-            pairs = [(uid, sid.decode("utf-8", "replace")) for sid in sids]
-            calls += tidy_calls(ctx, shard, pairs, "repair") or [_tidy_user(ctx, shard, uid)]
-        if calls:
-            for expired, repaired in (yield calls):
-                report += SweepReport(expired, repaired, False)
-        if cursor == b"0":
-            return report
-
-
-def _tidy_user(ctx: Context, s: Shard, uid: str) -> Call:
-    keys = (s.sessions, s.deadlines, s.users, s.people, s.closing, s.ended, s.events, s.totals, *s.of_user(uid),
-            s.labels)  # fmt: skip
-    return run(TIDY, keys, ctx.now, ctx.policy, "repair", 1, uid)
+def _known(shards: list[Shard], uids: list[list[bytes]]) -> Op[dict[tuple[Shard, bytes], tuple[bytes, ...]]]:
+    """What the index of words holds of these people, as far as it follows from what is kept of them."""
+    pairs = [(s, uid) for s, some in zip(shards, uids, strict=True) for uid in some]
+    keys = [s.person(text(uid)) for s, uid in pairs]
+    rows = (yield [command(key, "HMGET", key, "n", "a", lenient=True) for key in keys]) if keys else []
+    return {
+        (s, uid): entries(frozenset(INDEXES), text(uid), *(text(part or b"") for part in row or (b"", b"")))
+        for (s, uid), row in zip(pairs, rows, strict=True)
+    }
 
 
 # -- the first look at a server ---------------------------------------------------------------------------------------
@@ -229,7 +180,7 @@ def handshake(ctx: Context) -> Op[None]:
     """Learn the layout, or write it down when this is the first client; refuse a server or a layout not ours."""
     key = layout_key(ctx.settings.namespace)
     known = None if ctx.keyspace is None or ctx.is_guess else len(ctx.keyspace.shards)
-    [(schema, shards)] = yield [command(key, "HMGET", key, "schema", "shards")]
+    [(schema, shards, complete)] = yield [command(key, "HMGET", key, "schema", "shards", "indexes")]
     try:
         [info] = yield [command(key, "INFO", "server")]
         _check_version(info.decode("utf-8", "replace") if isinstance(info, bytes) else "")
@@ -242,12 +193,12 @@ def handshake(ctx: Context) -> Op[None]:
         wanted = known or ctx.settings.shards or (64 if ctx.is_cluster else 1)
         try:
             yield _layout_calls(ctx, wanted)
-            [(schema, shards)] = yield [command(key, "HMGET", key, "schema", "shards")]
+            [(schema, shards, complete)] = yield [command(key, "HMGET", key, "schema", "shards", "indexes")]
         except Unavailable as error:
             if error.code not in ("NOPERM", "READONLY"):
                 raise
             schema, shards = str(SCHEMA).encode(), str(wanted).encode()  # a reader before the first writer
-            guess = True
+            complete, guess = b"", True
     try:
         stored_schema, stored_shards = int(schema), int(shards)
         if not 1 <= stored_shards <= 1024:
@@ -262,13 +213,17 @@ def handshake(ctx: Context) -> Op[None]:
         raise InvalidArgument(
             "shards", f"must be {stored_shards}: that is how namespace {ctx.settings.namespace} is laid out"
         )
-    ctx.adopt(stored_shards, is_guess=guess)
+    ctx.adopt(stored_shards, complete, is_guess=guess)
 
 
 def _layout_calls(ctx: Context, shards: int) -> list[Call]:
     """Write the layout down, unless it is."""
     key = layout_key(ctx.settings.namespace)
-    return [command(key, "HSETNX", key, "schema", SCHEMA), command(key, "HSETNX", key, "shards", shards)]
+    return [
+        command(key, "HSETNX", key, "schema", SCHEMA),
+        command(key, "HSETNX", key, "indexes", ",".join(one for one in INDEXES if one in ctx.settings.indexes)),
+        command(key, "HSETNX", key, "shards", shards),
+    ]
 
 
 class _TooOld(Exception):

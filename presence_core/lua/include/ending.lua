@@ -1,15 +1,34 @@
 -- How a session ends, in every script that ends one. Two halves:
---   drop   takes sessions out of the indexes and counts their ends: from here on they are dead to everyone;
---   bury   turns a record into a tombstone. A script that does not declare the record's key leaves a line in `closing`
---          instead, and tidy.lua buries later. Nothing between the two shows a dead session as live.
--- An end is {user, sid, ref, how}: user = {uid, live, devices (the keys of Shard.of_user), card}, how a flat
--- list of END_FIELDS and values, {'e', reason, 'ea', at, 'ec', cause, …}.
+--   drop   takes sessions out of the lists and counts their ends: from here on they are dead to everyone;
+--   bury   turns records into tombstones and takes them out of facets and the index of addresses. A script that does
+--          not declare the records' keys leaves lines in `closing` instead, and tidy.lua buries later. Nothing between
+--          the two shows a dead session as live.
+-- An end is {user, sid, ref, how}: user = {uid, live, devices, ended, person (the keys of Shard.of_user), card}, how a
+-- flat list of END_FIELDS and values, {'e', reason, 'ea', at, 'ec', cause, …}. To be buried it also has record (its key)
+-- and row (what BURIED names of it).
+
+local BURIED = {'s', 'c', 'e', 'n', 'a', 'C', 'A', 'f'}
+local MOST_ENDED = 100 -- ends that are listed per user
+
+-- The first keys of each of these scripts: Shard.lists.
+local function shard_keys()
+  local k = {}
+  for i, name in ipairs({'sessions', 'deadlines', 'users', 'people', 'closing', 'ended', 'events', 'totals', 'meta',
+                         'addresses', 'facets', 'recount', 'counted'}) do k[name] = KEYS[i] end
+  return k, 13
+end
+
+local function user_keys(uid, first)
+  return {uid = uid, live = KEYS[first], devices = KEYS[first + 1], ended = KEYS[first + 2], person = KEYS[first + 3]}
+end
 
 -- Packed by Settings.policy.
 local function read_policy(packed)
-  local kicked, replaced, expired, logout, events, audit, ttl, devices = struct.unpack('>I4I4I4I4I4I4I4I4', packed)
-  return {keep = {kicked = kicked, replaced = replaced, expired = expired, logout = logout},
-          events = events, audit = audit, ttl = ttl == 1, devices = devices == 1}
+  local kicked, replaced, expired, logout, people, events, audit, ttl, devices =
+    struct.unpack('>I4I4I4I4I4I4I4I4I4', packed)
+  return {keep = {kicked = kicked, replaced = replaced, expired = expired, logout = logout}, people = people,
+          longest = math.max(kicked, replaced, expired, logout), events = events, audit = audit, ttl = ttl == 1,
+          devices = devices == 1}
 end
 
 -- A Lua error rolls nothing back. So before a script ends anything it makes sure that the keys it is going to write are
@@ -44,14 +63,16 @@ local function drop(k, policy, ends)
     local user, reason, at = e.user, e.how[2], e.how[4]
     refs[i] = e.ref
     if not user.gone then
-      user.gone = {}
+      user.gone, user.over = {}, {}
       users[#users + 1] = user
     end
     user.gone[#user.gone + 1] = e.sid
     counts[reason] = (counts[reason] or 0) + 1
     if policy.keep[reason] > 0 then
-      ended[#ended + 1] = at
-      ended[#ended + 1] = e.ref
+      for _, list in ipairs({ended, user.over}) do
+        list[#list + 1] = at
+        list[#list + 1] = e.ref
+      end
     end
     redis.call('XADD', k.events, 'MAXLEN', '~', policy.events, '*', 'k', reason, 'r', e.ref, 'a', at)
   end
@@ -62,6 +83,11 @@ local function drop(k, policy, ends)
   for _, user in ipairs(users) do
     user.card = user.card - set_size(redis.pcall('SREM', user.live, unpack(user.gone)))
     if policy.devices then redis.pcall('HDEL', user.devices, unpack(user.gone)) end
+    if #user.over > 0 then -- the user's own list: only readers want it, so a foreign type there hinders nobody
+      redis.pcall('ZADD', user.ended, unpack(user.over))
+      redis.pcall('ZREMRANGEBYRANK', user.ended, 0, -MOST_ENDED - 1)
+      redis.pcall('EXPIRE', user.ended, policy.longest)
+    end
     if user.card == 0 then offline[#offline + 1] = user.uid end
   end
   in_thousands(ended, function(...) redis.call('ZADD', k.ended, ...) end)
@@ -79,14 +105,35 @@ local function drop(k, policy, ends)
   for reason, n in pairs(counts) do redis.call('HINCRBY', k.totals, reason, n) end
 end
 
-local function bury(policy, record, how)
-  local keep = policy.keep[how[2]]
-  if keep == 0 then
-    redis.call('UNLINK', record)
-  else
-    redis.call('HSET', record, unpack(how))
-    redis.call('EXPIRE', record, keep)
+-- Name and aliases of somebody who has just gone offline, for `people`.
+local function remember(policy, user, row)
+  if user.card ~= 0 or policy.people == 0 or not (row[4] or row[5]) then return end
+  redis.pcall('HSET', user.person, 'n', row[4] or '', 'a', row[5] or '')
+  redis.pcall('EXPIRE', user.person, policy.people + 86400)
+end
+
+local function bury(k, policy, ends)
+  if #ends == 0 then return end
+  local sums, again, refs, addresses = {}, {}, {}, {}
+  for i, e in ipairs(ends) do refs[i] = e.ref end
+  local counted = counted_already(k, refs)
+  for i, e in ipairs(ends) do
+    local row, keep = e.row, policy.keep[e.how[2]]
+    add_facets(sums, row, -1)
+    if counted[i] == 1 then add_facets(again, row, -1) end
+    local address = indexed_address(row[2])
+    if address then addresses[#addresses + 1] = address .. e.ref end
+    remember(policy, e.user, row)
+    if keep == 0 then
+      redis.call('UNLINK', e.record)
+    else
+      redis.call('HSET', e.record, unpack(e.how))
+      redis.call('EXPIRE', e.record, keep)
+    end
   end
+  change_facets(k.facets, sums)
+  change_facets(k.recount, again)
+  in_thousands(addresses, function(...) redis.pcall('ZREM', k.addresses, ...) end)
 end
 
 -- A user's devices are kept as long as the session that may live longest.

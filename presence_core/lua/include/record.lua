@@ -16,10 +16,26 @@ local function sound(seen, core)
   return core and #core >= 40 and string.byte(core) == 0 and seen and #seen < 16 and string.find(seen, '^%d+$') ~= nil
 end
 
+-- Sessions that began up to here were signed out all together: see revoke.lua. -1: none were.
+local function watermark(meta) return tonumber(redis.call('HGET', meta, 'revoked') or -1) end
+
+-- How such a session ended.
+local function revocation(meta)
+  local about = redis.call('HMGET', meta, 'revoked_at', 'revoked_by', 'revoked_note', 'revoked_message')
+  local how = {'e', 'kicked', 'ea', about[1] or '0', 'ec', 'revoked'}
+  for i, field in ipairs({'eb', 'en', 'em'}) do
+    if about[i + 1] and about[i + 1] ~= '' then
+      how[#how + 1] = field
+      how[#how + 1] = about[i + 1]
+    end
+  end
+  return how
+end
+
 -- What a session is right now: state, row (the values of SESSION_FIELDS and, where it has ended, of END_FIELDS), how
 -- (unpacked, for one whose tombstone is still to be written). ENDED without an end in row or how: past its deadline.
 -- DIRTY: the lists name it, but there is no record.
-local function state_of(now, sessions, closing, ref, record)
+local function state_of(now, sessions, closing, meta, ref, record)
   local row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'e')
   local listed = redis.call('ZSCORE', sessions, ref)
   if not sound(row[1], row[2]) then return listed and DIRTY or UNKNOWN, {} end
@@ -31,5 +47,7 @@ local function state_of(now, sessions, closing, ref, record)
     local how = redis.call('HGET', closing, ref)
     return how and ENDED or UNKNOWN, row, how and cmsgpack.unpack(how)
   end
-  return now < deadline_of(tonumber(row[1]), row[2]) and LIVE or ENDED, row
+  if now >= deadline_of(tonumber(row[1]), row[2]) then return ENDED, row end
+  if login_of(row[2]) <= watermark(meta) then return ENDED, row, revocation(meta) end
+  return LIVE, row
 end

@@ -1,0 +1,39 @@
+-- How many live sessions have which device, app, browser, …: counters in a hash, changed by the scripts that begin and
+-- bury sessions. Its fields: 'c' or 'a' and a label id (what the site said of its client; the user agent), 'C' or 'A' and
+-- the text itself where the label table was full, 'x', a declared attribute's name, '\0', its value as JSON.
+-- While reindex counts anew, `recount` has the new counters and `counted` the sessions that are in them already.
+
+-- row: the values of BURIED.
+local function add_facets(sums, row, by)
+  local client, agent = string.sub(row[2], 33, 36), string.sub(row[2], 37, 40)
+  local function add(member) sums[member] = (sums[member] or 0) + by end
+  add(client == INLINE and 'C' .. (row[6] or '') or 'c' .. client)
+  add(agent == INLINE and 'A' .. string.match(row[7] or '', '^[^\n]*\n?[^\n]*') or 'a' .. agent)
+  if row[8] then
+    for member in string.gmatch(row[8], '[^\n]+') do add('x' .. member) end
+  end
+end
+
+-- Best effort where another program's value stands in the key's place: no counter is a reason to hinder a login or end.
+local function change_facets(key, sums)
+  for member, by in pairs(sums) do
+    local count = by ~= 0 and redis.pcall('HINCRBY', key, member, by)
+    if type(count) == 'number' and count <= 0 then redis.call('HDEL', key, member) end
+  end
+end
+
+-- Which of these refs the recount has in its counters (1), and takes them out.
+local function counted_already(k, refs)
+  local found = redis.pcall('SMISMEMBER', k.counted, unpack(refs))
+  if found.err then return {} end
+  for i, one in ipairs(found) do
+    if one == 1 then redis.call('SREM', k.counted, refs[i]) end
+  end
+  return found
+end
+
+-- An address as the index of addresses has it: its family, its bytes.
+local function indexed_address(core)
+  local ip = string.sub(core, 41)
+  return #ip == 4 and '4' .. ip or #ip == 16 and '6' .. ip or nil
+end

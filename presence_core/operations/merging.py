@@ -1,0 +1,200 @@
+"""The shards' lists as one, newest first: the heart of every page.
+
+Each shard answers a chunk at a time, in order, and says how far it has looked. Since the order (login ms, ref) is
+total, what the heap gives is certain as soon as no shard could still hold something newer.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from presence_core.keyspace import Shard
+from presence_core.operations.context import Context
+from presence_core.scripts import PAGE, WALK, Call, Op, run
+
+Position = tuple[int, str]
+"""Login ms and ref: where in the list, on every shard alike."""
+
+Found = tuple[int, bytes, Shard]
+"""Login ms, ref, shard."""
+
+Tests = Sequence[str | bytes | int]
+"""Names and values for ``include/tests.lua``."""
+
+STEP: Final = 2_000
+"""Entries that one walk script looks at, at most; it stops earlier when it has held the server for 4 ms."""
+
+
+class Source(Protocol):
+    """Where a page's sessions come from, newest login first."""
+
+    now: int  #: ms
+    looked: int  #: entries looked at so far
+    stopped: Position | None  #: the budget ended here; all that is newer has been given
+
+    def next(self, count: int) -> Op[list[Found]]:
+        """The next in order; fewer than ``count`` only at the end, or where the budget ended."""
+        ...
+
+
+class _Chunk:
+    """What one shard has sent of its part of the list, newest first."""
+
+    __slots__ = ("at", "behind", "done", "refs", "shard", "tests")
+
+    def __init__(self, shard: Shard, position: Position | None, tests: Tests | None) -> None:
+        self.shard = shard
+        self.behind: tuple[int | bytes, str | bytes] | None = position  # ask for what comes behind this
+        self.done = False
+        self.refs: list[tuple[int, bytes]] = []
+        self.at = 0
+        self.tests = tests
+
+    def call(self, ctx: Context, size: int, span: tuple[int | str, int]) -> Call:
+        s, (login, ref) = self.shard, self.behind or ("", "")
+        keys = (s.sessions, s.deadlines, s.meta)
+        if self.tests is None:
+            return run(PAGE, keys, ctx.now, size, login, ref)
+        return run(WALK, keys, ctx.now, size, STEP, login, ref, *span, s.record_prefix, *self.tests)
+
+    def take(self, reply: list[Any], size: int) -> int:
+        """Answers how many entries the shard looked at."""
+        flat = reply[2]
+        self.refs = [(whole(flat[i + 1]), flat[i]) for i in range(0, len(flat), 2)]
+        self.at = 0
+        if self.tests is None:
+            self.done = len(self.refs) < size
+            self.behind = (flat[-1], flat[-2]) if flat else None  # as they came: they may be no text of ours
+            return len(self.refs)
+        last, looked = reply[3], int(reply[4])
+        self.done = bool(reply[5])
+        if last:
+            self.behind = (last[1], last[0])
+        return looked
+
+    @property
+    def frontier(self) -> tuple[int, bytes]:
+        """What has not been asked for yet comes behind this."""
+        if self.behind is None:
+            return math.inf, b""  # type: ignore[return-value]  # nothing was asked yet
+        login, ref = self.behind
+        return whole(login), ref.encode() if isinstance(ref, str) else ref
+
+
+def whole(score: bytes | int) -> int:
+    """A login time. Other programs' scores may be anything: they only have to sort somewhere."""
+    if isinstance(score, int):
+        return score
+    return int(score) if score.isdigit() else int(max(-1e15, min(1e15, float(score))))
+
+
+class _Entry:
+    """A chunk in the heap, by its next ref, or by its frontier when its refs have run out: the newest comes first."""
+
+    __slots__ = ("chunk", "key")
+
+    def __init__(self, chunk: _Chunk) -> None:
+        self.chunk = chunk
+        self.key = chunk.refs[chunk.at] if chunk.at < len(chunk.refs) else chunk.frontier
+
+    def __lt__(self, other: _Entry) -> bool:
+        return self.key > other.key
+
+
+class Merge:
+    """The list, or those of it that pass each shard's tests.
+
+    Each shard is asked for its fair share and a margin (three standard deviations of a random spread); one whose refs
+    run out is asked again when its turn comes, and with it all others that have none left. ``budget`` is how many
+    entries may be looked at before it stops.
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        limit: int,
+        position: Position | None,
+        tests: dict[Shard, Tests] | None = None,
+        span: tuple[int | str, int] = ("", 0),
+        budget: float = math.inf,
+    ) -> None:
+        self._ctx = ctx
+        self._span = span
+        self._budget = budget
+        shards = ctx.keys.shards
+        self._asking = [_Chunk(shard, position, None if tests is None else tests[shard]) for shard in shards]
+        self._waiting: set[_Chunk] = set()
+        self._heap: list[_Entry] = []
+        self._counted = False
+        share = limit / len(shards)
+        alone = len(shards) == 1
+        self._size = limit + 1 if alone else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
+        self.now = self.total = self.looked = 0
+        self.stopped: Position | None = None
+
+    def next(self, count: int) -> Op[list[Found]]:
+        """See Source."""
+        out: list[Found] = []
+        while len(out) < count and self.stopped is None:
+            if self._asking:
+                yield from self._ask()
+            if not self._heap:
+                break
+            entry = heapq.heappop(self._heap)
+            chunk = entry.chunk
+            if chunk in self._waiting:
+                if self.looked >= self._budget:
+                    login, ref = entry.key
+                    self.stopped = login, ref.decode("utf-8", "replace")
+                    break
+                self._asking = list(self._waiting)
+                continue
+            out.append((*chunk.refs[chunk.at], chunk.shard))
+            chunk.at += 1
+            self._push(chunk)
+        return out
+
+    def _push(self, chunk: _Chunk) -> None:
+        if chunk.at == len(chunk.refs):
+            if chunk.done:
+                return
+            self._waiting.add(chunk)
+        heapq.heappush(self._heap, _Entry(chunk))
+
+    def _ask(self) -> Op[None]:
+        chunks, self._asking = self._asking, []
+        if self._waiting:
+            self._heap = [entry for entry in self._heap if entry.chunk not in self._waiting]
+            heapq.heapify(self._heap)
+            self._waiting.clear()
+        replies = yield [chunk.call(self._ctx, self._size, self._span) for chunk in chunks]
+        for chunk, reply in zip(chunks, replies, strict=True):
+            if not self._counted:
+                self.now, self.total = reply[0], self.total + reply[1]
+            self.looked += chunk.take(reply, self._size)
+            self._push(chunk)
+        self._counted = True
+
+
+class Gathered:
+    """Sessions that an index named, all of them, put in order here."""
+
+    def __init__(self, now: int, looked: int, found: list[Found], position: Position | None) -> None:
+        self.now = now
+        self.looked = looked
+        self.total = 0
+        self.stopped: Position | None = None
+        found.sort(key=lambda one: one[:2], reverse=True)
+        behind = None if position is None else (position[0], position[1].encode())
+        self._rest = found if behind is None else [one for one in found if one[:2] < behind]
+        self._at = 0
+
+    def next(self, count: int) -> Op[list[Found]]:
+        """See Source."""
+        yield from ()
+        part = self._rest[self._at : self._at + count]
+        self._at += len(part)
+        return part

@@ -1,0 +1,229 @@
+"""Lists by time over all shards as one, newest first: blocks, ends, what staff did. Bounded work per call.
+
+A shard's part is read in chunks; a heap merges them. A page that has looked at LOOK_AT entries without being full is
+short, and its cursor goes on from there.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from presence_core.errors import InvalidArgument
+from presence_core.keyspace import Shard, digest
+from presence_core.operations.context import Context
+from presence_core.operations.merging import whole
+from presence_core.scripts import NEWEST, Call, Op, run
+
+LOOK_AT: Final = 5_000
+"""Entries that one call looks at."""
+
+MOST_AT_ONCE: Final = 500
+"""Entries of one shard in one reply: well under a millisecond of the server's time."""
+
+FOREVER: Final = 1 << 53  # a time behind every other
+
+_SCORE = re.compile(r"-?([0-9]{1,20}(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?|inf)")
+
+T = TypeVar("T")
+
+
+class Part:
+    """One shard's part of a list, newest first, as far as it has been read."""
+
+    __slots__ = ("at", "done", "items", "now", "total")
+
+    def __init__(self) -> None:
+        self.items: list[tuple[Any, Any]] = []  #: (place in the order, the greatest first; entry)
+        self.at = 0  #: the next of them
+        self.done = False  #: nothing comes behind them
+        self.now = self.total = 0
+
+    def call(self, ctx: Context, size: int) -> Call:
+        """Ask for what comes next."""
+        raise NotImplementedError
+
+    def take(self, reply: list[Any], size: int) -> None:
+        """It has come."""
+        raise NotImplementedError
+
+
+class _Head:
+    """A part in the heap, by its next entry."""
+
+    __slots__ = ("part", "place")
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.place = part.items[part.at][0]
+
+    def __lt__(self, other: _Head) -> bool:
+        return bool(self.place > other.place)
+
+
+class Newest:
+    """The parts as one list. ``begin`` asks each for its fair share and a margin (three standard deviations of a random
+    spread); one whose entries run out is asked again, for twice as many."""
+
+    def __init__(self, ctx: Context, parts: Sequence[Part], limit: int) -> None:
+        self._ctx = ctx
+        self._parts = parts
+        self._asking = [part for part in parts if not part.done]
+        self._heap = [_Head(part) for part in parts if part.items]
+        share = limit / max(1, len(self._asking))
+        self._size = min(limit, math.ceil(share + 3 * math.sqrt(share)), MOST_AT_ONCE) + 1
+        heapq.heapify(self._heap)
+
+    @property
+    def now(self) -> int:
+        return min((part.now for part in self._parts if part.now), default=0)
+
+    @property
+    def total(self) -> int:
+        return sum(part.total for part in self._parts)
+
+    def next(self, count: int) -> Op[list[Any]]:
+        """The next entries in order. Fewer than ``count`` only at the end of the list."""
+        out: list[Any] = []
+        while len(out) < count:
+            if self._asking:  # one whose entries have run out may hold the next in line
+                yield from self._ask()
+            if not self._heap:
+                break
+            part = heapq.heappop(self._heap).part
+            out.append(part.items[part.at][1])
+            part.at += 1
+            if part.at < len(part.items):
+                heapq.heappush(self._heap, _Head(part))
+            elif not part.done:
+                self._asking = [part]
+                self._size = min(2 * self._size, MOST_AT_ONCE + 1)
+        return out
+
+    def _ask(self) -> Op[None]:
+        parts, self._asking = self._asking, []
+        replies = yield [part.call(self._ctx, self._size) for part in parts]
+        for part, reply in zip(parts, replies, strict=True):
+            part.take(reply, self._size)
+            part.at = 0
+            if part.items:
+                heapq.heappush(self._heap, _Head(part))
+
+
+# -- lists that are a ZSET --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A member of such a list."""
+
+    shard: Shard
+    score: bytes  #: as it came: another program's may be no time
+    member: bytes
+
+    @property
+    def position(self) -> list[str]:
+        """For a cursor. Any bytes survive it."""
+        return [self.score.decode("ascii", "replace"), self.member.decode("utf-8", "surrogateescape")]
+
+
+class Ranked(Part):
+    """One shard's part of a ZSET by time. The order (time, member) is total, so one position serves all shards."""
+
+    __slots__ = ("_before", "_behind", "_key", "_shard", "_since")
+
+    def __init__(self, shard: Shard, key: str, behind: list[str] | None, since: int | None, before: int | None) -> None:
+        super().__init__()
+        self._shard = shard
+        self._key = key
+        self._since = "-inf" if since is None else str(since)
+        self._before = "+inf" if before is None else str(before)
+        score, member = behind or (str(FOREVER) if before is None else self._before, "")
+        self._behind: tuple[str | bytes, bytes] = (score, member.encode("utf-8", "surrogateescape"))
+
+    def call(self, ctx: Context, size: int) -> Call:
+        return run(NEWEST, (self._key,), ctx.now, size, *self._behind, self._since, self._before)
+
+    def take(self, reply: list[Any], size: int) -> None:
+        self.now, self.total, flat = reply
+        pairs = list(zip(flat[::2], flat[1::2], strict=True))
+        self.items = [((whole(score), raw), Entry(self._shard, score, raw)) for raw, score in pairs]
+        self.done = len(pairs) < size
+        if pairs:
+            self._behind = (pairs[-1][1], pairs[-1][0])
+
+
+@dataclass(slots=True)
+class Walked(Generic[T]):
+    """What a walk found, and how far it went."""
+
+    items: list[T]
+    behind: list[str] | None  #: where the next page begins; None at the end of the list
+    scanned: int
+
+
+def walk(merge: Newest, limit: int, batch: int, look: Callable[[list[Entry]], Op[list[T | None]]]) -> Op[Walked[T]]:
+    """Go through a list until the page is full. ``look`` answers, for each of some entries, what to show or None."""
+    found: list[T] = []
+    scanned = 0
+    behind: list[str] | None = None
+    while scanned < LOOK_AT:
+        entries = yield from merge.next(min(max(limit + 1 - len(found), batch), LOOK_AT - scanned))
+        if not entries:
+            return Walked(found, None, scanned)
+        scanned += len(entries)
+        for entry, item in zip(entries, (yield from look(entries)), strict=True):
+            if item is None:
+                continue
+            if len(found) == limit:  # there is one for the next page
+                return Walked(found, behind, scanned)
+            found.append(item)
+            behind = entry.position
+        if len(found) < limit:
+            behind = entries[-1].position
+    return Walked(found, behind, scanned)
+
+
+# -- cursors ----------------------------------------------------------------------------------------------------------
+
+
+def make_cursor(call: str, question: object, seen: int, position: object) -> str:
+    """``seen``: what the pages so far have shown, so that the last one knows the total."""
+    raw = json.dumps([call, _digest(question), seen, position], separators=(",", ":"))
+    return urlsafe_b64encode(raw.encode()).rstrip(b"=").decode()
+
+
+def read_cursor(cursor: object, call: str, question: object, is_position: Callable[[Any], bool]) -> tuple[int, Any]:
+    """What ``make_cursor`` was given: how many were shown, and the position; (0, None) without a cursor."""
+    if cursor is None:
+        return 0, None
+    try:
+        if not isinstance(cursor, str) or len(cursor) > 65_536:
+            raise ValueError
+        name, asked, seen, position = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        if name != call or asked != _digest(question) or type(seen) is not int or not 0 <= seen < FOREVER:
+            raise ValueError
+        if not is_position(position):
+            raise ValueError
+    except (ValueError, TypeError, RecursionError):
+        raise InvalidArgument("cursor", f"must be one that {call} gave for the same question") from None
+    return seen, position
+
+
+def _digest(question: object) -> str:
+    return digest(json.dumps(question))
+
+
+def is_ranked(position: Any) -> bool:
+    """Whether this is an Entry's position."""
+    if not isinstance(position, list) or len(position) != 2 or not all(isinstance(part, str) for part in position):
+        return False
+    score, member = position
+    member.encode("utf-8", "surrogateescape")  # a ValueError where it cannot be
+    return _SCORE.fullmatch(score) is not None

@@ -1,0 +1,265 @@
+"""Why was this user logged out? Everybody's ends and one user's, by reason, staff and time."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from presence_core import CorruptData, Ended
+from presence_core.operations import ending
+from tests.conftest import Bed, on
+from tests.facade import P
+
+BY: dict[str, Any] = {"by": "Grace Hopper", "reason": "stolen phone", "ticket": "T-4711", "message": "Call us."}
+HOSTILE = ["a:b", "{x}", "*", "ended:ada", "ü😀"]
+
+
+def _story(p: P) -> None:
+    """One end of each reason, a second apart: expired is the oldest but one."""
+    p.freeze()
+    p.login("ada", session_id="kicked-1", device="phone", name="Ada", user_agent="curl/8")
+    p.login("bob", session_id="logout-1")
+    p.login("ada", session_id="expired-1", idle_timeout=3)
+    p.advance(2)
+    p.logout("bob", "logout-1")
+    p.advance(2)
+    p.sweep()
+    p.login("eve", session_id="replaced-1")
+    p.advance(1)
+    p.login("eve", session_id="live-one")
+    p.advance(1)
+    p.kick("ada", "kicked-1", **BY)
+
+
+@pytest.fixture
+def single(bed: Bed) -> P:
+    """One session per user: the next login replaces it."""
+    return bed.connect(max_sessions=1)
+
+
+@pytest.fixture
+def two(bed: Bed) -> P:
+    return bed.connect(max_sessions_per_device=1)
+
+
+def _refs(items: Any) -> list[str]:
+    return [one.ref for one in items]
+
+
+def test_ends_are_listed_the_latest_first_with_why(bed: Bed) -> None:
+    p = bed.connect()
+    _story(p)
+    p.kick("eve", **BY, keep=["live-one"])
+    page = p.ended()
+    assert {one.session_id[:-2] for one in page} == {"kicked", "logout", "expired", "replaced"}
+    assert [one.at for one in page] == sorted((one.at for one in page), reverse=True)
+    assert all(isinstance(one, Ended) for one in page)
+    kicked = next(one for one in page if one.session_id == "kicked-1")
+    assert (kicked.reason, kicked.cause, kicked.by, kicked.note) == ("kicked", "staff", BY["by"], BY["reason"])
+    assert (kicked.ticket, kicked.message, kicked.at) == (BY["ticket"], BY["message"], p.clock.now)
+    assert (kicked.name, kicked.device, kicked.user_agent) == ("Ada", "phone", "curl/8")
+    assert (page.total, page.total_is_exact, page.next_cursor, page.as_of) == (4, True, None, p.clock.now)
+
+
+def test_a_users_ends_are_hers_alone(p: P) -> None:
+    _story(p)
+    assert _refs(p.ended("ada")) == ["ada:kicked-1", "ada:expired-1"]
+    assert _refs(p.ended("bob")) == ["bob:logout-1"]
+    assert p.ended("nobody").items == []
+    assert (p.ended("nobody").total, p.ended("nobody").total_is_exact) == (0, True)
+
+
+def test_ends_are_found_by_reason_staff_and_time(single: P) -> None:
+    p = single
+    now = p.freeze()
+    p.login("eve", session_id="replaced-1")
+    p.login("eve", session_id="live-one")
+    p.advance(10)
+    p.login("ada", session_id="kicked-1")
+    p.kick("ada", **BY)
+    p.advance(10)
+    p.login("bob", session_id="logout-1")
+    p.logout("bob", "logout-1")
+    p.login("dan", session_id="expired-1", idle_timeout=1)
+    p.advance(10)
+    p.sweep()
+    for reason in ("replaced", "kicked", "logout", "expired"):
+        page = p.ended(reason=reason)
+        assert [one.session_id for one in page] == [f"{reason}-1"]
+        assert (page.total, page.total_is_exact, page.scanned) == (1, True, 4)
+    assert _refs(p.ended(by=BY["by"])) == ["ada:kicked-1"]
+    assert _refs(p.ended(by="bob")) == ["bob:logout-1"]
+    assert p.ended(by="nobody").items == []
+    assert p.ended("ada", reason="logout").items == []
+    at = [now / 1000, now / 1000 + 10, now / 1000 + 20]
+    assert _refs(p.ended(since=at[1])) == ["dan:expired-1", "bob:logout-1", "ada:kicked-1"]
+    assert _refs(p.ended(until=at[1])) == ["eve:replaced-1"], "until is not in it, since is"
+    assert _refs(p.ended(since=at[1], until=at[2])) == ["ada:kicked-1"]
+    assert p.ended(since=at[1], until=at[2]).total == 1
+    aware = p.clock.now - timedelta(seconds=20)
+    assert _refs(p.ended(since=aware, until=aware + timedelta(seconds=0.001), reason="kicked")) == ["ada:kicked-1"]
+
+
+def test_an_end_whose_tombstone_is_still_to_be_written_is_shown(p: P, bed: Bed) -> None:
+    """A kick of all that dies after its first half leaves the ends in `closing`."""
+    p.freeze()
+    for sid in ("session-1", "session-2"):
+        p.login("ada", session_id=sid, device="phone", name="Ada")
+    op = ending.kick(p.context, "ada", None, BY["by"], BY["reason"], BY["message"], BY["ticket"], (), None)
+    reply: Any = None
+    for _ in range(2):  # the read before it, then finish.lua; what follows is lost
+        calls = op.send(reply)
+        reply = _send(p, calls)
+    assert {"closing"} <= bed.families().keys()
+    for page in (p.ended(), p.ended("ada"), p.ended(reason="kicked", by=BY["by"])):
+        assert sorted(_refs(page)) == ["ada:session-1", "ada:session-2"]
+        for one in page:
+            assert (one.reason, one.by, one.note, one.message) == ("kicked", BY["by"], BY["reason"], BY["message"])
+            assert (one.at, one.device, one.name) == (p.clock.now, "phone", "Ada")
+    p.sweep()
+    assert sorted(_refs(p.ended())) == ["ada:session-1", "ada:session-2"]
+
+
+def _send(p: P, calls: list[Any]) -> list[Any]:
+    def op() -> Any:
+        return (yield calls)
+
+    return p._run(op())
+
+
+def test_an_end_that_is_no_longer_kept_is_not_shown(bed: Bed, raw: Any) -> None:
+    p = bed.connect()
+    for number in range(10):
+        p.login(f"u{number}", session_id="session-1")
+        p.kick(f"u{number}", by="staff", reason="test")
+    for number in range(0, 10, 2):
+        raw.delete(p.context.shard(f"u{number}").record(f"u{number}", "session-1"))
+    page = p.ended()
+    assert sorted(one.uid for one in page) == [f"u{number}" for number in range(1, 10, 2)]
+    assert (page.total, page.total_is_exact) == (5, True)
+    assert p.ended("u0").items == []
+
+
+@on("valkey", "redis7")
+def test_an_id_that_came_back_to_life_after_its_tombstone_ran_out_is_no_end(p: P, raw: Any) -> None:
+    p.login("ada", session_id="session-1")
+    p.kick("ada", **BY)
+    raw.delete(p.context.shard("ada").record("ada", "session-1"))
+    p.login("ada", session_id="session-1")
+    assert p.ended().items == []
+    assert p.ended("ada").items == []
+
+
+def test_hostile_uids_have_their_own_ends(p: P) -> None:
+    for uid in HOSTILE:
+        p.login(uid, session_id="session-1")
+        p.kick(uid, by="staff", reason=uid)
+    assert sorted(one.uid for one in p.ended()) == sorted(HOSTILE)
+    for uid in HOSTILE:
+        assert [(one.uid, one.note) for one in p.ended(uid)] == [(uid, uid)]
+    assert p.ended("x").items == []
+
+
+def test_pages_of_ends_put_together_are_all_of_them(p: P) -> None:
+    now = p.freeze()
+    p.login_many({"uid": f"u{number % 7}", "session_id": f"session-{number}"} for number in range(60))
+    for number in range(60):
+        p.set_now(now + number // 4)
+        p.kick(f"u{number % 7}", f"session-{number}", by=f"staff {number % 2}", reason="test")
+    everything = _refs(p.ended(limit=1000))
+    assert len(set(everything)) == 60
+    for limit, asked in itertools.product((1, 7, 60), ({}, {"by": "staff 1"}, {"uid": "u3"})):
+        seen: list[str] = []
+        cursor = None
+        while True:
+            page = p.ended(limit=limit, cursor=cursor, **asked)  # type: ignore[arg-type]
+            seen += _refs(page)
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+            assert len(page) == limit
+        wanted = [
+            f"u{number % 7}:session-{number}"
+            for number in range(60)
+            if (number % 2 or "by" not in asked) and (number % 7 == 3 or "uid" not in asked)
+        ]
+        assert seen == [ref for ref in everything if ref in wanted]
+        assert (page.total, page.total_is_exact) == (len(wanted), True)
+    assert p.ended(limit=1).total == 60
+
+
+def test_pages_of_ends_are_stable_while_others_end(p: P) -> None:
+    p.freeze()
+    for number in range(20):
+        p.login(f"u{number:02}", session_id="session-1")
+        p.advance(1)
+        p.logout(f"u{number:02}", "session-1")
+    first = p.ended(limit=5)
+    p.advance(1)
+    p.login("new", session_id="session-1")
+    p.logout("new", "session-1")
+    second = p.ended(limit=100, cursor=first.next_cursor)
+    assert [one.uid for one in [*first, *second]] == [f"u{number:02}" for number in range(19, -1, -1)]
+
+
+@on("valkey-sync", "redis7-sync", "cluster-sync")
+def test_one_call_looks_at_a_bounded_number_of_ends_and_goes_on(p: P) -> None:
+    p.freeze()
+    p.login("rare", session_id="session-1")
+    p.kick("rare", **BY)
+    p.advance(1)
+    rows = [{"uid": f"u{number}", "session_id": "session-1", "idle_timeout": 1} for number in range(6000)]
+    p.login_many(rows)
+    p.advance(10)
+    while p.sweep().has_more:
+        pass
+    found, calls, cursor = [], 0, None
+    while True:
+        page = p.ended(by=BY["by"], cursor=cursor)
+        found += _refs(page)
+        calls += 1
+        assert page.scanned <= 5000
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+        assert (page.items, page.total, page.total_is_exact) == ([], 0, False)
+    assert found == ["rare:session-1"]
+    assert calls == 2
+    assert (page.total, page.total_is_exact) == (1, True)
+
+
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_a_foreign_value_under_a_list_of_ends_is_named(p: P, raw: Any) -> None:
+    p.login("ada", session_id="session-1")
+    p.kick("ada", **BY)
+    shard = p.context.shard("ada")
+    for key, args in ((shard.ended, ()), (shard.ended_of("ada"), ("ada",))):
+        raw.delete(key)
+        raw.set(key, "foreign")
+        with pytest.raises(CorruptData) as caught:
+            p.ended(*args)
+        assert key in str(caught.value)
+
+
+@on("valkey", "redis7-sync")
+def test_bytes_that_we_never_wrote_break_no_list_of_ends(p: P, raw: Any) -> None:
+    p.freeze()
+    _story(p)
+    shard = p.context.shard("ada")
+    whole = _refs(p.ended())
+    for place, member in enumerate((b"\xff\xfe", b"\xff:session-1", b"", b":", b"no colon", b"a\nb:session-1")):
+        raw.zadd(shard.ended, {member: p.clock.ms + place, member + b"2": "-inf"})
+    raw.set(shard.record("ada", "foreign-1"), "foreign")
+    raw.zadd(shard.ended, {"ada:foreign-1": p.clock.ms})
+    assert _refs(p.ended()) == whole
+    seen, cursor = [], None
+    while True:
+        page = p.ended(limit=1, cursor=cursor)
+        seen += _refs(page)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert seen == whole

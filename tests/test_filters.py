@@ -1,0 +1,417 @@
+"""What can be asked: how text and addresses are compared, what an index holds of a user, what a filter finds."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from presence_core import InvalidArgument, Session
+from presence_core.filters import (
+    CUT,
+    SessionFilter,
+    block_of,
+    entries,
+    facet_members,
+    fold,
+    fold_table,
+    packed,
+    starts,
+    uid_of,
+)
+from presence_core.models import moment
+from presence_core.settings import INDEXES
+from tests.bad_input import FILTERS
+from tests.conftest import Servers
+from tests.oracle import folded, found_by
+
+few = settings(max_examples=60, deadline=None, database=None, derandomize=True)
+
+EVERY_INDEX = frozenset(INDEXES)
+NOW = 1_800_000_000_000
+
+# -- text -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "compared"),
+    [
+        ("Emeka Okafor", "emeka okafor"),
+        ("  Emeka \t Okafor ", "emeka okafor"),
+        ("Zoë", "zoe"),
+        ("Zoe\u0308", "zoe"),
+        ("STRASSE", "strasse"),
+        ("Straße", "strasse"),
+        ("ẞ", "ss"),
+        ("ΣΊΣΥΦΟΣ", "σισυφοσ"),
+        ("Σίσυφος", "σισυφοσ"),
+        ("İstanbul", "istanbul"),
+        ("ﬁne", "fine"),
+        ("Ａｄａ　Ｌ", "ada l"),
+        ("Nguyễn Thị Hương", "nguyen thi huong"),
+        ("Ёлка", "елка"),
+        ("がぎぐ", "かきく"),
+        ("山田太郎", "山田太郎"),
+        ("김", "\u1100\u1175\u11b7"),
+        ("a\u00a0b", "a b"),
+        ("a\u2028b", "a b"),
+        ("a´b", "a b"),
+        ("\u0301", ""),
+        ("😀 K", "😀 k"),
+        ("ŁŒø", "łœø"),
+        ("", ""),
+    ],
+)
+def test_text_is_compared_without_case_accents_or_extra_white_space(written: str, compared: str) -> None:
+    assert fold(written) == compared
+
+
+@few
+@given(st.text(max_size=40))
+@example("\u0345\u03b1\u0301 ŉ")
+def test_folding_is_what_the_design_says_and_folding_twice_changes_nothing(text: str) -> None:
+    assert fold(text) == folded(text)
+    assert fold(fold(text)) == fold(text)
+    assert fold(unicodedata.normalize("NFC", text)) == fold(unicodedata.normalize("NFD", text))
+
+
+def test_a_name_is_found_at_the_start_of_its_first_eight_words() -> None:
+    assert list(starts("emeka okafor")) == ["emeka okafor", "okafor"]
+    assert list(starts("one")) == ["one"]
+    assert list(starts("a b c d e f g h i j"))[-1] == "h i j"
+    assert len(list(starts("a b c d e f g h i j"))) == 8
+    assert len(list(starts("a b c d e f g h"))) == 8
+
+
+# -- what the index of words holds ------------------------------------------------------------------------------------
+
+HOSTILE = ["a", "a:b", "::", "ü😀", "ADA", "Ada Lovelace", " x", "x ", "\u0301", "n", "u", "\xff", "a\u00a0b", "{x}",
+           "é" * 24, "é" * 25, "x" * 48, "x" * 49, "x" * 256, "ü" * 128, "X" * 48, "Ｘ", "김" * 16]  # fmt: skip
+
+
+@pytest.mark.parametrize("uid", HOSTILE)
+def test_every_entry_of_the_index_names_its_user(uid: str) -> None:
+    found = entries(EVERY_INDEX, uid, "Zoë " + uid, "mail@example.org\n" + uid)
+    assert {uid_of(entry) for entry in found} == {uid}
+    kinds = [entry[:1] for entry in found]
+    assert set(kinds) == {b"u", b"n", b"a"}
+    assert kinds.count(b"u") == 1
+    assert all(len(entry.partition(b"\0")[0]) <= 1 + CUT for entry in found)
+    assert len(set(found)) == len(found)
+
+
+@few
+@given(st.sampled_from(HOSTILE), st.text("aB éữ", max_size=30), st.lists(st.text("aB é@.", min_size=1), max_size=3))
+def test_the_entries_are_the_folded_starts_cut_at_48_bytes(uid: str, name: str, aliases: list[str]) -> None:
+    found = set(entries(EVERY_INDEX, uid, name, "\n".join(aliases)))
+    raw = uid.encode()
+    assert {entry for entry in found if entry[:1] == b"u"} <= {
+        b"u" + raw, b"u" + folded(uid).encode()[:48] + b"\0" + raw
+    }  # fmt: skip
+    for kind, texts in ((b"n", [name] if name else []), (b"a", aliases)):
+        words = [folded(text).split(" ") for text in texts]
+        suffixes = [" ".join(one[place:]) for one in words for place in range(min(8, len(one)))]
+        expected = {kind + text.encode()[:48] + b"\0" + raw for text in suffixes}
+        assert {entry for entry in found if entry[:1] == kind} == expected, "aliases of nothing are none"
+
+
+@pytest.mark.parametrize("chosen", [(), ("uid",), ("name",), ("alias",), ("ip",), ("uid", "alias")])
+def test_only_the_chosen_indexes_have_entries(chosen: tuple[str, ...]) -> None:
+    found = entries(frozenset(chosen), "ada", "Ada", "a@example.org")
+    letters = {"uid": b"u", "name": b"n", "alias": b"a"}
+    assert {entry[:1] for entry in found} == {letters[one] for one in chosen if one in letters}
+
+
+# -- addresses --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "first", "last"),
+    [
+        ("192.0.2.7", "192.0.2.7", "192.0.2.7"),
+        ("192.0.2.7/32", "192.0.2.7", "192.0.2.7"),
+        ("192.0.2.0/24", "192.0.2.0", "192.0.2.255"),
+        ("192.0.2.77/24", "192.0.2.0", "192.0.2.255"),
+        ("0.0.0.0/0", "0.0.0.0", "255.255.255.255"),
+        ("2001:DB8::/32", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("2001:db8::7", "2001:db8::7", "2001:db8::7"),
+        ("2001:db8::7/127", "2001:db8::6", "2001:db8::7"),
+        ("::/0", "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ("::ffff:192.0.2.7", "192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7/120", "192.0.2.0", "192.0.2.255"),
+        ("::ffff:0:0/96", "0.0.0.0", "255.255.255.255"),
+        ("::FFFF:c000:207", "192.0.2.7", "192.0.2.7"),
+    ],
+)
+def test_an_address_or_a_block_is_a_span_of_addresses(written: str, first: str, last: str) -> None:
+    assert block_of(written) == (packed(first), packed(last))
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", " ", "1", "1.2", "1.2.3.4.5", "192.0.2.", "256.1.1.1", "01.2.3.4", "1.2.3.4/33", "1.2.3.4/-1", "1.2.3.4/", "/8",
+     "1.2.3.4/255.255.255.0", "::/129", "::g", ":::", "1::2::3", "[::1]", "fe80::1%eth0", "fe80::1%eth0/64", "a", "dead",
+     "1.2.3.4 ", " 1.2.3.4", "1.2.3.4\n", "١.1.1.1", "1.2.3.4/٢٤", "1.2.3.4/8/8", "0x7f.1.1.1", "1.2.3.4:80", "\0",
+     "1" * 5000, ":" * 5000, None, 5, 1.5, b"1.2.3.4", ["1.2.3.4"], True],
+)  # fmt: skip
+def test_what_is_no_address_is_no_block(written: Any) -> None:
+    assert block_of(written) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "block"),
+    [
+        ("10.", "10.0.0.0/8"),
+        ("192.0.", "192.0.0.0/16"),
+        ("192.0.2.", "192.0.2.0/24"),
+        (" 192.0.2. ", "192.0.2.0/24"),
+        ("192.0.2.7", "192.0.2.7/32"),
+        ("192.0.2.0/30", "192.0.2.0/30"),
+        ("2001:db8::/64", "2001:db8::/64"),
+        *((text, None) for text in ("192", "192.0", ".", "..", "192..", ".1.", "256.", "01.", "1.2.3.4.", "1.2.3.4.5.",
+                                    "١٢.", "1x.", "192.0.2.7 x", "2001:db8:")),
+    ],
+)  # fmt: skip
+def test_text_is_an_address_where_it_is_written_as_one(text: str, block: str | None) -> None:
+    assert SessionFilter(text=text).text_block == (block and block_of(block))
+
+
+# -- the filter itself ------------------------------------------------------------------------------------------------
+
+
+def test_a_filter_refuses_what_it_cannot_ask_in_one_sentence() -> None:
+    wrong = []
+    for field, value, sentence in FILTERS:
+        try:
+            SessionFilter(**{field: value})
+        except InvalidArgument as error:
+            if str(error) != f"{sentence}." or error.field not in (field, "attributes"):
+                wrong.append(f"{field}={value!r:.60}: {error}")
+        except Exception as error:
+            wrong.append(f"{field}={value!r:.60}: {error!r}")
+        else:
+            wrong.append(f"{field}={value!r:.60}: taken")
+    assert wrong == []
+    assert {field for field, _, _ in FILTERS} == set(SessionFilter.__slots__), "each field has bad values"
+
+
+def test_a_filter_takes_its_fields_by_name_only_and_never_changes() -> None:
+    with pytest.raises(TypeError):
+        SessionFilter("ada")  # type: ignore[misc]
+    plans = {"plan": "pro"}
+    asked = SessionFilter(attributes=plans)
+    before = asked.digest
+    plans["plan"] = "free"
+    assert asked.digest == before
+    assert asked.matches(_session(attributes={"plan": "pro"}), NOW)
+
+
+def test_only_what_is_given_asks_for_something() -> None:
+    assert SessionFilter().given == ()
+    assert SessionFilter().digest == ""
+    for empty in ({}, MappingProxyType({})):
+        assert SessionFilter(attributes=empty).given == ()
+    assert SessionFilter(device="tv", idle_for=0).given == ("device", "idle_for")
+
+
+ASKED: list[dict[str, Any]] = [
+    {},
+    {"text": 'a "quoted" \\ näme'},
+    {"uid": "ü😀:1", "device": "TV"},
+    {"name_prefix": "Ok", "name_contains": "é"},
+    {"ip": "2001:db8::/32", "idle_for": 0},
+    {"logged_in_after": 1_700_000_000.123, "logged_in_before": 1_800_000_000},
+    {"logged_in_before": datetime(2026, 5, 4, 3, 2, 1, 987_654, tzinfo=UTC)},
+    {"attributes": {"b": [1, {"c": None}], "a": True, "é": 1.5}},
+    {"attributes": {"nothing": None}},
+    {"app": "a", "app_version": "b", "os": "c", "browser": "d"},
+]
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+def test_a_filter_survives_being_written_down(asked: dict[str, Any]) -> None:
+    one = SessionFilter(**asked)
+    again = SessionFilter.from_json(one.to_json())
+    assert again.to_json() == one.to_json()
+    assert (again.given, again.digest, again.block) == (one.given, one.digest, one.block)
+    assert (again.after, again.before) == (one.after, one.before)
+
+
+def test_equal_questions_have_one_digest_and_different_ones_different_digests() -> None:
+    assert len({SessionFilter(**asked).digest for asked in ASKED}) == len(ASKED)
+    one = SessionFilter(attributes={"a": 1, "b": [1, 2]}, logged_in_after=1_700_000_000.5)
+    same = SessionFilter(attributes={"b": (1, 2), "a": 1}, logged_in_after=moment(1_700_000_000_500))
+    assert one.digest == same.digest
+    # Cursors live in bookmarks: a new release must not forget them.
+    assert SessionFilter(device="phone").digest == "220fd0eb4895"
+
+
+def _session(**fields: Any) -> Session:
+    given = {"uid": "ada", "session_id": "session-1", "login_at": moment(NOW - 60_000), "last_seen": moment(NOW - 5_000),
+             "expires_at": moment(NOW + 1), "idle_timeout": 60, "absolute_timeout": 60}  # fmt: skip
+    return Session(**given | fields)
+
+
+@pytest.mark.parametrize(
+    ("asked", "session", "found"),
+    [
+        ({"text": "oka"}, {"name": "Emeka Okafor"}, True),
+        ({"text": "meka"}, {"name": "Emeka Okafor"}, False),
+        ({"text": "emeka o"}, {"name": "Emeka Okafor"}, True),
+        ({"text": "OKÁ"}, {"name": "Emeka Okafor"}, True),
+        ({"text": "da"}, {}, False),
+        ({"text": "ad"}, {"uid": "Ada"}, True),
+        ({"text": "ada"}, {"uid": " ada"}, True),
+        ({"text": "ada"}, {"uid": "´ada"}, True),
+        ({"text": "bob"}, {"uid": "ada bob"}, False),
+        ({"text": "bob@ex"}, {"aliases": ("x@example.org", "Bob@example.org")}, True),
+        ({"text": "x y"}, {"aliases": ("x", "y")}, False),
+        ({"text": "192.0.2.7"}, {"ip": "192.0.2.7"}, True),
+        ({"text": "192.0.2."}, {"ip": "192.0.2.7"}, True),
+        ({"text": "192.0.2"}, {"ip": "192.0.2.7"}, False),
+        ({"text": "192.0.2."}, {"name": "Rack 192.0.2.9"}, True),
+        ({"text": "2001:db8::/32"}, {"ip": "2001:db8::7"}, True),
+        ({"name_prefix": "ninth"}, {"name": "1 2 3 4 5 6 7 8 ninth"}, False),
+        ({"name_prefix": "8 ninth"}, {"name": "1 2 3 4 5 6 7 8 ninth"}, True),
+        ({"name_contains": "9 n"}, {"name": "1 2 3 4 5 6 7 8 9 ninth"}, True),
+        ({"name_prefix": "ada"}, {"uid": "ada", "aliases": ("ada",)}, False),
+        ({"name_contains": "ka ok"}, {"name": "Emeka  Okafor"}, True),
+        ({"name_contains": "ada"}, {}, False),
+        ({"ip": "192.0.2.0/24"}, {"ip": "192.0.3.0"}, False),
+        ({"ip": "192.0.2.0/24"}, {"last_ip": "192.0.2.7"}, False),
+        ({"ip": "::/0"}, {"ip": "192.0.2.7"}, False),
+        ({"ip": "0.0.0.0/0"}, {"ip": "::1"}, False),
+        ({"ip": "0.0.0.0/0"}, {}, False),
+        ({"device": "Phone"}, {"device": "phone"}, False),
+        ({"os": "Android"}, {"os": "Android"}, True),
+        ({"logged_in_after": NOW / 1000 - 60}, {}, True),
+        ({"logged_in_before": NOW / 1000 - 60}, {}, False),
+        ({"logged_in_after": NOW / 1000 - 59.999}, {}, False),
+        ({"logged_in_before": NOW / 1000 - 59.999}, {}, True),
+        ({"idle_for": 5}, {}, True),
+        ({"idle_for": 6}, {}, False),
+        ({"idle_for": 0}, {"last_seen": moment(NOW + 5)}, True),
+        ({"attributes": {"plan": "pro"}}, {"attributes": {"plan": "Pro"}}, False),
+        ({"attributes": {"n": 1}}, {"attributes": {"n": 1.0}}, True),
+        ({"attributes": {"n": 1}}, {"attributes": {"n": True}}, False),
+        ({"attributes": {"n": [1]}}, {"attributes": {"n": [True]}}, False),
+        ({"attributes": {"n": {"m": False}}}, {"attributes": {"n": {"m": 0}}}, False),
+        ({"attributes": {"n": (1, 2)}}, {"attributes": {"n": [1, 2]}}, True),
+        ({"attributes": {"n": None}}, {"attributes": {"n": None}}, True),
+        ({"attributes": {"n": None}}, {"attributes": {}}, False),
+        ({"attributes": {"n": "1"}}, {"attributes": {"n": 1}}, False),
+        ({"attributes": {}}, {}, True),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_filter_finds_what_the_design_says(asked: dict[str, Any], session: dict[str, Any], found: bool) -> None:
+    one = _session(**session)
+    assert SessionFilter(**asked).matches(one, NOW) is found
+    if "idle_for" not in asked or asked["idle_for"]:
+        assert found_by(one, NOW, asked) is found, "the plain reading of the design agrees"
+
+
+short = st.text("aA bé´.1@ﬁß山가\u0301", min_size=1, max_size=6).filter(lambda text: folded(text) != "")
+ips = st.sampled_from(["10.0.0.1", "10.0.0.2", "10.1.0.1", "192.0.2.7", "::1", "2001:db8::7", "2001:db8::8"])
+blocks = ips | st.sampled_from(
+    ["10.0.0.0/8", "10.0.0.1/31", "0.0.0.0/0", "::/0", "2001:db8::/32", "::ffff:10.0.0.0/104"]
+)
+values = st.sampled_from([None, True, 1, 1.0, "1", [1], [True], {"a": 1}])
+labels = st.sampled_from(["x", "X", "y"])
+sessions = st.fixed_dictionaries(
+    {},
+    optional={
+        "uid": short, "name": short, "aliases": st.lists(short, max_size=2).map(tuple), "ip": ips, "device": labels,
+        "os": labels, "attributes": st.dictionaries(st.sampled_from("ab"), values),
+        "login_at": st.integers(-3, 0).map(lambda ms: moment(NOW + ms)),
+        "last_seen": st.integers(-3000, 0).map(lambda ms: moment(NOW + ms)),
+    },
+)  # fmt: skip
+questions = st.fixed_dictionaries(
+    {},
+    optional={
+        "text": short | blocks | st.sampled_from(["10.", "10.0.", "192.0.2."]), "uid": short, "name_prefix": short,
+        "name_contains": short, "ip": blocks, "device": labels, "os": labels,
+        "logged_in_after": st.integers(-3, 0).map(lambda ms: (NOW + ms) / 1000),
+        "logged_in_before": st.integers(-3, 0).map(lambda ms: (NOW + ms) / 1000),
+        "idle_for": st.integers(0, 3), "attributes": st.dictionaries(st.sampled_from("ab"), values, max_size=1),
+    },
+)  # fmt: skip
+
+
+@settings(few, max_examples=400)
+@given(st.lists(sessions, min_size=1, max_size=5), questions)
+def test_a_filter_finds_what_the_plain_reading_of_the_design_finds(
+    given: list[dict[str, Any]], asked: dict[str, Any]
+) -> None:
+    for fields in given:
+        one = _session(**fields)
+        assert SessionFilter(**asked).matches(one, NOW) is found_by(one, NOW, asked)
+        for field, value in asked.items():
+            assert SessionFilter(**{field: value}).matches(one, NOW) is found_by(one, NOW, {field: value})
+
+
+def test_facets_count_the_declared_attributes_that_have_a_value() -> None:
+    known = {"plan": "pro\nfree", "seats": 5, "none": None, "other": 1, "list": [1, {"b": 1, "a": 2}]}
+    assert facet_members(("plan", "seats", "none", "list", "missing"), known).split("\n") == [
+        'plan\0"pro\\nfree"', "seats\0" + "5", 'list\0[1,{"a":2,"b":1}]'
+    ]  # fmt: skip
+    assert facet_members(("plan",), None) == ""
+
+
+# -- the same in Lua --------------------------------------------------------------------------------------------------
+
+
+def _in_lua(servers: Servers, texts: list[str]) -> Iterator[str | None]:
+    """What include/tests.lua makes of these; None where it leaves the judgement to the client."""
+    include = (files("presence_core") / "lua" / "include" / "tests.lua").read_text("utf-8")
+    script = include.replace("FOLD_TABLE", fold_table()) + (
+        "\nlocal out = {}\nfor i = 1, #ARGV do out[i] = fold(ARGV[i]) or false end\nreturn out"
+    )
+    raw = servers.client("valkey")
+    for first in range(0, len(texts), 5000):
+        for reply in raw.eval(script, 0, *texts[first : first + 5000]):
+            yield None if reply is None else reply.decode()
+
+
+def test_lua_folds_every_letter_of_one_and_two_bytes_as_python_does(servers: Servers) -> None:
+    letters = [chr(code) for code in range(1, 0x800) if unicodedata.category(chr(code)) != "Cc"]
+    texts = [f"x{letter}Y{letter}z" for letter in letters]
+    assert [
+        text
+        for text, lua in zip(texts, _in_lua(servers, texts), strict=True)
+        if lua is None or " ".join(lua.split()) != fold(text)
+    ] == []
+
+
+def test_lua_is_never_wrong_about_a_longer_letter(servers: Servers) -> None:
+    codes = [code for code in range(0x800, 0x20000) if not 0xD800 <= code < 0xE000]
+    texts = [f"x{chr(code)}É" for code in [*codes, *range(0x20000, 0x110000, 61)]]
+    answers = list(_in_lua(servers, texts))
+    wrong = [
+        text
+        for text, lua in zip(texts, answers, strict=True)
+        if lua is not None and " ".join(lua.split()) != fold(text)
+    ]
+    assert wrong == []
+    sure = {text[1] for text, lua in zip(texts, answers, strict=True) if lua is not None}
+    assert set("山田太郎") <= sure, "ideographs need no client"
+
+
+@few
+@given(st.lists(st.text("aB éßÅ\u0301\u00a0´山김ễ😀", min_size=1, max_size=12), min_size=1, max_size=40))
+def test_lua_folds_texts_as_python_does_or_leaves_them_alone(servers: Servers, texts: list[str]) -> None:
+    for text, lua in zip(texts, _in_lua(servers, texts), strict=True):
+        assert lua is None or " ".join(lua.split()) == fold(text)
+
+
+def test_the_oldest_moment_may_be_given_as_a_datetime_or_as_seconds() -> None:
+    at = datetime.now(UTC) - timedelta(days=400)
+    assert SessionFilter(logged_in_after=at).after == SessionFilter(logged_in_after=at.timestamp()).after

@@ -1,0 +1,348 @@
+"""Counts over time: each ten seconds once, rolled up exactly, gaps as gaps, kept as long as the settings say."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from presence_core import CorruptData, InvalidArgument, Sample, Settings
+from presence_core.operations import history
+from presence_core.operations.history import DAY, HOUR, RESOLUTIONS, SLOT
+from presence_core.scripts import SAMPLE, run
+from tests.conftest import Bed, on
+from tests.facade import P
+
+
+def _align(p: P, ms: int = HOUR) -> int:
+    """Stop the clock at the begin of an hour (a day, …) that is near; answers it, ms."""
+    now = p.freeze()
+    p.set_now(now - now % ms + ms)
+    return p.clock.ms
+
+
+def _take(p: P) -> bool:
+    """What the worker does once in ten seconds."""
+    return p._run(history.sample(p._ctx, p.clock.ms))
+
+
+def _step(p: P, seconds: float = 10) -> None:
+    p.advance(seconds)
+    assert _take(p)
+
+
+def _at(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def test_a_sample_holds_the_ten_seconds_before_it_and_what_happened_in_them(p: P) -> None:
+    start = _align(p)
+    p.login("ada")
+    _step(p)  # the first: what was before it is not known to have happened in these ten seconds
+    sessions = [p.login(uid).session for uid in ("ada", "bob", "eve")]
+    p.logout("bob", sessions[1].session_id)
+    p.kick("eve", by="staff", reason="test")
+    _step(p)
+    first, second = p.history(start / 1000, _at(start + 20_000))
+    assert (first.at, first.step, first.samples, first.complete) == (_at(start), 10, 1, True)
+    assert (first.users, first.sessions, first.logins) == (1, 1, 0)
+    assert (second.at, second.users, second.sessions) == (_at(start + 10_000), 1, 2)
+    assert (second.users_min, second.users_mean, second.users_max) == (1, 1.0, 1)
+    assert (second.sessions_min, second.sessions_mean, second.sessions_max) == (2, 2.0, 2)
+    happened = (second.logins, second.logouts, second.kicked, second.expired, second.replaced)
+    assert happened == (3, 1, 1, 0, 0)
+    assert (second.uniques, second.apps, second.devices) == (None, None, None)
+
+
+def test_whoever_comes_second_in_the_same_ten_seconds_changes_nothing(bed: Bed) -> None:
+    p, other = bed.connect(), bed.connect()
+    start = _align(p)
+    _step(p)
+    p.login("ada")
+    _step(p)
+    before = bed.dump()
+    p.login("bob")
+    between = bed.dump()
+    p.advance(9.999)
+    assert _take(other), "they are written down"
+    for key in before:
+        if b"history" in key:
+            assert between[key] == bed.raw.dump(key) == before[key]
+    p.advance(0.001)
+    assert _take(other)
+    assert [one.logins for one in p.history(start / 1000)] == [0, 1, 1]
+    [hour] = p.history(start / 1000, step=3600)
+    assert (hour.samples, hour.logins, hour.complete) == (3, 2, False)
+
+
+def test_a_sample_that_comes_too_late_or_twice_on_the_way_is_not_written(p: P) -> None:
+    start = _align(p)
+    _step(p)
+    late = history.sample(p._ctx, p.clock.ms)
+    p.advance(10)
+    assert not p._run(late)
+    assert len(p.history(start / 1000)) == 1
+    early = history.sample(p._ctx, p.clock.ms + 10_000)
+    assert not p._run(early)
+    assert len(p.history(start / 1000)) == 1
+
+
+def test_a_counter_that_was_lost_takes_nothing_back(p: P, bed: Bed) -> None:
+    start = _align(p)
+    _step(p)
+    p.login_many({"uid": f"u{number}"} for number in range(20))
+    _step(p)
+    for key in bed.families()["totals"]:
+        bed.raw.delete(key)
+    _step(p)
+    p.login("ada")
+    _step(p)
+    assert [one.logins for one in p.history(start / 1000)] == [0, 20, 0, 1]
+
+
+def test_ten_seconds_without_a_worker_are_a_gap_and_what_happened_in_them_counts_afterwards(p: P) -> None:
+    start = _align(p)
+    _step(p)
+    p.login("ada")
+    _step(p, 40)
+    p.login("bob")
+    _step(p)
+    samples = p.history(start / 1000)
+    assert [(one.at, one.sessions, one.logins) for one in samples] == [
+        (_at(start), 0, 0), (_at(start + 40_000), 1, 1), (_at(start + 50_000), 2, 1)
+    ]  # fmt: skip
+    [minute] = p.history(start / 1000, step=60)
+    assert (minute.samples, minute.complete, minute.sessions_mean) == (3, False, 1.0)
+    p.advance(10)
+    [minute] = p.history(start / 1000, step=60)
+    assert minute.complete, "nothing can be added to it any more"
+
+
+def test_the_bucket_that_is_running_says_so(p: P) -> None:
+    start = _align(p)
+    for _ in range(6):
+        _step(p)
+    [minute] = p.history(start / 1000, step=60)
+    assert (minute.samples, minute.complete) == (6, True)
+    _step(p)
+    assert [one.complete for one in p.history(start / 1000, step=60)] == [True, False]
+    assert [one.complete for one in p.history(start / 1000, step=300)] == [False]
+
+
+def test_a_bucket_is_whole_wherever_since_and_until_lie_in_it(p: P) -> None:
+    start = _align(p)
+    for _ in range(12):
+        _step(p)
+    [one] = p.history((start + 30_000) / 1000, (start + 31_000) / 1000, step=60)
+    assert (one.at, one.samples) == (_at(start), 6)
+    both = p.history((start + 59_999) / 1000, (start + 60_001) / 1000, step=60)
+    assert [one.samples for one in both] == [6, 6]
+
+
+def test_users_of_an_hour_and_of_a_day_are_counted_once_though_they_have_left(p: P) -> None:
+    start = _align(p, DAY)
+    p.login("early", idle_timeout=60)
+    p.advance(60)
+    p.sweep()
+    p.set_now(start + HOUR)
+    sessions = [p.login(uid).session for uid in ("ada", "ada", "bob", "eve")]
+    p.logout("bob", sessions[2].session_id)
+    _step(p)
+    [hourly], [daily] = p.history(start / 1000, step=3600), p.history(start / 1000, step=86_400)
+    assert (hourly.users, hourly.uniques, daily.uniques) == (2, 3, 4)
+    p.logout("eve", sessions[3].session_id)
+    p.set_now(start + 2 * HOUR)
+    p.sweep()
+    assert _take(p), "the last of its hour, although the next has begun"
+    [hourly] = p.history(start / 1000, step=3600)
+    assert (hourly.samples, hourly.uniques) == (2, 3)
+    p.login("dan")
+    _step(p)
+    assert [one.uniques for one in p.history(start / 1000, step=3600)] == [3, 1]
+    [daily] = p.history(start / 1000, step=86_400)
+    assert daily.uniques == 5
+    assert p.history(start / 1000, step=7200)[0].uniques is None
+
+
+def _expected(rows: list[tuple[int, list[int]]], step: int, now: int) -> list[Sample]:
+    """The roll-up, said in plain Python: rows of (at, users, sessions, logins, logouts, kicked, expired, replaced)."""
+    out = []
+    width = step * 1000
+    for at in sorted({slot // width * width for slot, _ in rows}):
+        part = [row for slot, row in rows if slot // width * width == at]
+        users, sessions, *happened = zip(*part, strict=True)
+        logins, logouts, kicked, expired, replaced = map(sum, happened)
+        out.append(
+            Sample(
+                at=_at(at), step=step, samples=len(part),
+                users=users[-1], users_min=min(users), users_mean=sum(users) / len(part), users_max=max(users),
+                sessions=sessions[-1], sessions_min=min(sessions), sessions_mean=sum(sessions) / len(part),
+                sessions_max=max(sessions),
+                logins=logins, logouts=logouts, kicked=kicked, expired=expired, replaced=replaced,
+                uniques=7 if step == 3600 else 8 if step == 86_400 else None,
+                complete=len(part) == step // 10 or now >= at + width + SLOT,
+            )
+        )  # fmt: skip
+    return out
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_rolled_up_is_what_a_plain_model_makes_of_the_same_samples(p: P, seed: int) -> None:
+    """The script is given random counts, over the edges of minutes, hours, days and of the keys' periods."""
+    chance = random.Random(seed)
+    start = _align(p, 30 * DAY) - HOUR
+    p.counts()
+    keys = p.context.keys.common
+    totals = [0] * 5
+    rows: list[tuple[int, list[int]]] = []
+    at = start
+    while at < start + 3 * HOUR:
+        if chance.random() < 0.02:
+            at += 10_000 * chance.randrange(1, 60)  # a gap
+        grown = [chance.randrange(5) if rows else 0 for _ in range(5)]
+        totals = [a + b for a, b in zip(totals, grown, strict=True)]
+        users = chance.choice((0, chance.randrange(1000), 4_000_000_000))
+        sessions = chance.choice((0, chance.randrange(1000), 4_294_967_295))
+        rows.append((at, [users, sessions, *grown]))
+        p.set_now(at + SLOT + chance.randrange(SLOT))
+        p._run(_write(p, keys, at, users, sessions, totals))
+        at += SLOT
+    now = p.clock.ms
+    for step in (10, 20, 60, 120, 300, 900, 1800, 3600, 7200, 86_400):
+        since = max(start, now - 990 * step * 1000) // (step * 1000) * step
+        kept = [row for row in rows if row[0] >= since * 1000]
+        assert p.history(since, now / 1000, step=step) == _expected(kept, step, now), step
+
+
+def _write(p: P, keys: Any, at: int, users: int, sessions: int, totals: list[int]) -> Any:
+    names, places = [keys.history], []
+    for one in RESOLUTIONS:
+        period, index = divmod(at // (one.step * 1000), one.slots)
+        names.append(keys.samples(one.step, period))
+        places += [index * one.record.size, one.size, 86_400]
+    assert (yield [run(SAMPLE, names, p.context.now, at // SLOT, users, sessions, *totals, 7, 8, *places)]) == [1]
+
+
+def test_every_key_goes_when_its_time_is_over(bed: Bed, raw: Any) -> None:
+    p = bed.connect(keep_history_10s=7200, keep_history_1m=2 * 86_400, keep_history_1h=40 * 86_400)
+    _align(p)
+    _step(p)
+    p._run(history.split(p._ctx, p.clock.ms, {"web": 1}, {}))
+    margin, ttl = 3600, {}
+    for key in bed.families()["history:"]:
+        ttl[key.split(b":")[2].decode()] = raw.ttl(key)
+    assert {name: -(-left // 60) * 60 for name, left in ttl.items()} == {
+        "10": 7200 + margin, "60": 2 * 86_400 + margin, "3600": 40 * 86_400 + margin, "86400": 40 * 86_400 + margin,
+        "split": 2 * 86_400 + margin,
+    }  # fmt: skip
+    assert raw.ttl(bed.families()["history"][0]) == -1
+
+
+def test_the_hourly_split_names_the_twenty_largest_and_sums_up_the_rest(p: P) -> None:
+    start = _align(p)
+    _step(p)
+    apps = {f"app{number}": number + 1 for number in range(25)}
+    p._run(history.split(p._ctx, p.clock.ms, apps, {"phone": 1}))
+    p._run(history.split(p._ctx, p.clock.ms, {"late": 1}, {"late": 1}))
+    [hour] = p.history(start / 1000, step=3600)
+    assert hour.devices == {"phone": 1}
+    assert hour.apps == {f"app{number}": number + 1 for number in range(5, 25)} | {"(other)": 15}
+    assert p.history(start / 1000, step=60)[0].apps is None
+
+
+def test_without_a_step_the_finest_is_chosen_that_fits_and_is_kept(p: P) -> None:
+    now = _align(p, DAY) + DAY // 2
+    p.set_now(now)
+    _step(p)
+    hour, day = 3600, 86_400
+    for ago, step in ((hour, 10), (2 * hour, 10), (3 * hour, 30), (12 * hour, 60), (2 * day, 300), (7 * day, 900),
+                      (29 * day, 3600), (31 * day, 3600), (200 * day, 21_600), (729 * day, 86_400),
+                      (20 * 365 * day, 86_400)):  # fmt: skip
+        [sample] = p.history(now / 1000 - ago)
+        assert sample.step == step, ago
+    [sample] = p.history(now / 1000 - 3 * 3600, now / 1000 + 9e6)
+    assert sample.step == 30, "the future counts for nothing"
+
+
+@on("valkey")
+def test_what_is_no_longer_kept_finely_is_answered_coarsely(bed: Bed) -> None:
+    p = bed.connect(keep_history_10s=3600, keep_history_1h=3650 * 86_400)
+    now = _align(p)
+    _step(p)
+    [sample] = p.history(now / 1000 - 3700)
+    assert sample.step == 60, "10 s would have fitted"
+    [sample] = p.history(now / 1000 - 3600 * 24 * 2990)
+    assert (sample.step, sample.samples) == (3 * 86_400, 1)
+
+
+def test_nothing_was_sampled_and_nothing_is_invented(p: P) -> None:
+    now = p.freeze() / 1000
+    assert p.history(now - 3600) == []
+    assert p.history(now - 3600 * 24 * 365, now - 3600 * 24 * 300, step=86_400) == []
+    assert p.history(now + 3600) == []
+    assert p.history(now + 3600, now + 7200) == []
+    with pytest.raises(InvalidArgument, match=r"^step must give at most 1000 points between since and until\.$"):
+        p.history(now - 10_010, step=10)
+    p.history(now // 10 * 10 - 9_990, step=10)
+
+
+def test_a_clock_that_was_far_ahead_for_a_while_does_not_end_the_history(p: P) -> None:
+    start = _align(p)
+    _step(p)
+    p.advance(400 * 86_400)
+    p.login("ada")
+    assert _take(p)
+    p.set_now(start + 20_000)
+    p.login("bob")
+    assert _take(p)
+    assert [(one.at, one.logins) for one in p.history(start / 1000)] == [(_at(start), 0), (_at(start + 10_000), 1)]
+
+
+def test_a_key_of_a_foreign_type_is_named_and_nothing_is_written(p: P, bed: Bed, raw: Any) -> None:
+    start = _align(p)
+    _step(p)
+    for what in ("history", "10", "60", "3600", "86400"):
+        [key] = [
+            key
+            for key in (*bed.families()["history"], *bed.families()["history:"])
+            if key.split(b":")[-2 if key.count(b":") > 1 else -1].decode() == what
+        ]
+        kept = raw.dump(key)
+        raw.delete(key)
+        raw.sadd(key, "foreign")
+        before = bed.dump()
+        p.advance(10)
+        with pytest.raises(CorruptData):
+            _take(p)
+        assert bed.dump() == before
+        raw.delete(key)
+        raw.restore(key, 0, kept)
+    assert len(p.history(start / 1000)) == 1
+
+
+def test_damaged_bytes_are_read_as_far_as_they_make_sense(p: P, bed: Bed, raw: Any) -> None:
+    start = _align(p)
+    _step(p)
+    p._run(history.split(p._ctx, p.clock.ms, {"web": 1}, {"phone": 1}))
+    for key in bed.families()["history:"]:
+        kind = key.split(b":")[2]
+        if kind == b"split":
+            place = start % DAY // HOUR
+            raw.hset(key, mapping={f"{place}:app": "[[[", f"{place}:device": "5"})
+        elif kind == b"10":
+            raw.setrange(key, 0, b"x" * 40)
+    [hour] = p.history(start / 1000, step=3600)
+    assert (hour.apps, hour.devices, hour.samples) == (None, None, 1)
+    p.history(start // DAY * 86_400, start // DAY * 86_400 + 100, step=10)
+
+
+def test_all_history_of_two_years_fits_into_a_few_megabytes() -> None:
+    """What docs/architecture.md says, as arithmetic: keys that live at once, times their size."""
+    settings = Settings()
+    total = 0
+    for one in RESOLUTIONS:
+        periods = -(-(one.keep(settings) + 3600) // (one.days * 86_400)) + 1
+        total += periods * one.size
+    assert 4_000_000 < total < 6_000_000
