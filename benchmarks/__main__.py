@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from benchmarks import ending, memory, reading, report, sites
+from benchmarks import ending, memory, reading, report, search, sites
 from benchmarks.measure import Json, Result
 from benchmarks.stage import Stage, binaries
 
@@ -29,6 +29,19 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "sessions": reading.sessions,
     "get": reading.get,
     "counts": reading.counts,
+    "search_uid": search.search_uid,
+    "search_ip": search.search_ip,
+    "search_cidr": search.search_cidr,
+    "search_name": search.search_name,
+    "search_text": search.search_text,
+    "search_dense": search.search_dense,
+    "search_device": search.search_device,
+    "search_range": search.search_range,
+    "search_three": search.search_three,
+    "search_contains": search.search_contains,
+    "search_nothing": search.search_nothing,
+    "facets": search.facets,
+    "walk_beside_heartbeats": search.walk_beside_heartbeats,
     "validate": sites.validate,
     "validate_decoded": sites.validate_decoded,
     "heartbeat": sites.heartbeat,

@@ -51,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from presence_core.cli_jobs import add_commands as add_jobs  # which uses what is in here
+
     parser = argparse.ArgumentParser(prog="presence", description="See who is online, and end sessions.")
     commands = parser.add_subparsers(required=True, metavar="command")
 
@@ -98,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         timed.add_argument("--by", help="only what this person did")
         timed.add_argument("--since", type=_moment, help="from this time on: 2026-01-31T12:00 (UTC), or Unix seconds")
         timed.add_argument("--until", type=_moment, help="before this time")
+    add_jobs(command)
     command("sweep", _sweep, "End what is past its deadline, now.")
     command("repair", _repair, "Make lists, sets and records agree again.")
     command("watch", _watch, "Logins and ends as they happen, one JSON object a line.")

@@ -22,8 +22,8 @@ class Shard:
 
     __slots__ = (
         "addresses", "audit", "blocks", "closing", "counted", "deadlines", "ended", "events", "facets", "index",
-        "labels", "lists", "meta", "people", "record_prefix", "recount", "sessions", "tag", "totals", "user_prefix",
-        "users", "words",
+        "jobs", "labels", "lists", "meta", "people", "record_prefix", "recount", "running", "sessions", "tag", "totals",
+        "user_prefix", "users", "words",
     )  # fmt: skip
 
     def __init__(self, namespace: str, shards: int, index: int) -> None:
@@ -47,6 +47,8 @@ class Shard:
         self.recount = f"{tag}:recount"
         self.counted = f"{tag}:counted"
         self.blocks = f"{tag}:blocks"
+        self.jobs = f"{tag}:jobs"
+        self.running = f"{tag}:running"
         self.lists = (self.sessions, self.deadlines, self.users, self.people, self.closing, self.ended, self.events,
                       self.totals, self.meta, self.addresses, self.facets, self.recount, self.counted)  # fmt: skip
         self.user_prefix = f"{tag}:user:"
@@ -69,7 +71,7 @@ class Shard:
         return f"{self.tag}:block:{uid}"
 
     def job(self, job_id: str) -> str:
-        """HASH: how many sessions of this shard a bulk kick has ended."""
+        """HASH: how many sessions of this shard a bulk kick has ended; on the first shard the job itself, too."""
         return f"{self.tag}:job:{job_id}"
 
     def person(self, uid: str) -> str:

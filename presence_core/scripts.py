@@ -98,6 +98,7 @@ INDEX: Final = Script("index", safe=True)
 UNINDEX: Final = Script("unindex", safe=True)
 UNADDRESS: Final = Script("unaddress", safe=True)
 RECOUNT: Final = Script("recount", safe=True)
+DRIFT: Final = Script("drift", safe=True)
 REVOKE: Final = Script("revoke", safe=True)
 EVENTS: Final = Script("events", safe=True)
 BLOCK: Final = Script("block", safe=False)
@@ -112,10 +113,15 @@ SAMPLE: Final = Script("sample", safe=True)
 GAUGE: Final = Script("gauge", safe=True)
 LEAD: Final = Script("lead", safe=True)
 STATUS: Final = Script("status", safe=True)
+BULK: Final = Script("bulk", safe=True)
+TURN: Final = Script("turn", safe=True)
+STEER: Final = Script("steer", safe=True)
+CLOSE: Final = Script("close", safe=True)
 
 EVERY: Final = (
     LOGIN, VALIDATE, ROTATE, HEARTBEAT, FINISH, REVOKE, TIDY, FORGET, READ, PAGE, WALK, GATHER, PLAN, COUNT, DUE, STALE,
-    EVENTS, INDEX, UNINDEX, UNADDRESS, RECOUNT,
+    EVENTS, INDEX, UNINDEX, UNADDRESS, RECOUNT, DRIFT,
     BLOCK, UNBLOCK, BLOCKED, RELEASE, NEWEST, AUDIT, TRIM, DENIED,
     SAMPLE, GAUGE, LEAD, STATUS,
+    BULK, TURN, STEER, CLOSE,
 )  # fmt: skip

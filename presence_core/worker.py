@@ -14,9 +14,11 @@ from types import TracebackType
 from typing import Final
 
 from presence_core.client import Presence
-from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.errors import CorruptData, InvalidArgument, PresenceError
+from presence_core.keyspace import Shard
 from presence_core.models import SweepReport
-from presence_core.operations import facets, history, leading
+from presence_core.operations import facets, history, jobs, leading, reindex
+from presence_core.operations.running import Run
 
 log = logging.getLogger("presence_core")
 
@@ -25,6 +27,12 @@ SLOT: Final = 10.0
 
 SWEEP_LIMIT: Final = 10_000
 """Sessions that one sweep ends at most before the lead is renewed and the clock looked at again: half a second."""
+
+MEND_SECONDS: Final = 0.5
+"""How long facets are counted anew at a time."""
+
+KICK_SECONDS: Final = 1.0
+"""How long bulk kicks are run at a time."""
 
 
 @dataclass(slots=True)
@@ -82,8 +90,14 @@ class Worker:
             Duty("sample", self._sample, while_paused=True),
             Duty("sweep", self._sweep, every=self._interval),
             Duty("hourly split", self._split, while_paused=True),
+            Duty("bulk kick", self._kick),
+            Duty("index repair", self._mend, every=10.0),
         ]
         self._failing: set[str] = set()
+        self._cleaning: reindex.Cleaning | None = None
+        self._filling: list[reindex.Filling] = []
+        self._off: set[Shard] = set()  # shards whose facets did not add up when last looked at
+        self._runs: dict[str, tuple[Run, float]] = {}  # bulk kicks by id, and when the next step of each is due
 
         self._token = presence._ctx.new_id()
         self._who = f"{socket.gethostname()}:{os.getpid()}"
@@ -259,3 +273,49 @@ class Worker:
             apps, devices = (self._presence._run(facets.facets(ctx, field)) for field in ("app", "device"))
             self._presence._run(history.split(ctx, self._redis_now, apps, devices))
             self._split_hour = hour
+
+    def _mend(self) -> bool:
+        """A part of the indexes at a time is held against the sessions; and facets are counted anew when twice in a
+        row, ten seconds apart, they did not add up. Answers True while that goes on."""
+        run, ctx = self._presence._run, self._presence._ctx
+        if self._cleaning is None:
+            self._cleaning = reindex.Cleaning(ctx, ctx.keys.shards)
+        if not self._filling:
+            off = set(run(reindex.drifted(ctx, ctx.keys.shards)))
+            self._filling = [reindex.Filling(ctx, shard) for shard in off & self._off]
+            self._off = off
+        end = time.monotonic() + MEND_SECONDS
+        while self._filling and time.monotonic() < end and not self._stop.is_set():
+            run(self._filling[0].step())
+            if self._filling[0].done:
+                del self._filling[0]
+        run(self._cleaning.step())
+        return bool(self._filling)
+
+    def _kick(self) -> bool:
+        """The bulk kicks that nobody else is at work on: the one that has waited longest first, at its own pace."""
+        run = self._presence._run
+        waiting = self._runs
+        self._runs = {
+            job_id: waiting.get(job_id) or (Run(self._presence._ctx, job_id), 0.0)
+            for job_id in run(jobs.running(self._presence._ctx))
+        }
+        end = time.monotonic() + KICK_SECONDS
+        errors: list[PresenceError] = []
+        while self._runs and not self._stop.is_set():
+            job_id, (job, due) = min(self._runs.items(), key=lambda item: item[1][1])
+            if max(due, time.monotonic()) >= end:
+                break
+            self._stop.wait(max(0.0, due - time.monotonic()))
+            begin = time.monotonic()
+            try:
+                wait = run(job.step())
+                self._runs[job_id] = (job, begin + wait)
+            except (CorruptData, InvalidArgument) as error:  # of this job: the others go on
+                errors.append(error)
+                job.over = True
+            if job.over:
+                del self._runs[job_id]
+        if errors:
+            raise errors[0]
+        return any(job.holds for job, _ in self._runs.values())

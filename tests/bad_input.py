@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from base64 import urlsafe_b64encode
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, NamedTuple
+
+from presence_core import SessionFilter
 
 UID = "uid must be text of 1 to 256 bytes"
 SID = "session_id must be 8 to 128 characters of A-Z, a-z, 0-9, _ and -"
@@ -197,6 +200,47 @@ def _of_blocks() -> list[Case]:
     return cases
 
 
+def _of_bulk_kicks() -> list[Case]:
+    no_question = "filter must ask for something: to sign everybody out there is revoke_before"
+    good: dict[str, Any] = {"by": "staff", "reason": "test", "expected": 5}
+    asked = SessionFilter(device="phone")
+    asking: dict[str, list[tuple[Any, str]]] = {
+        "exclude": [
+            *_same("exclude must be a list of refs", "ada:session-1", b"ada:session-1", None, 5),
+            *_same("exclude must be at most 10000 refs", ["ada:session-1"] * 10_001, itertools.repeat("ada:session-1")),
+            *_same("ref must be uid, a colon, session id", ["ada"], [""]),
+            *_same("ref must be text: uid, a colon, session id", [5], [None], [b"ada:session-1"]),
+            *_same(SID, ["ada:short"], ["ada:session-1", "ada:session 1"]),
+            *_same(UID, [":session-1"]),
+        ]
+    }
+    starting: dict[str, list[tuple[Any, str]]] = {
+        "by": _text(BY, 256) + _same(BY, None),
+        "reason": [(value, f"reason{rest}") for value, rest in PROSE + _same(PROSE[0][1], None)],
+        "message": [(value, f"message{rest}") for value, rest in PROSE],
+        "ticket": _text("ticket must be text of 1 to 64 bytes", 64),
+        "expected": _same(
+            "expected must be a whole number from 0 to 1000000000", -1, 10**9 + 1, 1.5, "5", True, None
+        ),
+        "pace": _same("pace must be a whole number from 1 to 100000", 0, -1, 100_001, 1.5, "5", True),
+    }  # fmt: skip
+    no_filters: list[Any] = ["ada", {}, {"device": "phone"}, 5, True, []]
+    cases = []
+    for method, given in (("preview_kick", {}), ("kick_where", good), ("start_kick", good)):
+        cases += [Case(method, (value,), given, "filter must be a SessionFilter") for value in no_filters]
+        cases += [Case(method, (value,), given, no_question) for value in (None, SessionFilter())]
+        for field, values in (asking | (starting if given else {})).items():
+            cases += [Case(method, (asked,), given | {field: value}, sentence) for value, sentence in values]
+    no_ids = [(value, sentence.replace("session_id", "job_id")) for value, sentence in SIDS + _same(SID, None)]
+    for method in ("job", "run_job", "pause_job", "resume_job", "cancel_job"):
+        steers = method not in ("job", "run_job")
+        options = {"by": "staff"} if steers else {}
+        cases += [Case(method, (value,), options, sentence) for value, sentence in no_ids]
+        if steers:
+            cases += [Case(method, ("a-known-job",), {"by": value}, sentence) for value, sentence in starting["by"]]
+    return cases
+
+
 def _of_what_was_done() -> list[Case]:
     """audit and ended ask alike; blocks has pages as they have."""
     cases = []
@@ -212,7 +256,7 @@ def _of_what_was_done() -> list[Case]:
     reason = 'reason must be "logout", "expired", "kicked" or "replaced"'
     no_reasons: list[Any] = ["", "Kicked", "kick", 5, b"kicked", True, []]
     cases += [Case("ended", (), {"reason": value}, reason) for value in no_reasons]
-    for method in ("blocks", "audit", "ended"):
+    for method in ("blocks", "audit", "ended", "jobs"):
         cases += [Case(method, (), {"limit": value}, LIMIT) for value in (0, -1, 1001, 1.5, "50", True, None)]
         sentence = f"cursor must be one that {method} gave for the same question"
         cases += [Case(method, (), {"cursor": value}, sentence) for value in NO_CURSORS]
@@ -280,4 +324,7 @@ def _of_lists() -> list[Case]:
     return cases
 
 
-CASES = _of_login() + _of_one_session() + _of_kick() + _of_blocks() + _of_what_was_done() + _of_history() + _of_lists()
+CASES = (
+    _of_login() + _of_one_session() + _of_kick() + _of_bulk_kicks() + _of_blocks() + _of_what_was_done() + _of_history()
+    + _of_lists()
+)  # fmt: skip

@@ -107,8 +107,8 @@ class _Bridge:
     def context(self) -> Context:
         return self._target._ctx
 
-    def iter_sessions(self, **options: Any) -> Iterator[Any]:
-        return self._iterate(self._target.iter_sessions(**options))
+    def iter_sessions(self, *args: Any, **options: Any) -> Iterator[Any]:
+        return self._iterate(self._target.iter_sessions(*args, **options))
 
     def watch(self, **options: Any) -> Iterator[Any]:
         return self._iterate(self._target.watch(**options))

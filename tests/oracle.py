@@ -34,7 +34,8 @@ def lies_in(ip: str | None, written: str) -> bool:
         return False
     address = ipaddress.ip_address(ip)
     if block.version == 6 and address.version == 4:
-        dressed = ipaddress.ip_network("::ffff:0:0/96")
+        dressed = ipaddress.IPv6Network("::ffff:0:0/96")
+        assert isinstance(block, ipaddress.IPv6Network)
         return block.subnet_of(dressed) and ipaddress.ip_address(f"::ffff:{ip}") in block
     return address.version == block.version and address in block
 
@@ -72,11 +73,11 @@ def found_by(one: Session, now_ms: int, asked: dict[str, Any]) -> bool:
         if field == "ip":
             return lies_in(one.ip, value)
         if field == "logged_in_after":
-            return round(one.login_at.timestamp() * 1000) >= round(value * 1000)
+            return bool(round(one.login_at.timestamp() * 1000) >= round(value * 1000))
         if field == "logged_in_before":
-            return round(one.login_at.timestamp() * 1000) < round(value * 1000)
+            return bool(round(one.login_at.timestamp() * 1000) < round(value * 1000))
         if field == "idle_for":
-            return now_ms - round(one.last_seen.timestamp() * 1000) >= value * 1000
+            return bool(now_ms - round(one.last_seen.timestamp() * 1000) >= value * 1000)
         if field == "attributes":
             return all(key in one.attributes and same(one.attributes[key], wanted) for key, wanted in value.items())
         return bool(getattr(one, field) == value)

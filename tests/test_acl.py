@@ -6,7 +6,7 @@ import re
 import time
 from pathlib import Path
 
-from presence_core import Presence, Worker
+from presence_core import Presence, SessionFilter, Worker
 from tests.conftest import Bed, on
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "architecture.md"
@@ -47,6 +47,16 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert len(p.audit()) == p.audit().total == 5
         assert len(p.ended()) == 4
         assert p.ended("ada")
+        p.login("bob", device="phone")
+        time.sleep(0.002)
+        asked = SessionFilter(device="phone")
+        job = p.start_kick(asked, by="staff", reason="test", expected=p.preview_kick(asked).total)
+        p.pause_job(job.id, by="staff")
+        p.resume_job(job.id, by="staff")
+        assert p.run_job(job.id).count == 1
+        assert p.kick_where(asked, by="staff", reason="test", expected=0).count == 0
+        assert p.cancel_job(p.start_kick(asked, by="staff", reason="test", expected=0).id, by="staff").done
+        assert job.id in [one.id for one in p.jobs()]
         worker = Worker(p)
         worker._turn()
         assert worker.last_error is None

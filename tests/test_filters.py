@@ -103,22 +103,22 @@ def test_every_entry_of_the_index_names_its_user(uid: str) -> None:
     kinds = [entry[:1] for entry in found]
     assert set(kinds) == {b"u", b"n", b"a"}
     assert kinds.count(b"u") == 1
-    assert all(len(entry.partition(b"\0")[0]) <= 1 + CUT for entry in found)
+    assert all(len(entry.partition(b"\0")[0]) <= 1 + CUT for entry in found if b"\0" in entry)
     assert len(set(found)) == len(found)
 
 
 @few
 @given(st.sampled_from(HOSTILE), st.text("aB éữ", max_size=30), st.lists(st.text("aB é@.", min_size=1), max_size=3))
-def test_the_entries_are_the_folded_starts_cut_at_48_bytes(uid: str, name: str, aliases: list[str]) -> None:
+def test_the_entries_are_the_folded_starts_cut_short(uid: str, name: str, aliases: list[str]) -> None:
     found = set(entries(EVERY_INDEX, uid, name, "\n".join(aliases)))
     raw = uid.encode()
     assert {entry for entry in found if entry[:1] == b"u"} <= {
-        b"u" + raw, b"u" + folded(uid).encode()[:48] + b"\0" + raw
+        b"u" + raw, b"u" + folded(uid).encode()[:CUT] + b"\0" + raw
     }  # fmt: skip
     for kind, texts in ((b"n", [name] if name else []), (b"a", aliases)):
         words = [folded(text).split(" ") for text in texts]
         suffixes = [" ".join(one[place:]) for one in words for place in range(min(8, len(one)))]
-        expected = {kind + text.encode()[:48] + b"\0" + raw for text in suffixes}
+        expected = {kind + text.encode()[:CUT] + b"\0" + raw for text in suffixes if text}
         assert {entry for entry in found if entry[:1] == kind} == expected, "aliases of nothing are none"
 
 
@@ -156,10 +156,10 @@ def test_an_address_or_a_block_is_a_span_of_addresses(written: str, first: str, 
 
 @pytest.mark.parametrize(
     "written",
-    ["", " ", "1", "1.2", "1.2.3.4.5", "192.0.2.", "256.1.1.1", "01.2.3.4", "1.2.3.4/33", "1.2.3.4/-1", "1.2.3.4/", "/8",
-     "1.2.3.4/255.255.255.0", "::/129", "::g", ":::", "1::2::3", "[::1]", "fe80::1%eth0", "fe80::1%eth0/64", "a", "dead",
-     "1.2.3.4 ", " 1.2.3.4", "1.2.3.4\n", "١.1.1.1", "1.2.3.4/٢٤", "1.2.3.4/8/8", "0x7f.1.1.1", "1.2.3.4:80", "\0",
-     "1" * 5000, ":" * 5000, None, 5, 1.5, b"1.2.3.4", ["1.2.3.4"], True],
+    ["", " ", "1", "1.2", "1.2.3.4.5", "192.0.2.", "256.1.1.1", "01.2.3.4", "1.2.3.4/33", "1.2.3.4/-1", "1.2.3.4/",
+     "/8", "1.2.3.4/255.255.255.0", "::/129", "::g", ":::", "1::2::3", "[::1]", "fe80::1%eth0", "fe80::1%eth0/64",
+     "a", "dead", "1.2.3.4 ", " 1.2.3.4", "1.2.3.4\n", "١.1.1.1", "1.2.3.4/٢٤", "1.2.3.4/8/8", "0x7f.1.1.1",
+     "1.2.3.4:80", "\0", "1" * 5000, ":" * 5000, None, 5, 1.5, b"1.2.3.4", ["1.2.3.4"], True],
 )  # fmt: skip
 def test_what_is_no_address_is_no_block(written: Any) -> None:
     assert block_of(written) is None
@@ -204,7 +204,7 @@ def test_a_filter_refuses_what_it_cannot_ask_in_one_sentence() -> None:
 
 def test_a_filter_takes_its_fields_by_name_only_and_never_changes() -> None:
     with pytest.raises(TypeError):
-        SessionFilter("ada")  # type: ignore[misc]
+        SessionFilter("ada")  # type: ignore[call-arg]
     plans = {"plan": "pro"}
     asked = SessionFilter(attributes=plans)
     before = asked.digest
@@ -216,7 +216,8 @@ def test_a_filter_takes_its_fields_by_name_only_and_never_changes() -> None:
 def test_only_what_is_given_asks_for_something() -> None:
     assert SessionFilter().given == ()
     assert SessionFilter().digest == ""
-    for empty in ({}, MappingProxyType({})):
+    empties: list[Any] = [{}, MappingProxyType({})]
+    for empty in empties:
         assert SessionFilter(attributes=empty).given == ()
     assert SessionFilter(device="tv", idle_for=0).given == ("device", "idle_for")
 
@@ -254,7 +255,8 @@ def test_equal_questions_have_one_digest_and_different_ones_different_digests() 
 
 
 def _session(**fields: Any) -> Session:
-    given = {"uid": "ada", "session_id": "session-1", "login_at": moment(NOW - 60_000), "last_seen": moment(NOW - 5_000),
+    given: dict[str, Any] = {"uid": "ada", "session_id": "session-1", "login_at": moment(NOW - 60_000),
+                             "last_seen": moment(NOW - 5_000),
              "expires_at": moment(NOW + 1), "idle_timeout": 60, "absolute_timeout": 60}  # fmt: skip
     return Session(**given | fields)
 

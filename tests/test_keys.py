@@ -19,6 +19,7 @@ DOCUMENTED = {
     "words", "addresses", "facets", "recount", "counted",
     "layout", "sessions", "deadlines", "users", "people", "user:", "session:", "closing", "person:", "ended", "ended:",
     "events", "audit", "meta", "totals", "labels", "note:", "devices:", "block:", "blocks", "denied",
+    "jobs", "job:", "running",
     "history", "history:", "worker",
 }  # fmt: skip
 """Design, §3. ``name:`` stands for a key per user, session or text."""
@@ -60,6 +61,7 @@ def _everything(p: P) -> None:
     p.kick("a:{b}", by="staff", reason="all", keep=[last.session.session_id])
     p.kick("a:{b}", by="staff", reason="all", ticket="T")
     p.kick("nobody", by="staff", reason="nothing")
+    _bulk_kicks(p)
     for uid in ("a:{b}", "u4", "u5"):
         p.block(uid, by="staff", reason="hold", message="Held.", ticket="T", duration=10)
     p.unblock("u4", by="staff", reason="paid")
@@ -96,6 +98,23 @@ def _everything(p: P) -> None:
     p.repair()
     p.advance(8 * 86400)
     p.sweep()
+
+
+def _bulk_kicks(p: P) -> None:
+    p.advance(0.001)
+    asked = SessionFilter(device="bulk")
+    p.login_many([{"uid": f"b{number}", "device": "bulk"} for number in range(9)])
+    p.advance(0.001)
+    why: dict[str, Any] = {"by": "staff", "reason": "bulk", "message": "Bye.", "expected": 9}
+    found = p.preview_kick(asked, exclude=[p.sessions("b1")[0].ref])
+    job = p.start_kick(found.filter, **why, ticket="T")
+    p.pause_job(job.id, by="staff")
+    p.resume_job(job.id, by="staff")
+    p.run_job(job.id)
+    p.cancel_job(p.start_kick(asked, **why).id, by="staff")
+    p.kick_where(asked, **why, pace=100)
+    p.jobs(limit=1, cursor=p.jobs(limit=1).next_cursor)
+    p.job(job.id)
 
 
 def _declared(words: list[bytes]) -> set[bytes]:
@@ -175,6 +194,7 @@ def _random_run(p: P, steps: int) -> None:
         what = random.choice(
             ("login",) * 4
             + ("validate", "heartbeat", "logout", "kick", "all", "hold", "release", "denied", "time", "sweep", "read")
+            + ("bulk",)
         )
         uid, sid, token = random.choice(live) if live else ("ada", "no-such-session", "x")
         if what == "login":
@@ -200,6 +220,8 @@ def _random_run(p: P, steps: int) -> None:
             p.unblock(random.choice(uids), by="staff", reason="paid")
         elif what == "denied":
             p.denied(by=f"viewer {step % 3}", what="kick", uid=uid)
+        elif what == "bulk":
+            p.kick_where(SessionFilter(uid=uid), by="staff", reason="bulk", expected=1000)
         elif what == "time":
             p.advance(random.randrange(20))
         elif what == "sweep":
@@ -232,7 +254,7 @@ def test_a_long_random_run_leaves_no_key_that_no_table_documents(bed: Bed, raw: 
     tag = re.compile(rb"^\{" + re.escape(bed.namespace.encode()) + rb"(:\d+:\d+)?\}:")
     assert all(tag.match(key) for keys in families.values() for key in keys)
     # Everything per session, text or device has an end: nothing piles up where no sweep comes.
-    for family in ("session:", "note:", "devices:", "ended:", "person:", "history:"):
+    for family in ("session:", "note:", "devices:", "ended:", "person:", "history:", "job:"):
         assert all(raw.ttl(key) > 0 for key in families.get(family, [])), family
     listed = sum(raw.zcard(key) for key in families["sessions"])
     assert (

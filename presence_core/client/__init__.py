@@ -5,6 +5,7 @@ What they do is in ``operations``; how it travels in ``transport``.
 
 from __future__ import annotations
 
+from presence_core.client.bulk import AsyncBulk, Bulk
 from presence_core.client.online import AsyncOnline, Online
 from presence_core.client.site import AsyncSite, Site
 from presence_core.client.staff import AsyncStaff, Staff
@@ -13,7 +14,7 @@ from presence_core.client.upkeep import AsyncUpkeep, Upkeep
 __all__ = ["AsyncPresence", "Presence"]
 
 
-class Presence(Site, Online, Staff, Upkeep):
+class Presence(Site, Online, Staff, Bulk, Upkeep):
     """Multi-device sessions in Redis. Safe to share between threads and across forks.
 
     Every method may raise Unavailable (Redis did not answer within ``settings.timeout`` seconds, all tries together),
@@ -26,5 +27,5 @@ class Presence(Site, Online, Staff, Upkeep):
     """
 
 
-class AsyncPresence(AsyncSite, AsyncOnline, AsyncStaff, AsyncUpkeep):
+class AsyncPresence(AsyncSite, AsyncOnline, AsyncStaff, AsyncBulk, AsyncUpkeep):
     """The same for asyncio: every method as on Presence, awaited. Belongs to the event loop that first uses it."""

@@ -99,7 +99,10 @@ if ARGV[12] ~= '' then
   write_hold(policy, block, blocks, uid, now, held, ARGV[6], ARGV[8], ARGV[10], ARGV[11])
 end
 if ARGV[13] == 'job' then
-  if #done > 0 then redis.call('HINCRBY', job, 'kicked', #done) end
+  if #done > 0 then
+    redis.call('HINCRBY', job, 'kicked', #done)
+    redis.call('EXPIRE', job, 7776000, 'NX') -- 90 days: longer than any job that is at work
+  end
 elseif reason == 'kicked' then
   redis.call('XADD', audit, 'MAXLEN', '~', policy.audit, '*', 'at', ms(now), 'by', ARGV[6], 'what', 'kick', 'uid', uid,
              'session', ARGV[15] == 'one' and ARGV[16] or '', 'reason', ARGV[8], 'message', ARGV[10],

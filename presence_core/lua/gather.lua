@@ -65,7 +65,8 @@ local function of_users(entries)
   return refs, #entries
 end
 repeat
-  local entries = redis.call('ZRANGE', KEYS[1], low, ARGV[4], 'BYLEX', 'LIMIT', 0, STEP)
+  local step = math.min(STEP, most - looked)
+  local entries = redis.call('ZRANGE', KEYS[1], low, ARGV[4], 'BYLEX', 'LIMIT', 0, step)
   local used, refs = #entries, {}
   if ARGV[5] == 'words' then
     refs, used = of_users(entries)
@@ -74,6 +75,6 @@ repeat
   end
   test(refs)
   looked = looked + used
-  low = (used < #entries or #entries == STEP) and '(' .. entries[used] or ''
+  low = (used < #entries or #entries == step) and '(' .. entries[used] or ''
 until low == '' or looked >= most or held(looked) > MS
 return {now, sure, maybe, low, looked}

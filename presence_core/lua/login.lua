@@ -22,11 +22,11 @@ local ref = uid .. ':' .. sid
 local old = redis.call('HMGET', record, unpack(BURIED))
 local spoiled = old[2] and not old[3] and not sound(old[1], old[2])
 if spoiled then old = {} end
-local bad = foreign('HLEN', block)
-if bad then return bad end
-local held = redis.call('HMGET', block, 'until', 'message')
+local held = redis.pcall('HMGET', block, 'until', 'message')
+if held.err then return foreign('HLEN', block) end
 if is_held(now, held[1]) then return {'blocked', held[2] or '', held[1]} end
-local revoked = watermark(k.meta)
+local about = redis.call('HMGET', k.meta, 'revoked', 'recount')
+local revoked = tonumber(about[1] or -1)
 user.card = redis.call('SCARD', user.live)
 local away = user.card == 0 and redis.call('ZSCORE', k.people, uid)
 local past = ARGV[21] ~= ''
@@ -142,7 +142,7 @@ local function tell(kind, at)
   if bad then return bad end
   undo[#undo + 1] = {'XDEL', k.events, id}
 end
-local added, _
+local bad, added, _
 if #ends > 0 or again then
   bad = foreign_shard(k)
   if not bad and per_device > 0 then bad = foreign('HLEN', user.devices) end
@@ -193,7 +193,7 @@ if again then
   if before and before ~= indexed_address(core) then redis.pcall('ZREM', k.addresses, before .. ref) end
 end
 change_facets(k.facets, sums)
-if redis.call('EXISTS', k.recount) == 1 and (not again or redis.pcall('SISMEMBER', k.counted, ref) == 1) then
+if about[2] and (not again or redis.pcall('SISMEMBER', k.counted, ref) == 1) then
   redis.pcall('SADD', k.counted, ref)
   change_facets(k.recount, sums)
 end

@@ -5,9 +5,10 @@
 -- ARGV: 1 now|'' 2 login at or after, ms 3 login before, ms|'' 4 facets wanted 0|1 5 ranges of words, how many 6… lower and
 --       upper end of each, then of each range of addresses
 -- returns: {now, sessions in the list, live sessions, live sessions of that time, exact 0|1, {entries of each range},
---           {facet, count, …}, {label ids}}
+--           {facet, count, …}, {label ids}, indexes that are whole, with commas|'-' (as the layout says)}
 local now, sessions = clock(ARGV[1]), KEYS[1]
-local revoked = redis.call('HGET', KEYS[4], 'revoked')
+local about = redis.call('HMGET', KEYS[4], 'revoked', 'indexes')
+local revoked = about[1]
 local low, high = ARGV[2], ARGV[3] == '' and '+inf' or '(' .. ARGV[3]
 if revoked and tonumber(revoked) >= tonumber(low) then low = '(' .. revoked end
 local live, inside = redis.call('ZCOUNT', KEYS[2], '(' .. ms(now), '+inf'), redis.call('ZCOUNT', sessions, low, high)
@@ -29,4 +30,4 @@ for i = 6, #ARGV, 2 do
 end
 local facets = ARGV[4] == '1'
 return {now, redis.call('ZCARD', sessions), live, inside, exact and 1 or #due < 1000 and 2 or 0, ranges,
-        facets and redis.call('HGETALL', KEYS[7]) or {}, facets and redis.call('HKEYS', KEYS[8]) or {}}
+        facets and redis.call('HGETALL', KEYS[7]) or {}, facets and redis.call('HKEYS', KEYS[8]) or {}, about[2] or '-'}

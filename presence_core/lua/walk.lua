@@ -20,7 +20,7 @@ local stop = redis.call('ZCOUNT', sessions, ms(oldest), '+inf') -- the rank behi
 local STEP, MS = 100, 0.005
 local out, looked, last = {}, 0, nil
 while start < stop and #out < 2 * want and looked < most and held(looked) < MS do
-  for _, ref in ipairs(redis.call('ZREVRANGE', sessions, start, math.min(start + STEP, stop) - 1)) do
+  for _, ref in ipairs(redis.call('ZREVRANGE', sessions, start, math.min(start + STEP, start + most - looked, stop) - 1)) do
     if not passes or passes(ref, prefix .. ref) ~= NO then
       out[#out + 1] = ref
       out[#out + 1] = redis.call('ZSCORE', sessions, ref)

@@ -23,13 +23,14 @@ from presence_core.models.sessions import (
     span,
     text,
 )
-from presence_core.models.staff import BLOCK_FIELDS, AuditEntry, Block, PublicBlock
+from presence_core.models.staff import BLOCK_FIELDS, JOB_FIELDS, AuditEntry, Block, Job, KickPreview, PublicBlock
 
 __all__ = [
     "BLOCK_FIELDS",
     "CORE",
     "END_FIELDS",
     "INLINE",
+    "JOB_FIELDS",
     "LAST_MOMENT",
     "NO_LABEL",
     "NO_LABELS",
@@ -39,6 +40,8 @@ __all__ = [
     "Counts",
     "Ended",
     "Event",
+    "Job",
+    "KickPreview",
     "KickResult",
     "Labels",
     "Login",

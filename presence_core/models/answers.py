@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from presence_core.models.sessions import Ended, Session
+from presence_core.models.staff import Job
 
 T = TypeVar("T")
 
@@ -80,11 +81,17 @@ class Event:
 class KickResult:
     """What a kick did."""
 
-    kicked: list[Session]  #: the sessions that this call ended
+    kicked: list[Session]  #: the sessions that this call ended; of a bulk kick at most 10,000 of them
     already_ended: list[Ended]  #: asked for by id, but over before; with why and by whom where that is still known
+    count: int = -1  #: how many were ended; of a bulk kick in all, whoever ran it
+    job: Job | None = None  #: of a bulk kick: look at its ``state``
+
+    def __post_init__(self) -> None:
+        if self.count < 0:
+            object.__setattr__(self, "count", len(self.kicked))
 
     def __bool__(self) -> bool:
-        return bool(self.kicked)
+        return self.count > 0
 
 
 @dataclass(frozen=True, slots=True)

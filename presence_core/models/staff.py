@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from presence_core.models.sessions import moment, text
+
+if TYPE_CHECKING:
+    from presence_core.filters import SessionFilter
+
+JOB_STATES: Final = ("running", "paused", "cancelled", "done", "failed")
+
+JOB_FIELDS: Final = (
+    "state", "by", "reason", "message", "ticket", "filter", "total", "expected", "examined", "pace", "created",
+    "updated", "finished", "error",
+)  # fmt: skip
 
 BLOCK_FIELDS: Final = ("by", "reason", "message", "ticket", "at", "until")
 
@@ -109,6 +119,68 @@ class AuditEntry:
             reason=reason,
             outcome=f"{what} refused {times}",
             count=count,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KickPreview:
+    """What a bulk kick would hit, asked at one moment: give ``filter`` and ``total`` to ``kick_where``."""
+
+    filter: SessionFilter  #: as it was asked, but only for sessions that began before ``as_of``
+    total: int  #: how many match, without those to be spared
+    as_of: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A bulk kick. It is kept for 30 days after its end."""
+
+    id: str
+    state: str  #: "running", "paused", "cancelled", "done" or "failed"
+    by: str  #: who began it
+    reason: str  #: for staff
+    message: str | None  #: the public text
+    ticket: str | None
+    filter: SessionFilter  #: frozen: only sessions that began before the job
+    total: int  #: how many matched when it began, without those to be spared
+    expected: int  #: how many it may end at most
+    kicked: int  #: sessions that it has ended, each counted once
+    examined: int  #: entries of the list, or of an index, that it has looked at
+    pace: int | None  #: sessions a second, at most
+    created: datetime
+    updated: datetime  #: when somebody was last at work on it, or changed its state
+    finished: datetime | None  #: None: it is running or paused
+    error: str | None  #: why it failed, a sentence
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over, however it ended."""
+        return self.state not in ("running", "paused")
+
+    @classmethod
+    def from_reply(cls, job_id: str, row: Sequence[bytes | None], asked: SessionFilter, kicked: int) -> Job:
+        """Decode the values of JOB_FIELDS. Raises ValueError or OverflowError for what was never written so."""
+        state, by, reason, message, ticket, _, *numbers, error = row
+        total, expected, examined, pace, created, updated, finished = (int(raw) if raw else None for raw in numbers)
+        if text(state or b"") not in JOB_STATES or total is None or expected is None or created is None:
+            raise ValueError("not a job")
+        return cls(
+            id=job_id,
+            state=text(state or b""),
+            by=text(by or b""),
+            reason=text(reason or b""),
+            message=text(message) if message else None,
+            ticket=text(ticket) if ticket else None,
+            filter=asked,
+            total=total,
+            expected=expected,
+            kicked=kicked,
+            examined=examined or 0,
+            pace=pace,
+            created=moment(created),
+            updated=moment(created if updated is None else updated),
+            finished=None if finished is None else moment(finished),
+            error=text(error) if error else None,
         )
 
 

@@ -44,12 +44,16 @@ class Context:
     def adopt(self, shards: int, complete: bytes | None, *, is_guess: bool = False) -> None:
         """The layout is known; or guessed, by a reader that may not write it down, until the next call."""
         self.is_guess = is_guess
-        self.complete = frozenset((complete or b"").decode().split(",")) & set(INDEXES)
-        self.indexes = self.complete | set(self.settings.indexes)
+        self.know_indexes([complete or b""])
         if self.keyspace is not None and len(self.keyspace.shards) == shards:
             return
         self.keyspace = Keyspace(self.settings.namespace, shards)
         self.policy = self.settings.policy(shards)
+
+    def know_indexes(self, stored: Iterable[bytes]) -> None:
+        """Which indexes are whole: those that every shard says are."""
+        self.complete = frozenset(INDEXES).intersection(*(one.decode().split(",") for one in stored))
+        self.indexes = self.complete | set(self.settings.indexes)
 
     @property
     def audit_cap(self) -> int:

@@ -18,11 +18,11 @@ from presence_core.keyspace import Shard, split_ref
 from presence_core.models import SESSION_FIELDS, Page, Plan, Row, Session, moment, span
 from presence_core.operations import planning
 from presence_core.operations.context import Context, label_texts
-from presence_core.operations.merging import Found, Gathered, Merge, Position, Source
+from presence_core.operations.merging import Found, Gathered, Merge, Position, Source, raw_ref
 from presence_core.operations.planning import Range, Ways
 from presence_core.operations.reading import sessions_of
 from presence_core.operations.upkeep import heal
-from presence_core.scripts import COUNT, GATHER, Call, Op, run
+from presence_core.scripts import COUNT, GATHER, Call, Op, command, run
 
 LOOK: Final = 20_000
 """Entries of an index that one script reads, at most; it stops earlier when it has held the server for 4 ms."""
@@ -41,15 +41,15 @@ EVERYBODY: Final = SessionFilter()
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a page ended, and how much had been looked at until there."""
+    """Where a page ended."""
 
     position: Position
     filter_digest: str = ""
-    looked: int = 0
 
     def __str__(self) -> str:
-        parts = [*self.position] if not self.filter_digest else [*self.position, self.filter_digest, self.looked]
-        return urlsafe_b64encode(json.dumps(parts, ensure_ascii=False).encode()).rstrip(b"=").decode()
+        parts = [*self.position, self.filter_digest] if self.filter_digest else [*self.position]
+        text = json.dumps(parts, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        return urlsafe_b64encode(text).rstrip(b"=").decode()
 
     @classmethod
     def read(cls, cursor: object, asked: SessionFilter) -> Cursor | None:
@@ -60,15 +60,17 @@ class Cursor:
             if not isinstance(cursor, str) or len(cursor) > 2048:
                 raise ValueError
             login, ref, *rest = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-            digest, looked = rest or ("", 0)
-            if not all(type(one) is int and 0 <= one < 1 << 53 for one in (login, looked)) or type(digest) is not str:
+            [digest] = rest or [""]
+            if type(login) is not int or not 0 <= login < 1 << 53 or type(digest) is not str or type(ref) is not str:
                 raise ValueError
-            check.ref(ref)
+            if not digest:
+                check.ref(ref)
+            raw_ref(ref)  # a search may have stopped at what another program put into the list
         except (ValueError, TypeError, RecursionError):
             raise InvalidArgument("cursor", "must be one that list_sessions gave") from None
         if digest != asked.digest:
             raise InvalidArgument("cursor", "must be one that list_sessions gave for this filter")
-        return cls((login, ref), digest, looked)
+        return cls((login, ref), digest)
 
 
 def make_cursor(position: Position) -> str:
@@ -158,8 +160,17 @@ def _list(ctx: Context, asked: SessionFilter, limit: int, cursor: Cursor | None)
             total = max(total, len(page.items))
     progress = 1.0
     if page.next_cursor and isinstance(source, Merge):
-        progress = min(1.0, (source.looked + (cursor.looked if cursor else 0)) / max(1, source.total))
+        progress = yield from _progress(ctx, Cursor.read(page.next_cursor, asked), source.total)
     return Page(page.items, page.next_cursor, total, exact, page.scanned, page.as_of, progress)
+
+
+def _progress(ctx: Context, at: Cursor | None, total: int) -> Op[float]:
+    """How much of the list is newer than where a page ended. What was looked at says too much: a shard looks ahead, and
+    what no page has shown will be looked at again."""
+    assert at is not None
+    login = at.position[0]
+    newer = yield [command(s.sessions, "ZCOUNT", s.sessions, f"({login}", "+inf") for s in ctx.keys.shards]
+    return float(min(1.0, sum(newer) / max(1, total)))
 
 
 def _now(ctx: Context) -> Op[int]:
@@ -176,7 +187,7 @@ def _of_user(ctx: Context, asked: SessionFilter, position: Position | None, limi
     fits = [one for one in held if asked.matches(one, now)]
     behind = fits
     if position is not None:
-        at = position[0], position[1].encode()
+        at = position[0], raw_ref(position[1])
         behind = [one for one in fits if (round(one.login_at.timestamp() * 1000), one.ref.encode()) < at]
     items = behind[:limit]
     cursor = None
@@ -236,8 +247,7 @@ def _page(ctx: Context, asked: SessionFilter, limit: int, cursor: Cursor | None,
             yield from _heal(ctx, dirty)
     yield from _heal(ctx, dirty)
     behind: Position | None = live[limit - 1][0] if len(live) > limit else source.stopped
-    looked = source.looked + (cursor.looked if cursor else 0)
-    next_cursor = None if behind is None else str(Cursor(behind, asked.digest, looked))
+    next_cursor = None if behind is None else str(Cursor(behind, asked.digest))
     return Page([one for _, one in live[:limit]], next_cursor, 0, False, source.looked, moment(source.now))
 
 

@@ -18,6 +18,12 @@ from presence_core.scripts import PAGE, WALK, Call, Op, run
 Position = tuple[int, str]
 """Login ms and ref: where in the list, on every shard alike."""
 
+
+def raw_ref(ref: str) -> bytes:
+    """The member that a position names."""
+    return ref.encode("utf-8", "surrogateescape")
+
+
 Found = tuple[int, bytes, Shard]
 """Login ms, ref, shard."""
 
@@ -47,7 +53,8 @@ class _Chunk:
 
     def __init__(self, shard: Shard, position: Position | None, tests: Tests | None) -> None:
         self.shard = shard
-        self.behind: tuple[int | bytes, str | bytes] | None = position  # ask for what comes behind this
+        # Ask for what comes behind this.
+        self.behind: tuple[int | bytes, str | bytes] | None = position and (position[0], raw_ref(position[1]))
         self.done = False
         self.refs: list[tuple[int, bytes]] = []
         self.at = 0
@@ -148,7 +155,7 @@ class Merge:
             if chunk in self._waiting:
                 if self.looked >= self._budget:
                     login, ref = entry.key
-                    self.stopped = login, ref.decode("utf-8", "replace")
+                    self.stopped = login, ref.decode("utf-8", "surrogateescape")
                     break
                 self._asking = list(self._waiting)
                 continue
@@ -188,7 +195,7 @@ class Gathered:
         self.total = 0
         self.stopped: Position | None = None
         found.sort(key=lambda one: one[:2], reverse=True)
-        behind = None if position is None else (position[0], position[1].encode())
+        behind = None if position is None else (position[0], raw_ref(position[1]))
         self._rest = found if behind is None else [one for one in found if one[:2] < behind]
         self._at = 0
 

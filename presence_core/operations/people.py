@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from presence_core import settings as check
+from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter, fold, starts, uid_of
 from presence_core.keyspace import Shard
 from presence_core.models import Person, moment, text
@@ -27,8 +28,9 @@ class _Candidate:
 
 
 def people(ctx: Context, wanted: object, limit: object) -> Op[list[Person]]:
+    if wanted is None:
+        raise InvalidArgument("text", "must be text of 1 to 256 bytes")
     SessionFilter(text=wanted)  # type: ignore[arg-type]  # its checks are the same
-    check.short("text", wanted, 256)
     return _people(ctx, str(wanted), check.whole("limit", limit, 1, 100))
 
 

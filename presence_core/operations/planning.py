@@ -90,6 +90,10 @@ def plan(ctx: Context, asked: SessionFilter, need: int | None) -> Op[Ways]:
             after, before, 1 if by_label else 0, len(words), *(end for one in words + addresses for end in one))
         for s in shards
     ]  # fmt: skip
+    stored = {reply[8] for reply in replies} - {b"-"}
+    if stored:  # a reindex may have changed what there is since this client began
+        ctx.know_indexes(stored)
+        ways = {name: way for name, way in ways.items() if name in _ranges(ctx, asked)}
     listed, inside = (sum(reply[place] for reply in replies) for place in (1, 3))
     sizes = [sum(column) for column in zip(*(reply[5] for reply in replies), strict=True)]
     labels: list[LabelTest | None] = [None] * len(shards)

@@ -8,7 +8,7 @@ entry that neither a session nor a person who left backs. Stopped anywhere it ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from presence_core.filters import entries, facet_members, uid_of
@@ -16,7 +16,7 @@ from presence_core.keyspace import Shard, layout_key, split_ref
 from presence_core.models import SweepReport, attributes_of, text
 from presence_core.operations.context import Context
 from presence_core.operations.upkeep import tidy_calls
-from presence_core.scripts import INDEX, RECOUNT, UNADDRESS, UNINDEX, Call, Op, command, run
+from presence_core.scripts import DRIFT, INDEX, RECOUNT, UNADDRESS, UNINDEX, Call, Op, command, run
 from presence_core.settings import INDEXES
 
 BATCH: Final = 100
@@ -35,33 +35,57 @@ Progress = Callable[[int, int], object] | None
 def reindex(ctx: Context, progress: Progress = None) -> Op[SweepReport]:
     shards = ctx.keys.shards
     ctx.indexes = frozenset(ctx.settings.indexes)
-    sizes = yield [command(s.sessions, "ZCARD", s.sessions) for s in shards]
-    done, put_right = 0, 0
+    total = sum((yield [command(s.sessions, "ZCARD", s.sessions) for s in shards]))
+    visited, put_right = 0, 0
+    named = ",".join(one for one in INDEXES if one in ctx.indexes)
+    usable = ",".join(one for one in INDEXES if one in ctx.indexes & ctx.complete)
+    yield [command(s.meta, "HSET", s.meta, "indexes", usable) for s in shards]  # before any goes
     for shard in shards:
-        yield [_recount(shard, "begin")]
-        for _ in range(100):  # once, but for sessions that were on their way out
-            cursor = b"0"
-            while True:
-                [(cursor, flat)] = yield [command(shard.sessions, "ZSCAN", shard.sessions, cursor, "COUNT", ROUND)]
-                put_right += yield from _index(ctx, shard, flat[::2])
-                done += len(flat) // 2
-                if progress:
-                    progress(min(done, sum(sizes)), sum(sizes))
-                if cursor == b"0":
-                    break
-            yield from _drain(ctx, shard)
-            if (yield [_recount(shard, "end")]) == [1]:
-                break
+        filling = Filling(ctx, shard)
+        while not filling.done:
+            put_right += yield from filling.step()
+            if progress:
+                progress(min(visited + filling.visited, total), total)
+        visited += filling.visited
         put_right += yield from _index_people(ctx, shard)
-        put_right += yield from clean_all(ctx, shard)
+        cleaning = Cleaning(ctx, [shard])
+        while cleaning.rounds == 0:
+            put_right += yield from cleaning.step()
+        yield [command(shard.meta, "HSET", shard.meta, "indexes", named)]
     key = layout_key(ctx.settings.namespace)
-    yield [command(key, "HSET", key, "indexes", ",".join(one for one in INDEXES if one in ctx.indexes))]
-    ctx.complete = ctx.indexes
+    yield [command(key, "HSET", key, "indexes", named)]
+    ctx.know_indexes([named.encode()])
     return SweepReport(0, put_right, False)
 
 
+class Filling:
+    """Every session of a shard put into the indexes and counted anew, a part at each step."""
+
+    def __init__(self, ctx: Context, shard: Shard) -> None:
+        self._ctx, self._shard = ctx, shard
+        self._cursor: bytes | None = None
+        self._passes = 0
+        self.visited = 0
+        self.done = False
+
+    def step(self) -> Op[int]:
+        """Answers how many entries were missing."""
+        shard, key = self._shard, self._shard.sessions
+        if self._cursor is None:
+            yield [_recount(shard, "begin")]
+            self._cursor = b"0"
+        [(self._cursor, flat)] = yield [command(key, "ZSCAN", key, self._cursor, "COUNT", ROUND)]
+        missing = yield from _index(self._ctx, shard, flat[::2])
+        self.visited += len(flat) // 2
+        if self._cursor == b"0":  # but for sessions that were on their way out all are in
+            yield from _drain(self._ctx, shard)
+            self._passes += 1
+            self.done = (yield [_recount(shard, "end")]) == [1] or self._passes == 100
+        return missing
+
+
 def _recount(s: Shard, what: str) -> Call:
-    return run(RECOUNT, (s.sessions, s.closing, s.facets, s.recount, s.counted), what)
+    return run(RECOUNT, (s.sessions, s.closing, s.facets, s.recount, s.counted, s.meta), what)
 
 
 def _drain(ctx: Context, shard: Shard) -> Op[None]:
@@ -115,17 +139,30 @@ def _index_people(ctx: Context, shard: Shard) -> Op[int]:
 # -- what is in the indexes without need ------------------------------------------------------------------------------
 
 
-def clean_all(ctx: Context, shard: Shard) -> Op[int]:
-    """Both indexes of a shard, from end to end."""
-    gone = 0
-    for step in (clean_words, clean_addresses):
-        cursor = b"0"
-        while True:
-            cursor, number = yield from step(ctx, shard, cursor)
-            gone += number
-            if cursor == b"0":
-                break
-    return gone
+class Cleaning:
+    """Both indexes of these shards, round after round, a part at each step."""
+
+    def __init__(self, ctx: Context, shards: Sequence[Shard]) -> None:
+        self._ctx = ctx
+        self._places = [(shard, clean) for shard in shards for clean in (clean_words, clean_addresses)]
+        self._at = 0
+        self._cursor = b"0"
+        self.rounds = 0  #: how often it has come to the end
+
+    def step(self) -> Op[int]:
+        """Answers how many entries went."""
+        shard, clean = self._places[self._at]
+        self._cursor, gone = yield from clean(self._ctx, shard, self._cursor)
+        if self._cursor == b"0":
+            self._at = (self._at + 1) % len(self._places)
+            self.rounds += self._at == 0
+        return gone
+
+
+def drifted(ctx: Context, shards: Sequence[Shard]) -> Op[list[Shard]]:
+    """Shards whose facets do not count as many sessions as there are: a key was lost, or a record."""
+    off = yield [run(DRIFT, (s.facets, s.sessions, s.closing)) for s in shards]
+    return [shard for shard, number in zip(shards, off, strict=True) if number]
 
 
 def clean_words(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes, int]]:

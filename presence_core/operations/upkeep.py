@@ -162,7 +162,7 @@ def _forget(ctx: Context) -> Op[None]:
         todo = again
 
 
-def _known(shards: list[Shard], uids: list[list[bytes]]) -> Op[dict[tuple[Shard, bytes], tuple[bytes, ...]]]:
+def _known(shards: list[Shard], uids: list[list[bytes]]) -> Op[dict[tuple[Shard, bytes], list[bytes]]]:
     """What the index of words holds of these people, as far as it follows from what is kept of them."""
     pairs = [(s, uid) for s, some in zip(shards, uids, strict=True) for uid in some]
     keys = [s.person(text(uid)) for s, uid in pairs]

@@ -12,10 +12,9 @@ local MOST_ENDED = 100 -- ends that are listed per user
 
 -- The first keys of each of these scripts: Shard.lists.
 local function shard_keys()
-  local k = {}
-  for i, name in ipairs({'sessions', 'deadlines', 'users', 'people', 'closing', 'ended', 'events', 'totals', 'meta',
-                         'addresses', 'facets', 'recount', 'counted'}) do k[name] = KEYS[i] end
-  return k, 13
+  return {sessions = KEYS[1], deadlines = KEYS[2], users = KEYS[3], people = KEYS[4], closing = KEYS[5],
+          ended = KEYS[6], events = KEYS[7], totals = KEYS[8], meta = KEYS[9], addresses = KEYS[10],
+          facets = KEYS[11], recount = KEYS[12], counted = KEYS[13]}, 13
 end
 
 local function user_keys(uid, first)

@@ -6,11 +6,12 @@
 -- row: the values of BURIED.
 local function add_facets(sums, row, by)
   local client, agent = string.sub(row[2], 33, 36), string.sub(row[2], 37, 40)
-  local function add(member) sums[member] = (sums[member] or 0) + by end
-  add(client == INLINE and 'C' .. (row[6] or '') or 'c' .. client)
-  add(agent == INLINE and 'A' .. string.match(row[7] or '', '^[^\n]*\n?[^\n]*') or 'a' .. agent)
-  if row[8] then
-    for member in string.gmatch(row[8], '[^\n]+') do add('x' .. member) end
+  client = client == INLINE and 'C' .. (row[6] or '') or 'c' .. client
+  agent = agent == INLINE and 'A' .. string.match(row[7] or '', '^[^\n]*\n?[^\n]*') or 'a' .. agent
+  sums[client] = (sums[client] or 0) + by
+  sums[agent] = (sums[agent] or 0) + by
+  if row[8] and row[8] ~= '' then
+    for member in string.gmatch(row[8], '[^\n]+') do sums['x' .. member] = (sums['x' .. member] or 0) + by end
   end
 end
 

@@ -1,0 +1,178 @@
+"""The work of a bulk kick, in bounded steps that anybody may take: who began it, a worker, or another after a crash.
+
+Each step shows that this runner still holds the job, reads a page of those that match, ends them, and counts. Where the
+page ended is written down with the next step, never before its sessions were ended: a crash repeats a page, and ends
+nobody twice. For the same reason two runners at once do no harm; the hold only spares the work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from typing import Any, Final
+
+from presence_core import settings as check
+from presence_core.errors import CorruptData, InvalidArgument, Unavailable
+from presence_core.models import JOB_FIELDS, Job, KickResult, Session, text
+from presence_core.operations import listing
+from presence_core.operations.context import Context
+from presence_core.operations.ending import Why
+from presence_core.operations.jobs import KEEP, counted, decode, ended, lost, total_of
+from presence_core.scripts import CLOSE, TURN, Call, Op, command, run
+
+HOLD: Final = 10_000
+"""How long a runner that is not heard of keeps others from the job, ms."""
+
+BATCH: Final = 200
+"""Sessions of one step, at most."""
+
+POLL: Final = 1.0
+"""Seconds between looks at a job that another runner holds."""
+
+MOST_ANSWERED: Final = 10_000
+"""Sessions that a KickResult holds: what a million of them would take is no answer."""
+
+FOREIGN: Final = (
+    "Some of the sessions could not be ended, because other programs' keys stand in their way: run repair, and kick "
+    "again."
+)
+
+_OWN: Final = ("frozen", "cursor", "missed")
+
+
+class Run:
+    """One runner's work on a job, a step at a time."""
+
+    def __init__(self, ctx: Context, job_id: object, token: str | None = None) -> None:
+        self.id = check.session_id(job_id, "job_id")
+        self.job: Job | None = None  #: as of the latest step
+        self.kicked: list[Session] = []  #: what this runner ended, the first of them
+        self.holds = False  #: whether it is this runner who has the job
+        self.over = False  #: there is nothing to do any more: it has ended, or is paused
+        self._ctx = ctx
+        self._token = ctx.new_id() if token is None else token
+        self._exclude: frozenset[str] | None = None
+        self._reached: dict[str, str | int] = {}  # what the step before did, still to be written down
+
+    @property
+    def result(self) -> KickResult:
+        return KickResult(self.kicked, [], self.job.kicked if self.job else 0, self.job)
+
+    def step(self) -> Op[float]:
+        """Do the next part of it; answers the seconds that the step after it has to wait from the begin of this one.
+
+        Raises InvalidArgument where the job is not known, CorruptData where it cannot go on: it has failed then.
+        """
+        try:
+            return (yield from self._step())
+        except CorruptData as error:
+            with contextlib.suppress(Unavailable, CorruptData):
+                if self.holds:
+                    yield from self._close("failed", str(error))
+            with contextlib.suppress(Unavailable, CorruptData):  # and no worker is to stumble over it again and again
+                running = self._ctx.keys.shards[0].running
+                yield [command(running, "SREM", running, self.id)]
+            self.over = True
+            raise
+
+    def _step(self) -> Op[float]:
+        ctx, s = self._ctx, self._ctx.keys.shards[0]
+        key = s.job(self.id)
+        told = [word for pair in self._reached.items() for word in pair]
+        wanted = [] if self._exclude is not None else ["exclude"]
+        code, row, *counts = yield [
+            run(TURN, (key, s.running), ctx.now, self.id, self._token, HOLD, KEEP, *told),
+            command(key, "HMGET", key, *JOB_FIELDS, *_OWN, *wanted, lenient=True),
+            *counted(ctx, self.id),
+        ]
+        self._reached = {}
+        self.holds = code == 1
+        if code < 0 and self.job is None:
+            self.over = True
+            raise InvalidArgument("job_id", "must be of a job that is known: this one is not, or no longer")
+        job = decode(self.id, row, total_of(counts))
+        if job is None:
+            raise lost(ctx, self.id)
+        self.job = job
+        if not self.holds:
+            self.over = job.state != "running"
+            return POLL
+        own = row[len(JOB_FIELDS) :]
+        if self._exclude is None:
+            self._exclude = self._spared(own.pop())
+        return (yield from self._batch(job, *own))
+
+    def _spared(self, raw: bytes | None) -> frozenset[str]:
+        try:
+            refs = json.loads(raw or b"")
+            if isinstance(refs, list) and all(isinstance(one, str) for one in refs):
+                return frozenset(refs)
+        except (ValueError, RecursionError):
+            pass
+        raise lost(self._ctx, self.id)  # rather nobody than somebody who was to be spared
+
+    def _batch(self, job: Job, frozen: bytes | None, cursor: bytes | None, missed: bytes | None) -> Op[float]:
+        assert self._exclude is not None
+        if not frozen or not frozen.isdigit():
+            raise lost(self._ctx, self.id)
+        size = BATCH if job.pace is None else max(1, min(BATCH, job.pace // 2))
+        try:
+            page = yield from listing.list_sessions(self._ctx, job.filter, size, text(cursor) if cursor else None)
+        except InvalidArgument:  # no cursor of ours
+            raise lost(self._ctx, self.id) from None
+        # Idle is who was so when the job began: who has come to be idle since is no part of the question.
+        hits = [one for one in page if one.ref not in self._exclude and job.filter.matches(one, int(frozen))]
+        room = max(0, job.expected - job.kicked)
+        if hits and not room:
+            limit = f"More sessions match than the {job.expected:,} that were expected: those left were not touched."
+            yield from self._close("failed", limit)
+            return 0.0
+        todo, reached = hits[:room], page.next_cursor
+        was_missed = (yield from self._kick(job, todo)) or bool(missed)
+        examined = job.examined + page.scanned
+        if len(todo) < len(hits):
+            reached = str(listing.Cursor((_login(todo[-1]), todo[-1].ref), job.filter.digest))
+        assert self.job is not None
+        self.job = dataclasses.replace(self.job, examined=examined)
+        if reached is None:
+            yield from self._close("failed" if was_missed else "done", FOREIGN if was_missed else "")
+            return 0.0
+        self._reached = {"cursor": reached, "examined": examined, "missed": "1" if was_missed else ""}
+        return len(todo) / job.pace if job.pace else 0.0
+
+    def _kick(self, job: Job, todo: list[Session]) -> Op[bool]:
+        """End these; answers whether some could not be ended. What began anew under the same id is left alone."""
+        ctx = self._ctx
+        why = Why("kicked", "staff", job.by, job.reason, job.message or "", job.ticket or "", job=job.id)
+        calls: list[Call] = []
+        for one in todo:
+            call = why.one(ctx, ctx.shard(one.uid), one.uid, one.session_id, _login(one))
+            call.safe = True  # its shard counts what it ended: sent again, it ends and counts nobody twice
+            call.lenient = True  # one user's damage keeps nobody else from being kicked
+            calls.append(call)
+        replies: list[Any] = yield [*calls, *counted(ctx, job.id)]
+        done = [one for one, reply in zip(todo, replies, strict=False) if reply and reply[0]]
+        self.kicked += done[: MOST_ANSWERED - len(self.kicked)]
+        self.job = dataclasses.replace(job, kicked=total_of(replies[len(todo) :]))
+        return any(reply is None for reply in replies[: len(todo)])
+
+    def _close(self, state: str, error: str) -> Op[None]:
+        """Write down that it is over, unless somebody has paused or taken it meanwhile."""
+        ctx, s = self._ctx, self._ctx.keys.shards[0]
+        key = s.job(self.id)
+        number, examined = (self.job.kicked, self.job.examined) if self.job else (0, 0)
+        said = f"job {self.id}: {ended(number)}{f', then it failed: {error}' if error else ''}"
+        _, row, *counts = yield [
+            run(CLOSE, (key, s.running, s.audit), ctx.now, ctx.audit_cap, self.id, self._token, state, error, said,
+                KEEP, examined),
+            command(key, "HMGET", key, *JOB_FIELDS, lenient=True),
+            *counted(ctx, self.id),
+        ]  # fmt: skip
+        self.job = decode(self.id, row, total_of(counts)) or self.job
+        self.over = self.job is not None and self.job.state != "running"
+        self.holds = False
+
+
+def _login(one: Session) -> int:
+    return round(one.login_at.timestamp() * 1000)

@@ -1,0 +1,414 @@
+"""What the library promises, as plain dicts: a real server is held against it.
+
+Two things it does not foretell. When a session past its deadline, or signed out with everybody, leaves the lists: a
+sweep or any write may end it, so ``notice`` is told who is still listed, and refuses to let anybody go who has not
+ended. And which of several names a person keeps who leaves with several sessions at once: the machine looks.
+"""
+
+from __future__ import annotations
+
+from binascii import crc32
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from presence_core import Settings
+from presence_core.models import moment
+from tests.oracle import folded, found_by, some_word_starts_with
+from tests.properties.stays import AGENTS, REASONS, End, Hold, NamePlate, Ref, Revocation, Stay, label, words
+
+NOBODY: NamePlate = (None, ())
+
+
+@dataclass(slots=True)
+class Model:
+    """A namespace. Everything is here that may be known of it from outside."""
+
+    settings: Settings
+    shards: int
+    labels_kept: int  #: texts that a shard keeps once
+    now: int  #: ms
+    stays: dict[Ref, Stay] = field(default_factory=dict)  #: live, past their deadline but not yet ended, or tombstones
+    forsaken: set[Ref] = field(default_factory=set)  #: those of them that ended, and their tombstone was lost
+    users: dict[str, int] = field(default_factory=dict)  #: uid → last seen, of those with a session in the lists
+    people: dict[str, int] = field(default_factory=dict)  #: uid → last seen, of those who left
+    persons: dict[str, NamePlate] = field(default_factory=dict)  #: what is kept of the names of those who left
+    ended: dict[Ref, int] = field(default_factory=dict)  #: the list of ends: when, ms
+    ended_of: dict[str, dict[Ref, int]] = field(default_factory=dict)  #: the same by user
+    totals: dict[int, Counter[str]] = field(default_factory=dict)  #: by shard
+    opening: int = 0  #: sessions that the totals know only as ended: they began before totals were lost
+    audits: Counter[int] = field(default_factory=Counter)
+    notes: set[tuple[int, str]] = field(default_factory=set)  #: what staff wrote, by shard
+    labels: dict[int, set[str]] = field(default_factory=dict)  #: texts that are kept once, by shard
+    holds: dict[str, Hold] = field(default_factory=dict)  #: who may not log in; some may be over
+    revoked: dict[int, Revocation] = field(default_factory=dict)  #: the watermark of each shard
+    news: list[tuple[str, str, str, int]] = field(default_factory=list)  #: events not yet read: kind, uid, sid, at
+    swept: dict[int, int] = field(default_factory=dict)  #: when, by shard
+    leavers: list[Stay] = field(default_factory=list)  #: who ended in this step with a record to bury
+    forgotten: set[str] = field(default_factory=set)  #: who was forgotten in this step
+    ghosts: dict[int, Counter[bytes]] = field(default_factory=dict)  #: counters of records lost since the last recount
+    stale: dict[int, set[bytes]] = field(default_factory=dict)  #: addresses of the same
+
+    # -- what is there ------------------------------------------------------------------------------------------------
+
+    def shard(self, uid: str) -> int:
+        return crc32(uid.encode()) % self.shards
+
+    def listed(self, uid: str | None = None) -> list[Stay]:
+        """Not ended, in the order of the list. Some may be past their deadline."""
+        found = [stay for stay in self.stays.values() if stay.end is None and uid in (None, stay.uid)]
+        return sorted(found, key=lambda stay: stay.key, reverse=True)
+
+    def live(self, uid: str | None = None) -> list[Stay]:
+        return [stay for stay in self.listed(uid) if self.is_live(stay)]
+
+    def due(self, uid: str | None = None) -> list[Stay]:
+        return [stay for stay in self.listed(uid) if not self.is_live(stay)]
+
+    def find(self, uid: str, sid: str, token: str | None = None) -> Stay | None:
+        """Whoever comes with the wrong token learns nothing."""
+        stay = self.stays.get((uid, sid))
+        return stay if stay and token in (None, stay.token) and stay.ref not in self.forsaken else None
+
+    def is_live(self, stay: Stay | None) -> bool:
+        return stay is not None and stay.end is None and self.now < stay.deadline and not self.is_revoked(stay)
+
+    def is_revoked(self, stay: Stay) -> bool:
+        revoked = self.revoked.get(self.shard(stay.uid))
+        return revoked is not None and stay.login <= revoked.upto
+
+    def draining(self, shard: int | None = None) -> bool:
+        return any(self.is_revoked(stay) for stay in self.listed() if shard in (None, self.shard(stay.uid)))
+
+    def keep(self, reason: str) -> int:
+        """Seconds."""
+        seconds: int = getattr(self.settings, f"keep_{reason}")
+        return seconds
+
+    def is_held(self, uid: str) -> bool:
+        hold = self.holds.get(uid)
+        return hold is not None and (hold.until is None or self.now < hold.until)
+
+    # -- what must be answered ----------------------------------------------------------------------------------------
+
+    def facts(self, stay: Stay) -> dict[str, Any]:
+        """What the library must answer about it. A label whose text was lost says nothing."""
+        known = {
+            kind
+            for kind, text in stay.texts.items()
+            if kind in stay.inline or text in self.labels.get(self.shard(stay.uid), ())
+        }
+        client = {one: stay.given.get(one) if "client" in known else None for one in ("device", "app", "app_version")}
+        agent = stay.given.get("user_agent") if "agent" in known else None
+        return client | {
+            "uid": stay.uid,
+            "session_id": stay.sid,
+            "name": stay.plate[0],
+            "aliases": stay.plate[1],
+            "ip": stay.given.get("ip"),
+            "last_ip": stay.last_ip or stay.given.get("ip"),
+            "user_agent": agent,
+            "os": AGENTS[agent][0],
+            "browser": AGENTS[agent][1],
+            "attributes": stay.given.get("attributes") or {},
+            "login_at": moment(stay.login),
+            "last_seen": moment(stay.seen),
+            "expires_at": moment(stay.deadline),
+            "idle_timeout": stay.idle,
+            "absolute_timeout": stay.absolute,
+        }
+
+    def ending(self, stay: Stay) -> End:
+        """How it ended, or will be found to have: by what came first."""
+        if stay.end:
+            return stay.end
+        revoked = self.revoked.get(self.shard(stay.uid))
+        if revoked and self.is_revoked(stay) and revoked.at < stay.deadline:
+            return revoked.end
+        absolute = stay.login + stay.absolute * 1000
+        return End(reason="expired", cause="absolute" if stay.deadline == absolute else "idle", at=stay.deadline)
+
+    def end_facts(self, stay: Stay) -> dict[str, Any]:
+        """What the library must answer about its end."""
+        end = self.ending(stay)
+        return {name: getattr(end, name) for name in End.__slots__} | {"at": moment(end.at)}
+
+    def matching(self, asked: dict[str, Any]) -> list[Stay]:
+        """Whom ``SessionFilter(**asked)`` finds, in order."""
+        return [
+            stay
+            for stay in self.live()
+            if found_by(SimpleNamespace(**self.facts(stay)), self.now, asked)  # type: ignore[arg-type]
+        ]
+
+    def people_called(self, wanted: str) -> list[tuple[tuple[bool, bool, int], tuple[Any, ...]]]:
+        """Whom ``people`` finds: what they are ordered by, and what is said of them."""
+        found = []
+        for uid in self.users.keys() | self.people.keys():
+            live, seen = self.live(uid), self.users.get(uid, self.people.get(uid, 0))
+            name, aliases = self.persons.get(uid, NOBODY)
+            if live:
+                names = list(dict.fromkeys(stay.plate[0] for stay in live if stay.plate[0]))
+                name, *others = names or [None]
+                aliases = (*dict.fromkeys(alias for stay in live for alias in stay.plate[1]), *(map(str, others)))
+            if uid == wanted or folded(uid).startswith(folded(wanted)) or any(
+                some_word_starts_with(text, wanted) for text in (name or "", *aliases)
+            ):  # fmt: skip
+                last = max((stay.seen for stay in live), default=seen)
+                facts = (uid, name, aliases, bool(live), moment(last), len(live))
+                found.append(((uid == wanted, uid in self.users, seen), facts))
+        return found
+
+    # -- what the indexes must hold -----------------------------------------------------------------------------------
+
+    def words_needed(self, shard: int, kept: list[Stay]) -> set[bytes]:
+        """``kept``: the shard's sessions whose record has not been buried."""
+        needed: set[bytes] = set()
+        for stay in kept:
+            needed |= words(stay.uid, stay.plate)
+        for uid in self.people:
+            if self.shard(uid) == shard:
+                needed |= words(uid, self.persons.get(uid, NOBODY))
+        return needed
+
+    def words_backed(self, shard: int, kept: list[Stay]) -> set[bytes]:
+        """No others are there after everything was indexed anew."""
+        backed = self.words_needed(shard, kept)
+        for uid in self.users:
+            if self.shard(uid) == shard:
+                backed |= words(uid, self.persons.get(uid, NOBODY))
+        return backed
+
+    def counted(self, kept: Collection[Stay]) -> Counter[bytes]:
+        return Counter(member for stay in kept for member in stay.counted_as(self.settings.facets))
+
+    def label_ids(self, shard: int) -> dict[bytes, bytes]:
+        return {label(text): text.encode() for text in self.labels.get(shard, ())}
+
+    # -- sessions begin -----------------------------------------------------------------------------------------------
+
+    def log_in(
+        self,
+        uid: str,
+        sid: str,
+        token: str,
+        given: dict[str, Any],
+        login_at: int | None = None,
+        last_seen: int | None = None,
+    ) -> list[Stay] | str:
+        """Answers whom the login ends, oldest first, or why it is refused."""
+        given = dict(given)
+        idle, absolute = self._timeouts(given.pop("idle_timeout", None), given.pop("absolute_timeout", None))
+        revoked = self.revoked.get(self.shard(uid))
+        begins = self.now if revoked is None else max(self.now, revoked.upto + 1)
+        login = begins if login_at is None else min(self.now, login_at)
+        seen = self.now if last_seen is None else max(login, min(self.now, last_seen))
+        if self.is_held(uid):
+            return "blocked"
+        stay = self.stays.get((uid, sid))
+        if stay:
+            if not self.is_live(stay):
+                return "ended"
+            stay.token, stay.given, stay.last_ip = token, given, None
+            self._label(stay)
+            self._see(stay, seen)
+            return []
+        stay = Stay(uid=uid, sid=sid, token=token, login=login, seen=seen, idle=idle, absolute=absolute, given=given)
+        if self.now >= stay.deadline or self.is_revoked(stay):
+            return "expired"
+        loses = self._over_limit(stay)
+        if isinstance(loses, str):
+            return loses
+        self._label(stay)
+        self.people.pop(uid, None)
+        self.stays[stay.ref] = stay
+        self._see(stay, seen)
+        self._count(uid, "login")
+        self.news.append(("login", uid, sid, login))
+        for other, cause in loses:
+            self.end(other, End(reason="replaced", cause=cause, at=self.now, by=uid, replaced_by=sid))
+        return [other for other, _ in loses]
+
+    def _timeouts(self, idle: int | None, absolute: int | None) -> tuple[int, int]:
+        """With one given, the other's default is clamped."""
+        usual_idle, usual_absolute = self.settings.idle_timeout, self.settings.absolute_timeout
+        if idle is None:
+            return min(usual_idle, absolute or usual_absolute), absolute or usual_absolute
+        return idle, max(idle, usual_absolute) if absolute is None else absolute
+
+    def _label(self, stay: Stay) -> None:
+        """Each text is kept once, as long as there is room."""
+        table = self.labels.setdefault(self.shard(stay.uid), set())
+        is_full = len(table) >= self.labels_kept
+        stay.inline = frozenset(kind for kind, text in stay.texts.items() if is_full and text not in table)
+        table |= {text for kind, text in stay.texts.items() if kind not in stay.inline}
+
+    def _over_limit(self, new: Stay) -> list[tuple[Stay, str]] | str:
+        """Whom the limits end for the new one, and why; or by which limit it is refused."""
+        live = self.live(new.uid)[::-1]
+        room = self.settings.max_sessions - 1
+        per_device = self.settings.max_sessions_per_device
+        same = [stay for stay in live if stay.device == new.device] if per_device and new.device else []
+        too_many = len(same) - (per_device or 0) + 1 if same else 0
+        if self.settings.on_limit == "reject":
+            return "limit" if len(live) > room else "device_limit" if too_many > 0 else []
+        loses = [(stay, "device_limit") for stay in same[: max(0, too_many)]]
+        gone = [stay for stay, _ in loses]
+        rest = [stay for stay in live if stay not in gone]
+        return loses + [(stay, "limit") for stay in rest[: max(0, len(rest) - room)]]
+
+    def touch(self, stay: Stay, ip: str | None = None) -> None:
+        self._see(stay, self.now)
+        stay.last_ip = ip or stay.last_ip
+
+    def _see(self, stay: Stay, at: int) -> None:
+        stay.seen = max(stay.seen, at)
+        self.users[stay.uid] = max(self.users.get(stay.uid, 0), at)
+
+    # -- sessions end -------------------------------------------------------------------------------------------------
+
+    def end(self, stay: Stay, end: End, *, lost: bool = False) -> None:
+        """It has ended: at once, and once. ``lost``: of its record nothing was left to keep."""
+        assert stay.end is None
+        uid, sid = stay.ref
+        stay.end = end
+        self._count(uid, end.reason)
+        self.news.append((end.reason, uid, sid, end.at))
+        if self.keep(end.reason):
+            self.ended[stay.ref] = end.at
+            of_user = self.ended_of.setdefault(uid, {})
+            of_user[stay.ref] = end.at
+            newest = sorted(of_user, key=lambda ref: (of_user[ref], ":".join(ref).encode()))[-100:]
+            self.ended_of[uid] = {ref: of_user[ref] for ref in newest}
+        if lost or not self.keep(end.reason):
+            del self.stays[stay.ref]
+        if not lost:
+            self.leavers.append(stay)
+        if not self.listed(uid):
+            self.people[uid] = self.users.pop(uid)
+
+    def log_out(self, uid: str, sid: str) -> bool:
+        stay = self.stays.get((uid, sid))
+        if stay is None or not self.is_live(stay):
+            return False
+        self.end(stay, End(reason="logout", cause="user", at=self.now, by=uid))
+        return True
+
+    def kick(self, uid: str, stays: list[Stay], said: dict[str, Any]) -> None:
+        """``said``: by, reason and perhaps message, ticket and for how long they may not come back."""
+        self.audits[self.shard(uid)] += 1
+        message, ticket = said.get("message"), said.get("ticket")
+        if stays and self.keep("kicked"):
+            self.notes |= {(self.shard(uid), text) for text in (said["reason"], message) if text}
+        for stay in stays:
+            why = {"by": said["by"], "note": said["reason"], "message": message, "ticket": ticket}
+            self.end(stay, End(reason="kicked", cause="staff", at=self.now, **why))
+        if "block_for" in said:
+            self._hold(uid, said, said["block_for"])
+
+    def block(self, uid: str, said: dict[str, Any]) -> None:
+        self.audits[self.shard(uid)] += 1
+        self._hold(uid, said, said["duration"])
+
+    def _hold(self, uid: str, said: dict[str, Any], seconds: int | None) -> None:
+        until = None if seconds is None else self.now + seconds * 1000
+        self.holds[uid] = Hold(
+            by=said["by"], reason=said["reason"], message=said.get("message"), ticket=said.get("ticket"),
+            at=self.now, until=until,
+        )  # fmt: skip
+
+    def unblock(self, uid: str) -> bool:
+        self.audits[self.shard(uid)] += 1
+        was = self.is_held(uid)
+        self.holds.pop(uid, None)
+        return was
+
+    def revoke(self, shard: int, upto: int, said: dict[str, Any]) -> int:
+        """Answers how many in the list it kills; the watermark only rises."""
+        before = self.revoked[shard].upto if shard in self.revoked else -1
+        listed = [stay.login for stay in self.listed() if self.shard(stay.uid) == shard]
+        if shard == 0:
+            self.audits[0] += 1
+        if upto <= before:
+            return sum(login <= before for login in listed)
+        message = said.get("message")
+        self.revoked[shard] = Revocation(
+            upto=upto, at=self.now, by=said["by"], note=said["reason"], message=message
+        )  # fmt: skip
+        self.notes |= {(shard, text) for text in (said["reason"], message) if text}
+        return sum(before < login <= upto for login in listed)
+
+    # -- upkeep -------------------------------------------------------------------------------------------------------
+
+    def notice(self, listed: Collection[Ref], users: dict[str, int]) -> None:
+        """What the lists hold now: whoever is gone must have been dead."""
+        for stay in self.listed():
+            if stay.ref not in listed:
+                assert not self.is_live(stay), f"{stay} is gone before its deadline"
+                self.end(stay, self.ending(stay))
+        # An import may bring back, with a last seen in the past, whoever left a moment before.
+        for uid in self.users.keys() & users.keys():
+            if max(stay.seen for stay in self.listed(uid)) <= users[uid] <= self.users[uid]:
+                self.users[uid] = users[uid]
+
+    def swept_whole(self) -> None:
+        """A sweep ran to its end: nothing is past its deadline, and what is kept for a while only was forgotten."""
+        for stay in self.due():
+            self.end(stay, self.ending(stay))
+        for uid, seen in list(self.people.items()):
+            if seen <= self.now - self.settings.keep_people * 1000:
+                del self.people[uid]
+                self.persons.pop(uid, None)
+                self.forgotten.add(uid)
+        for shard in range(self.shards):
+            refs = [ref for ref in self.ended if self.shard(ref[0]) == shard]
+            refs.sort(key=lambda ref: (self.ended[ref], ":".join(ref).encode()))
+            for ref in refs[: max(0, len(refs) - self.settings.max_ended // self.shards)]:
+                del self.ended[ref]
+                if ref in self.stays and self.stays[ref].end:
+                    del self.stays[ref]
+        shortest = min(keep for reason in REASONS if (keep := self.keep(reason)))
+        for ref, at in list(self.ended.items()):
+            if at <= self.now - shortest * 1000 and ref not in self.stays:
+                del self.ended[ref]
+        self.holds = {uid: hold for uid, hold in self.holds.items() if self.is_held(uid)}
+        self.swept = dict.fromkeys(range(self.shards), self.now)
+
+    def indexed_anew(self) -> None:
+        self.ghosts.clear()
+        self.stale.clear()
+
+    def labels_pruned(self) -> None:
+        """Only texts are left that a session or a listed tombstone names."""
+        for shard, table in self.labels.items():
+            named = [stay for stay in self.stays.values() if self.shard(stay.uid) == shard]
+            named = [stay for stay in named if stay.end is None or stay.ref in self.ended]
+            table &= {text for stay in named for kind, text in stay.texts.items() if kind not in stay.inline}
+
+    # -- what is lost -------------------------------------------------------------------------------------------------
+
+    def lose_record(self, ref: Ref) -> None:
+        """Its key was deleted. A repair follows."""
+        stay = self.stays[ref]
+        if stay.end:
+            del self.stays[ref]
+            return
+        shard = self.shard(stay.uid)
+        self.ghosts.setdefault(shard, Counter()).update(self.counted([stay]))
+        if stay.address:
+            self.stale.setdefault(shard, set()).add(stay.address)
+        self.end(stay, End(reason="expired", cause="lost", at=min(self.now, stay.deadline)), lost=True)
+
+    def lose_totals(self, shard: int) -> None:
+        self.totals.pop(shard, None)
+        self.opening = len(self.listed()) - sum(
+            total["login"] - (sum(total.values()) - total["login"]) for total in self.totals.values()
+        )
+
+    def _count(self, uid: str, what: str) -> None:
+        self.totals.setdefault(self.shard(uid), Counter())[what] += 1
+
+    def total(self) -> Counter[str]:
+        return sum(self.totals.values(), Counter())

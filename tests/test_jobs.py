@@ -1,0 +1,692 @@
+"""kick_where: a frozen question, a job in Redis, each session ended and counted once, whoever runs it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from presence_core import (
+    CorruptData,
+    InvalidArgument,
+    Job,
+    KickPreview,
+    KickResult,
+    Login,
+    Presence,
+    SessionFilter,
+    Settings,
+    Worker,
+)
+from presence_core.operations import running
+from presence_core.operations.running import Run
+from tests.conftest import Bed, on
+from tests.facade import P
+from tests.workers import until, work
+
+PHONES = SessionFilter(device="phone")
+BY: dict[str, Any] = {"by": "Grace Hopper", "reason": "stolen keys", "message": "Log in again.", "ticket": "T-4711"}
+
+
+def crowd(p: P, phones: int, desks: int = 0) -> list[str]:
+    """Users with a session each; answers the phones' refs. A millisecond later, so that "before now" has them all."""
+    p.freeze()
+    rows = [{"uid": f"u{n}", "device": "phone"} for n in range(phones)]
+    rows += [{"uid": f"v{n}", "device": "desk"} for n in range(desks)]
+    logins = p.login_many(rows)
+    p.advance(0.001)
+    return [one.session.ref for one in logins[:phones] if isinstance(one, Login)]
+
+
+def steps(run: Run, p: P, number: int) -> None:
+    for _ in range(number):
+        p._run(run.step())
+
+
+def kicked(p: P) -> int:
+    return p.counts().totals["kicked"]
+
+
+def kicks_told(p: P) -> list[str]:
+    """Refs of the `kicked` events."""
+    out, cursor = [], None
+    while events := p.events(after=cursor, limit=1000):
+        out += [f"{one.uid}:{one.session_id}" for one in events if one.kind == "kicked"]
+        cursor = events[-1].cursor
+    return out
+
+
+def sync_client(bed: Bed) -> Presence:
+    """A client that may be called from within a callback, on the event loop too."""
+    return Presence.from_url(bed.url, Settings(namespace=bed.namespace))
+
+
+# -- the question -----------------------------------------------------------------------------------------------------
+
+
+def test_a_preview_freezes_the_question_and_counts_exactly(p: P) -> None:
+    crowd(p, 30, 5)
+    preview = p.preview_kick(PHONES)
+    assert isinstance(preview, KickPreview)
+    assert (preview.total, preview.as_of) == (30, p.clock.now)
+    assert preview.filter == SessionFilter(device="phone", logged_in_before=p.clock.now)
+    p.login("late", device="phone")
+    p.advance(5)
+    again = p.preview_kick(preview.filter)
+    assert (again.filter, again.total) == (preview.filter, 30)
+    assert p.preview_kick(PHONES).total == 31
+    early = SessionFilter(device="phone", logged_in_before=1e9)
+    assert p.preview_kick(early) == KickPreview(early, 0, p.clock.now)
+
+
+def test_who_logged_in_after_the_preview_is_spared(p: P) -> None:
+    crowd(p, 30, 5)
+    preview = p.preview_kick(PHONES)
+    late = p.login("late", device="phone")
+    again = p.login("u3", device="phone")
+    p.advance(60)
+    result = p.kick_where(preview.filter, **BY, expected=preview.total)
+    assert isinstance(result, KickResult)
+    assert (result.count, len(result.kicked), kicked(p)) == (30, 30, 30)
+    assert {one.uid for one in result.kicked} == {f"u{n}" for n in range(30)}
+    assert p.validate(late.token)
+    assert p.validate(again.token)
+    assert p.counts().sessions == 7
+    assert result
+    assert not p.kick_where(preview.filter, **BY, expected=0)
+
+
+def test_more_than_expected_refuses_and_nothing_is_done(p: P) -> None:
+    crowd(p, 12)
+    with pytest.raises(
+        InvalidArgument, match=r"^expected must be at least 12: that many sessions match now, and 11 were expected\.$"
+    ):
+        p.kick_where(PHONES, **BY, expected=11)
+    with pytest.raises(InvalidArgument):
+        p.start_kick(PHONES, **BY, expected=0)
+    assert p.jobs().items == []
+    assert p.audit().items == []
+    assert kicked(p) == 0
+
+
+def test_what_is_excluded_is_neither_counted_nor_touched(p: P) -> None:
+    refs = crowd(p, 30, 5)
+    desk = p.sessions("v1")[0].ref
+    spared = [*refs[:7], refs[0], desk, "nobody:no-such-session", "a:b:no-such-session"]
+    assert p.preview_kick(PHONES, exclude=spared).total == 23
+    with pytest.raises(InvalidArgument, match="at least 23"):
+        p.kick_where(PHONES, **BY, expected=22, exclude=spared)
+    result = p.kick_where(PHONES, **BY, expected=23, exclude=iter(spared))
+    assert result.count == 23
+    assert {one.ref for one in p.list_sessions(PHONES)} == set(refs[:7])
+
+
+@on("valkey-sync", "cluster-async")
+def test_ten_thousand_may_be_excluded_and_not_one_more(p: P) -> None:
+    refs = crowd(p, 450)
+    exclude = refs[:-5] + [f"nobody{n}:session-{n}" for n in range(10_000 - 445)]
+    assert p.preview_kick(PHONES, exclude=exclude).total == 5
+    assert p.kick_where(PHONES, **BY, expected=5, exclude=exclude).count == 5
+    with pytest.raises(InvalidArgument, match=r"^exclude must be at most 10000 refs\.$"):
+        p.preview_kick(PHONES, exclude=[*exclude, "x:session-1"])
+
+
+def test_a_question_that_asks_for_nothing_is_refused(p: P) -> None:
+    anybody: list[Any] = [None, SessionFilter(), SessionFilter(attributes={})]
+    for value in anybody:
+        for method, options in (("preview_kick", {}), ("kick_where", BY), ("start_kick", BY)):
+            given = options | {"expected": 5} if options else {}
+            with pytest.raises(InvalidArgument, match=r"^filter must ask for something: .* there is revoke_before\.$"):
+                getattr(p, method)(value, **given)
+
+
+@on("valkey", "cluster-sync")
+def test_idle_is_who_was_idle_when_the_job_began(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 5)
+    p.freeze()
+    p.login_many([{"uid": f"old{n}"} for n in range(10)])
+    p.advance(50)
+    p.login_many([{"uid": f"new{n}"} for n in range(10)])
+    p.advance(50)
+    job = p.start_kick(SessionFilter(idle_for=100), **BY, expected=100)
+    assert job.total == 10
+    p.advance(60)  # now the others are idle for as long
+    assert p.run_job(job.id).count == 10
+    assert {one.uid[:3] for one in p.iter_sessions()} == {"new"}
+
+
+# -- what it does -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [PHONES, SessionFilter(text="u"), SessionFilter(name_prefix="Per"), SessionFilter(ip="192.0.2.0/24"),
+     SessionFilter(name_contains="erso"), SessionFilter(attributes={"tenant": "acme"}),
+     SessionFilter(logged_in_after=5)],
+    ids=lambda asked: asked.given[0],
+)  # fmt: skip
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_whatever_drives_the_search_each_is_ended_and_counted_once(
+    p: P, asked: SessionFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(running, "BATCH", 20)
+    p.freeze()
+    rows: list[dict[str, Any]] = [
+        {"uid": f"u{n}", "name": f"Some Person {n}", "device": "phone", "ip": f"192.0.2.{n}",
+         "attributes": {"tenant": "acme"}, "login_at": p.clock.ms / 1000 - n % 7}
+        for n in range(130)
+    ]  # fmt: skip
+    p.login_many(rows, imported=True)
+    p.login("else")
+    p.advance(0.001)
+    spared = 0 if asked.logged_in_after else 1
+    seen: list[Job] = []
+    result = p.kick_where(asked, **BY, expected=131, on_progress=seen.append)
+    assert (result.count, kicked(p)) == (131 - spared, 131 - spared)
+    assert p.counts().sessions == spared
+    told = kicks_told(p)
+    assert len(told) == len(set(told)) == 131 - spared
+    assert [one.kicked for one in seen] == sorted(one.kicked for one in seen)
+    assert [one.examined for one in seen] == sorted(one.examined for one in seen)
+    assert seen[-1] == result.job == p.job(seen[-1].id)
+    assert seen[-1].state == "done"
+
+
+def test_tombstones_have_who_why_and_the_ticket(p: P) -> None:
+    crowd(p, 3)
+    result = p.kick_where(PHONES, **BY, expected=3)
+    for end in p.ended():
+        assert (end.reason, end.by, end.note, end.ticket, end.message) == (
+            "kicked", "Grace Hopper", "stolen keys", "T-4711", "Log in again."
+        )  # fmt: skip
+        assert end.public.message == "Log in again."
+    assert len(p.ended()) == 3
+    one = result.kicked[0]
+    validation = p.validate_session(one.uid, one.session_id)
+    assert validation.ended is not None
+    assert validation.ended.note == "stolen keys"
+
+
+def test_the_audit_has_one_record_of_each_act_and_none_of_each_kick(bed: Bed) -> None:
+    p, q = bed.connect(), bed.connect()
+    crowd(p, 5)
+    job = p.start_kick(PHONES, **BY, expected=9)
+    acts = (("pause", "Bob"), ("resume", "Eve"), ("pause", "Eve"), ("resume", "Bob"))
+    for act, by in acts:
+        p.advance(1)
+        getattr(q, f"{act}_job")(job.id, by=by)
+        getattr(p, f"{act}_job")(job.id, by="too late")
+    p.advance(1)
+    q.run_job(job.id)
+    rows = [(one.action, one.by, one.reason, one.ticket, one.outcome) for one in p.audit()][::-1]
+    assert [row[:2] for row in rows] == [
+        ("kick_where_start", "Grace Hopper"),
+        *((f"kick_where_{act}", by) for act, by in acts),
+        ("kick_where", "Grace Hopper"),
+    ]
+    assert {row[2:4] for row in rows} == {("stolen keys", "T-4711")}
+    assert rows[0][4] == f"job {job.id}: 5 sessions match, at most 9 may be ended"
+    assert rows[1][4] == f"job {job.id}: paused when 0 of 5 had been ended"
+    assert rows[-1][4] == f"job {job.id}: 5 sessions ended"
+
+
+def test_a_job_says_what_it_is_and_how_far(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 10)
+    crowd(p, 30)
+    began = p.clock.now
+    job = p.start_kick(PHONES, by="Bob", reason="why", expected=40, pace=50)
+    frozen = SessionFilter(device="phone", logged_in_before=began)
+    assert (job.state, job.done, job.by, job.reason, job.message, job.ticket) == (
+        "running", False, "Bob", "why", None, None,
+    )  # fmt: skip
+    assert (job.filter, job.total, job.expected, job.kicked, job.examined) == (frozen, 30, 40, 0, 0)
+    assert (job.pace, job.created, job.updated, job.finished, job.error) == (50, began, began, None, None)
+    assert p.job(job.id) == job
+    run = Run(p.context, job.id)
+    p.advance(1)
+    steps(run, p, 2)
+    now = p.job(job.id)
+    assert now is not None
+    assert (now.kicked, now.updated) == (20, began + timedelta(seconds=1))
+    p.advance(1)
+    steps(run, p, 2)
+    assert run.over
+    now = p.job(job.id)
+    assert now is not None
+    assert (now.state, now.done, now.kicked, now.finished) == ("done", True, 30, began + timedelta(seconds=2))
+    assert p.job("no-such-job") is None
+
+
+def test_users_who_are_renamed_or_log_in_anew_meanwhile_are_judged_by_what_they_are(
+    p: P, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(running, "BATCH", 10)
+    p.freeze()
+    for n in range(20):
+        p.login(f"u{n}", name="Person", session_id=f"session-{n}")
+        p.advance(0.001)
+    job = p.start_kick(SessionFilter(name_prefix="pers"), **BY, expected=20)
+    run = Run(p.context, job.id)
+    steps(run, p, 1)  # the ten newest
+    assert kicked(p) == 10
+    p.login("u3", session_id="session-3", name="Renamed")  # the same session, another name
+    p.login("u19", name="Person")  # kicked, and back with a new session
+    p.logout("u4", "session-4")
+    p.login("u4", name="Person")
+    p.advance(1)
+    while not run.over:
+        steps(run, p, 1)
+    assert run.result.count == 18
+    assert sorted(one.uid for one in p.iter_sessions()) == ["u19", "u3", "u4"]
+
+
+@on("valkey", "cluster-sync")
+def test_an_id_that_began_anew_between_the_page_and_the_kick_is_not_hit(bed: Bed) -> None:
+    p = bed.connect(keep_logout=0)
+    crowd(p, 0)
+    p.login("ada", device="phone", session_id="session-1")
+    p.advance(1)
+    job = p.start_kick(PHONES, **BY, expected=1)
+    [seen] = p.list_sessions(PHONES).items
+    run = Run(p.context, job.id)
+    p.logout("ada", "session-1")
+    p.advance(1)
+    p.login("ada", device="phone", session_id="session-1")
+    p._run(_kick_these(run, job, [seen]))
+    assert p.get("ada", "session-1")
+    assert (run.result.count, kicked(p)) == (0, 0)
+
+
+def _kick_these(run: Run, job: Job, sessions: list[Any]) -> Any:
+    return run._kick(job, sessions)
+
+
+@on("valkey-sync", "cluster-async")
+def test_those_who_come_to_match_later_never_make_it_more_than_was_expected(
+    p: P, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(running, "BATCH", 8)
+    p.freeze()
+    for n in range(30):
+        p.login(f"u{n}", device="phone" if n >= 15 else "desk", session_id=f"session-{n}")
+    p.advance(1)
+    job = p.start_kick(PHONES, **BY, expected=20)
+    assert job.total == 15
+    for n in range(15):
+        p.login(f"u{n}", device="phone", session_id=f"session-{n}")  # the same sessions, another device
+    result = p.run_job(job.id)
+    assert (result.count, kicked(p), p.counts().sessions) == (20, 20, 10)
+    assert result.job is not None
+    assert result.job.state == "failed"
+    assert result.job.error == "More sessions match than the 20 that were expected: those left were not touched."
+    assert p.audit().items[0].outcome == f"job {job.id}: 20 sessions ended, then it failed: {result.job.error}"
+
+
+@on("valkey-sync", "cluster-async")
+def test_what_ends_by_itself_meanwhile_is_not_counted_as_kicked(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 10)
+    p.freeze()
+    p.login_many([{"uid": f"u{n}", "device": "phone", "idle_timeout": 10 if n % 2 else 100} for n in range(40)])
+    p.advance(0.001)
+    job = p.start_kick(PHONES, **BY, expected=40)
+    run = Run(p.context, job.id)
+    steps(run, p, 1)
+    p.advance(15)
+    while not run.over:
+        steps(run, p, 1)
+    p.sweep()
+    totals = p.counts().totals
+    assert totals["kicked"] + totals["expired"] == 40
+    assert totals["kicked"] == run.result.count
+    assert totals["expired"] > 0
+
+
+@on("valkey-sync", "valkey-async")
+def test_a_pace_is_kept(p: P) -> None:
+    crowd(p, 30)
+    p.clock.run_freely()
+    begin = time.monotonic()
+    result = p.kick_where(PHONES, **BY, expected=30, pace=20)
+    took = time.monotonic() - begin
+    assert result.count == 30
+    assert took > 0.9, "two batches of ten went before the last"
+    assert took < 20
+
+
+@on("valkey-sync")
+def test_the_answer_holds_the_first_of_many_and_the_count_of_all(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "MOST_ANSWERED", 250)
+    crowd(p, 450)
+    result = p.kick_where(PHONES, **BY, expected=450)
+    assert (len(result.kicked), result.count) == (250, 450)
+
+
+def test_kick_where_works_over_many_shards(bed: Bed) -> None:
+    p = bed.connect(shards=64)
+    crowd(p, 700, 40)
+    result = p.kick_where(PHONES, **BY, expected=700)
+    assert (result.count, len(result.kicked), p.counts().sessions) == (700, 700, 40)
+    told = kicks_told(p)
+    assert len(told) == len(set(told)) == 700
+    [job] = p.jobs().items
+    assert job.kicked == 700
+
+
+# -- steering ---------------------------------------------------------------------------------------------------------
+
+
+def test_another_client_pauses_resumes_and_cancels_a_job_that_runs(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 10)
+    p = bed.connect()
+    crowd(p, 60)
+    with sync_client(bed) as other:
+        other._ctx.now = p.context.now
+
+        def pause_at_20(job: Job) -> None:
+            if job.kicked == 20:
+                assert other.pause_job(job.id, by="Bob").state == "paused"
+
+        result = p.kick_where(PHONES, **BY, expected=60, on_progress=pause_at_20)
+        assert result.job is not None
+        assert (result.job.state, result.count, kicked(p)) == ("paused", 20, 20)
+        job_id = result.job.id
+        assert p.run_job(job_id).count == 20, "it rests"
+        at_work = Worker(other)
+        work(at_work)
+        assert kicked(p) == 20
+
+        def cancel_at_40(job: Job) -> None:
+            if job.kicked == 40:
+                assert other.cancel_job(job.id, by="Bob").done
+
+        assert other.resume_job(job_id, by="Bob").state == "running"
+        result = p.run_job(job_id, on_progress=cancel_at_40)
+        assert result.job is not None
+        assert (result.job.state, result.count, len(result.kicked)) == ("cancelled", 40, 20)
+        assert result.job.finished is not None
+        work(at_work)
+        at_work._leave()
+    assert kicked(p) == 40
+    assert p.counts().sessions == 20
+
+
+def test_what_is_over_cannot_be_steered_and_what_is_unknown_neither(p: P) -> None:
+    crowd(p, 3)
+    done = p.kick_where(PHONES, **BY, expected=3).job
+    cancelled = p.cancel_job(p.start_kick(PHONES, **BY, expected=3).id, by="Bob")
+    assert done is not None
+    assert p.cancel_job(cancelled.id, by="Bob") == cancelled, "as it is already"
+    for job, acts in ((done, ("pause", "resume", "cancel")), (cancelled, ("pause", "resume"))):
+        for act in acts:
+            with pytest.raises(
+                InvalidArgument, match=rf"^job_id must be of a job that is not over: this one is {job.state}\.$"
+            ):
+                getattr(p, f"{act}_job")(job.id, by="Bob")
+    for act in ("pause", "resume", "cancel"):
+        with pytest.raises(InvalidArgument, match=r"^job_id must be of a job that is known: .*\.$"):
+            getattr(p, f"{act}_job")("no-such-job", by="Bob")
+    with pytest.raises(InvalidArgument, match=r"^job_id must be of a job that is known: .*\.$"):
+        p.run_job("no-such-job")
+    assert p.run_job(done.id).count == 3, "it is only looked at"
+
+
+def test_jobs_are_listed_the_newest_first_in_pages(p: P) -> None:
+    assert p.jobs().items == []
+    crowd(p, 1)
+    made = []
+    for n in range(7):
+        made.append(p.start_kick(PHONES, by="Bob", reason=f"why {n}", expected=1).id)
+        p.advance(1)
+    page = p.jobs(limit=3)
+    ids = [one.id for one in page]
+    assert (page.total, page.total_is_exact) == (7, False)
+    while page.next_cursor:
+        page = p.jobs(limit=3, cursor=page.next_cursor)
+        ids += [one.id for one in page]
+    assert ids == made[::-1]
+    assert (page.total, page.total_is_exact) == (7, True)
+    assert len(p.jobs()) == 7
+
+
+@on("valkey-sync", "redis7-sync")
+def test_jobs_are_kept_for_30_days_and_a_thousand_of_them(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("presence_core.operations.jobs.MOST_LISTED", 5)
+    p = bed.connect(shards=4)
+    crowd(p, 40)
+    for _ in range(7):
+        p.kick_where(PHONES, **BY, expected=40)
+        p.advance(1)
+    assert len(p.jobs()) == p.jobs().total == 5
+    families = bed.families()
+    assert len(families["jobs"]) == 1
+    assert "running" not in families
+    assert all(0 < bed.raw.ttl(key) <= 90 * 86_400 for key in families["job:"])
+    shard = p.context.keys.shards[0]
+    lives = [bed.raw.ttl(key) for key in families["job:"] if key.startswith(shard.tag.encode())]
+    assert len(lives) == 7
+    assert all(29 * 86_400 < life <= 30 * 86_400 for life in lives)
+    newest = p.jobs().items[0]
+    bed.raw.delete(shard.job(newest.id))  # its time is over
+    assert newest.id not in [one.id for one in p.jobs()]
+    assert bed.raw.zcard(shard.jobs) == 4, "a read has healed the list"
+
+
+# -- two at once ------------------------------------------------------------------------------------------------------
+
+
+def test_two_runners_at_once_end_and_count_nobody_twice(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 10)
+    monkeypatch.setattr(running, "HOLD", 0)  # nobody's hold holds
+    p, q = bed.connect(), bed.connect()
+    crowd(p, 200)
+    job = p.start_kick(PHONES, **BY, expected=200)
+    one, two = Run(p.context, job.id), Run(q.context, job.id)
+    barrier = threading.Barrier(2)
+
+    def at_work(client: P, run: Run) -> None:
+        barrier.wait()
+        while not run.over:
+            client._run(run.step())
+
+    threads = [threading.Thread(target=at_work, args=pair) for pair in ((p, one), (q, two))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert one.result.count == two.result.count == kicked(p) == 200
+    refs = [session.ref for run in (one, two) for session in run.kicked]
+    assert len(refs) == len(set(refs)) == 200
+    assert p.counts().sessions == 0
+    ends = [one for one in p.audit() if one.action == "kick_where"]
+    assert len(ends) == 1
+
+
+def test_a_runner_that_slept_learns_that_another_has_its_job(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 10)
+    p, q = bed.connect(), bed.connect()
+    crowd(p, 50)
+    job = p.start_kick(PHONES, **BY, expected=50)
+    one, two = Run(p.context, job.id), Run(q.context, job.id)
+    steps(one, p, 2)
+    q.counts()
+    assert q._run(two.step()) == running.POLL
+    assert (two.holds, two.over, kicked(p)) == (False, False, 20)
+    p.advance(9.999)
+    steps(two, q, 1)
+    assert (two.holds, two.result.count) == (False, 20)
+    p.advance(0.001)
+    steps(two, q, 2)
+    assert (two.holds, two.result.count) == (True, 40)
+    steps(one, p, 1)
+    assert (one.holds, one.result.count) == (False, 40)
+    while not two.over:
+        steps(two, q, 1)
+    steps(one, p, 1)
+    assert one.over
+    assert one.result.count == kicked(p) == 50
+    assert len(one.kicked) + len(two.kicked) == 50
+
+
+def test_a_batch_whose_place_was_lost_is_gone_through_again_and_ends_nobody_twice(
+    p: P, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(running, "BATCH", 10)
+    crowd(p, 95)
+    job = p.start_kick(PHONES, **BY, expected=95)
+    while True:  # each runner dies after its batch, before it has said where it was
+        run = Run(p.context, job.id)
+        steps(run, p, 1)
+        if run.over:
+            break
+        p.advance(10)
+    assert run.result.count == kicked(p) == len(kicks_told(p)) == 95
+
+
+# -- the worker -------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_runs_what_was_only_started(p: P) -> None:
+    crowd(p, 450, 3)
+    job = p.start_kick(PHONES, **BY, expected=450)
+    assert kicked(p) == 0
+    at_work = Worker(p)
+    work(at_work)
+    assert at_work.last_error is None
+    now = p.job(job.id)
+    assert now is not None
+    assert (now.state, now.kicked, p.counts().sessions) == ("done", 450, 3)
+    at_work._leave()
+
+
+@on("valkey-sync", "cluster-async")
+def test_a_worker_runs_several_jobs_in_turn_and_one_that_is_damaged_holds_up_none(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:  # fmt: skip
+    p = bed.connect()
+    crowd(p, 250, 250)
+    shard = p.context.keys.shards[0]
+    jobs = [p.start_kick(SessionFilter(device=kind), **BY, expected=250) for kind in ("phone", "desk")]
+    damaged = p.start_kick(PHONES, **BY, expected=250)
+    gone = p.start_kick(PHONES, **BY, expected=250)
+    bed.raw.hset(shard.job(damaged.id), "filter", "{}")
+    bed.raw.delete(shard.job(gone.id))
+    bed.raw.sadd(shard.running, b"\xff", "x")
+    at_work = Worker(p)
+    work(at_work, at_work)
+    assert [(one.state, one.kicked) for one in map(p.job, (jobs[0].id, jobs[1].id)) if one] == [("done", 250)] * 2
+    assert sum("the bulk kick waits" in record.getMessage() for record in caplog.records) == 1
+    assert bed.raw.smembers(shard.running) == {b"\xff", b"x"}
+    assert p.job(damaged.id) is None
+    assert bed.raw.hget(shard.job(damaged.id), "state") == b"failed"
+    work(at_work)
+    assert at_work.last_error is None
+    at_work._leave()
+
+
+@on("valkey-sync")
+def test_a_worker_keeps_the_pace_and_its_other_duties(p: P) -> None:
+    crowd(p, 50)
+    p.clock.run_freely()
+    job = p.start_kick(PHONES, **BY, expected=50, pace=20)
+    with Worker(p, interval=0.1) as at_work:
+        until(lambda: (now := p.job(job.id)) and now.kicked)
+        first = at_work.last_run
+        until(lambda: at_work.last_run != first)
+        now = p.job(job.id)
+        assert now is not None
+        assert not now.done
+        until(lambda: (now := p.job(job.id)) and now.done)
+    done = p.job(job.id)
+    assert done is not None
+    assert (done.state, done.kicked) == ("done", 50)
+    assert done.finished is not None
+    assert (done.finished - done.created).total_seconds() > 1.5
+
+
+@on("valkey-sync")
+def test_a_worker_that_is_paused_kicks_nobody(p: P) -> None:
+    crowd(p, 5)
+    p.start_kick(PHONES, **BY, expected=5)
+    at_work = Worker(p)
+    at_work.paused = "The clock jumped."
+    at_work._say = lambda paused: None  # type: ignore[method-assign]
+    work(at_work)
+    assert at_work.leads
+    assert kicked(p) == 0
+    at_work.paused = ""
+    work(at_work)
+    assert kicked(p) == 5
+
+
+# -- damage -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", ["deleted", "foreign", "filter", "frozen", "exclude", "cursor", "total"])
+def test_a_job_that_foreign_hands_damage_ends_with_one_clear_error(
+    bed: Bed, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "BATCH", 10)
+    p = bed.connect()
+    crowd(p, 40)
+    job = p.start_kick(PHONES, **BY, expected=40)
+    key = p.context.keys.shards[0].job(job.id)
+    steps(Run(p.context, job.id), p, 2)
+    p.advance(10)
+    if damage in ("deleted", "foreign"):
+        bed.raw.delete(key)
+    if damage == "foreign":
+        bed.raw.set(key, "x")
+    elif damage != "deleted":
+        bed.raw.hset(key, damage, b"\xff[")
+    run = Run(p.context, job.id)
+    run.job = job  # it has been at work
+    with pytest.raises(CorruptData, match=r"(Job .* cannot go on|holds what presence_core never wrote)"):
+        steps(run, p, 1)
+    assert run.over
+    assert kicked(p) == 20
+    assert not bed.raw.exists(p.context.keys.shards[0].running), "no worker stumbles over it again"
+    assert p.jobs().items == [] or damage in ("frozen", "exclude", "cursor")
+    if damage == "frozen":
+        failed = p.job(job.id)
+        assert failed is not None
+        assert failed.state == "failed"
+        assert failed.error is not None
+        assert "cannot go on" in failed.error
+    for act in ("pause_job", "resume_job", "cancel_job"):
+        with pytest.raises(InvalidArgument):
+            getattr(p, act)(job.id, by="Bob")
+
+
+@on("valkey-sync", "cluster-async")
+def test_one_users_damage_keeps_nobody_else_from_being_kicked(bed: Bed) -> None:
+    p = bed.connect()
+    crowd(p, 20)
+    shard = p.context.shard("u7")
+    bed.raw.delete(shard.user("u7"))
+    bed.raw.set(shard.user("u7"), "foreign")
+    result = p.kick_where(PHONES, **BY, expected=20)
+    assert result.job is not None
+    assert (result.count, result.job.state) == (19, "failed")
+    assert result.job.error == running.FOREIGN
+
+
+@on("valkey-sync", "cluster-async")
+def test_hostile_text_stays_text(p: P) -> None:
+    p.freeze()
+    uids = ["a:b", "{x}", "*", "job:1", "ü😀", "a b", "x'); redis.call('FLUSHALL')"]
+    p.login_many([{"uid": uid, "name": '","exclude":[]', "device": "pho\u2028ne"} for uid in uids])
+    p.advance(1)
+    odd: dict[str, Any] = {"by": "{}:;*", "reason": '"}\n\t\u202e<b>', "ticket": "' OR 1=1 --", "message": "😀" * 500}
+    spared = p.sessions("a:b")[0].ref
+    asked = SessionFilter(name_contains='","exclude"', device="pho\u2028ne")
+    result = p.kick_where(asked, **odd, expected=9, exclude=[spared])
+    assert result.job is not None
+    assert (result.count, result.job.state) == (len(uids) - 1, "done")
+    assert (result.job.by, result.job.reason, result.job.ticket, result.job.message) == tuple(
+        odd[name] for name in ("by", "reason", "ticket", "message")
+    )
+    assert [one.ref for one in p.iter_sessions()] == [spared]
+    assert {one.note for one in p.ended()} == {odd["reason"]}

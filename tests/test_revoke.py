@@ -1,0 +1,113 @@
+"""Everybody out: the watermark that ends all sessions that began before it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from presence_core import InvalidArgument, LoginRefused, SessionFilter
+from tests.conftest import Bed, on
+from tests.facade import P
+
+
+def test_who_logged_in_before_is_out_at_once_and_who_logs_in_after_stays(p: P) -> None:
+    p.freeze()
+    old = [p.login(f"u{number % 3}", name="Old One", device="phone", ip="192.0.2.1") for number in range(9)]
+    assert p.revoke_before(by="staff", reason="leaked keys", message="Please sign in again.") == 9
+    for login in old:
+        answer = p.validate(login.token)
+        assert not answer
+        assert answer.ended is not None
+        assert (answer.ended.reason, answer.ended.cause, answer.ended.by) == ("kicked", "revoked", "staff")
+        assert (answer.ended.note, answer.ended.message) == ("leaked keys", "Please sign in again.")
+        assert not p.heartbeat(login.session.uid, login.session.session_id)
+        with pytest.raises(LoginRefused):
+            p.rotate(login.token)
+        assert p.get(login.session.uid, login.session.session_id) is None
+    assert p.sessions("u0") == p.list_sessions().items == list(p.iter_sessions()) == []
+    for asked in (
+        SessionFilter(text="old"),
+        SessionFilter(device="phone"),
+        SessionFilter(ip="192.0.2.1"),
+        SessionFilter(uid="u1"),
+    ):
+        assert p.list_sessions(asked).items == []
+        assert p.count_sessions(asked) == 0
+    new = p.login("u0", name="New One")
+    assert p.validate(new.token), "a login in the very same millisecond counts as after"
+    assert [one.uid for one in p.list_sessions()] == ["u0"]
+    assert p.list_sessions().total == 1
+
+
+def test_sweeps_drain_it_and_counts_say_so_until_then(p: P) -> None:
+    p.freeze()
+    p.login_many({"uid": f"u{number}", "device": "phone"} for number in range(50))
+    p.advance(1)
+    assert not p.counts().draining
+    p.revoke_before(by="staff", reason="test")
+    p.login("new")
+    counts = p.counts()
+    assert counts.draining
+    assert counts.sessions == 1
+    assert p.sweep().expired == 50
+    counts = p.counts()
+    assert not counts.draining
+    assert (counts.sessions, counts.users, counts.totals["kicked"]) == (1, 1, 50)
+    assert p.facets("device") == {}
+    assert [event.kind for event in p.events(limit=1000)].count("kicked") == 50
+    page = p.ended(reason="kicked", limit=100)
+    assert len(page) == 50
+    assert {(one.cause, one.by, one.note) for one in page} == {("revoked", "staff", "test")}
+    assert p.sweep().expired == 0
+
+
+def test_only_sessions_that_began_before_the_moment_go(p: P) -> None:
+    start = p.freeze()
+    for number in range(5):
+        p.set_now(start + 1000 * number)
+        p.login(f"u{number}")
+    assert p.revoke_before((start + 2000) / 1000, by="staff", reason="test") == 2
+    assert sorted(one.uid for one in p.list_sessions()) == ["u2", "u3", "u4"]
+    assert p.revoke_before((start + 1000) / 1000, by="staff", reason="test") == 2, "it never falls; these still wait"
+    assert sorted(one.uid for one in p.list_sessions()) == ["u2", "u3", "u4"]
+    assert p.revoke_before((start + 4000) / 1000, by="staff", reason="test") == 2
+    p.sweep()
+    assert [one.uid for one in p.list_sessions()] == ["u4"]
+
+
+def test_kicks_limits_and_repeated_logins_take_a_revoked_session_for_dead(bed: Bed) -> None:
+    p = bed.connect(max_sessions=2, on_limit="reject")
+    p.freeze()
+    first, second = p.login("ada", session_id="session-1"), p.login("ada", session_id="session-2")
+    p.advance(1)
+    p.revoke_before(by="staff", reason="test")
+    with pytest.raises(LoginRefused):
+        p.login("ada", session_id="session-1")
+    result = p.kick("ada", first.session.session_id, by="other", reason="late")
+    assert not result.kicked
+    assert [(one.reason, one.cause, one.by) for one in result.already_ended] == [("kicked", "revoked", "staff")]
+    for _ in range(2):  # the dead count for no limit
+        p.login("ada")
+    assert p.kick("ada", by="other", reason="all").kicked
+    ended = p.validate(second.token).ended
+    assert ended is not None
+    assert ended.cause == "revoked"
+
+
+def test_it_is_one_entry_of_the_audit_and_may_be_told_again(p: P) -> None:
+    p.freeze()
+    p.login_many({"uid": f"u{number}"} for number in range(20))
+    p.advance(1)
+    assert p.revoke_before(by="staff", reason="test") == 20
+    assert p.revoke_before(by="staff", reason="test") == 20
+    assert [(one.action, one.by, one.uid) for one in p.audit()] == [("revoke_before", "staff", None)] * 2
+
+
+@pytest.mark.parametrize("at", ["now", True, -1, 0, time.time() + 3600])
+@on("valkey-sync", "cluster-async")
+def test_a_moment_that_is_none_or_lies_ahead_is_refused(p: P, at: object) -> None:
+    login = p.login("ada")
+    with pytest.raises(InvalidArgument, match=r"^at must "):
+        p.revoke_before(at, by="staff", reason="test")  # type: ignore[arg-type]
+    assert p.validate(login.token)

@@ -1,0 +1,285 @@
+"""Whatever drives a search, however it is paged and whatever goes on meanwhile, it finds what a plain filter finds.
+
+The plain filter is ``oracle.found_by`` over the unfiltered list. Alphabets are small, so that names, addresses and
+times collide. ``PRESENCE_SOAK=1`` plays many more histories.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from presence_core import Login, Session
+from presence_core.filters import SessionFilter
+from presence_core.operations import listing, merging
+from tests.conftest import Bed, on
+from tests.facade import P
+from tests.oracle import folded, found_by
+
+SOAK: Final = int(os.environ.get("PRESENCE_SOAK") or 0)
+
+UIDS: Final = ["a", "ab", "A", "á", "a:b", "b 1", " b", "10.0.0.1", "山a", "김", "u😀", "x" * 50]
+WORDS: Final = [
+    "an",
+    "Ann",
+    "anna",
+    "ÁN",
+    "ño",
+    "no",
+    "山",
+    "田中",
+    "김",
+    "기",
+    "ß",
+    "ss",
+    "b",
+    "x" * 47,
+    "ễ",
+    "ﬁ",
+    "10.0.",
+]
+IPS: Final = [
+    "10.0.0.1",
+    "10.0.0.2",
+    "10.0.1.1",
+    "10.1.0.1",
+    "192.0.2.7",
+    "::1",
+    "2001:db8::1",
+    "2001:db8::2",
+    "2001:db8:1::1",
+]
+BLOCKS: Final = ["10.0.0.0/24", "10.0.0.0/15", "10.0.0.2/31", "0.0.0.0/0", "::/0", "2001:db8::/48", "2001:db8::/127",
+                 "::ffff:10.0.0.0/112", *IPS]  # fmt: skip
+AGENTS: Final = [
+    "curl/8",
+    "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0",
+    "\u0301?",
+    "x" * 600,
+]
+VALUES: Final = [None, True, False, 1, 0, 1.0, 2.5, "", "1", "é", [1], [True], {"k": 1}, {"k": True}]
+SPAN: Final = 40
+"""Seconds over which logins are spread: many in the same second."""
+
+
+def _text(rng: random.Random, most: int = 3) -> str:
+    return rng.choice([" ", " ", "  "]).join(rng.choice(WORDS) for _ in range(rng.randint(1, most)))
+
+
+def _login(rng: random.Random, now: float) -> dict[str, Any]:
+    row: dict[str, Any] = {"uid": rng.choice(UIDS), "session_id": f"session-{rng.randrange(10**9)}"}
+    optional: dict[str, Callable[[], Any]] = {
+        "name": lambda: _text(rng, 11 if rng.random() < 0.1 else 3),
+        "aliases": lambda: [_text(rng, 2) for _ in range(rng.randint(0, 2))],
+        "ip": lambda: rng.choice(IPS),
+        "device": lambda: rng.choice(["phone", "Phone", "desk"]),
+        "app": lambda: rng.choice(["shop", "news"]),
+        "app_version": lambda: rng.choice("123"),
+        "user_agent": lambda: rng.choice(AGENTS),
+        "attributes": lambda: {key: rng.choice(VALUES) for key in "pq" if rng.random() < 0.7},
+        "idle_timeout": lambda: rng.choice([SPAN + 5, 10**5]),
+    }
+    for field, draw in optional.items():
+        if rng.random() < 0.7:
+            row[field] = draw()
+    row["login_at"] = now - rng.randrange(SPAN * 2) / 2
+    row["last_seen"] = rng.uniform(row["login_at"], now)
+    row["absolute_timeout"] = 10**6
+    return row
+
+
+def _question(rng: random.Random, now: float) -> dict[str, Any]:
+    def piece() -> str:
+        text = _text(rng, 2)
+        start = rng.randrange(len(text)) if rng.random() < 0.3 else 0
+        cut = text[start : start + rng.randint(1, 4)] if rng.random() < 0.7 else text
+        return cut if folded(cut) else "a"
+
+    optional: dict[str, Callable[[], Any]] = {
+        "text": lambda: rng.choice(
+            [piece(), rng.choice(UIDS), rng.choice(UIDS).strip()[:1], rng.choice(BLOCKS), "10.", "10.0."]
+        ),
+        "uid": lambda: rng.choice(UIDS),
+        "name_prefix": piece,
+        "name_contains": piece,
+        "ip": lambda: rng.choice(BLOCKS),
+        "device": lambda: rng.choice(["phone", "Phone", "desk", "tv"]),
+        "app": lambda: rng.choice(["shop", "news"]),
+        "app_version": lambda: rng.choice("1234"),
+        "os": lambda: rng.choice(["Linux", "Other"]),
+        "browser": lambda: rng.choice(["Firefox", "curl", "Safari"]),
+        "logged_in_after": lambda: round(now - rng.randrange(SPAN * 2) / 2, 3),
+        "logged_in_before": lambda: round(now - rng.randrange(SPAN * 2) / 2, 3),
+        "idle_for": lambda: rng.randrange(SPAN // 2),
+        "attributes": lambda: {key: rng.choice(VALUES) for key in "pq" if rng.random() < 0.6},
+    }
+    chosen = rng.sample(list(optional), rng.choice([1, 1, 1, 2, 2, 3, 5]))
+    return {field: optional[field]() for field in chosen if field != "uid" or rng.random() < 0.3}
+
+
+def _some_things_happen(rng: random.Random, p: P, now: float) -> None:
+    """Kicks, logouts, renames, expiries: by the client, and behind no index's back."""
+    for one in rng.sample(living := list(p.iter_sessions()), min(12, len(living))):
+        what = rng.choice(["kick", "kick all", "logout", "rename", "rename", "heartbeat", "nothing"])
+        if what.startswith("kick"):
+            p.kick(
+                one.uid, *([] if what.endswith("all") and rng.random() < 0.3 else [one.session_id]), by="s", reason="r"
+            )
+        elif what == "logout":
+            p.logout(one.uid, one.session_id)
+        elif what == "heartbeat":
+            p.heartbeat(one.uid, one.session_id)
+        elif what == "rename":
+            fields = _login(rng, now) | {"uid": one.uid, "session_id": one.session_id}
+            for field in ("login_at", "last_seen", "absolute_timeout", "idle_timeout"):
+                fields.pop(field, None)
+            if p.get(one.uid, one.session_id):
+                p.login(**fields)
+
+
+def _check(rng: random.Random, p: P, asked: dict[str, Any], everybody: list[Session]) -> None:
+    expected = [one.ref for one in everybody if found_by(one, p.clock.ms, asked)]
+    one, found, cursor = SessionFilter(**asked), [], None
+    while True:
+        page = p.list_sessions(one, limit=rng.choice([1, 2, 3, 7, 50, 1000]), cursor=cursor)
+        found += [session.ref for session in page]
+        if page.total_is_exact:
+            assert page.total == len(expected), asked
+        assert len(found) <= len(everybody), "it goes round in circles"
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert found == expected, asked
+    assert p.count_sessions(one) == len(expected), asked
+
+
+SETTINGS: Final[list[dict[str, Any]]] = [
+    {"shards": 1}, {"shards": 4}, {"shards": 4, "indexes": ()}, {"shards": 1, "indexes": ("name", "ip")},
+    {"shards": 4, "indexes": ("uid", "name", "alias"), "heal": False, "facets": ("p",)}, {"shards": 1, "indexes": ()},
+]  # fmt: skip
+
+
+def _history(bed: Bed, seed: int, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, questions: int) -> None:
+    rng = random.Random(seed)
+    if rng.random() < 0.5:  # short steps
+        monkeypatch.setattr(listing, "BUDGET", rng.choice([5, 20, 60]))
+        monkeypatch.setattr(listing, "PROBE", rng.choice([3, 10, 40]), raising=False)
+        monkeypatch.setattr(listing, "LOOK", rng.choice([1, 10, 40]), raising=False)
+        monkeypatch.setattr(merging, "STEP", rng.choice([1, 5, 20]))
+    p = bed.connect(namespace=f"{bed.namespace}-{seed}", **settings)
+    p.freeze()
+    now = p.clock.ms / 1000
+    for _ in range(2):
+        rows = [_login(rng, now) for _ in range(rng.choice([20, 70]))]
+        assert all(isinstance(answer, Login) for answer in p.login_many(rows, imported=True))
+        _some_things_happen(rng, p, now)
+        everybody = list(p.iter_sessions())
+        for _ in range(questions):
+            _check(rng, p, _question(rng, now), everybody)
+        p.advance(rng.choice([0, 1, 20]))
+        now = p.clock.ms / 1000
+        if rng.random() < 0.3:
+            p.sweep()
+        everybody = list(p.iter_sessions())
+        for _ in range(questions):
+            _check(rng, p, _question(rng, now), everybody)
+    p.sweep()
+    for field in ("device", "app", "app_version", "os", "browser"):
+        assert p.facets(field) == Counter(value for one in everybody if (value := getattr(one, field))), field
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@on("valkey-sync", "redis7-sync")
+def test_a_search_to_its_end_finds_what_a_plain_filter_finds(
+    bed: Bed, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(6 + 200 * SOAK):
+        _history(bed, 1000 * SETTINGS.index(settings) + seed, settings, monkeypatch, 12)
+
+
+@on("valkey-async", "cluster-sync")
+def test_an_async_or_cluster_search_finds_what_a_plain_filter_finds(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(2 + 40 * SOAK):
+        _history(bed, 90_000 + seed, {"shards": 16} if bed.is_cluster else {}, monkeypatch, 8)
+
+
+QUESTIONS: Final[list[dict[str, Any]]] = [
+    {"text": "last"}, {"name_prefix": "lasting"}, {"name_contains": "asti"}, {"ip": "10.0.0.0/8"}, {"device": "phone"},
+    {"attributes": {"stays": True}}, {"device": "phone", "name_prefix": "one"}, {"ip": "10.9.9.9"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+@on("valkey-sync", "redis7-sync")
+def test_whoever_matched_throughout_is_found_exactly_once_while_others_come_go_and_change(
+    bed: Bed, shards: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "BUDGET", 60)
+    monkeypatch.setattr(listing, "PROBE", 30, raising=False)
+    monkeypatch.setattr(listing, "LOOK", 50, raising=False)
+    monkeypatch.setattr(merging, "STEP", 20)
+    p = bed.connect(shards=shards, timeout=20)
+    p.freeze()
+    now = p.clock.ms / 1000
+    same: dict[str, Any] = {"name": "Lasting One", "ip": "10.9.9.9", "device": "phone", "attributes": {"stays": True}}
+    gone = same | {"attributes": {"stays": False}}
+    rows: list[dict[str, Any]]
+    rows = [{"uid": f"last{n % 90}" if n % 3 else f"pass{n}", "session_id": f"session-{n}", "login_at": now - n % 7,
+             "last_seen": now, **(same if n % 3 else gone)} for n in range(360)]  # fmt: skip
+    random.Random(7).shuffle(rows)
+    p.login_many(rows, imported=True)
+    lasting = {f"{row['uid']}:{row['session_id']}" for row in rows if row["attributes"] == {"stays": True}}
+    assert len(lasting) == 240
+    stop = threading.Event()
+    broken: list[BaseException] = []
+
+    def churn(seed: int) -> None:
+        one, rng = bed.connect(shards=shards, timeout=20), random.Random(seed)
+        passing = [row for row in rows if row["attributes"] == {"stays": False}][seed::2]
+        try:
+            while not stop.is_set():
+                some = rng.choice(rows)
+                told = {key: value for key, value in some.items() if key not in ("login_at", "last_seen")}
+                if some["attributes"]["stays"]:  # what is asked of it stays; the rest changes
+                    changed = {"app": rng.choice("ab"), "name": "Lasting One " + rng.choice(["山", "김", "Ü", "x y z"])}
+                    one.login(**told | changed)
+                elif passing and rng.random() < 0.1:
+                    row = passing.pop()
+                    one.kick(row["uid"], row["session_id"], by="s", reason="r")
+                one.login_many(
+                    [{"uid": f"new{seed}-{rng.randrange(50)}", "name": "Lasting One", "device": "phone",
+                      "ip": "10.9.9.9", "login_at": now - rng.randrange(7), "last_seen": now}], imported=True,
+                )  # fmt: skip
+                one.kick(f"new{seed}-{rng.randrange(50)}", by="s", reason="r")
+        except BaseException as error:
+            broken.append(error)
+
+    threads = [threading.Thread(target=churn, args=(seed,)) for seed in range(2)]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + (2.5 if not SOAK else 60)
+    walks = 0
+    try:
+        while time.monotonic() < until or walks < len(QUESTIONS):
+            asked = QUESTIONS[walks % len(QUESTIONS)]
+            seen = list(p.iter_sessions(SessionFilter(**asked), page_size=(9, 50, 500)[walks % 3]))
+            refs = [one.ref for one in seen]
+            assert len(set(refs)) == len(refs), f"{asked}: shown twice"
+            assert lasting <= set(refs), f"{asked}: {len(lasting - set(refs))} were missed"
+            places = [(one.login_at, one.ref.encode()) for one in seen]
+            assert places == sorted(places, reverse=True), f"{asked}: out of order"
+            assert all(found_by(one, p.clock.ms, asked) for one in seen)
+            walks += 1
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert broken == []
