@@ -113,9 +113,9 @@ SAMPLE: Final = Script("sample", safe=True)
 GAUGE: Final = Script("gauge", safe=True)
 LEAD: Final = Script("lead", safe=True)
 STATUS: Final = Script("status", safe=True)
-BULK: Final = Script("bulk", safe=True)
+BULK: Final = Script("bulk", safe=False)
 TURN: Final = Script("turn", safe=True)
-STEER: Final = Script("steer", safe=True)
+STEER: Final = Script("steer", safe=False)
 CLOSE: Final = Script("close", safe=True)
 
 EVERY: Final = (

@@ -674,6 +674,18 @@ def test_one_users_damage_keeps_nobody_else_from_being_kicked(bed: Bed) -> None:
 
 
 @on("valkey-sync", "cluster-async")
+def test_a_count_that_foreign_hands_damage_stops_nobody(bed: Bed) -> None:
+    p = bed.connect()
+    crowd(p, 20)
+    job = p.start_kick(PHONES, **BY, expected=20)
+    bed.raw.hset(p.context.shard("u7").job(job.id), "kicked", b"9" * 5000)
+    result = p.run_job(job.id)
+    assert result.job is not None
+    assert (result.job.state, kicked(p), p.counts().sessions) == ("done", 20, 0)
+    assert result.count < 20
+
+
+@on("valkey-sync", "cluster-async")
 def test_hostile_text_stays_text(p: P) -> None:
     p.freeze()
     uids = ["a:b", "{x}", "*", "job:1", "ü😀", "a b", "x'); redis.call('FLUSHALL')"]

@@ -76,7 +76,10 @@ class Bulk(Client):
         ticket: str | None = None,
         pace: int | None = None,
     ) -> Job:
-        """Like ``kick_where``, but a worker does it: this only writes the job. Cost: that of ``count_sessions``."""
+        """Like ``kick_where``, but a worker does it: this only writes the job. Cost: that of ``count_sessions``.
+
+        After an OutcomeUnknown, here or from ``kick_where``, ``jobs`` says whether it was written.
+        """
         return self._run(jobs.start(self._ctx, filter, by, reason, expected, exclude, message, ticket, pace))
 
     def run_job(self, job_id: str, *, on_progress: Progress | None = None) -> KickResult:

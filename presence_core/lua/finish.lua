@@ -100,7 +100,7 @@ if ARGV[12] ~= '' then
 end
 if ARGV[13] == 'job' then
   if #done > 0 then
-    redis.call('HINCRBY', job, 'kicked', #done)
+    redis.pcall('HINCRBY', job, 'kicked', #done) -- what is no number there keeps nobody from being kicked
     redis.call('EXPIRE', job, 7776000, 'NX') -- 90 days: longer than any job that is at work
   end
 elseif reason == 'kicked' then

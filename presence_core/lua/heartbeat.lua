@@ -21,7 +21,9 @@ for i = 1, n do
   local row = listed[i] and redis.pcall('HMGET', record, 's', 'c') or {}
   local core = sound(row[1], row[2]) and row[2]
   local seen = core and tonumber(row[1])
-  if not core or now >= deadline_of(seen, core) or login_of(core) <= revoked then
+  local dies, login
+  if core then dies, login = deadline_of(seen, core) end
+  if not core or now >= dies or login <= revoked then
     gone[#gone + 1] = i
   elseif now > seen then
     redis.call('HSET', record, 's', stamp)

@@ -198,7 +198,10 @@ if about[2] and (not again or redis.pcall('SISMEMBER', k.counted, ref) == 1) the
   change_facets(k.recount, sums)
 end
 if away then redis.call('ZREM', k.people, uid) end
-if #fresh > 0 then redis.call('HSET', labels, unpack(fresh)) end
+if #fresh > 0 then
+  redis.call('HSET', labels, unpack(fresh))
+  redis.pcall('HSETNX', k.facets, '-', PAD)
+end
 if spoiled then redis.call('UNLINK', record) end
 if again then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A', 'f') end
 redis.call('HSET', record, unpack(fields))

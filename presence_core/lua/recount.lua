@@ -9,13 +9,12 @@ if ARGV[1] == 'begin' then
   redis.call('HSET', KEYS[6], 'recount', 1)
   if redis.call('EXISTS', KEYS[4]) == 1 then return 0 end
   redis.call('UNLINK', KEYS[5])
-  redis.call('HSET', KEYS[4], 'begun', 1)
+  redis.call('HSET', KEYS[4], '-', string.rep(' ', 65)) -- see include/facets.lua
   return 1
 end
 if redis.call('EXISTS', KEYS[4]) == 0 then return 1 end -- another has ended it
 if redis.call('HLEN', KEYS[2]) > 0 or redis.call('ZCARD', KEYS[1]) ~= redis.call('SCARD', KEYS[5]) then return 0 end
-redis.call('HDEL', KEYS[4], 'begun')
 redis.call('HDEL', KEYS[6], 'recount')
 redis.call('UNLINK', KEYS[3], KEYS[5])
-if redis.call('EXISTS', KEYS[4]) == 1 then redis.call('RENAME', KEYS[4], KEYS[3]) end
+redis.call('RENAME', KEYS[4], KEYS[3])
 return 1

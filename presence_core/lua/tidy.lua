@@ -31,6 +31,7 @@ for i = 1, #KEYS - first - (repair and 1 or 0) do
   items[i] = {user = user, sid = sid, ref = refs[i], record = KEYS[first + i], row = row, over = row[3]}
   if sound(row[1], row[2]) then
     items[i].core, items[i].seen = row[2], tonumber(row[1])
+    items[i].deadline, items[i].login = deadline_of(items[i].seen, row[2])
   else -- a foreign type where the record was, too, is as good as gone; but not ours to remove
     items[i].spoiled = not row.err and not row[3] and (row[1] or row[2])
   end
@@ -61,12 +62,12 @@ end
 
 local function enlist(e, due) -- it lives: let every list say so
   local mended = 0
-  if due ~= deadline_of(e.seen, e.core) then mended = redis.call('ZADD', k.deadlines, 'CH', deadline_of(e.seen, e.core), e.ref) end
-  mended = math.max(mended, redis.call('ZADD', k.sessions, 'XX', 'CH', login_of(e.core), e.ref))
+  if due ~= e.deadline then mended = redis.call('ZADD', k.deadlines, 'CH', e.deadline, e.ref) end
+  mended = math.max(mended, redis.call('ZADD', k.sessions, 'XX', 'CH', e.login, e.ref))
   if repair then
     local missed = set_size(redis.pcall('SADD', e.user.live, e.sid))
     e.user.card = e.user.card + missed
-    mended = math.max(mended, missed, redis.call('ZADD', k.sessions, 'CH', login_of(e.core), e.ref),
+    mended = math.max(mended, missed, redis.call('ZADD', k.sessions, 'CH', e.login, e.ref),
                       redis.call('ZADD', k.users, 'GT', 'CH', e.seen, e.user.uid),
                       redis.call('ZREM', k.people, e.user.uid), redevice(e))
   end
@@ -86,10 +87,10 @@ for i, e in ipairs(items) do
     unlist(e)
   elseif not dues[i] and not redis.call('ZSCORE', k.sessions, e.ref) then -- nor does it end twice
     unlist(e)
-  elseif e.core and now < deadline_of(e.seen, e.core) and login_of(e.core) > revoked then
+  elseif e.core and now < e.deadline and e.login > revoked then
     enlist(e, tonumber(dues[i] or 0))
   else
-    e.how = e.core and (now < deadline_of(e.seen, e.core) and revocation(k.meta) or expiry(e.seen, e.core))
+    e.how = e.core and (now < e.deadline and revocation(k.meta) or expiry(e.seen, e.core))
             or {'e', 'expired', 'ea', ms(math.min(now, tonumber(dues[i] or now))), 'ec', 'lost'}
     ends[#ends + 1] = e
     if e.core then buried[#buried + 1] = e else lost[#lost + 1] = e.ref end

@@ -100,7 +100,7 @@ def learn_labels(ctx: Context, wanted: Sequence[tuple[Shard, Sequence[bytes]]]) 
 class LabelTest:
     """Which labels of one shard a filter lets pass, and how many sessions have one, as far as facets know."""
 
-    ids: dict[str, bytes]  #: "client", "agent" → ids, four bytes each; only where the filter asks
+    ids: dict[str, bytes]  #: "client", "client_not", "agent" … → ids, four bytes each; only where the filter asks
     counts: dict[str, int]  #: the same → live sessions
 
 
@@ -112,13 +112,13 @@ def label_test(ctx: Context, shard: Shard, asked: SessionFilter, known: Sequence
         wanted = [(field, getattr(asked, field).encode()) for field in fields if getattr(asked, field) is not None]
         if not wanted:
             continue
-        fits = [
-            one
-            for one in known
-            if (text := ctx.labels.get((shard.index, one))) is None  # not to be missed: the record will tell
-            or all(_line(text, field) == value for field, value in wanted)
-        ]
-        test.ids[kind] = b"".join(fits)
+        fits: list[bytes] = []
+        others: list[bytes] = []
+        for one in known:
+            text = ctx.labels.get((shard.index, one))
+            if text is not None:  # else, as with one that a login brings just now, the record will tell
+                (fits if all(_line(text, field) == value for field, value in wanted) else others).append(one)
+        test.ids |= {kind: b"".join(fits), f"{kind}_not": b"".join(others)}
         inline = sum(
             number
             for name, number in numbers.items()

@@ -168,7 +168,7 @@ def counted(ctx: Context, job_id: str) -> list[Call]:
 
 
 def total_of(counts: Iterable[Any]) -> int:
-    return sum(int(raw) for raw in counts if raw and raw.isdigit())
+    return sum(int(raw) for raw in counts if raw and raw.isdigit() and len(raw) < 16)
 
 
 def decode(job_id: str, row: list[bytes | None] | None, kicked: int) -> Job | None:

@@ -110,10 +110,13 @@ def plan(ctx: Context, asked: SessionFilter, need: int | None) -> Op[Ways]:
         rows[name] = sum(sizes[words.index(one)] for one in of_words)
         rows[name] += sum(sizes[len(words) + addresses.index(one)] for one in of_addresses)
     shares = [min(1.0, count / max(1, listed)) for count in rows.values()]
+    unheard = False  # nobody has what no label says; nor does a record say it itself, if facets count every session
     for kind in ("client", "agent"):
-        counts = [label.counts[kind] for label in labels if label and kind in label.counts]
-        if counts:
-            shares.append(min(1.0, sum(counts) / max(1, listed)))
+        asking = [label for label in labels if label and kind in label.counts]
+        if asking:
+            count = sum(label.counts[kind] for label in asking)
+            shares.append(min(1.0, count / max(1, listed)))
+            unheard = unheard or (not count and not any(label.ids[kind] for label in asking))
     guess = float(inside)
     for share in shares:
         guess *= share
@@ -140,7 +143,7 @@ def plan(ctx: Context, asked: SessionFilter, need: int | None) -> Op[Ways]:
         result.total, result.total_is_exact = inside, state > 0
     elif by_label and len(only) == 1 and state == 3:
         result.total_is_exact = _trusted(replies)
-    result.none = by_label and guess == 0 and inside > 0 and any(share == 0 for share in shares) and _trusted(replies)
+    result.none = unheard and _trusted(replies)
     return result
 
 

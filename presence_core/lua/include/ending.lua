@@ -68,10 +68,10 @@ local function drop(k, policy, ends)
     user.gone[#user.gone + 1] = e.sid
     counts[reason] = (counts[reason] or 0) + 1
     if policy.keep[reason] > 0 then
-      for _, list in ipairs({ended, user.over}) do
-        list[#list + 1] = at
-        list[#list + 1] = e.ref
-      end
+      local n, own = #ended, user.over
+      ended[n + 1], ended[n + 2] = at, e.ref
+      n = #own
+      own[n + 1], own[n + 2] = at, e.ref
     end
     redis.call('XADD', k.events, 'MAXLEN', '~', policy.events, '*', 'k', reason, 'r', e.ref, 'a', at)
   end
@@ -106,7 +106,7 @@ end
 
 -- Name and aliases of somebody who has just gone offline, for `people`.
 local function remember(policy, user, row)
-  if user.card ~= 0 or policy.people == 0 or not (row[4] or row[5]) then return end
+  if user.card ~= 0 or not (row[4] or row[5]) then return end
   redis.pcall('HSET', user.person, 'n', row[4] or '', 'a', row[5] or '')
   redis.pcall('EXPIRE', user.person, policy.people + 86400)
 end

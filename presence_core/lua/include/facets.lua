@@ -1,7 +1,11 @@
 -- How many live sessions have which device, app, browser, …: counters in a hash, changed by the scripts that begin and
 -- bury sessions. Its fields: 'c' or 'a' and a label id (what the site said of its client; the user agent), 'C' or 'A' and
 -- the text itself where the label table was full, 'x', a declared attribute's name, '\0', its value as JSON.
+-- '-' is a long text: it makes the hash a table from the start, where a list of some hundred fields would be searched
+-- from end to end at each login (measured: 3 to 5 µs).
 -- While reindex counts anew, `recount` has the new counters and `counted` the sessions that are in them already.
+
+local PAD = string.rep(' ', 65)
 
 -- row: the values of BURIED.
 local function add_facets(sums, row, by)

@@ -5,10 +5,10 @@ local UNKNOWN, LIVE, ENDED, DIRTY = 0, 1, 2, 3
 
 local function login_of(core) return (struct.unpack('>I8', core)) end
 
--- When it dies unless seen again. seen is a number, ms.
+-- When it dies unless seen again, and when it began. seen is a number, ms.
 local function deadline_of(seen, core)
   local login, idle, absolute = struct.unpack('>I8I4I4', core)
-  return math.min(seen + idle * 1000, login + absolute * 1000)
+  return math.min(seen + idle * 1000, login + absolute * 1000), login
 end
 
 -- Whether these are last seen and core as we write them. Anything else is as good as gone.
@@ -47,7 +47,8 @@ local function state_of(now, sessions, closing, meta, ref, record)
     local how = redis.call('HGET', closing, ref)
     return how and ENDED or UNKNOWN, row, how and cmsgpack.unpack(how)
   end
-  if now >= deadline_of(tonumber(row[1]), row[2]) then return ENDED, row end
-  if login_of(row[2]) <= watermark(meta) then return ENDED, row, revocation(meta) end
+  local dies, login = deadline_of(tonumber(row[1]), row[2])
+  if now >= dies then return ENDED, row end
+  if login <= watermark(meta) then return ENDED, row, revocation(meta) end
   return LIVE, row
 end

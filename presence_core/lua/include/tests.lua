@@ -1,7 +1,7 @@
 -- What a filter asks of a record, given as names and values at the end of ARGV. They let through every session that may
 -- match and none that surely does not: where folding needs more than letters of one and two bytes, the client decides,
 -- by SessionFilter.matches, as it does in the end for all that are shown.
---   client, agent   the label ids that will do, four bytes each
+--   client, agent   the label ids that will do, four bytes each; client_not, agent_not: those that will not
 --   from, to        first and last address of a block, each family and bytes
 --   idle            ms that it was not seen, at least
 --   prefix          at the start of a word of the name; contains: anywhere in it. Both folded
@@ -52,8 +52,10 @@ local function read_tests(now, first)
   if not any then return end
   for _, name in ipairs({'client', 'agent'}) do
     if asked[name] then
-      local ids = {[INLINE] = MAYBE} -- the record's own text is left to the client
-      for i = 1, #asked[name], 4 do ids[sub(asked[name], i, i + 3)] = YES end
+      local ids = {[NO_LABEL] = NO} -- one that is in neither list, new or the record's own text, is left to the client
+      for list, fits in pairs({[asked[name .. '_not']] = NO, [asked[name]] = YES}) do
+        for i = 1, #list, 4 do ids[sub(list, i, i + 3)] = fits end
+      end
       asked[name] = ids
     end
   end
@@ -83,7 +85,7 @@ local function read_tests(now, first)
   local function check(asks, act) if asks then checks[#checks + 1] = act end end
 
   for at, ids in pairs({[33] = asked.client, [37] = asked.agent}) do
-    check(true, function(row) return row[1] and ids[sub(row[1], at, at + 3)] or NO end)
+    check(true, function(row) return row[1] and (ids[sub(row[1], at, at + 3)] or MAYBE) or NO end)
   end
   check(asked.from, function(row) return within(row[1], asked.from, asked.to) and YES or NO end)
   check(seen, function(row) return (tonumber(row[2] or 0) or 0) <= seen and YES or NO end)

@@ -1,0 +1,134 @@
+"""Clients die too, after any command to Redis: what they began is finished by the sweep, or by who comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from presence_core import LoginRefused
+from presence_core.operations import access, ending, login, reindex, repair, upkeep
+from presence_core.scripts import Call, Op
+from tests.properties.drawing import UIDS, arguments, clients, kicks, own_ids, refs, revocations, uids, whys
+from tests.properties.invariants import relay
+from tests.properties.machine import History
+from tests.properties.raw import Raw
+from tests.properties.stays import Ref
+
+T = TypeVar("T")
+
+
+class Crashes(History):
+    """``survives`` commands of an operation reach the server, and no more."""
+
+    @rule(client=clients, ref=refs, survives=st.integers(0, 4))
+    def a_client_dies_in_a_logout(self, client: int, ref: Ref, survives: int) -> None:
+        self.act(ref[0])
+        if self.cut_short(client, ending.logout(self.clients[client].context, *ref), survives, "finish"):
+            self.leave(lambda: self.model.log_out(*ref))
+
+    @rule(client=clients, ref=refs, why=kicks, survives=st.integers(0, 4))
+    def a_client_dies_in_a_kick(self, client: int, ref: Ref, why: dict[str, Any], survives: int) -> None:
+        uid, sid = ref
+        self.act(uid)
+        if self.cut_short(client, self.kick(client, uid, sid, why), survives, "finish"):
+            stay = self.model.find(*ref)
+            self.leave(lambda: self.model.kick(uid, [stay] if stay and self.model.is_live(stay) else [], why))
+
+    @rule(client=clients, uid=uids, why=kicks, survives=st.integers(0, 6))
+    def a_client_dies_in_a_kick_of_all(self, client: int, uid: str, why: dict[str, Any], survives: int) -> None:
+        self.act(uid)
+        if self.cut_short(client, self.kick(client, uid, None, why), survives, "finish"):
+            self.leave(lambda: self.model.kick(uid, self.model.live(uid), why))
+
+    @rule(client=clients, uid=uids, sid=own_ids, given=arguments, survives=st.integers(0, 6))
+    def a_client_dies_in_a_login(self, client: int, uid: str, sid: str, given: dict[str, Any], survives: int) -> None:
+        self.act(uid)
+        context = self.clients[client].context
+        secret = context.new_secret()
+        usual, context.new_secret = context.new_secret, lambda: secret
+        op = login.login(context, given | {"uid": uid, "session_id": sid})
+        sent = self.cut_short(client, op, survives, "login")
+        context.new_secret = usual
+        if sent:
+            outcome = self.leave(lambda: self.model.log_in(uid, sid, access.make_token(uid, sid, secret), given))
+            assert sent[-1][1][0].decode() == (outcome if isinstance(outcome, str) else "ok")
+
+    @rule(client=clients, survives=st.integers(0, 9))
+    def a_client_dies_in_a_sweep(self, client: int, survives: int) -> None:
+        self.act(*UIDS)
+        self.cut_short(client, upkeep.sweep(self.clients[client].context, None), survives, "tidy")
+
+    @rule(client=clients, ago=revocations, why=whys, survives=st.integers(0, 4))
+    def a_client_dies_while_it_signs_everybody_out(
+        self, client: int, ago: int | None, why: dict[str, Any], survives: int
+    ) -> None:
+        """Some shards have heard of it, others have not: told again, all have."""
+        self.act()
+        now = self.model.now
+        at = None if ago is None else (now - ago) / 1000
+        op = ending.revoke_before(self.clients[client].context, at, why["by"], why["reason"], why.get("message"))
+        upto = now if ago is None else now - ago - 1
+        for call, reply in self.cut_short(client, op, survives, "revoke"):
+            shard = int(call.key.partition("}")[0].rpartition(":")[2])
+            assert reply[2] == self.model.revoke(shard, upto, why)
+
+    @rule(client=clients, survives=st.integers(0, 60))
+    def a_client_dies_while_it_indexes_anew(self, client: int, survives: int) -> None:
+        self.act(*(uid for uid, _ in self.unburied))
+        if self.cut_short(client, reindex.reindex(self.clients[client].context), survives, "recount"):
+            self.counting = True
+
+    @rule(client=clients, survives=st.integers(0, 90))
+    def a_client_dies_in_a_repair(self, client: int, survives: int) -> None:
+        self.act(*UIDS)
+        if self.cut_short(client, repair.repair(self.clients[client].context), survives, "recount"):
+            self.counting = True
+
+    @rule(client=clients, uid=uids, why=kicks, ms=st.sampled_from([0, 100_000]))
+    def what_they_left_is_lost_as_well(self, client: int, uid: str, why: dict[str, Any], ms: int) -> None:
+        """Then those sessions have no tombstone, but they have ended all the same; and once."""
+        self.a_client_dies_in_a_kick_of_all(client, uid, why, 2)
+        self.model.forsaken |= self.notice(Raw.look(self.bench.look))
+        self.unburied = set()
+        self.bench.raw.delete(*(f"{tag}:closing" for tag in self.tags()))
+        self.time_passes(ms)
+        self.upkeep_repairs(client, False)
+        for issued in self.issued:
+            self.token_agrees(issued)
+        for ref in self.model.forsaken:
+            assert not self.clients[client].logout(*ref)
+            assert not self.clients[client].heartbeat(*ref)
+
+    def kick(self, client: int, uid: str, sid: str | None, why: dict[str, Any]) -> Op[Any]:
+        said = (why["by"], why["reason"], why.get("message"), why.get("ticket"))
+        return ending.kick(self.clients[client].context, uid, sid, *said, (), why.get("block_for"))
+
+    def cut_short(self, client: int, op: Op[Any], survives: int, script: str) -> list[tuple[Call, Any]]:
+        """Send that many of its commands and no more. Answers the calls of the script that matters, with replies."""
+        found: list[tuple[Call, Any]] = []
+        calls = next(op)
+        while True:
+            part = calls[:survives]
+            if any(call.words[0] in ("HSET", "HDEL") for call in part):  # a sweep, or a recount, that was whole
+                part = []
+            replies = self.clients[client]._run(relay(part)) if part else []
+            found += [pair for pair in zip(part, replies, strict=True) if pair[0].script and pair[0].script.name == script]
+            survives -= len(part)
+            if len(part) < len(calls):
+                op.close()
+                return found
+            try:
+                calls = op.send(replies)
+            except (StopIteration, LoginRefused):  # it was done: only its answer is lost
+                return found
+
+    def leave(self, change: Callable[[], T]) -> T:
+        """Whoever ends now may be without a tombstone; so may whoever is found past its deadline."""
+        before = {stay.ref for stay in self.model.listed()}
+        due = {stay.ref for stay in self.model.due()}
+        answer = change()
+        self.unburied |= before - {stay.ref for stay in self.model.listed()} | due
+        return answer

@@ -1,0 +1,444 @@
+"""What must hold after every step, whatever the step was: every key, and every answer of a client that mends nothing."""
+
+from __future__ import annotations
+
+import itertools
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter
+from collections.abc import Generator, Iterable
+from hashlib import blake2b
+from typing import Any
+
+from hypothesis.stateful import RuleBasedStateMachine, invariant
+
+from presence_core import Ended, Session, SessionFilter, Settings
+from presence_core.keyspace import digest, split_ref
+from presence_core.models import CORE, Page, Record, moment
+from presence_core.operations.access import secret_digest
+from presence_core.scripts import Call
+from tests.facade import Clock
+from tests.properties.drawing import DECLARED, FACETS, FILTERS, NEEDLES, UIDS, Issued
+from tests.properties.model import NOBODY, Model
+from tests.properties.raw import Bench, Raw
+from tests.properties.stays import DAY_MS, Ref, Stay, said
+
+START = 4_102_444_800_000  # 2100, so that what Redis expires by its own clock stays
+
+_namespaces = itertools.count(1)
+
+
+def relay(calls: list[Call]) -> Generator[list[Call], list[Any], list[Any]]:
+    """Some commands of an operation, as an operation: whoever sends it decides what comes between."""
+    return (yield calls)
+
+
+class Agreement(RuleBasedStateMachine):
+    """A namespace, its clients and its model. Rules come with the classes below; here is what they are judged by."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        bench.raw.flushall()
+        self.bench = bench
+        self.namespace = f"h{next(_namespaces)}"
+        case = bench.case
+        usual: dict[str, Any] = {"idle_timeout": 20, "absolute_timeout": 60, "namespace": self.namespace}
+        usual |= {"facets": DECLARED}
+        self.settings = Settings(**usual | {"shards": case.shards} | case.settings)
+        silent = Settings(**usual | {"heal": False} | case.settings)  # goes by the layout that is there
+        self.clock = Clock(START)
+        self.clock.set(START)
+        second = self.settings if case.heals else silent
+        self.clients = [bench.connect(one, self.clock) for one in (self.settings, second)]
+        for client in self.clients:
+            client.context.new_id = self.new_id
+            client.counts()  # writes down the layout, which the next one goes by
+        self.reader = bench.connect(silent, self.clock)  #: looks, and mends nothing
+        self.model = Model(self.settings, case.shards, case.labels, START)
+        self.before: Raw | None = None
+        self.actors: set[str] = set(UIDS)  #: whose keys the step may change
+        self.clean: set[str] = set()  #: who has nothing past its deadline in any list after the step
+        self.read = False  #: nobody has, but who was signed out with everybody
+        self.tidied = False  #: nobody has, and whoever ended has a tombstone
+        self.indexed = False  #: no index holds what it need not
+        self.mixed = False  #: the step was several acts: which of several names was kept, nobody knows
+        self.counting = False  #: a recount of facets may be under way
+        self.unburied: set[Ref] = set()  #: who ended by the hand of a client that died before the tombstone
+        self.cursor: str | None = None  #: of the last event
+        self.issued: list[Issued] = []
+        self.page: tuple[str | None, tuple[int, bytes] | None] = None, None
+        self.sound = True
+        self.steps = 0
+        self.ids = 0
+
+    def new_id(self) -> str:
+        """Random to the eye, the same when a history is played again."""
+        self.ids += 1
+        return urlsafe_b64encode(blake2b(b"%d" % self.ids, digest_size=16).digest()).rstrip(b"=").decode()
+
+    def teardown(self) -> None:
+        try:
+            if self.sound:
+                self.everything_has_an_end()
+        finally:
+            for client in [*self.clients, self.reader]:
+                client.close()
+
+    def act(self, *who: str) -> None:
+        """A step begins, and these users' keys are all of a user's that it may change."""
+        self.sound = False
+        self.actors = set(who)
+        self.clean, self.read, self.tidied, self.indexed, self.mixed = set(), False, False, False, False
+
+    def swept(self) -> None:
+        """A sweep ran to its end."""
+        self.clean, self.tidied = set(UIDS), True
+        self.model.swept_whole()
+
+    def reindexed(self) -> None:
+        """Everything was indexed and counted anew."""
+        self.counting = False
+        self.model.indexed_anew()
+
+    def repaired(self) -> None:
+        self.swept()
+        self.reindexed()
+        self.indexed = True
+        self.model.labels_pruned()
+
+    def are(self, records: Iterable[Record], stays: list[Stay]) -> None:
+        """These and no others, in this order, with all that is to be said of them."""
+        found = list(records)
+        assert [one.ref for one in found] == [stay.name for stay in stays]
+        for record, stay in zip(found, stays, strict=True):
+            facts = self.model.facts(stay)
+            assert said(record, facts) == facts
+
+    def is_told(self, ended: Ended | None, stay: Stay) -> None:
+        assert ended is not None
+        facts = self.model.facts(stay) | self.model.end_facts(stay)
+        assert said(ended, facts) == facts
+        assert (ended.public.code, ended.public.message, ended.public.at) == (ended.reason, ended.message, ended.at)
+
+    # -- after every step ---------------------------------------------------------------------------------------------
+
+    @invariant()
+    def everything_agrees(self) -> None:
+        self.sound = False
+        self.steps += 1
+        raw = Raw.look(self.bench.look)
+        if self.before is not None:
+            for uid in set(UIDS) - self.actors:
+                assert raw.of(uid) == self.before.of(uid), f"another's action changed what belongs to {uid}"
+        self.before = raw
+        closing = self.notice(raw)
+        for uid in self.clean:
+            assert self.model.due(uid) == [], "this is past its deadline and still in a list"
+        assert not self.read or all(map(self.model.is_revoked, self.model.due()))
+        assert closing <= self.unburied, "these have no tombstone"
+        assert not (self.tidied and closing), "a whole sweep left these without a tombstone"
+        self.persons_agree(raw, closing)
+        self.unburied = closing
+        self.keys_agree(raw)
+        for index, tag in enumerate(self.tags()):
+            self.shard_agrees(raw, index, tag)
+            self.indexes_agree(raw, index, tag)
+        for uid in UIDS:
+            self.user_agrees(raw, uid)
+        for stay in self.model.stays.values():
+            self.record_agrees(raw, stay)
+        self.reads_agree()
+        self.searches_agree()
+        self.sound = True
+
+    def notice(self, raw: Raw) -> set[Ref]:
+        """Let the model know who is still in the lists. Answers whose tombstone is not yet written."""
+        sessions: set[Ref] = set()
+        closing: set[Ref] = set()
+        users: dict[str, int] = {}
+        for tag in self.tags():
+            sessions |= {split_ref(ref) for ref in raw.values.get(f"{tag}:sessions", {})}
+            closing |= {split_ref(ref) for ref in raw.values.get(f"{tag}:closing", {})}
+            users |= raw.values.get(f"{tag}:users", {})
+        self.model.notice(sessions, users)
+        return closing
+
+    def persons_agree(self, raw: Raw, closing: set[Ref]) -> None:
+        """Whoever was buried while their user was offline has left their name, if they had one."""
+        model = self.model
+        before = [model.stays[ref] for ref in self.unburied if ref in model.stays]
+        buried = [stay for stay in {id(one): one for one in before + model.leavers}.values()
+                  if stay.ref not in closing | model.forsaken]  # fmt: skip
+        model.leavers = [stay for stay in model.leavers if stay.ref in closing and stay.ref not in model.stays]
+        for uid in UIDS:
+            plates = [stay.plate for stay in buried if stay.uid == uid]
+            kept = [plate for plate in plates if plate != NOBODY]
+            known = model.persons.get(uid)
+            key = f"{self.tag(uid)}:person:{uid}"
+            values = raw.hash(key)
+            found = (values["n"] or None, tuple(filter(None, values["a"].split("\n")))) if values else None
+            may: list[Any] = [known, *kept]
+            if uid in model.forgotten:
+                may = [None]
+            elif not self.mixed and model.listed(uid):
+                may = [known]
+            elif not self.mixed and kept and len(kept) == len(plates):
+                may = kept
+            assert found in may, f"{uid} is kept under another name"
+            if found is None:
+                model.persons.pop(uid, None)
+            else:
+                model.persons[uid] = found
+                assert 0 < raw.expires[key] - raw.at * 1000 <= (self.settings.keep_people + 86_400) * 1000 + 1000
+        model.forgotten.clear()
+
+    def tags(self) -> list[str]:
+        shards = self.bench.case.shards
+        return [f"{{{self.namespace}:{shards}:{index}}}" for index in range(shards)]
+
+    def tag(self, uid: str) -> str:
+        return self.tags()[self.model.shard(uid)]
+
+    def keys_agree(self, raw: Raw) -> None:
+        """Every key that is there is one that must be, or one that may be."""
+        model = self.model
+        must = {f"{{{self.namespace}}}:layout"}
+        names = ["labels", "events", "meta", "words", "addresses", "facets"]
+        names += ["recount", "counted"] if self.counting else []
+        may = {f"{tag}:{name}" for tag in self.tags() for name in names}
+        for uid in UIDS:
+            tag = self.tag(uid)
+            if model.listed(uid):
+                must |= {f"{tag}:sessions", f"{tag}:deadlines", f"{tag}:users", f"{tag}:user:{uid}"}
+                if self.settings.max_sessions_per_device and any(stay.device for stay in model.listed(uid)):
+                    must.add(f"{tag}:devices:{uid}")
+            if uid in model.people:
+                must.add(f"{tag}:people")
+            if uid in model.holds:  # one that is over may have been let go of
+                (must if model.is_held(uid) else may).update({f"{tag}:block:{uid}", f"{tag}:blocks"})
+        must |= {f"{self.tag(uid)}:person:{uid}" for uid in model.persons}
+        must |= {f"{self.tag(uid)}:ended:{uid}" for uid in model.ended_of}
+        must |= {f"{self.tag(uid)}:closing" for uid, _ in self.unburied}
+        must |= {f"{self.tag(uid)}:ended" for uid, _ in model.ended}
+        must |= {f"{self.tag(uid)}:session:{uid}:{sid}" for uid, sid in model.stays}
+        must |= {f"{self.tags()[shard]}:note:{digest(text)}" for shard, text in model.notes}
+        must |= {f"{self.tags()[shard]}:audit" for shard, number in model.audits.items() if number}
+        must |= {f"{self.tags()[shard]}:totals" for shard, totals in model.totals.items() if totals}
+        there = set(raw.values)
+        assert must - there == set(), "these are missing"
+        assert there - must - may == set(), "these should not be here"
+
+    def shard_agrees(self, raw: Raw, index: int, tag: str) -> None:
+        model = self.model
+        listed = [stay for stay in model.listed() if model.shard(stay.uid) == index]
+
+        def here(table: dict[str, int]) -> dict[str, int]:
+            return {uid: at for uid, at in table.items() if model.shard(uid) == index}
+
+        for name, expected in (
+            ("sessions", {stay.name: stay.login for stay in listed}),
+            ("deadlines", {stay.name: stay.deadline for stay in listed}),
+            ("users", here(model.users)),
+            ("people", here(model.people)),
+            ("ended", {f"{uid}:{sid}": at for (uid, sid), at in model.ended.items() if model.shard(uid) == index}),
+        ):
+            assert raw.values.get(f"{tag}:{name}", {}) == expected, name
+            assert raw.expires.get(f"{tag}:{name}", -1) == -1, name
+        totals = {what: int(number) for what, number in raw.hash(f"{tag}:totals").items()}
+        assert totals == dict(model.totals.get(index, {}))
+        assert raw.values.get(f"{tag}:audit", 0) == model.audits[index]
+        meta = {} if index not in model.swept else {"swept": str(model.swept[index])}
+        if index in model.revoked:
+            one = model.revoked[index]
+            meta |= {"revoked": str(one.upto), "revoked_at": str(one.at), "revoked_by": one.by,
+                     "revoked_note": digest(one.note), "revoked_message": digest(one.message) if one.message else ""}  # fmt: skip
+        assert raw.hash(f"{tag}:meta") == meta, (raw.hash(f"{tag}:meta"), meta)
+        layout = {"schema": "1", "shards": str(self.bench.case.shards), "indexes": "uid,name,alias,ip"}
+        assert raw.hash(f"{{{self.namespace}}}:layout") == layout
+        for shard, text in model.notes:
+            assert raw.values[f"{self.tags()[shard]}:note:{digest(text)}"] == text.encode()
+        assert raw.values.get(f"{tag}:labels", {}) == model.label_ids(index)
+
+    def indexes_agree(self, raw: Raw, index: int, tag: str) -> None:
+        """Nobody is missing in any; counters are exact; and only what was lost leaves anything behind."""
+        model = self.model
+        kept = [
+            stay
+            for stay in model.stays.values()
+            if model.shard(stay.uid) == index and (stay.end is None or stay.ref in self.unburied)
+        ]
+        found = set(raw.values.get(f"{tag}:words", ()))
+        assert model.words_needed(index, kept) - found == set(), "these are not found"
+        if self.indexed:
+            assert found == found & model.words_backed(index, kept), "nobody is called so"
+        addresses = {stay.address for stay in kept if stay.address}
+        assert set(raw.values.get(f"{tag}:addresses", ())) == addresses | model.stale.get(index, set())
+        facets = Counter({name: int(number) for name, number in raw.values.get(f"{tag}:facets", {}).items()})
+        assert facets == model.counted(kept) + model.ghosts.get(index, Counter())
+        recount = Counter({name: int(number) for name, number in raw.values.get(f"{tag}:recount", {}).items()})
+        if recount:
+            counted = [stay for stay in kept if stay.name in raw.values.get(f"{tag}:counted", ())]
+            assert recount == model.counted(counted) + Counter({b"begun": 1})
+        for name in ("words", "addresses", "facets", "recount", "counted", "labels", "blocks"):
+            assert raw.expires.get(f"{tag}:{name}", -1) == -1, name
+
+    def user_agrees(self, raw: Raw, uid: str) -> None:
+        model, tag = self.model, self.tag(uid)
+        listed = model.listed(uid)
+        assert raw.values.get(f"{tag}:user:{uid}", set()) == {stay.sid for stay in listed}
+        assert len(model.live(uid)) <= self.settings.max_sessions
+        devices, key = raw.hash(f"{tag}:devices:{uid}"), f"{tag}:devices:{uid}"
+        if self.settings.max_sessions_per_device:
+            assert devices == {stay.sid: stay.device for stay in listed if stay.device}
+            if devices and raw.expires[key] != -1:
+                left = max(stay.login + stay.absolute * 1000 for stay in listed if stay.device) - model.now
+                assert raw.expires[key] - raw.at * 1000 >= left, "a session's device is forgotten before its end"
+        else:
+            assert devices == {}
+        key = f"{tag}:ended:{uid}"
+        ends = {f"{owner}:{sid}": at for (owner, sid), at in model.ended_of.get(uid, {}).items()}
+        assert raw.values.get(key, {}) == ends
+        if ends:
+            longest = max(map(model.keep, ("kicked", "replaced", "expired", "logout")))
+            assert 0 < raw.expires[key] - raw.at * 1000 <= longest * 1000 + 1000
+        hold, key = model.holds.get(uid), f"{tag}:block:{uid}"
+        if hold and (model.is_held(uid) or key in raw.values):
+            assert raw.hash(key) == hold.stored
+            assert raw.values[f"{tag}:blocks"][uid] == hold.at
+            assert raw.expires[key] == (-1 if hold.until is None else hold.until + 60_000)
+        else:
+            assert uid not in raw.values.get(f"{tag}:blocks", {})
+            model.holds.pop(uid, None)
+
+    def record_agrees(self, raw: Raw, stay: Stay) -> None:
+        key = f"{self.tag(stay.uid)}:session:{stay.name}"
+        record, end = raw.values[key], stay.end
+        login, idle, absolute, secret, _, _ = CORE.unpack_from(record["c"])
+        assert (login, idle, absolute) == (stay.login, stay.idle, stay.absolute)
+        assert secret == secret_digest(urlsafe_b64decode(stay.token.rpartition(".")[2] + "="))
+        assert int(record["s"]) == stay.seen
+        ending = {name: record[name].decode() for name in ("e", "ea", "ec", "eb", "en", "et", "em", "er")
+                  if name in record}  # fmt: skip
+        if end is None or stay.ref in self.unburied | self.model.forsaken:
+            assert ending == {}
+            assert raw.expires[key] == stay.login + stay.absolute * 1000 + DAY_MS
+        else:
+            texts = {name: text and digest(text) for name, text in (("en", end.note), ("em", end.message))}
+            known = texts | {"e": end.reason, "ea": str(end.at), "ec": end.cause, "eb": end.by, "et": end.ticket,
+                             "er": end.replaced_by}  # fmt: skip
+            assert ending == {name: value for name, value in known.items() if value is not None}
+            assert 0 < raw.expires[key] - raw.at * 1000 <= self.model.keep(end.reason) * 1000 + 1000
+
+    # -- what is answered ---------------------------------------------------------------------------------------------
+
+    def reads_agree(self) -> None:
+        model, reader = self.model, self.reader
+        live = model.live()
+        counts = reader.counts()
+        totals = model.total()
+        assert (counts.sessions, counts.draining) == (len(live), model.draining())
+        users: Counter[int] = Counter(map(model.shard, model.users))
+        rest = Counter(model.shard(stay.uid) for stay in live)
+        assert counts.users == sum(min(users[i], rest[i]) if model.draining(i) else users[i] for i in users)
+        assert counts.totals == {"login": 0, "logout": 0, "expired": 0, "kicked": 0, "replaced": 0} | totals
+        ends = sum(totals.values()) - totals["login"]
+        assert model.opening + totals["login"] - ends == len(model.listed())
+        assert counts.as_of == moment(model.now)
+        whole = len(model.swept) == model.shards
+        assert counts.swept_at == (moment(min(model.swept.values())) if whole else None)
+        found: list[Session] = []
+        for page in self.pages(None):
+            assert (page.total, page.total_is_exact) == (len(live), True)
+            found += page.items
+        self.are(found, live)
+        uid = UIDS[self.steps % len(UIDS)]
+        self.are(reader.sessions(uid), model.live(uid))
+        events = reader.events(after=self.cursor, limit=1000)
+        assert Counter((one.kind, one.uid, one.session_id, one.at) for one in events) == Counter(
+            (kind, uid, sid, moment(at)) for kind, uid, sid, at in model.news
+        )
+        model.news.clear()
+        if events:
+            self.cursor = events[-1].cursor
+        for place in range(self.steps, self.steps + 2):
+            self.token_agrees(self.issued[place % len(self.issued)] if self.issued else None)
+        self.ends_agree(uid)
+
+    def ends_agree(self, uid: str) -> None:
+        """Why this user's sessions are over, and whether they may come back."""
+        model, reader = self.model, self.reader
+        ends = model.ended_of.get(uid, {})
+        stays = [model.stays[ref] for ref in ends if ref in model.stays and ref not in model.forsaken]
+        stays = [stay for stay in stays if stay.end]
+        stays.sort(key=lambda stay: (ends[stay.ref], stay.name.encode()), reverse=True)
+        answers = reader.ended(uid).items
+        assert [one.ref for one in answers] == [stay.name for stay in stays]
+        for ended, stay in zip(answers, stays, strict=True):
+            self.is_told(ended, stay)
+        hold = reader.blocked(uid)
+        assert (hold is not None) == model.is_held(uid)
+        held = sorted(filter(model.is_held, model.holds), key=lambda one: (model.holds[one].at, one.encode()))
+        assert [one.uid for one in reader.blocks()] == held[::-1]
+
+    def searches_agree(self) -> None:
+        model, reader, step = self.model, self.reader, self.steps
+        moments = sorted(stay.login for stay in model.stays.values()) or [model.now]
+        at = moments[step % len(moments)] / 1000
+        times = {("logged_in_after", "logged_in_before")[step % 2]: at}
+        for asked in (FILTERS[step % len(FILTERS)], times, times | FILTERS[(step + 7) % len(FILTERS)]):
+            expected = model.matching(asked)
+            found: list[Session] = []
+            for page in self.pages(SessionFilter(**asked)):
+                found += page.items
+                if page.total_is_exact and not model.stale:
+                    assert page.total == len(expected), f"the total of {asked}"
+            self.are(found, expected)
+            if not model.stale:
+                assert reader.count_sessions(SessionFilter(**asked)) == len(expected)
+        field = FACETS[step % len(FACETS)]
+        counted: Counter[str] = Counter()
+        for stay in model.stays.values():
+            facts = model.facts(stay)
+            value = facts["attributes"].get(field) if field in DECLARED else facts[field]
+            if value is not None and (stay.end is None or stay.ref in self.unburied):
+                counted[str(value)] += 1
+        if not any(model.ghosts.values()):
+            assert list(reader.facets(field).items()) == sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+        wanted = NEEDLES[step % len(NEEDLES)]
+        people = model.people_called(wanted)
+        answers = [(one.uid, one.name, one.aliases, one.online, one.last_seen, one.sessions)
+                   for one in reader.people(wanted)]  # fmt: skip
+        order = {facts[0]: key for key, facts in people}
+        assert sorted(answers) == sorted(facts for _, facts in people)
+        assert [order[one[0]] for one in answers] == sorted(order.values(), reverse=True)
+
+    def pages(self, asked: SessionFilter | None) -> Iterable[Page[Session]]:
+        cursor = None
+        while True:
+            page = self.reader.list_sessions(asked, limit=(1000, 2, 4)[self.steps % 3], cursor=cursor)
+            yield page
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def token_agrees(self, issued: Issued | None) -> None:
+        """Only the latest token of a live session opens anything."""
+        if issued:
+            live = self.model.is_live(self.model.find(issued.uid, issued.sid, issued.token))
+            assert bool(self.reader.validate(issued.token, touch=False)) == live
+
+    def everything_has_an_end(self) -> None:
+        """Then nothing is left but what is kept of the ended; and no token ever given opens anything."""
+        for issued in self.issued:
+            self.token_agrees(issued)
+        self.act(*UIDS)
+        self.model.now += 40_000_000_000
+        self.clock.set(self.model.now)
+        self.clients[0].repair()
+        self.repaired()
+        self.everything_agrees()
+        assert self.model.listed() == []
+        assert self.before is not None
+        left = {key.partition("}:")[2] for key in self.before.values}
+        assert not left & {"words", "addresses", "facets", "recount", "counted"}
+        for issued in self.issued:
+            self.token_agrees(issued)

@@ -1,0 +1,135 @@
+"""Keys are lost, too: what lives and what has ended is known twice over, so a repair brings either back."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+from hypothesis.stateful import multiple, rule
+
+from presence_core.keyspace import split_ref
+from tests.facade import P
+from tests.properties.drawing import UIDS, arguments, clients, logins
+from tests.properties.machine import History, New
+from tests.properties.stays import Ref
+
+LISTS: Final = ("sessions", "deadlines", "users", "user", "devices")
+INDEXES: Final = ("words", "addresses", "facets", "labels", "person")
+REST: Final = ("layout", "people", "totals", "meta", "ended", "block")
+
+places = st.integers(0, 9)
+pauses = st.sampled_from([0, 2000, 5000, 21_000])
+looks = st.sampled_from(["nothing", "a sweep", "a look at the list", "looks at the users", "requests"])
+
+
+class Losses(History):
+    """After the loss of any one key a repair makes all agree. Some things are known only once, and gone with their key:
+    when people were last seen and what those are called who left, the texts of labels, totals, the watermark of a
+    sign-everybody-out, blocks, the lists of ends."""
+
+    @rule(client=clients, family=st.sampled_from(LISTS), which=places, ms=pauses, first=looks)
+    def a_list_is_lost(self, client: int, family: str, which: int, ms: int, first: str) -> None:
+        self.lose(client, family, which, ms, first)
+
+    @rule(client=clients, family=st.sampled_from(INDEXES), which=places, ms=pauses, first=looks)
+    def an_index_is_lost(self, client: int, family: str, which: int, ms: int, first: str) -> None:
+        self.lose(client, family, which, ms, first)
+
+    @rule(client=clients, which=places, ms=pauses, first=looks)
+    def a_record_is_lost(self, client: int, which: int, ms: int, first: str) -> None:
+        self.lose(client, "session", which, ms, first)
+
+    @rule(client=clients, family=st.sampled_from(REST), which=places, ms=pauses, first=looks)
+    def something_else_is_lost(self, client: int, family: str, which: int, ms: int, first: str) -> None:
+        self.lose(client, family, which, ms, first)
+
+    def lose(self, client: int, family: str, which: int, ms: int, first: str) -> None:
+        self.time_passes(ms)
+        self.act(*UIDS)
+        self.mixed = True
+        key = self.some_key(family, which)
+        if key is None:
+            return
+        shard, at = self.place(key)
+        if family == "devices" and not all(self.is_labelled(ref) for ref in self.model.stays if ref[0] == at):
+            return  # that would be the second loss
+        self.bench.raw.delete(key)
+        forgotten = self.forget(family, shard, at)
+        self.look_first(self.clients[client], first)
+        self.clients[client].repair()
+        self.repaired()
+        for uid in forgotten:
+            del self.model.people[uid]
+
+    def forget(self, family: str, shard: int, at: str) -> set[str]:
+        """What the model forgets with a key; answers of whom nobody will know when they left."""
+        model = self.model
+        here = {uid for uid in UIDS if model.shard(uid) == shard}
+        if family == "session":
+            model.lose_record(split_ref(at))
+        elif family == "totals":
+            model.lose_totals(shard)
+        elif family == "meta":  # those who were signed out with everybody, and not yet taken off the lists, come back
+            model.revoked.pop(shard, None)
+            model.swept.pop(shard, None)
+        elif family == "person":
+            del model.persons[at]
+        elif family == "block":
+            del model.holds[at]
+        elif family == "ended" and at:
+            del model.ended_of[at]
+        elif family == "ended":
+            model.ended = {ref: when for ref, when in model.ended.items() if ref[0] not in here}
+        elif family == "labels":
+            model.labels[shard].clear()
+            for one in [*self.clients, self.reader]:  # a process that has read them goes on knowing them
+                one.context.labels.clear()
+        elif family == "people":
+            return here & model.people.keys()
+        elif family == "users":  # they will be found to have left
+            return {uid for uid in here & model.users.keys() if not model.live(uid)}
+        return set()
+
+    @rule(target=logins, client=clients, which=places, given=arguments)
+    def a_record_is_lost_and_its_login_told_again(self, client: int, which: int, given: dict[str, Any]) -> New:
+        """What went by this id before has expired. Its end is not listed: the id is another's now."""
+        key = self.some_key("session", which)
+        stay = self.model.stays[split_ref(self.place(key)[1])] if key else None
+        if key is None or stay is None or stay in self.model.due() or self.model.is_held(stay.uid):
+            return multiple()
+        self.bench.raw.delete(key)
+        ended, of_user = dict(self.model.ended), dict(self.model.ended_of.get(stay.uid, {}))
+        self.model.lose_record(stay.ref)
+        self.model.ended = ended
+        if of_user:
+            self.model.ended_of[stay.uid] = of_user
+        else:
+            self.model.ended_of.pop(stay.uid, None)
+        return self.somebody_logs_in(client, stay.uid, stay.sid, given)
+
+    def some_key(self, family: str, which: int) -> str | None:
+        assert self.before is not None
+        keys = sorted(key for key in self.before.values if key.partition("}:")[2].split(":")[0] == family)
+        return keys[which % len(keys)] if keys else None
+
+    def place(self, key: str) -> tuple[int, str]:
+        """A key's shard, and what comes behind its family."""
+        tag, _, rest = key.partition("}:")
+        return int(tag.rpartition(":")[2]) if ":" in tag else 0, rest.partition(":")[2]
+
+    def is_labelled(self, ref: Ref) -> bool:
+        return self.model.facts(self.model.stays[ref])["device"] == self.model.stays[ref].device
+
+    def look_first(self, client: P, first: str) -> None:
+        """Not everything is known while a key is missing; but nobody who has ended is shown."""
+        if first == "a sweep":
+            client.sweep()
+        elif first == "a look at the list":
+            assert {one.ref for one in client.iter_sessions()} <= {stay.name for stay in self.model.live()}
+        elif first == "looks at the users":
+            for uid in UIDS:
+                assert {one.session_id for one in client.sessions(uid)} <= {stay.sid for stay in self.model.live(uid)}
+        elif first == "requests":
+            for one in self.issued:
+                stay = self.model.find(one.uid, one.sid, one.token)
+                assert not client.validate(one.token, touch=False) or self.model.is_live(stay)

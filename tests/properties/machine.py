@@ -1,0 +1,369 @@
+"""Random histories: what visitors, staff and upkeep do, and what each of them must be answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import MultipleResults, initialize, multiple, rule
+
+from presence_core import Login, LoginRefused
+from presence_core.models import moment
+from presence_core.operations import reindex
+from presence_core.scripts import FINISH, GATHER, INDEX, LOGIN, READ, TIDY, WALK, Script
+from tests.properties.drawing import (
+    UIDS,
+    Issued,
+    acts,
+    addresses,
+    arguments,
+    clients,
+    holds,
+    kicks,
+    logins,
+    own_ids,
+    refs,
+    revocations,
+    rows,
+    uids,
+    whys,
+)
+from tests.properties.invariants import Agreement, relay
+from tests.properties.stays import Ref, Stay, said
+
+New = MultipleResults[Issued] | Issued
+
+
+class Visits(Agreement):
+    """Sessions begin, are used, and end at their user's wish."""
+
+    @initialize(target=logins, uid=uids)
+    def somebody_is_here(self, uid: str) -> New:
+        return self.somebody_logs_in(0, uid, None, {})
+
+    @rule(target=logins, client=clients, uid=uids, sid=st.none() | own_ids, given=arguments)
+    def somebody_logs_in(self, client: int, uid: str, sid: str | None, given: dict[str, Any]) -> New:
+        self.act(uid)
+        return multiple(*self.log_in(client, uid, sid, given))
+
+    @rule(target=logins, client=clients, login=logins, given=arguments)
+    def a_login_is_told_again(self, client: int, login: Issued, given: dict[str, Any]) -> New:
+        return self.somebody_logs_in(client, login.uid, login.sid, given)
+
+    def log_in(self, client: int, uid: str, sid: str | None, given: dict[str, Any]) -> list[Issued]:
+        answer: Login | LoginRefused
+        try:
+            answer = self.clients[client].login(uid, session_id=sid, **given)
+        except LoginRefused as error:
+            answer = error
+        return list(self.logged_in(answer, uid, sid, given))
+
+    @rule(target=logins, client=clients, many=rows, imported=st.booleans())
+    def many_log_in(self, client: int, many: list[dict[str, Any]], imported: bool) -> New:
+        self.act(*(row["uid"] for row in many))
+        self.mixed = True
+        sent, times = [], []
+        for row in many:
+            login_at = last_seen = None
+            given = row["given"] | {"uid": row["uid"], "session_id": row["session_id"]}
+            if imported and "ago" in row:
+                login_at = last_seen = self.model.now - row["ago"] * 1000
+                given["login_at"] = moment(login_at)
+                if "seen_ago" in row:
+                    last_seen = self.model.now - row["seen_ago"] * 1000
+                    given["last_seen"] = last_seen / 1000
+            sent.append(given)
+            times.append((login_at, last_seen))
+        answers = self.clients[client].login_many(sent, imported=imported)
+        assert len(answers) == len(many)
+        new: list[Issued] = []
+        for row, answer, (login_at, last_seen) in zip(many, answers, times, strict=True):
+            new += self.logged_in(answer, row["uid"], row["session_id"], row["given"], login_at, last_seen)
+        return multiple(*new)
+
+    def logged_in(
+        self,
+        answer: Login | LoginRefused,
+        uid: str,
+        sid: str | None,
+        given: dict[str, Any],
+        login_at: int | None = None,
+        last_seen: int | None = None,
+    ) -> Iterator[Issued]:
+        token, session_id = "", sid or "none"
+        if isinstance(answer, Login):
+            token, session_id = answer.token, answer.session.session_id
+            assert sid in (None, session_id)
+        outcome = self.model.log_in(uid, session_id, token, given, login_at, last_seen)
+        if isinstance(answer, LoginRefused):
+            assert answer.code == outcome
+            hold = self.model.holds.get(uid)
+            if outcome == "blocked" and hold and hold.message:
+                assert str(answer) == hold.message
+            return
+        assert not isinstance(outcome, str), f"this should have been refused: {outcome}"
+        facts = self.model.facts(self.model.stays[uid, session_id])
+        assert said(answer.session, facts) == facts
+        self.are(answer.replaced, outcome)
+        self.issued.append(Issued(uid, session_id, token))
+        yield self.issued[-1]
+
+    @rule(client=clients, login=logins, forged=st.booleans(), touch=st.booleans(), ip=addresses)
+    def a_request_comes(self, client: int, login: Issued, forged: bool, touch: bool, ip: str | None) -> None:
+        self.act(login.uid)
+        token = login.forged if forged else login.token
+        answer = self.clients[client].validate(token, touch=touch, ip=ip)
+        self.judged(answer, self.model.find(login.uid, login.sid, token), touch, ip)
+
+    @rule(client=clients, ref=refs, touch=st.booleans(), ip=addresses)
+    def a_request_comes_by_session_id(self, client: int, ref: Ref, touch: bool, ip: str | None) -> None:
+        self.act(ref[0])
+        answer = self.clients[client].validate_session(*ref, touch=touch, ip=ip)
+        self.judged(answer, self.model.find(*ref), touch, ip)
+
+    def judged(self, answer: Any, stay: Stay | None, touch: bool, ip: str | None) -> None:
+        live = self.model.is_live(stay)
+        assert bool(answer) == live
+        if stay is None:
+            assert answer.session is None
+            assert answer.ended is None
+        elif live:
+            if touch:
+                self.model.touch(stay, ip)
+            facts = self.model.facts(stay)
+            assert said(answer.session, facts) == facts
+        else:
+            self.is_told(answer.ended, stay)
+
+    @rule(target=logins, client=clients, login=logins, forged=st.booleans())
+    def a_secret_is_changed(self, client: int, login: Issued, forged: bool) -> New:
+        self.act(login.uid)
+        token = login.forged if forged else login.token
+        stay = self.model.find(login.uid, login.sid, token)
+        answer: Login | LoginRefused
+        try:
+            answer = self.clients[client].rotate(token)
+        except LoginRefused as error:
+            answer = error
+        if isinstance(answer, LoginRefused):
+            assert answer.code == "ended"
+            assert not self.model.is_live(stay)
+            return multiple()
+        assert stay is not None
+        assert self.model.is_live(stay)
+        stay.token = answer.token
+        facts = self.model.facts(stay)
+        assert said(answer.session, facts) == facts
+        self.issued.append(Issued(login.uid, login.sid, answer.token))
+        return multiple(self.issued[-1])
+
+    @rule(client=clients, ref=refs)
+    def a_session_is_seen(self, client: int, ref: Ref) -> None:
+        self.act(ref[0])
+        stay = self.model.find(*ref)
+        live = self.model.is_live(stay)
+        assert self.clients[client].heartbeat(*ref) is live
+        if stay and live:
+            self.model.touch(stay)
+
+    @rule(client=clients, seen=st.lists(refs, max_size=6))
+    def many_sessions_are_seen(self, client: int, seen: list[Ref]) -> None:
+        self.act(*(uid for uid, _ in seen))
+        gone = self.clients[client].heartbeats([f"{uid}:{sid}" for uid, sid in seen])
+        dead = []
+        for uid, sid in seen:
+            stay = self.model.find(uid, sid)
+            if stay and self.model.is_live(stay):
+                self.model.touch(stay)
+            else:
+                dead.append(f"{uid}:{sid}")
+        assert sorted(gone) == sorted(dead)
+
+    @rule(client=clients, ref=refs)
+    def somebody_logs_out(self, client: int, ref: Ref) -> None:
+        self.act(ref[0])
+        assert self.clients[client].logout(*ref) is self.model.log_out(*ref)
+
+
+class Staff(Visits):
+    """What staff do to others."""
+
+    @rule(client=clients, ref=refs, why=kicks)
+    def staff_kick_a_session(self, client: int, ref: Ref, why: dict[str, Any]) -> None:
+        uid, sid = ref
+        self.act(uid)
+        stay = self.model.find(uid, sid)
+        live = self.model.is_live(stay)
+        result = self.clients[client].kick(uid, sid, **why)
+        self.model.kick(uid, [stay] if stay and live else [], why)
+        self.are(result.kicked, [stay] if stay and live else [])
+        if stay is None or live:
+            assert result.already_ended == []
+        elif result.already_ended or self.model.keep(self.model.ending(stay).reason):
+            [ended] = result.already_ended
+            self.is_told(ended, stay)
+
+    @rule(client=clients, uid=uids, why=kicks, keep=st.lists(refs, max_size=3))
+    def staff_kick_a_user(self, client: int, uid: str, why: dict[str, Any], keep: list[Ref]) -> None:
+        self.act(uid)
+        self.clean = {uid} if not keep else set()
+        kept = [sid for _, sid in keep]
+        victims = [stay for stay in self.model.live(uid) if stay.sid not in kept]
+        result = self.clients[client].kick(uid, keep=kept, **why)
+        self.model.kick(uid, victims, why)
+        self.are(result.kicked, victims)
+        assert result.already_ended == []
+
+    @rule(client=clients, uid=uids, why=holds)
+    def staff_block_a_user(self, client: int, uid: str, why: dict[str, Any]) -> None:
+        self.act(uid)
+        block = self.clients[client].block(uid, **why)
+        self.model.block(uid, why)
+        hold = self.model.holds[uid]
+        assert (block.at, block.until) == (moment(hold.at), None if hold.until is None else moment(hold.until))
+
+    @rule(client=clients, uid=uids)
+    def staff_unblock_a_user(self, client: int, uid: str) -> None:
+        self.act(uid)
+        assert self.clients[client].unblock(uid, by="sue", reason="paid") is self.model.unblock(uid)
+
+    @rule(client=clients, ago=revocations, why=whys)
+    def staff_sign_everybody_out(self, client: int, ago: int | None, why: dict[str, Any]) -> None:
+        self.act()
+        at = None if ago is None else (self.model.now - ago) / 1000
+        killed = self.clients[client].revoke_before(at, **why)
+        upto = self.model.now if ago is None else self.model.now - ago - 1
+        assert killed == sum(self.model.revoke(shard, upto, why) for shard in range(self.model.shards))
+
+
+class History(Staff):
+    """Time, upkeep, and reads that mend what they find."""
+
+    def healed(self, client: int, *who: str) -> None:
+        """This client has looked at these users."""
+        if self.clients[client].settings.heal:
+            self.clean = set(who)
+
+    @rule(ms=st.sampled_from([1, 999, 1000, 2000, 5000, 21_000, 60_000]))
+    def time_passes(self, ms: int) -> None:
+        self.act()
+        self.model.now += ms
+        self.clock.set(self.model.now)
+
+    @rule(which=st.integers(0, 9), off=st.sampled_from([-1, 0, 1]))
+    def time_comes_to_a_deadline(self, which: int, off: int) -> None:
+        moments = sorted({stay.deadline + off for stay in self.model.live()} - {self.model.now})
+        self.time_passes(moments[which % len(moments)] - self.model.now if moments else 0)
+
+    @rule(client=clients, limit=st.none() | st.integers(1, 3))
+    def upkeep_sweeps(self, client: int, limit: int | None) -> None:
+        self.act(*UIDS)
+        due, unburied = len(self.model.due()), len(self.unburied)
+        report = self.clients[client].sweep(limit=limit)
+        assert report.has_more == (limit is not None and limit < due + unburied)
+        if report.has_more:
+            assert report.expired + report.repaired == limit
+        else:
+            assert (report.expired, report.repaired) == (due, unburied)
+            self.swept()
+
+    @rule(client=clients, twice=st.booleans())
+    def upkeep_repairs(self, client: int, twice: bool) -> None:
+        """Where nothing is broken it does what a sweep does, lets go of what indexes need not hold, and no more."""
+        self.act(*UIDS)
+        due, unburied = len(self.model.due()), len(self.unburied)
+        report = self.clients[client].repair()
+        assert (report.expired, report.has_more) == (due, False)
+        assert report.repaired >= unburied
+        self.repaired()
+        if twice:
+            report = self.clients[client].repair()
+            assert (report.expired, report.repaired, report.has_more) == (0, 0, False)
+
+    @rule(client=clients)
+    def upkeep_indexes_anew(self, client: int) -> None:
+        self.act(*(uid for uid, _ in self.unburied))
+        self.clients[client].reindex()
+        self.reindexed()
+        self.indexed = True
+
+    @rule(target=logins, client=clients, other=clients, more=st.lists(st.tuples(st.integers(1, 40), acts), max_size=4))
+    def others_act_while_upkeep_indexes_anew(self, client: int, other: int, more: list[tuple[int, Any]]) -> New:
+        self.act(*UIDS)
+        self.mixed = True
+        driver = self.clients[client]
+        op = reindex.reindex(driver.context)
+        new: list[Issued] = []
+        calls, step = next(op), 0
+        while True:
+            replies = driver._run(relay(calls))
+            step += 1
+            for place, (what, *how) in more:
+                if place == step:
+                    new += self.meanwhile(other, what, *how)
+            try:
+                calls = op.send(replies)
+            except StopIteration:
+                break
+        self.reindexed()
+        self.clean = set()
+        return multiple(*new)
+
+    def meanwhile(self, client: int, what: str, *how: Any) -> list[Issued]:
+        if what == "login":
+            return self.log_in(client, *how)
+        if what == "login again":
+            return self.log_in(client, how[0].uid, how[0].sid, how[1])
+        if what == "logout":
+            assert self.clients[client].logout(*how[0]) is self.model.log_out(*how[0])
+        else:
+            uid, why = how
+            victims = self.model.live(uid)
+            self.are(self.clients[client].kick(uid, **why).kicked, victims)
+            self.model.kick(uid, victims, why)
+        return []
+
+    @rule(known=st.sets(st.sampled_from([LOGIN, READ, FINISH, TIDY, WALK, GATHER, INDEX])))
+    def the_server_forgets_its_scripts(self, known: set[Script]) -> None:
+        """As it does in a failover; some come back with other clients."""
+        self.act()
+        self.bench.raw.script_flush()
+        for script in known:
+            self.bench.raw.script_load(script.text)
+
+    @rule(client=clients, uid=uids)
+    def somebody_looks_at_a_user(self, client: int, uid: str) -> None:
+        self.act(uid)
+        self.healed(client, uid)
+        self.are(self.clients[client].sessions(uid), self.model.live(uid))
+        assert (self.clients[client].blocked(uid) is not None) == self.model.is_held(uid)
+
+    @rule(client=clients, ref=refs)
+    def somebody_looks_at_a_session(self, client: int, ref: Ref) -> None:
+        self.act(ref[0])
+        stay = self.model.find(*ref)
+        session = self.clients[client].get(*ref)
+        if stay and self.model.is_live(stay):
+            assert session is not None
+            self.are([session], [stay])
+        else:
+            assert session is None
+
+    @rule(client=clients)
+    def somebody_reads_the_whole_list(self, client: int) -> None:
+        self.act(*UIDS)
+        self.read = self.clients[client].settings.heal
+        self.are(self.clients[client].iter_sessions(), self.model.live())
+
+    @rule(client=clients, limit=st.integers(1, 4))
+    def somebody_turns_a_page(self, client: int, limit: int) -> None:
+        """Other steps come between: a page has what is behind the last one, whatever came and went."""
+        self.act(*UIDS)
+        cursor, behind = self.page
+        rest = [stay for stay in self.model.live() if behind is None or stay.key < behind]
+        page = self.clients[client].list_sessions(limit=limit, cursor=cursor)
+        self.are(page.items, rest[:limit])
+        assert (page.next_cursor is not None) == (len(rest) > limit)
+        assert (page.total, page.total_is_exact) == (len(self.model.live()), True)
+        self.page = (page.next_cursor, rest[limit - 1].key) if page.next_cursor else (None, None)
