@@ -36,7 +36,8 @@ def _state(bed: Bed, p: P) -> dict[bytes, Any]:
     for s in p.context.keys.shards:
         for key in (s.words, s.addresses):
             out[key.encode()] = bed.raw.zrange(key, 0, -1)
-        out[s.facets.encode()] = bed.raw.hgetall(s.facets)
+        counts = bed.raw.hgetall(s.facets)
+        out[s.facets.encode()] = {name: count for name, count in counts.items() if name != b"-"}
     return out
 
 

@@ -16,5 +16,5 @@ if redis.call('EXISTS', KEYS[4]) == 0 then return 1 end -- another has ended it
 if redis.call('HLEN', KEYS[2]) > 0 or redis.call('ZCARD', KEYS[1]) ~= redis.call('SCARD', KEYS[5]) then return 0 end
 redis.call('HDEL', KEYS[6], 'recount')
 redis.call('UNLINK', KEYS[3], KEYS[5])
-redis.call('RENAME', KEYS[4], KEYS[3])
+if redis.call('HLEN', KEYS[4]) > 1 then redis.call('RENAME', KEYS[4], KEYS[3]) else redis.call('UNLINK', KEYS[4]) end
 return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -49,6 +50,10 @@ class Raw:
 
     def hash(self, key: str) -> dict[str, str]:
         return {name: value.decode() for name, value in self.values.get(key, {}).items()}
+
+    def counters(self, key: str) -> Counter[bytes]:
+        """How often is what; "-" is no counter: it makes the hash a table from the start."""
+        return Counter({name: int(number) for name, number in self.values.get(key, {}).items() if name != b"-"})
 
     def of(self, uid: str) -> dict[str, Any]:
         """What belongs to one user alone: values and times to live."""
