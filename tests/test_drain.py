@@ -71,11 +71,11 @@ def test_while_signed_out_sessions_are_drained_counts_are_exact(p: P) -> None:
     p.login_many([{"uid": f"v{number}", "idle_timeout": 10} for number in range(5)])
     p.login("ada")
     p.advance(20)
-    assert [one.uid for one in p.iter_sessions(page_size=2)] == ["ada"]
-    page = p.list_sessions()
-    assert (page.total, page.total_is_exact) == (1, True)
     counts = p.counts()
     assert (counts.sessions, counts.draining) == (1, True)
+    page = p.list_sessions()
+    assert (page.total, page.total_is_exact) == (1, True)
+    assert [one.uid for one in p.iter_sessions(page_size=2)] == ["ada"]
 
 
 def _cause(p: P, token: str) -> str:

@@ -15,7 +15,7 @@ local k, keys = shard_keys()
 local now, policy, uid, reason = clock(ARGV[1]), read_policy(ARGV[2]), ARGV[3], ARGV[4]
 local user = user_keys(uid, keys + 1)
 local audit, note, message, block, blocks, job, record = unpack(KEYS, keys + 5)
-local revoked = watermark(k.meta)
+local revoked, revoked_at = watermark(k.meta)
 local bad = foreign_shard(k) or foreign('SCARD', user.live, 'XLEN', audit, 'HLEN', block, 'ZCARD', blocks, 'HLEN', job)
 if bad then return bad end
 user.card = redis.call('SCARD', user.live)
@@ -45,11 +45,12 @@ if ARGV[15] == 'one' then -- either list will do: the other may have been lost. 
     row = {}
   else
     full = {row[1], row[2], row[9], row[3], row[4], row[7], row[8], row[10]}
-    if now >= deadline_of(tonumber(row[1]), row[2]) then
-      ending(sid, expiry(tonumber(row[1]), row[2]), late)
-    elseif login_of(row[2]) <= revoked then
+    local dies, login = deadline_of(tonumber(row[1]), row[2])
+    if signed_out(now, login, dies, revoked, revoked_at) then
       ending(sid, revocation(k.meta), late)
-    elseif ARGV[14] == '' or login_of(row[2]) == tonumber(ARGV[14]) then -- else an id begun anew
+    elseif now >= dies then
+      ending(sid, expiry(tonumber(row[1]), row[2]), late)
+    elseif ARGV[14] == '' or login == tonumber(ARGV[14]) then -- else an id begun anew
       ending(sid, given_reason(), done)
     end
   end
@@ -68,10 +69,11 @@ else
   local listed = #refs > 0 and redis.call('ZMSCORE', k.sessions, unpack(refs)) or {}
   local due = #refs > 0 and redis.call('ZMSCORE', k.deadlines, unpack(refs)) or {}
   for i, sid in ipairs(sids) do
-    if listed[i] and due[i] and tonumber(due[i]) <= now then
-      ending(sid, {'e', 'expired', 'ea', due[i]}, late)
-    elseif listed[i] and tonumber(listed[i]) <= revoked then
+    local dies = tonumber(due[i] or math.huge)
+    if listed[i] and signed_out(now, tonumber(listed[i]), dies, revoked, revoked_at) then
       ending(sid, revocation(k.meta), late)
+    elseif listed[i] and dies <= now then
+      ending(sid, {'e', 'expired', 'ea', due[i]}, late)
     elseif listed[i] then
       ending(sid, given_reason(), done)
     end

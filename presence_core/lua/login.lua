@@ -25,7 +25,7 @@ if spoiled then old = {} end
 local held = redis.pcall('HMGET', block, 'until', 'message')
 if held.err then return foreign('HLEN', block) end
 if is_held(now, held[1]) then return {'blocked', held[2] or '', held[1]} end
-local about = redis.call('HMGET', k.meta, 'revoked', 'recount')
+local about = redis.call('HMGET', k.meta, 'revoked', 'recount', 'revoked_at')
 local revoked = tonumber(about[1] or -1)
 user.card = redis.call('SCARD', user.live)
 local away = user.card == 0 and redis.call('ZSCORE', k.people, uid)
@@ -59,12 +59,12 @@ if not again and (user.card >= max or (per_device > 0 and user.card >= per_devic
   local alive, on_device = {}, {}
   for i, id in ipairs(sids) do
     if id == sid or not begun[i] then -- dirt: not this login's to judge
+    elseif signed_out(now, tonumber(begun[i]), tonumber(due[i] or math.huge), revoked, tonumber(about[3] or 0)) then
+      late[#late + 1] = id
+      ending(id, unpack(revocation(k.meta)))
     elseif due[i] and tonumber(due[i]) <= now then
       late[#late + 1] = id
       ending(id, 'e', 'expired', 'ea', due[i])
-    elseif tonumber(begun[i]) <= revoked then
-      late[#late + 1] = id
-      ending(id, unpack(revocation(k.meta)))
     else
       local one = {sid = id, begun = tonumber(begun[i])}
       alive[#alive + 1] = one

@@ -40,7 +40,7 @@ local closing = redis.call('HLEN', k.closing) > 0 and #refs > 0 and redis.call('
 
 local dues = #refs > 0 and redis.call('ZMSCORE', k.deadlines, unpack(refs)) or {}
 
-local revoked = watermark(k.meta)
+local revoked, revoked_at = watermark(k.meta)
 local expired, repaired, ends, buried, closed, lost = 0, 0, {}, {}, {}, {}
 
 local function unlist(e) -- ended and counted already, or never ours: only the lists had not heard
@@ -90,7 +90,8 @@ for i, e in ipairs(items) do
   elseif e.core and now < e.deadline and e.login > revoked then
     enlist(e, tonumber(dues[i] or 0))
   else
-    e.how = e.core and (now < e.deadline and revocation(k.meta) or expiry(e.seen, e.core))
+    e.how = e.core and (signed_out(now, e.login, e.deadline, revoked, revoked_at) and revocation(k.meta)
+                        or expiry(e.seen, e.core))
             or {'e', 'expired', 'ea', ms(math.min(now, tonumber(dues[i] or now))), 'ec', 'lost'}
     ends[#ends + 1] = e
     if e.core then buried[#buried + 1] = e else lost[#lost + 1] = e.ref end

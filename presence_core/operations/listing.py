@@ -133,7 +133,7 @@ def _list(ctx: Context, asked: SessionFilter, limit: int, cursor: Cursor | None)
     position = cursor.position if cursor else None
     if not asked.given:
         merge = Merge(ctx, limit, position)
-        page = yield from _page(ctx, asked, limit, cursor, merge)
+        page = yield from _page(ctx, asked, limit, merge)
         return Page(page.items, page.next_cursor, merge.total, True, page.scanned, page.as_of)
     if asked.uid is not None:
         return (yield from _of_user(ctx, asked, position, limit))
@@ -142,14 +142,14 @@ def _list(ctx: Context, asked: SessionFilter, limit: int, cursor: Cursor | None)
         now = yield from _now(ctx)
         return Page([], None, 0, True, 0, moment(now))
     source = yield from _source(ctx, asked, ways, limit, position, min(PROBE, BUDGET) if ways.other else BUDGET)
-    page = yield from _page(ctx, asked, limit, cursor, source)
+    page = yield from _page(ctx, asked, limit, source)
     if ways.other and source.stopped and len(page.items) < limit:
         share = max(0.5, len(page.items)) / source.looked
         walk = min(ways.inside, limit / share) * planning.WALK_US
         gather = ways.other.plan.rows * planning.GATHER_US["contains"] + share * ways.inside * planning.MATCH_US
         way, budget = (ways.other, 0) if gather < walk else (ways, BUDGET)
         source = yield from _source(ctx, asked, way, limit, position, budget)
-        page = yield from _page(ctx, asked, limit, cursor, source)
+        page = yield from _page(ctx, asked, limit, source)
     if isinstance(source, Gathered):
         total, exact = source.total, True
     elif position is None and page.next_cursor is None:
@@ -222,8 +222,10 @@ def _source(
     for ref in unsure.keys() & found.keys():  # its record changed between two steps
         del found[ref]
     gathered = Gathered(now, looked, [*found.values(), *unsure.values()], position)
-    fits = yield from _test(ctx, asked, gathered, list(unsure.values()), {})
-    gathered.total = len(found) + len(fits)
+    gathered.total = len(found)
+    doubtful = list(unsure.values())
+    for first in range(0, len(doubtful), 1000):
+        gathered.total += len((yield from _test(ctx, asked, gathered, doubtful[first : first + 1000], {})))
     return gathered
 
 
@@ -235,7 +237,7 @@ def _gather(ctx: Context, asked: SessionFilter, ways: Ways, todo: list[tuple[Sha
     ]  # fmt: skip
 
 
-def _page(ctx: Context, asked: SessionFilter, limit: int, cursor: Cursor | None, source: Source) -> Op[Page[Session]]:
+def _page(ctx: Context, asked: SessionFilter, limit: int, source: Source) -> Op[Page[Session]]:
     live: list[tuple[Position, Session]] = []
     dirty: dict[Shard, list[tuple[str, str]]] = {}
     while len(live) <= limit:

@@ -60,12 +60,12 @@ class _Chunk:
         self.at = 0
         self.tests = tests
 
-    def call(self, ctx: Context, size: int, span: tuple[int | str, int]) -> Call:
+    def call(self, ctx: Context, size: int, most: int, span: tuple[int | str, int]) -> Call:
         s, (login, ref) = self.shard, self.behind or ("", "")
         keys = (s.sessions, s.deadlines, s.meta)
         if self.tests is None:
             return run(PAGE, keys, ctx.now, size, login, ref)
-        return run(WALK, keys, ctx.now, size, STEP, login, ref, *span, s.record_prefix, *self.tests)
+        return run(WALK, keys, ctx.now, size, most, login, ref, *span, s.record_prefix, *self.tests)
 
     def take(self, reply: list[Any], size: int) -> int:
         """Answers how many entries the shard looked at."""
@@ -136,6 +136,7 @@ class Merge:
         self._waiting: set[_Chunk] = set()
         self._heap: list[_Entry] = []
         self._counted = False
+        self._most = min(STEP, max(200, 4 * STEP // len(shards)))  # many shards together look at no more than a few
         share = limit / len(shards)
         alone = len(shards) == 1
         self._size = limit + 1 if alone else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
@@ -177,7 +178,7 @@ class Merge:
             self._heap = [entry for entry in self._heap if entry.chunk not in self._waiting]
             heapq.heapify(self._heap)
             self._waiting.clear()
-        replies = yield [chunk.call(self._ctx, self._size, self._span) for chunk in chunks]
+        replies = yield [chunk.call(self._ctx, self._size, self._most, self._span) for chunk in chunks]
         for chunk, reply in zip(chunks, replies, strict=True):
             if not self._counted:
                 self.now, self.total = reply[0], self.total + reply[1]

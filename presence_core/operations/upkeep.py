@@ -32,7 +32,7 @@ Pair = tuple[str, str]
 def tidy_calls(ctx: Context, shard: Shard, pairs: Iterable[Pair], mode: str = "sweep") -> list[Call]:
     """Bring these sessions of one shard into the state that they ought to be in."""
     s, calls = shard, []
-    everything = list(pairs)
+    everything = list(dict.fromkeys(pairs))  # each once: a script would end it as often as it is named
     for first in range(0, len(everything), BATCH):
         part = everything[first : first + BATCH]
         places: dict[str, int] = {}
@@ -87,7 +87,7 @@ def _sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
             now = moment
             if not refs or tried.get(shard, set()).issuperset(refs):
                 continue  # nothing, or only what another process is at work on
-            part = refs[:room]  # the other shards' may have left no room for it: its turn comes in the next round
+            part = list(dict.fromkeys(refs))[:room]  # the other shards' may have left no room for it: its turn comes in the next round
             tried[shard] = set(part)
             busy.append(shard)
             calls += tidy_raw(ctx, shard, part)

@@ -16,8 +16,14 @@ local function sound(seen, core)
   return core and #core >= 40 and string.byte(core) == 0 and seen and #seen < 16 and string.find(seen, '^%d+$') ~= nil
 end
 
--- Sessions that began up to here were signed out all together: see revoke.lua. -1: none were.
-local function watermark(meta) return tonumber(redis.call('HGET', meta, 'revoked') or -1) end
+-- Sessions that began up to here were signed out all together, and when that was: see revoke.lua. -1: none were.
+local function watermark(meta)
+  local about = redis.call('HMGET', meta, 'revoked', 'revoked_at')
+  return tonumber(about[1] or -1), tonumber(about[2] or 0)
+end
+
+-- Whether that was the end of a session, and not its deadline: what came first, however late a sweep finds it.
+local function signed_out(now, login, dies, revoked, at) return login <= revoked and (now < dies or at < dies) end
 
 -- How such a session ended.
 local function revocation(meta)
@@ -48,7 +54,7 @@ local function state_of(now, sessions, closing, meta, ref, record)
     return how and ENDED or UNKNOWN, row, how and cmsgpack.unpack(how)
   end
   local dies, login = deadline_of(tonumber(row[1]), row[2])
+  if signed_out(now, login, dies, watermark(meta)) then return ENDED, row, revocation(meta) end
   if now >= dies then return ENDED, row end
-  if login <= watermark(meta) then return ENDED, row, revocation(meta) end
   return LIVE, row
 end
