@@ -32,7 +32,8 @@ Progress = Callable[[int, int], object] | None
 """Told how many sessions have been visited, and of how many."""
 
 
-def reindex(ctx: Context, progress: Progress = None) -> Op[SweepReport]:
+def reindex(ctx: Context, progress: Progress = None, *, anew: bool = False) -> Op[SweepReport]:
+    """``anew``: where keys may have been lost, what an interrupted one has counted is not trusted."""
     shards = ctx.keys.shards
     ctx.indexes = frozenset(ctx.settings.indexes)
     total = sum((yield [command(s.sessions, "ZCARD", s.sessions) for s in shards]))
@@ -41,7 +42,7 @@ def reindex(ctx: Context, progress: Progress = None) -> Op[SweepReport]:
     usable = ",".join(one for one in INDEXES if one in ctx.indexes & ctx.complete)
     yield [command(s.meta, "HSET", s.meta, "indexes", usable) for s in shards]  # before any goes
     for shard in shards:
-        filling = Filling(ctx, shard)
+        filling = Filling(ctx, shard, anew=anew)
         while not filling.done:
             put_right += yield from filling.step()
             if progress:
@@ -61,8 +62,8 @@ def reindex(ctx: Context, progress: Progress = None) -> Op[SweepReport]:
 class Filling:
     """Every session of a shard put into the indexes and counted anew, a part at each step."""
 
-    def __init__(self, ctx: Context, shard: Shard) -> None:
-        self._ctx, self._shard = ctx, shard
+    def __init__(self, ctx: Context, shard: Shard, *, anew: bool = False) -> None:
+        self._ctx, self._shard, self._anew = ctx, shard, anew
         self._cursor: bytes | None = None
         self._passes = 0
         self.visited = 0
@@ -72,7 +73,7 @@ class Filling:
         """Answers how many entries were missing."""
         shard, key = self._shard, self._shard.sessions
         if self._cursor is None:
-            yield [_recount(shard, "begin")]
+            yield [_recount(shard, "anew" if self._anew else "begin")]
             self._cursor = b"0"
         [(self._cursor, flat)] = yield [command(key, "ZSCAN", key, self._cursor, "COUNT", ROUND)]
         missing = yield from _index(self._ctx, shard, flat[::2])
@@ -117,10 +118,17 @@ def _index(ctx: Context, shard: Shard, refs: list[bytes]) -> Op[int]:
 
 
 def _index_people(ctx: Context, shard: Shard) -> Op[int]:
-    """Those who are offline are found, too."""
+    """Those who are offline are found, too; or will be, by the name that they left earlier."""
+    missing = 0
+    for key in (shard.people, shard.users):
+        missing += yield from _index_left(ctx, shard, key)
+    return missing
+
+
+def _index_left(ctx: Context, shard: Shard, everybody: str) -> Op[int]:
     cursor, missing = b"0", 0
     while True:
-        [(cursor, flat)] = yield [command(shard.people, "ZSCAN", shard.people, cursor, "COUNT", ROUND)]
+        [(cursor, flat)] = yield [command(everybody, "ZSCAN", everybody, cursor, "COUNT", ROUND)]
         uids = [text(uid) for uid in flat[::2]]
         keys = [shard.person(uid) for uid in uids]
         rows = (yield [command(key, "HMGET", key, "n", "a", lenient=True) for key in keys]) if keys else []
@@ -191,32 +199,30 @@ def clean_words(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes, in
         person = replies[2 * i] or (None, None)
         sessions = [(sid, *(names[uid, sid] or (None, None))) for sid in held[uid]]
         backed: set[bytes] = set()
-        known = [row[1:] for row in sessions] + ([person] if offline[i] or online[i] else [])
+        known = [row[1:] for row in sessions] + ([person] if offline[i] is not None or online[i] is not None else [])
         for name, aliases in known:
             backed.update(entries(ctx.indexes, uid, text(name or b""), text(aliases or b"")))
         stale = [entry for entry in by_user[uid] if entry not in backed]
         if stale:
-            where = (shard.words, shard.user(uid), shard.person(uid), *(shard.record(uid, sid) for sid in held[uid]))
+            where = (shard.words, shard.user(uid), shard.person(uid), shard.people, shard.closing,
+                     *(shard.record(uid, sid) for sid in held[uid]))  # fmt: skip
+            seen = "" if offline[i] is None else int(float(offline[i]))
             facts = [part or b"" for row in sessions for part in row]
-            calls.append(run(UNINDEX, where, *(part or b"" for part in person), len(sessions), *facts, *stale))
+            calls.append(run(UNINDEX, where, uid, seen, *(part or b"" for part in person), len(sessions), *facts, *stale))
     return cursor, sum((yield calls)) if calls else 0
 
 
 def clean_addresses(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes, int]]:
-    """A part of the index of addresses: entries of sessions that have ended go."""
+    """A part of the index of addresses: entries of sessions that have ended, or moved unheard, go."""
     [(cursor, flat)] = yield [command(shard.addresses, "ZSCAN", shard.addresses, cursor, "COUNT", ROUND)]
     found = flat[::2]
     if not found:
         return cursor, 0
-    refs = [entry[5 if entry[:1] == b"4" else 17 :] for entry in found]
-    [listed] = yield [command(shard.sessions, "ZMSCORE", shard.sessions, *refs)]
     if "ip" not in ctx.indexes:
         return cursor, sum((yield [command(shard.addresses, "ZREM", shard.addresses, *found)]))
-    stale = [(entry, ref) for entry, ref, login in zip(found, refs, listed, strict=True) if login is None]
-    prefix = shard.record_prefix.encode()
+    records = [shard.record_prefix.encode() + entry[5 if entry[:1] == b"4" else 17 :] for entry in found]
     calls = [
-        run(UNADDRESS, (shard.addresses, shard.sessions, *(prefix + ref for _, ref in stale[at : at + BATCH])),
-            *(entry for entry, _ in stale[at : at + BATCH]))
-        for at in range(0, len(stale), BATCH)
-    ]  # fmt: skip
-    return cursor, sum((yield calls)) if calls else 0
+        run(UNADDRESS, (shard.addresses, shard.sessions, *records[at : at + BATCH]), *found[at : at + BATCH])
+        for at in range(0, len(found), BATCH)
+    ]
+    return cursor, sum((yield calls))

@@ -30,7 +30,7 @@ def repair(ctx: Context) -> Op[SweepReport]:
                     break
         report += yield from _repair_users(ctx, shard)
         yield from _prune_labels(ctx, shard)
-    return report + (yield from reindex(ctx))
+    return report + (yield from reindex(ctx, anew=True))
 
 
 def _prune_labels(ctx: Context, shard: Shard) -> Op[None]:

@@ -239,7 +239,9 @@ class Model:
         return idle, max(idle, usual_absolute) if absolute is None else absolute
 
     def _label(self, stay: Stay) -> None:
-        """Each text is kept once, as long as there is room."""
+        """Each text is kept once, as long as there is room; and an address that was left behind may be its own."""
+        if stay.address:
+            self.stale.get(self.shard(stay.uid), set()).discard(stay.address)
         table = self.labels.setdefault(self.shard(stay.uid), set())
         is_full = len(table) >= self.labels_kept
         stay.inline = frozenset(kind for kind, text in stay.texts.items() if is_full and text not in table)

@@ -63,7 +63,13 @@ local function read_tests(now, first)
   local prefix, text, contains = asked.prefix, asked.text, asked.contains
 
   local function within(core, from, to)
-    local ip = core and indexed_address(core)
+    if not core then return false end
+    if #from == 5 then -- IPv4: one number
+      if #core ~= 44 then return false end
+      local ip = struct.unpack('>I4', core, 41)
+      return ip >= struct.unpack('>I4', from, 2) and ip <= struct.unpack('>I4', to, 2)
+    end
+    local ip = indexed_address(core)
     if not ip or #ip ~= #from then return false end
     for i = 1, #ip do -- byte by byte: Lua's < obeys the locale
       local p, q = string.byte(ip, i), string.byte(from, i)
@@ -79,8 +85,13 @@ local function read_tests(now, first)
     return true
   end
 
-  local stages = {}
-  local function stage(fields, checks) if #checks > 0 then stages[#stages + 1] = {fields, checks, #checks} end end
+  local stages, fields_of, checks_of = 0, {}, {}
+  local function stage(fields, checks)
+    if #checks > 0 then
+      stages = stages + 1
+      fields_of[stages], checks_of[stages] = fields, checks
+    end
+  end
   local checks = {}
   local function check(asks, act) if asks then checks[#checks + 1] = act end end
 
@@ -117,10 +128,9 @@ local function read_tests(now, first)
 
   return function(ref, record)
     local sure = YES
-    for i = 1, #stages do
-      local fields, tests, count = unpack(stages[i])
-      local row = values(record, fields)
-      for t = 1, count do
+    for i = 1, stages do
+      local row, tests = values(record, fields_of[i]), checks_of[i]
+      for t = 1, #tests do
         local fits = tests[t](row, ref)
         if fits < sure then
           if fits == NO then return NO end

@@ -1,0 +1,70 @@
+"""The ``presence`` command: what support staff and operators do from a terminal.
+
+Finds Redis as the library does: ``PRESENCE_REDIS_URL``, else the embedded server. Exit codes: 0 done; 1 not so (nobody
+was kicked, nothing was found); 2 a wrong argument; 3 Redis is away or refuses; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from presence_core.cli import jobs, sessions, staff, upkeep
+from presence_core.cli.asked import Command
+from presence_core.cli.shown import complain
+from presence_core.client import Presence
+from presence_core.errors import InvalidArgument, PresenceError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; answers its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that knows no Unicode is no reason to fail
+    try:
+        args = _parser().parse_args(argv)
+        with Presence.from_env() as presence:
+            run: Command = args.run
+            code = run(presence, args)
+        sys.stdout.flush()
+        return code
+    except (_Misuse, InvalidArgument) as error:
+        complain(str(error))
+        return 2
+    except PresenceError as error:
+        complain(str(error))
+        return 3
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+class _Misuse(Exception):
+    """The words of a command make no sense: the one sentence that says so."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _Misuse(f"{self.prog}: {message} (see {self.prog} --help).")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="presence", description="See who is online, and end sessions.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    def command(name: str, run: Command, help: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=help, description=help)
+        made.set_defaults(run=run)
+        if name not in ("worker", "watch"):
+            made.add_argument("--json", action="store_true", help="answer in JSON")
+        return made
+
+    for room in (sessions, staff, jobs, upkeep):
+        room.add_commands(command)
+    return parser
