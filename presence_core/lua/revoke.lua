@@ -8,7 +8,8 @@
 -- returns: {now, watermark, sessions in the list that it kills} or {now}: it lies in the future
 local now = clock(ARGV[1])
 local upto = ARGV[3] == '' and now or tonumber(ARGV[3])
-if upto > now + 60000 then return {now} end -- a minute: the clocks of a cluster's nodes are not quite one
+if upto > now + 60000 then return {now} end
+upto = math.min(upto, now) -- a minute ahead is now: the clocks of a cluster's nodes are not quite one
 redis.call('XLEN', KEYS[5])
 local before = tonumber(redis.call('HGET', KEYS[1], 'revoked') or -1)
 if upto > before then

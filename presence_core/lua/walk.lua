@@ -26,7 +26,7 @@ while start < stop and #out < 2 * want and looked < most and held(looked) < MS d
       out[#out + 1] = redis.call('ZSCORE', sessions, ref)
     end
     looked, last, start = looked + 1, ref, start + 1
-    if #out >= 2 * want then break end
+    if #out >= 2 * want or (looked % 20 == 0 and held(looked) > MS) then break end
   end
 end
 return {now, redis.call('ZCOUNT', KEYS[2], '(' .. ms(now), '+inf'), out,

@@ -208,7 +208,8 @@ def clean_words(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes, in
                      *(shard.record(uid, sid) for sid in held[uid]))  # fmt: skip
             seen = "" if offline[i] is None else int(float(offline[i]))
             facts = [part or b"" for row in sessions for part in row]
-            calls.append(run(UNINDEX, where, uid, seen, *(part or b"" for part in person), len(sessions), *facts, *stale))
+            left = (part or b"" for part in person)
+            calls.append(run(UNINDEX, where, uid, seen, *left, len(sessions), *facts, *stale))
     return cursor, sum((yield calls)) if calls else 0
 
 

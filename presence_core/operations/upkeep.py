@@ -87,7 +87,8 @@ def _sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
             now = moment
             if not refs or tried.get(shard, set()).issuperset(refs):
                 continue  # nothing, or only what another process is at work on
-            part = list(dict.fromkeys(refs))[:room]  # the other shards' may have left no room for it: its turn comes in the next round
+            # One may be due twice over; and where other shards' left no room, its turn comes in the next round.
+            part = list(dict.fromkeys(refs))[:room]
             tried[shard] = set(part)
             busy.append(shard)
             calls += tidy_raw(ctx, shard, part)

@@ -12,7 +12,7 @@ from presence_core import LoginRefused
 from presence_core.operations import access, ending, login, reindex, repair, upkeep
 from presence_core.scripts import Call, Op
 from tests.properties.drawing import UIDS, arguments, clients, kicks, own_ids, refs, revocations, uids, whys
-from tests.properties.invariants import relay
+from tests.properties.ground import relay
 from tests.properties.machine import History
 from tests.properties.raw import Raw
 from tests.properties.stays import Ref
@@ -115,7 +115,8 @@ class Crashes(History):
             if any(call.words[0] in ("HSET", "HDEL") for call in part):  # a sweep, or a recount, that was whole
                 part = []
             replies = self.clients[client]._run(relay(part)) if part else []
-            found += [pair for pair in zip(part, replies, strict=True) if pair[0].script and pair[0].script.name == script]
+            pairs = zip(part, replies, strict=True)
+            found += [(call, reply) for call, reply in pairs if call.script and call.script.name == script]
             survives -= len(part)
             if len(part) < len(calls):
                 op.close()

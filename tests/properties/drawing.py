@@ -133,7 +133,7 @@ class Case:
     mode: str = "sync"
     heals: bool = True  #: reads of the second client put right what they find
     labels: int = 8192  #: texts that a shard keeps once
-    examples: int = 30
+    examples: int = 18
 
 
 REPLACE: Final = {"max_sessions": 3, "max_sessions_per_device": 2}
@@ -145,9 +145,9 @@ CASES: Final = [
     Case("replace-4-shards", 4, REPLACE),
     Case("reject-1-shard", 1, REJECT, heals=False),
     Case("reject-4-shards", 4, REJECT, labels=2),
-    Case("single-device", 1, {"max_sessions": 1}, labels=1, examples=15),
+    Case("single-device", 1, {"max_sessions": 1}, labels=1, examples=10),
     Case("forgetful", 4, FORGETFUL),
-    Case("async", 4, REPLACE, mode="async", examples=6),
+    Case("async", 4, REPLACE, mode="async", examples=5),
 ]
 LOSS_CASES: Final = [
     Case("1-shard", 1, REPLACE),

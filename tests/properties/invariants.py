@@ -1,127 +1,25 @@
-"""What must hold after every step, whatever the step was: every key, and every answer of a client that mends nothing."""
+"""What must hold after every step, whatever the step was: every key is as the model says."""
 
 from __future__ import annotations
 
-import itertools
-import time
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from collections import Counter
-from collections.abc import Generator, Iterable
-from hashlib import blake2b
-from typing import Any, Final
+from typing import Any
 
-from hypothesis.stateful import RuleBasedStateMachine, invariant
+from hypothesis.stateful import invariant
 
-from presence_core import Ended, Session, SessionFilter, Settings
 from presence_core.keyspace import digest, split_ref
-from presence_core.models import CORE, Page, Record, moment
+from presence_core.models import CORE
 from presence_core.operations.access import secret_digest
-from presence_core.scripts import Call
-from tests.facade import Clock
-from tests.properties.drawing import DECLARED, FACETS, FILTERS, NEEDLES, UIDS, Issued
-from tests.properties.model import NOBODY, Model
-from tests.properties.raw import Bench, Raw
-from tests.properties.stays import DAY_MS, Ref, Stay, said
-
-START: Final = (int(time.time()) // 86_400 + 2) * 86_400_000
-"""Days ahead, so that what Redis expires by its own clock stays; not years: an audit's age goes by that clock."""
-
-_namespaces = itertools.count(1)
+from tests.properties.answers import Answers
+from tests.properties.drawing import UIDS
+from tests.properties.raw import Raw
+from tests.properties.state import NOBODY
+from tests.properties.stays import DAY_MS, Ref, Stay
 
 
-def relay(calls: list[Call]) -> Generator[list[Call], list[Any], list[Any]]:
-    """Some commands of an operation, as an operation: whoever sends it decides what comes between."""
-    return (yield calls)
-
-
-class Agreement(RuleBasedStateMachine):
-    """A namespace, its clients and its model. Rules come with the classes below; here is what they are judged by."""
-
-    def __init__(self, bench: Bench) -> None:
-        super().__init__()
-        bench.raw.flushall()
-        self.bench = bench
-        self.namespace = f"h{next(_namespaces)}"
-        case = bench.case
-        usual: dict[str, Any] = {"idle_timeout": 20, "absolute_timeout": 60, "namespace": self.namespace}
-        usual |= {"facets": DECLARED}
-        self.settings = Settings(**usual | {"shards": case.shards} | case.settings)
-        silent = Settings(**usual | {"heal": False} | case.settings)  # goes by the layout that is there
-        self.clock = Clock(START)
-        self.clock.set(START)
-        second = self.settings if case.heals else silent
-        self.clients = [bench.connect(one, self.clock) for one in (self.settings, second)]
-        for client in self.clients:
-            client.context.new_id = self.new_id
-            client.counts()  # writes down the layout, which the next one goes by
-        self.reader = bench.connect(silent, self.clock)  #: looks, and mends nothing
-        self.model = Model(self.settings, case.shards, case.labels, START)
-        self.before: Raw | None = None
-        self.actors: set[str] = set(UIDS)  #: whose keys the step may change
-        self.clean: set[str] = set()  #: who has nothing past its deadline in any list after the step
-        self.read = False  #: nobody has, but who was signed out with everybody
-        self.tidied = False  #: nobody has, and whoever ended has a tombstone
-        self.indexed = False  #: no index holds what it need not
-        self.mixed = False  #: the step was several acts: which of several names was kept, nobody knows
-        self.counting = False  #: a recount of facets may be under way
-        self.unburied: set[Ref] = set()  #: who ended by the hand of a client that died before the tombstone
-        self.cursor: str | None = None  #: of the last event
-        self.issued: list[Issued] = []
-        self.page: tuple[str | None, tuple[int, bytes] | None] = None, None
-        self.sound = True
-        self.steps = 0
-        self.ids = 0
-
-    def new_id(self) -> str:
-        """Random to the eye, the same when a history is played again."""
-        self.ids += 1
-        return urlsafe_b64encode(blake2b(b"%d" % self.ids, digest_size=16).digest()).rstrip(b"=").decode()
-
-    def teardown(self) -> None:
-        try:
-            if self.sound:
-                self.everything_has_an_end()
-        finally:
-            for client in [*self.clients, self.reader]:
-                client.close()
-
-    def act(self, *who: str) -> None:
-        """A step begins, and these users' keys are all of a user's that it may change."""
-        self.sound = False
-        self.actors = set(who)
-        self.clean, self.read, self.tidied, self.indexed, self.mixed = set(), False, False, False, False
-
-    def swept(self) -> None:
-        """A sweep ran to its end."""
-        self.clean, self.tidied = set(UIDS), True
-        self.model.swept_whole()
-
-    def reindexed(self) -> None:
-        """Everything was indexed and counted anew."""
-        self.counting = False
-        self.model.indexed_anew()
-
-    def repaired(self) -> None:
-        self.swept()
-        self.reindexed()
-        self.indexed = True
-        self.model.labels_pruned()
-
-    def are(self, records: Iterable[Record], stays: list[Stay]) -> None:
-        """These and no others, in this order, with all that is to be said of them."""
-        found = list(records)
-        assert [one.ref for one in found] == [stay.name for stay in stays]
-        for record, stay in zip(found, stays, strict=True):
-            facts = self.model.facts(stay)
-            assert said(record, facts) == facts
-
-    def is_told(self, ended: Ended | None, stay: Stay) -> None:
-        assert ended is not None
-        facts = self.model.facts(stay) | self.model.end_facts(stay)
-        assert said(ended, facts) == facts
-        assert (ended.public.code, ended.public.message, ended.public.at) == (ended.reason, ended.message, ended.at)
-
-    # -- after every step ---------------------------------------------------------------------------------------------
+class Agreement(Answers):
+    """Keys and answers agree with the model; and in the end nothing is left."""
 
     @invariant()
     def everything_agrees(self) -> None:
@@ -193,13 +91,6 @@ class Agreement(RuleBasedStateMachine):
                 assert 0 < raw.expires[key] - raw.at * 1000 <= (self.settings.keep_people + 86_400) * 1000 + 1000
         model.forgotten.clear()
 
-    def tags(self) -> list[str]:
-        shards = self.bench.case.shards
-        return [f"{{{self.namespace}:{shards}:{index}}}" for index in range(shards)]
-
-    def tag(self, uid: str) -> str:
-        return self.tags()[self.model.shard(uid)]
-
     def keys_agree(self, raw: Raw) -> None:
         """Every key that is there is one that must be, or one that may be."""
         model = self.model
@@ -251,8 +142,9 @@ class Agreement(RuleBasedStateMachine):
         meta = {} if index not in model.swept else {"swept": str(model.swept[index])}
         if index in model.revoked:
             one = model.revoked[index]
+            message = digest(one.message) if one.message else ""
             meta |= {"revoked": str(one.upto), "revoked_at": str(one.at), "revoked_by": one.by,
-                     "revoked_note": digest(one.note), "revoked_message": digest(one.message) if one.message else ""}  # fmt: skip
+                     "revoked_note": digest(one.note), "revoked_message": message}  # fmt: skip
         indexes = "uid,name,alias,ip"
         about = raw.hash(f"{tag}:meta")
         assert about.pop("indexes", indexes) == indexes
@@ -331,105 +223,13 @@ class Agreement(RuleBasedStateMachine):
             assert ending == {name: value for name, value in known.items() if value is not None}
             assert 0 < raw.expires[key] - raw.at * 1000 <= self.model.keep(end.reason) * 1000 + 1000
 
-    # -- what is answered ---------------------------------------------------------------------------------------------
-
-    def reads_agree(self) -> None:
-        model, reader = self.model, self.reader
-        live = model.live()
-        counts = reader.counts()
-        totals = model.total()
-        assert (counts.sessions, counts.draining) == (len(live), model.draining())
-        users: Counter[int] = Counter(map(model.shard, model.users))
-        rest = Counter(model.shard(stay.uid) for stay in live)
-        assert counts.users == sum(min(users[i], rest[i]) if model.draining(i) else users[i] for i in users)
-        assert counts.totals == {"login": 0, "logout": 0, "expired": 0, "kicked": 0, "replaced": 0} | totals
-        ends = sum(totals.values()) - totals["login"]
-        assert model.opening + totals["login"] - ends == len(model.listed())
-        assert counts.as_of == moment(model.now)
-        whole = len(model.swept) == model.shards
-        assert counts.swept_at == (moment(min(model.swept.values())) if whole else None)
-        found: list[Session] = []
-        for page in self.pages(None):
-            assert (page.total, page.total_is_exact) == (len(live), True)
-            found += page.items
-        self.are(found, live)
-        uid = UIDS[self.steps % len(UIDS)]
-        self.are(reader.sessions(uid), model.live(uid))
-        events = reader.events(after=self.cursor, limit=1000)
-        assert Counter((one.kind, one.uid, one.session_id, one.at) for one in events) == Counter(
-            (kind, uid, sid, moment(at)) for kind, uid, sid, at in model.news
-        )
-        model.news.clear()
-        if events:
-            self.cursor = events[-1].cursor
-        for place in range(self.steps, self.steps + 2):
-            self.token_agrees(self.issued[place % len(self.issued)] if self.issued else None)
-        self.ends_agree(uid)
-
-    def ends_agree(self, uid: str) -> None:
-        """Why this user's sessions are over, and whether they may come back."""
-        model, reader = self.model, self.reader
-        ends = model.ended_of.get(uid, {})
-        stays = [model.stays[ref] for ref in ends if ref in model.stays and ref not in model.forsaken]
-        # An id that is listed for what was lost may have begun anew; its next end is shown in that place.
-        stays = [stay for stay in stays if stay.end or (model.is_revoked(stay) and model.ending(stay).reason == "kicked")]
-        stays.sort(key=lambda stay: (ends[stay.ref], stay.name.encode()), reverse=True)
-        answers = reader.ended(uid).items
-        assert [one.ref for one in answers] == [stay.name for stay in stays]
-        for ended, stay in zip(answers, stays, strict=True):
-            self.is_told(ended, stay)
-        hold = reader.blocked(uid)
-        assert (hold is not None) == model.is_held(uid)
-        held = sorted(filter(model.is_held, model.holds), key=lambda one: (model.holds[one].at, one.encode()))
-        assert [one.uid for one in reader.blocks()] == held[::-1]
-
-    def searches_agree(self) -> None:
-        model, reader, step = self.model, self.reader, self.steps
-        moments = sorted(stay.login for stay in model.stays.values()) or [model.now]
-        at = moments[step % len(moments)] / 1000
-        times = {("logged_in_after", "logged_in_before")[step % 2]: at}
-        for asked in (FILTERS[step % len(FILTERS)], times, times | FILTERS[(step + 7) % len(FILTERS)]):
-            expected = model.matching(asked)
-            found: list[Session] = []
-            for page in self.pages(SessionFilter(**asked)):
-                found += page.items
-                if page.total_is_exact and not model.stale:
-                    assert page.total == len(expected), f"the total of {asked}"
-            self.are(found, expected)
-            if not model.stale:
-                assert reader.count_sessions(SessionFilter(**asked)) == len(expected)
-        field = FACETS[step % len(FACETS)]
-        counted: Counter[str] = Counter()
-        for stay in model.stays.values():
-            facts = model.facts(stay)
-            value = facts["attributes"].get(field) if field in DECLARED else facts[field]
-            if value is not None and (stay.end is None or stay.ref in self.unburied):
-                counted[str(value)] += 1
-        if not any(model.ghosts.values()):
-            assert list(reader.facets(field).items()) == sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-        wanted = NEEDLES[step % len(NEEDLES)]
-        people = model.people_called(wanted)
-        answers = [(one.uid, one.name, one.aliases, one.online, one.last_seen, one.sessions)
-                   for one in reader.people(wanted)]  # fmt: skip
-        order = {facts[0]: key for key, facts in people}
-        expected_people = [facts for _, facts in people]
-        assert sorted(answers, key=str) == sorted(expected_people, key=str), (wanted, answers, expected_people)
-        assert [order[one[0]] for one in answers] == sorted(order.values(), reverse=True)
-
-    def pages(self, asked: SessionFilter | None) -> Iterable[Page[Session]]:
-        cursor = None
-        while True:
-            page = self.reader.list_sessions(asked, limit=(1000, 2, 4)[self.steps % 3], cursor=cursor)
-            yield page
-            cursor = page.next_cursor
-            if cursor is None:
-                return
-
-    def token_agrees(self, issued: Issued | None) -> None:
-        """Only the latest token of a live session opens anything."""
-        if issued:
-            live = self.model.is_live(self.model.find(issued.uid, issued.sid, issued.token))
-            assert bool(self.reader.validate(issued.token, touch=False)) == live
+    def teardown(self) -> None:
+        try:
+            if self.sound:
+                self.everything_has_an_end()
+        finally:
+            for client in [*self.clients, self.reader]:
+                client.close()
 
     def everything_has_an_end(self) -> None:
         """Then nothing is left but what is kept of the ended; and no token ever given opens anything."""

@@ -58,8 +58,11 @@ class Losses(History):
         self.look_first(self.clients[client], first)
         self.clients[client].repair()
         self.repaired()
-        for uid in forgotten:
+        for uid in forgotten:  # their names go by their TTL, in a week; until then they might come back without one
             del self.model.people[uid]
+            self.bench.raw.delete(f"{self.tag(uid)}:person:{uid}")
+            self.model.persons.pop(uid, None)
+            self.model.forgotten.add(uid)
 
     def forget(self, family: str, shard: int, at: str) -> set[str]:
         """What the model forgets with a key; answers of whom nobody will know when they left."""
@@ -82,8 +85,7 @@ class Losses(History):
             model.ended = {ref: when for ref, when in model.ended.items() if ref[0] not in here}
         elif family == "labels":
             model.labels[shard].clear()
-            for one in [*self.clients, self.reader]:  # a process that has read them goes on knowing them
-                one.context.labels.clear()
+            self.processes_begin_anew()
         elif family == "people":
             return here & model.people.keys()
         elif family == "users":  # they will be found to have left
@@ -118,7 +120,8 @@ class Losses(History):
         return int(tag.rpartition(":")[2]) if ":" in tag else 0, rest.partition(":")[2]
 
     def is_labelled(self, ref: Ref) -> bool:
-        return self.model.facts(self.model.stays[ref])["device"] == self.model.stays[ref].device
+        stay = self.model.stays[ref]
+        return bool(self.model.facts(stay)["device"] == stay.device)
 
     def look_first(self, client: P, first: str) -> None:
         """Not everything is known while a key is missing; but nobody who has ended is shown."""

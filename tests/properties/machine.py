@@ -29,7 +29,8 @@ from tests.properties.drawing import (
     uids,
     whys,
 )
-from tests.properties.invariants import Agreement, relay
+from tests.properties.ground import relay
+from tests.properties.invariants import Agreement
 from tests.properties.stays import Ref, Stay, said
 
 New = MultipleResults[Issued] | Issued

@@ -30,7 +30,7 @@ NamePlate = tuple[str | None, tuple[str, ...]]
 
 
 def words(uid: str, plate: NamePlate) -> set[bytes]:
-    """What the index of words has to hold for a user who is called so. Its form is test_filters.py's to judge."""
+    """What the index of words has to hold for a user who is called so. Its form is for test_search.py to judge."""
     return set(entries(frozenset(INDEXES), uid, plate[0] or "", "\n".join(plate[1])))
 
 

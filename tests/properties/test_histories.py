@@ -1,7 +1,7 @@
 """Random histories from two clients, held against a plain model: after every step all of it agrees.
 
-A failure prints the steps as a program. ``PRESENCE_SOAK=1 pytest tests/properties`` plays thousands of histories a test,
-``PRESENCE_SOAK=300`` as many as it says.
+A failure prints the steps as a program. ``PRESENCE_SOAK=1 pytest tests/properties`` plays two thousand histories a
+test, ``PRESENCE_SOAK=300`` as many as it says.
 """
 
 from __future__ import annotations

@@ -1,0 +1,112 @@
+"""What a client that mends nothing must answer after every step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from presence_core import Session, SessionFilter
+from presence_core.models import Page, moment
+from tests.properties.drawing import DECLARED, FACETS, FILTERS, NEEDLES, UIDS, Issued
+from tests.properties.ground import Ground
+
+
+class Answers(Ground):
+    """Everybody's sessions, one user's, why they are over, whom a search finds."""
+
+    def reads_agree(self) -> None:
+        model, reader = self.model, self.reader
+        live = model.live()
+        counts = reader.counts()
+        totals = model.total()
+        assert (counts.sessions, counts.draining) == (len(live), model.draining())
+        users: Counter[int] = Counter(map(model.shard, model.users))
+        rest = Counter(model.shard(stay.uid) for stay in live)
+        assert counts.users == sum(min(users[i], rest[i]) if model.draining(i) else users[i] for i in users)
+        assert counts.totals == {"login": 0, "logout": 0, "expired": 0, "kicked": 0, "replaced": 0} | totals
+        ends = sum(totals.values()) - totals["login"]
+        assert model.opening + totals["login"] - ends == len(model.listed())
+        assert counts.as_of == moment(model.now)
+        whole = len(model.swept) == model.shards
+        assert counts.swept_at == (moment(min(model.swept.values())) if whole else None)
+        found: list[Session] = []
+        for page in self.pages(None):
+            assert (page.total, page.total_is_exact) == (len(live), True)
+            found += page.items
+        self.are(found, live)
+        uid = UIDS[self.steps % len(UIDS)]
+        self.are(reader.sessions(uid), model.live(uid))
+        events = reader.events(after=self.cursor, limit=1000)
+        assert Counter((one.kind, one.uid, one.session_id, one.at) for one in events) == Counter(
+            (kind, uid, sid, moment(at)) for kind, uid, sid, at in model.news
+        )
+        model.news.clear()
+        if events:
+            self.cursor = events[-1].cursor
+        for place in range(self.steps, self.steps + 2):
+            self.token_agrees(self.issued[place % len(self.issued)] if self.issued else None)
+        self.ends_agree(uid)
+
+    def ends_agree(self, uid: str) -> None:
+        """Why this user's sessions are over, and whether they may come back."""
+        model, reader = self.model, self.reader
+        ends = model.ended_of.get(uid, {})
+        stays = [model.stays[ref] for ref in ends if ref in model.stays and ref not in model.forsaken]
+        # An id that is listed for what was lost may have begun anew; its next end is shown in that place.
+        stays = [stay for stay in stays if stay.end or model.ending(stay).cause == "revoked"]
+        stays.sort(key=lambda stay: (ends[stay.ref], stay.name.encode()), reverse=True)
+        answers = reader.ended(uid).items
+        assert [one.ref for one in answers] == [stay.name for stay in stays]
+        for ended, stay in zip(answers, stays, strict=True):
+            self.is_told(ended, stay)
+        hold = reader.blocked(uid)
+        assert (hold is not None) == model.is_held(uid)
+        held = sorted(filter(model.is_held, model.holds), key=lambda one: (model.holds[one].at, one.encode()))
+        assert [one.uid for one in reader.blocks()] == held[::-1]
+
+    def searches_agree(self) -> None:
+        model, reader, step = self.model, self.reader, self.steps
+        moments = sorted(stay.login for stay in model.stays.values()) or [model.now]
+        at = moments[step % len(moments)] / 1000
+        times = {("logged_in_after", "logged_in_before")[step % 2]: at}
+        for asked in (FILTERS[step % len(FILTERS)], times | FILTERS[(step + 7) % len(FILTERS)] if step % 4 else times):
+            expected = model.matching(asked)
+            found: list[Session] = []
+            for page in self.pages(SessionFilter(**asked)):
+                found += page.items
+                if page.total_is_exact and not model.stale:
+                    assert page.total == len(expected), f"the total of {asked}"
+            self.are(found, expected)
+            if not model.stale:
+                assert reader.count_sessions(SessionFilter(**asked)) == len(expected)
+        field = FACETS[step % len(FACETS)]
+        counted: Counter[str] = Counter()
+        for stay in model.stays.values():
+            facts = model.facts(stay)
+            value = facts["attributes"].get(field) if field in DECLARED else facts[field]
+            if value is not None and (stay.end is None or stay.ref in self.unburied):
+                counted[str(value)] += 1
+        if not any(model.ghosts.values()):
+            assert list(reader.facets(field).items()) == sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+        wanted = NEEDLES[step % len(NEEDLES)]
+        people = model.people_called(wanted)
+        answers = [(one.uid, one.name, one.aliases, one.online, one.last_seen, one.sessions)
+                   for one in reader.people(wanted)]  # fmt: skip
+        order = {facts[0]: key for key, facts in people}
+        assert sorted(answers, key=str) == sorted((facts for _, facts in people), key=str)
+        assert [order[one[0]] for one in answers] == sorted(order.values(), reverse=True)
+
+    def pages(self, asked: SessionFilter | None) -> Iterable[Page[Session]]:
+        cursor = None
+        while True:
+            page = self.reader.list_sessions(asked, limit=(1000, 2, 4)[self.steps % 3], cursor=cursor)
+            yield page
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def token_agrees(self, issued: Issued | None) -> None:
+        """Only the latest token of a live session opens anything."""
+        if issued:
+            live = self.model.is_live(self.model.find(issued.uid, issued.sid, issued.token))
+            assert bool(self.reader.validate(issued.token, touch=False)) == live

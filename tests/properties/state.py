@@ -1,0 +1,183 @@
+"""What the model knows, and what follows from it: who is live, what must be answered, what indexes must hold."""
+
+from __future__ import annotations
+
+from binascii import crc32
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from presence_core import Settings
+from presence_core.models import moment
+from tests.oracle import folded, found_by, some_word_starts_with
+from tests.properties.stays import AGENTS, End, Hold, NamePlate, Ref, Revocation, Stay, label, words
+
+NOBODY: NamePlate = (None, ())
+
+
+@dataclass(slots=True)
+class State:
+    """A namespace. Everything is here that may be known of it from outside."""
+
+    settings: Settings
+    shards: int
+    labels_kept: int  #: texts that a shard keeps once
+    now: int  #: ms
+    stays: dict[Ref, Stay] = field(default_factory=dict)  #: live, past their deadline but not yet ended, or tombstones
+    forsaken: set[Ref] = field(default_factory=set)  #: those of them that ended, and their tombstone was lost
+    users: dict[str, int] = field(default_factory=dict)  #: uid → last seen, of those with a session in the lists
+    people: dict[str, int] = field(default_factory=dict)  #: uid → last seen, of those who left
+    persons: dict[str, NamePlate] = field(default_factory=dict)  #: what is kept of the names of those who left
+    ended: dict[Ref, int] = field(default_factory=dict)  #: the list of ends: when, ms
+    ended_of: dict[str, dict[Ref, int]] = field(default_factory=dict)  #: the same by user
+    totals: dict[int, Counter[str]] = field(default_factory=dict)  #: by shard
+    opening: int = 0  #: sessions that the totals know only as ended: they began before totals were lost
+    audits: Counter[int] = field(default_factory=Counter)
+    notes: set[tuple[int, str]] = field(default_factory=set)  #: what staff wrote, by shard
+    labels: dict[int, set[str]] = field(default_factory=dict)  #: texts that are kept once, by shard
+    holds: dict[str, Hold] = field(default_factory=dict)  #: who may not log in; some may be over
+    revoked: dict[int, Revocation] = field(default_factory=dict)  #: the watermark of each shard
+    news: list[tuple[str, str, str, int]] = field(default_factory=list)  #: events not yet read: kind, uid, sid, at
+    swept: dict[int, int] = field(default_factory=dict)  #: when, by shard
+    leavers: list[Stay] = field(default_factory=list)  #: who ended in this step with a record to bury
+    forgotten: set[str] = field(default_factory=set)  #: who was forgotten in this step
+    ghosts: dict[int, Counter[bytes]] = field(default_factory=dict)  #: counters of records lost since the last recount
+    stale: dict[int, set[bytes]] = field(default_factory=dict)  #: addresses of the same
+
+    # -- what is there ------------------------------------------------------------------------------------------------
+
+    def shard(self, uid: str) -> int:
+        return crc32(uid.encode()) % self.shards
+
+    def listed(self, uid: str | None = None) -> list[Stay]:
+        """Not ended, in the order of the list. Some may be past their deadline."""
+        found = [stay for stay in self.stays.values() if stay.end is None and uid in (None, stay.uid)]
+        return sorted(found, key=lambda stay: stay.key, reverse=True)
+
+    def live(self, uid: str | None = None) -> list[Stay]:
+        return [stay for stay in self.listed(uid) if self.is_live(stay)]
+
+    def due(self, uid: str | None = None) -> list[Stay]:
+        return [stay for stay in self.listed(uid) if not self.is_live(stay)]
+
+    def find(self, uid: str, sid: str, token: str | None = None) -> Stay | None:
+        """Whoever comes with the wrong token learns nothing."""
+        stay = self.stays.get((uid, sid))
+        return stay if stay and token in (None, stay.token) and stay.ref not in self.forsaken else None
+
+    def is_live(self, stay: Stay | None) -> bool:
+        return stay is not None and stay.end is None and self.now < stay.deadline and not self.is_revoked(stay)
+
+    def is_revoked(self, stay: Stay) -> bool:
+        revoked = self.revoked.get(self.shard(stay.uid))
+        return revoked is not None and stay.login <= revoked.upto
+
+    def draining(self, shard: int | None = None) -> bool:
+        return any(self.is_revoked(stay) for stay in self.listed() if shard in (None, self.shard(stay.uid)))
+
+    def keep(self, reason: str) -> int:
+        """Seconds."""
+        seconds: int = getattr(self.settings, f"keep_{reason}")
+        return seconds
+
+    def is_held(self, uid: str) -> bool:
+        hold = self.holds.get(uid)
+        return hold is not None and (hold.until is None or self.now < hold.until)
+
+    # -- what must be answered ----------------------------------------------------------------------------------------
+
+    def facts(self, stay: Stay) -> dict[str, Any]:
+        """What the library must answer about it. A label whose text was lost says nothing."""
+        known = {
+            kind
+            for kind, text in stay.texts.items()
+            if kind in stay.inline or text in self.labels.get(self.shard(stay.uid), ())
+        }
+        client = {one: stay.given.get(one) if "client" in known else None for one in ("device", "app", "app_version")}
+        agent = stay.given.get("user_agent") if "agent" in known else None
+        return client | {
+            "uid": stay.uid,
+            "session_id": stay.sid,
+            "name": stay.plate[0],
+            "aliases": stay.plate[1],
+            "ip": stay.given.get("ip"),
+            "last_ip": stay.last_ip or stay.given.get("ip"),
+            "user_agent": agent,
+            "os": AGENTS[agent][0],
+            "browser": AGENTS[agent][1],
+            "attributes": stay.given.get("attributes") or {},
+            "login_at": moment(stay.login),
+            "last_seen": moment(stay.seen),
+            "expires_at": moment(stay.deadline),
+            "idle_timeout": stay.idle,
+            "absolute_timeout": stay.absolute,
+        }
+
+    def ending(self, stay: Stay) -> End:
+        """How it ended, or will be found to have: by what came first."""
+        if stay.end:
+            return stay.end
+        revoked = self.revoked.get(self.shard(stay.uid))
+        if revoked and self.is_revoked(stay) and revoked.at < stay.deadline:
+            return revoked.end
+        absolute = stay.login + stay.absolute * 1000
+        return End(reason="expired", cause="absolute" if stay.deadline == absolute else "idle", at=stay.deadline)
+
+    def end_facts(self, stay: Stay) -> dict[str, Any]:
+        """What the library must answer about its end."""
+        end = self.ending(stay)
+        return {name: getattr(end, name) for name in End.__slots__} | {"at": moment(end.at)}
+
+    def matching(self, asked: dict[str, Any]) -> list[Stay]:
+        """Whom ``SessionFilter(**asked)`` finds, in order."""
+        return [
+            stay
+            for stay in self.live()
+            if found_by(SimpleNamespace(**self.facts(stay)), self.now, asked)  # type: ignore[arg-type]
+        ]
+
+    def people_called(self, wanted: str) -> list[tuple[tuple[bool, bool, int], tuple[Any, ...]]]:
+        """Whom ``people`` finds: what they are ordered by, and what is said of them."""
+        found = []
+        for uid in self.users.keys() | self.people.keys():
+            live, seen = self.live(uid), self.users.get(uid, self.people.get(uid, 0))
+            name, aliases = self.persons.get(uid, NOBODY)
+            if live:
+                names = list(dict.fromkeys(stay.plate[0] for stay in live if stay.plate[0]))
+                name = names[0] if names else None
+                aliases = (*dict.fromkeys(alias for stay in live for alias in stay.plate[1]), *names[1:])
+            if uid == wanted or folded(uid).startswith(folded(wanted)) or any(
+                some_word_starts_with(text, wanted) for text in (name or "", *aliases)
+            ):  # fmt: skip
+                last = max((stay.seen for stay in live), default=seen)
+                facts = (uid, name, aliases, bool(live), moment(last), len(live))
+                found.append(((uid == wanted, uid in self.users, seen), facts))
+        return found
+
+    # -- what the indexes must hold -----------------------------------------------------------------------------------
+
+    def words_needed(self, shard: int, kept: list[Stay]) -> set[bytes]:
+        """``kept``: the shard's sessions whose record has not been buried."""
+        needed: set[bytes] = set()
+        for stay in kept:
+            needed |= words(stay.uid, stay.plate)
+        for uid in self.people:
+            if self.shard(uid) == shard:
+                needed |= words(uid, self.persons.get(uid, NOBODY))
+        return needed
+
+    def words_backed(self, shard: int, kept: list[Stay]) -> set[bytes]:
+        """No others are there after everything was indexed anew."""
+        backed = self.words_needed(shard, kept)
+        for uid in self.users:
+            if self.shard(uid) == shard:
+                backed |= words(uid, self.persons.get(uid, NOBODY))
+        return backed
+
+    def counted(self, kept: Collection[Stay]) -> Counter[bytes]:
+        return Counter(member for stay in kept for member in stay.counted_as(self.settings.facets))
+
+    def label_ids(self, shard: int) -> dict[bytes, bytes]:
+        return {label(text): text.encode() for text in self.labels.get(shard, ())}
