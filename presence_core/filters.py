@@ -154,9 +154,7 @@ class SessionFilter:
     facets (``device`` … ``browser``) and ``attributes`` exactly.
     """
 
-    text: str | None = (
-        None  #: start of the uid or of a word of name or alias; an address or block
-    )
+    text: str | None = None  #: start of the uid or of a word of name or alias; an address or block
     uid: str | None = None
     name_prefix: str | None = None  #: some word of the name, with what follows, starts with it (the first 8 words)
     name_contains: str | None = None
@@ -168,7 +166,7 @@ class SessionFilter:
     browser: str | None = None
     logged_in_after: Any = None  #: at this moment or later: an aware datetime, or Unix seconds
     logged_in_before: Any = None  #: before this moment: an aware datetime, or Unix seconds
-    idle_for: int | None = None  #: not seen for at least so many seconds
+    idle_for: int | None = None  #: not seen for at least so many seconds; 0 asks for nothing
     attributes: Mapping[str, Any] | None = None  #: each of these has this value
 
     def __post_init__(self) -> None:
@@ -184,9 +182,9 @@ class SessionFilter:
             raise InvalidArgument("ip", "must be an IPv4 or IPv6 address, or a block such as 192.0.2.0/24")
         for name in (*CLIENT_FIELDS, *AGENT_FIELDS):
             check.short(name, getattr(self, name), 64)
-        for name in ("logged_in_after", "logged_in_before"):
-            if getattr(self, name) is not None:
-                check.past(name, getattr(self, name))
+        after, before = self.after, self.before
+        if after is not None and before is not None and after >= before:
+            raise InvalidArgument("logged_in_after", "must be earlier than logged_in_before")
         if self.idle_for is not None:
             check.whole("idle_for", self.idle_for, 0, check.TEN_YEARS)
         if self.attributes is not None:  # as JSON has them, and nobody else's to change
@@ -195,7 +193,7 @@ class SessionFilter:
     @property
     def given(self) -> tuple[str, ...]:
         """The fields that ask for something."""
-        return tuple(item.name for item in fields(self) if getattr(self, item.name) not in (None, {}))
+        return tuple(item.name for item in fields(self) if getattr(self, item.name) not in (None, 0, {}))
 
     @property
     def after(self) -> int | None:

@@ -117,11 +117,12 @@ BULK: Final = Script("bulk", safe=False)
 TURN: Final = Script("turn", safe=True)
 STEER: Final = Script("steer", safe=False)
 CLOSE: Final = Script("close", safe=True)
+FENCE: Final = Script("fence", safe=True)
 
 EVERY: Final = (
     LOGIN, VALIDATE, ROTATE, HEARTBEAT, FINISH, REVOKE, TIDY, FORGET, READ, PAGE, WALK, GATHER, PLAN, COUNT, DUE, STALE,
     EVENTS, INDEX, UNINDEX, UNADDRESS, RECOUNT, DRIFT,
     BLOCK, UNBLOCK, BLOCKED, RELEASE, NEWEST, AUDIT, TRIM, DENIED,
     SAMPLE, GAUGE, LEAD, STATUS,
-    BULK, TURN, STEER, CLOSE,
+    BULK, TURN, STEER, CLOSE, FENCE,
 )  # fmt: skip

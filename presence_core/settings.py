@@ -20,6 +20,7 @@ INDEXES: Final = ("uid", "name", "alias", "ip")
 AGENT_LENGTH: Final = 512
 CUT_MARK: Final = "…"
 
+_COUNTED = ("device", "app", "app_version", "os", "browser")
 _NAMESPACE = re.compile(r"[a-z0-9_-]{1,32}")
 _MAPPED = bytes(10) + b"\xff\xff"
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{8,128}")
@@ -83,6 +84,10 @@ class Settings:
             raise InvalidArgument("facets", "must be a tuple of at most 8 names of attributes")
         for name in self.facets:
             _plain("facets", name, 64, "must be names of attributes, text of 1 to 64 bytes")
+            if name in _COUNTED or self.facets.count(name) > 1:
+                raise InvalidArgument(
+                    "facets", f"must name each attribute once, and none that is counted anyway: {name}"
+                )
         for name in ("record_ttl", "heal"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(name, "must be True or False")
@@ -287,7 +292,10 @@ def past(field: str, value: object) -> int:
         value = value.timestamp()
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e11:
         _not_a_moment(field)
-    return round(value * 1000)
+    ms = round(value * 1000)
+    if not 0 < ms < 10**14:  # neither may what it is rounded to: it is written down, and read again
+        _not_a_moment(field)
+    return ms
 
 
 def period(since: object, until: object) -> tuple[int | None, int | None]:

@@ -29,7 +29,7 @@ SWEEP_LIMIT: Final = 10_000
 """Sessions that one sweep ends at most before the lead is renewed and the clock looked at again: half a second."""
 
 MEND_SECONDS: Final = 0.5
-"""How long facets are counted anew at a time."""
+"""How long facets are counted anew, or stale entries taken out, at a time."""
 
 KICK_SECONDS: Final = 1.0
 """How long bulk kicks are run at a time."""
@@ -289,7 +289,8 @@ class Worker:
             run(self._filling[0].step())
             if self._filling[0].done:
                 del self._filling[0]
-        run(self._cleaning.step())
+        while run(self._cleaning.step()) and time.monotonic() < end and not self._stop.is_set():
+            pass
         return bool(self._filling)
 
     def _kick(self) -> bool:

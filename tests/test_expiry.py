@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Bed, on
 from tests.facade import P
 
-WHAT_STAYS = {"layout", "events", "audit", "meta", "totals", "labels"}
+WHAT_STAYS = {"layout", "events", "audit", "meta", "totals", "labels", "facets"}
 """Families that are there to stay, or that are capped in number."""
 
 

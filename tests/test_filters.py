@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -219,7 +220,10 @@ def test_only_what_is_given_asks_for_something() -> None:
     empties: list[Any] = [{}, MappingProxyType({})]
     for empty in empties:
         assert SessionFilter(attributes=empty).given == ()
-    assert SessionFilter(device="tv", idle_for=0).given == ("device", "idle_for")
+    assert SessionFilter(idle_for=0).given == ()
+    assert SessionFilter(idle_for=0).digest == ""
+    assert SessionFilter(device="tv", idle_for=0).given == ("device",)
+    assert SessionFilter(device="tv", idle_for=1).given == ("device", "idle_for")
 
 
 ASKED: list[dict[str, Any]] = [
@@ -229,6 +233,8 @@ ASKED: list[dict[str, Any]] = [
     {"name_prefix": "Ok", "name_contains": "é"},
     {"ip": "2001:db8::/32", "idle_for": 0},
     {"logged_in_after": 1_700_000_000.123, "logged_in_before": 1_800_000_000},
+    {"logged_in_after": 0.001, "logged_in_before": 0.002},
+    {"logged_in_after": 99_999_999_999.998, "logged_in_before": 99_999_999_999.9991},
     {"logged_in_before": datetime(2026, 5, 4, 3, 2, 1, 987_654, tzinfo=UTC)},
     {"attributes": {"b": [1, {"c": None}], "a": True, "é": 1.5}},
     {"attributes": {"nothing": None}},
@@ -243,6 +249,36 @@ def test_a_filter_survives_being_written_down(asked: dict[str, Any]) -> None:
     assert again.to_json() == one.to_json()
     assert (again.given, again.digest, again.block) == (one.given, one.digest, one.block)
     assert (again.after, again.before) == (one.after, one.before)
+
+
+@example(0.0001)
+@example(0.0005)
+@example(0.00051)
+@example(99_999_999_999.9996)
+@settings(few, max_examples=400)
+@given(st.floats(-1, 2) | st.floats(0, 2e11) | st.datetimes(timezones=st.just(UTC)))
+def test_whatever_moment_is_taken_survives_being_written_down(at: Any) -> None:
+    try:
+        one = SessionFilter(logged_in_after=at)
+    except InvalidArgument:
+        return
+    again = SessionFilter.from_json(one.to_json())
+    assert again.after == one.after
+    assert again.to_json() == one.to_json()
+    assert one.after is not None
+    assert SessionFilter(logged_in_after=moment(one.after)).after == one.after
+
+
+@pytest.mark.parametrize(
+    ("after", "before"),
+    [(5, 5), (5, 4.999), (5.0001, 5), (moment(5_000), 5), (1_800_000_000, moment(1_700_000_000_000))],
+    ids=str,
+)
+def test_a_time_that_ends_before_it_begins_is_refused(after: Any, before: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"^logged_in_after must be earlier than logged_in_before\.$") as caught:
+        SessionFilter(logged_in_after=after, logged_in_before=before)
+    assert caught.value.field == "logged_in_after"
+    assert SessionFilter(logged_in_after=5, logged_in_before=5.001).given == ("logged_in_after", "logged_in_before")
 
 
 def test_equal_questions_have_one_digest_and_different_ones_different_digests() -> None:
@@ -345,6 +381,8 @@ questions = st.fixed_dictionaries(
         "logged_in_before": st.integers(-3, 0).map(lambda ms: (NOW + ms) / 1000),
         "idle_for": st.integers(0, 3), "attributes": st.dictionaries(st.sampled_from("ab"), values, max_size=1),
     },
+).filter(
+    lambda asked: asked.get("logged_in_after", 0) < asked.get("logged_in_before", math.inf)
 )  # fmt: skip
 
 

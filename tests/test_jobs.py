@@ -23,6 +23,7 @@ from presence_core import (
 )
 from presence_core.operations import running
 from presence_core.operations.running import Run
+from presence_core.scripts import FINISH, Call, Op, Script
 from tests.conftest import Bed, on
 from tests.facade import P
 from tests.workers import until, work
@@ -44,6 +45,33 @@ def crowd(p: P, phones: int, desks: int = 0) -> list[str]:
 def steps(run: Run, p: P, number: int) -> None:
     for _ in range(number):
         p._run(run.step())
+
+
+def _send(calls: list[Call]) -> Op[list[Any]]:
+    return (yield calls)
+
+
+class Held:
+    """An operation that stands still where its next call of a script would go out."""
+
+    def __init__(self, p: P, operation: Op[Any], script: Script) -> None:
+        self._p, self._operation = p, operation
+        self.calls = next(operation)
+        while all(call.script is not script for call in self.calls):
+            self.calls = operation.send(p._run(_send(self.calls)))
+
+    def send(self) -> list[Any]:
+        """Only this batch of calls, as a socket may that had it in its buffer; answers the replies."""
+        return self._p._run(_send(self.calls))
+
+    def wake(self) -> None:
+        """Go on, to the operation's end."""
+        with pytest.raises(StopIteration):
+            while True:
+                self.calls = self._operation.send(self.send())
+
+    def die(self) -> None:
+        self._operation.close()
 
 
 def kicked(p: P) -> int:
@@ -135,12 +163,22 @@ def test_ten_thousand_may_be_excluded_and_not_one_more(p: P) -> None:
 
 
 def test_a_question_that_asks_for_nothing_is_refused(p: P) -> None:
-    anybody: list[Any] = [None, SessionFilter(), SessionFilter(attributes={})]
+    anybody: list[Any] = [None, SessionFilter(), SessionFilter(attributes={}), SessionFilter(idle_for=0)]
     for value in anybody:
         for method, options in (("preview_kick", {}), ("kick_where", BY), ("start_kick", BY)):
             given = options | {"expected": 5} if options else {}
             with pytest.raises(InvalidArgument, match=r"^filter must ask for something: .* there is revoke_before\.$"):
                 getattr(p, method)(value, **given)
+
+
+def test_who_is_still_to_log_in_cannot_be_kicked(p: P) -> None:
+    crowd(p, 3)
+    now = p.clock.ms / 1000
+    for after in (now, now + 60):
+        with pytest.raises(InvalidArgument, match=r"^logged_in_after must lie in the past: .* began before it\.$"):
+            p.kick_where(SessionFilter(logged_in_after=after), **BY, expected=5)
+    assert p.preview_kick(SessionFilter(logged_in_after=now - 0.001)).total == 3
+    assert p.kick_where(SessionFilter(logged_in_after=0.001), **BY, expected=3).count == 3
 
 
 @on("valkey", "cluster-sync")
@@ -290,18 +328,15 @@ def test_an_id_that_began_anew_between_the_page_and_the_kick_is_not_hit(bed: Bed
     p.login("ada", device="phone", session_id="session-1")
     p.advance(1)
     job = p.start_kick(PHONES, **BY, expected=1)
-    [seen] = p.list_sessions(PHONES).items
     run = Run(p.context, job.id)
+    held = Held(p, run.step(), FINISH)
     p.logout("ada", "session-1")
     p.advance(1)
     p.login("ada", device="phone", session_id="session-1")
-    p._run(_kick_these(run, job, [seen]))
+    held.wake()
     assert p.get("ada", "session-1")
+    assert run.over
     assert (run.result.count, kicked(p)) == (0, 0)
-
-
-def _kick_these(run: Run, job: Job, sessions: list[Any]) -> Any:
-    return run._kick(job, sessions)
 
 
 @on("valkey-sync", "cluster-async")

@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 
 from presence_core import OutcomeUnknown, Presence, SessionFilter, Unavailable, Worker, cli
-from presence_core.operations import running
+from presence_core.operations import jobs, running
 from presence_core.operations.running import Run
+from presence_core.scripts import FENCE, FINISH, STEER, TURN
 from tests.conftest import Bed, on
 from tests.facade import P
 from tests.servers import Server, missing, valkey_binary
-from tests.test_jobs import BY, PHONES, crowd, kicked, kicks_told
+from tests.test_jobs import BY, PHONES, Held, crowd, kicked, kicks_told
 from tests.workers import until
 
 ROOT = Path(__file__).parent.parent
@@ -113,6 +114,216 @@ def test_a_callback_that_fails_leaves_a_job_that_can_go_on(p: P, monkeypatch: py
     assert (job.state, job.kicked) == ("running", 10)
     p.advance(10)
     assert p.run_job(job.id).count == 40
+
+
+# -- runners that stand still -----------------------------------------------------------------------------------------
+
+
+def _to_its_end(p: P, run: Run) -> None:
+    while not run.over:
+        p._run(run.step())
+
+
+def test_a_runner_that_stood_still_ends_nobody_when_another_has_taken_over(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(running, "BATCH", 10)
+    p, q = bed.connect(), bed.connect()
+    p.freeze()
+    for n in range(40):
+        p.login(f"u{n}", device="phone" if n >= 20 else "desk", session_id=f"session-{n}")
+    p.advance(1)
+    job = p.start_kick(PHONES, **BY, expected=20)
+    one, two = Run(p.context, job.id), Run(q.context, job.id)
+    held = Held(p, one.step(), FINISH)
+    chosen = {f"u{n}" for n in range(20, 40) if any(f"session-{n}" in map(str, call.words) for call in held.calls)}
+    assert len(chosen) == 10
+    for n in range(40):  # those ten match no more, and others do
+        p.login(f"u{n}", device="desk" if f"u{n}" in chosen else "phone", session_id=f"session-{n}")
+    p.advance(10)
+    _to_its_end(q, two)
+    assert (two.result.count, kicked(q)) == (20, 20)
+    held.wake()
+    assert (one.holds, one.kicked, kicked(p)) == (False, [], 20), "no more than was expected"
+    assert chosen <= {session.uid for session in p.iter_sessions()}
+    _to_its_end(p, one)
+    assert one.result.job == two.result.job == p.job(job.id)
+
+
+@on("valkey", "redis7-sync", "cluster-sync")
+def test_what_a_runner_ends_while_another_takes_over_counts(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 10)
+    p, q = bed.connect(), bed.connect()
+    crowd(p, 10, 30)
+    job = p.start_kick(PHONES, **BY, expected=15)
+    one, two = Run(p.context, job.id), Run(q.context, job.id)
+    held = Held(p, one.step(), FINISH)
+    p.advance(10)
+    q.counts()
+    other = Held(q, two.step(), FENCE)
+    held.wake()
+    assert kicked(p) == 10, "nobody has been shut out yet"
+    for n in range(30):
+        session = p.sessions(f"v{n}")[0]
+        p.login(session.uid, session_id=session.session_id, device="phone")
+    other.wake()
+    _to_its_end(q, two)
+    _to_its_end(p, one)
+    assert two.job is not None
+    assert (two.job.state, two.job.kicked, kicked(p)) == ("failed", 15, 15)
+
+
+@pytest.mark.parametrize("act", ["pause", "cancel"])
+def test_once_pause_or_cancel_has_returned_nobody_is_ended(
+    bed: Bed, act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(running, "BATCH", 10)
+    p, q = bed.connect(), bed.connect()
+    crowd(p, 30)
+    job = p.start_kick(PHONES, **BY, expected=30)
+    run = Run(p.context, job.id)
+    p._run(run.step())
+    held = Held(p, run.step(), FINISH)
+    stopped = getattr(q, f"{act}_job")(job.id, by="Bob")
+    assert (stopped.kicked, kicked(q)) == (10, 10)
+    held.wake()
+    assert (run.holds, kicked(q)) == (False, 10)
+    assert p.job(job.id) == stopped
+    _to_its_end(p, run)
+    assert (run.job, len(run.kicked), p.counts().sessions) == (stopped, 10, 20)
+    if act == "pause":
+        q.resume_job(job.id, by="Bob")
+        assert held.send()[:10] == [0] * 10, "what was stopped stays so"
+        assert q.run_job(job.id).count == kicked(q) == len(kicks_told(q)) == 30
+
+
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_the_same_runner_goes_on_after_a_pause_and_a_resume(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 10)
+    crowd(p, 30)
+    job = p.start_kick(PHONES, **BY, expected=30)
+    run = Run(p.context, job.id)
+    p._run(run.step())
+    for script in (FINISH, FENCE, TURN):
+        held = Held(p, run.step(), script)
+        p.pause_job(job.id, by="Bob")
+        p.resume_job(job.id, by="Bob")
+        held.wake()
+    _to_its_end(p, run)
+    assert run.result.count == len(run.kicked) == kicked(p) == len(kicks_told(p)) == 30
+
+
+@on("valkey", "cluster-sync")
+def test_a_pause_that_broke_off_is_made_whole_by_the_next(bed: Bed) -> None:
+    p, q = bed.connect(), bed.connect()
+    crowd(p, 10)
+    job = p.start_kick(PHONES, **BY, expected=10)
+    held = Held(p, Run(p.context, job.id).step(), FINISH)
+    operation = jobs.steer(q.context, "pause", job.id, "Bob")
+    q.counts()
+    broken = Held(q, operation, STEER)
+    broken.send()
+    broken.die()
+    now = q.job(job.id)
+    assert now is not None
+    assert now.state == "paused"
+    assert q.pause_job(job.id, by="Bob") == now
+    held.wake()
+    assert kicked(q) == 0
+
+
+@on("valkey", "redis7-sync", "cluster-async")
+def test_a_batch_that_comes_a_second_time_and_late_ends_nobody(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 10)
+    p.freeze()
+    for n in range(30):
+        p.login(f"u{n}", device="phone", session_id=f"session-{n}")
+    p.advance(1)
+    job = p.start_kick(PHONES, **BY, expected=30)
+    run = Run(p.context, job.id)
+    held = Held(p, run.step(), FINISH)
+    held.die()  # the connection broke, and it is not known what Redis got to see
+    for n in range(30):
+        p.login(f"u{n}", device="desk", session_id=f"session-{n}")
+    _to_its_end(p, run)  # the runner itself tries again
+    assert held.send()[:10] == [0] * 10
+    assert (run.result.count, kicked(p), p.counts().sessions) == (0, 0, 30)
+
+
+@pytest.mark.parametrize("damage", ["99999999999999", "9" * 5000, "x", "007", "1e300", "-1", ""])
+@on("valkey-sync", "cluster-async")
+def test_a_fence_that_foreign_hands_damage_keeps_no_job_from_its_end(
+    bed: Bed, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(running, "BATCH", 10)
+    p = bed.connect()
+    crowd(p, 40)
+    job = p.start_kick(PHONES, **BY, expected=40)
+    run = Run(p.context, job.id)
+    p._run(run.step())
+    for n in range(0, 40, 3):
+        key = p.context.shard(f"u{n}").job(job.id)
+        if damage:
+            bed.raw.hset(key, "fence", damage)
+        else:
+            bed.raw.hdel(key, "fence")
+    bed.raw.hset(p.context.keys.shards[0].job(job.id), "epoch", damage if len(damage) > 16 else "x")
+    _to_its_end(p, run)
+    assert run.result.job is not None
+    assert (run.result.job.state, run.result.count, kicked(p)) == ("done", 40, 40)
+
+
+STOPS = """
+import os, signal, sys
+from presence_core import Presence, SessionFilter, Settings
+from presence_core.operations.running import Run
+kick = Run._kick
+def stop_and_kick(self, job, *rest):
+    if job.kicked >= 400:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return (yield from kick(self, job, *rest))
+Run._kick = stop_and_kick
+presence = Presence.from_url(sys.argv[1], Settings(namespace=sys.argv[2]))
+result = presence.kick_where(SessionFilter(device="phone"), by="Grace Hopper", reason="stolen keys", expected=1000)
+print(result.count, len(result.kicked), result.job.state, flush=True)
+"""
+
+
+@pytest.mark.parametrize("act", ["pause", "cancel", "take over"])
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_a_process_that_is_stopped_before_its_kicks_ends_nobody_when_it_wakes(
+    bed: Bed, act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "HOLD", 0)
+    p = bed.connect()
+    crowd(p, 1000, 20)
+    p.clock.run_freely()
+    command = [sys.executable, "-c", STOPS, bed.url, bed.namespace]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as stalled:
+        try:
+            _, status = os.waitpid(stalled.pid, os.WUNTRACED)
+            assert os.WIFSTOPPED(status)
+            [job] = p.jobs().items
+            assert (job.kicked, kicked(p)) == (400, 400)
+            if act == "take over":
+                left = p.list_sessions(PHONES, limit=1000).items
+                assert len(left) == 600
+                for one in left[:100]:
+                    p.login(one.uid, session_id=one.session_id, device="desk")
+                expected = (900, 400, "done")
+                assert p.run_job(job.id).count == 900
+            else:
+                expected = (400, 400, {"pause": "paused", "cancel": "cancelled"}[act])
+                assert getattr(p, f"{act}_job")(job.id, by="Bob").kicked == 400
+            stalled.send_signal(signal.SIGCONT)
+            out, _ = stalled.communicate(timeout=20)
+        finally:
+            stalled.kill()
+    assert out.split() == [str(word) for word in expected]
+    assert (kicked(p), p.counts().sessions) == (expected[0], 1020 - expected[0])
+    now = p.job(job.id)
+    assert now is not None
+    assert (now.kicked, now.state) == (expected[0], expected[2])
 
 
 # -- the command line -------------------------------------------------------------------------------------------------

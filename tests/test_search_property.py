@@ -121,7 +121,10 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
         "attributes": lambda: {key: rng.choice(VALUES) for key in "pq" if rng.random() < 0.6},
     }
     chosen = rng.sample(list(optional), rng.choice([1, 1, 1, 2, 2, 3, 5]))
-    return {field: optional[field]() for field in chosen if field != "uid" or rng.random() < 0.3}
+    asked = {field: optional[field]() for field in chosen if field != "uid" or rng.random() < 0.3}
+    if asked.get("logged_in_after", 0) >= asked.get("logged_in_before", now + 1):
+        del asked["logged_in_after"]  # it would be refused
+    return asked
 
 
 def _some_things_happen(rng: random.Random, p: P, now: float) -> None:

@@ -99,9 +99,11 @@ class Bulk(Client):
         return self._run(jobs.job(self._ctx, job_id))
 
     def pause_job(self, job_id: str, *, by: str) -> Job:
-        """Let a bulk kick rest, from its next batch on. One that is over, or unknown, is an InvalidArgument.
+        """Let a bulk kick rest: once this has returned, it ends no session. After an error call it again; until it has
+        returned, a batch may still be under way.
 
-        A job that rests for 30 days is forgotten. Cost: O(P), three round trips.
+        One that is over, or unknown, is an InvalidArgument. A job that rests for 30 days is forgotten. Cost: O(P), four
+        round trips.
         """
         return self._run(jobs.steer(self._ctx, "pause", job_id, by))
 
@@ -110,8 +112,8 @@ class Bulk(Client):
         return self._run(jobs.steer(self._ctx, "resume", job_id, by))
 
     def cancel_job(self, job_id: str, *, by: str) -> Job:
-        """End a bulk kick where it is, from its next batch on, for good. What it has ended stays ended. See
-        ``pause_job``."""
+        """End a bulk kick where it is, for good: once this has returned, it ends no session. What it has ended stays
+        ended. See ``pause_job``."""
         return self._run(jobs.steer(self._ctx, "cancel", job_id, by))
 
     def _to_its_end(self, run: Run, on_progress: Progress | None) -> KickResult:

@@ -49,7 +49,8 @@ class Online(Client):
         return self._run(listing.explain(self._ctx, filter))
 
     def facets(self, field: str) -> dict[str, int]:
-        """Value → live sessions, the most frequent first. Exact as of the last sweep.
+        """Value → live sessions, the most frequent first. Exact as of the last sweep, unless a key was lost since the
+        worker last looked.
 
         field: device, app, app_version, os, browser, or an attribute that ``Settings.facets`` names. Cost: O(values),
         one round trip.

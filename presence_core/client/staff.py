@@ -41,8 +41,8 @@ class Staff(Client):
         is dead to every reader once this has returned. Answers how many were in the list.
 
         It is a watermark that only rises, so it may be told again, as after a restore from an old snapshot. Sweeps take
-        the sessions off the lists as kicked, cause ``"revoked"``; until then ``counts()`` says ``draining``. Logins go
-        on. Cost: O(P), two round trips.
+        the sessions off the lists as kicked, cause ``"revoked"``; until then ``counts()`` says ``draining``, and where
+        it is told again the later one's reason stands for all that are left. Logins go on. Cost: O(P), two round trips.
         """
         return self._run(ending.revoke_before(self._ctx, at, by, reason, message))
 

@@ -1,8 +1,9 @@
 #!lua flags=no-writes
 -- How far the facets of a shard are off: sessions that they count, less those that there are.
--- KEYS: 1 facets 2 sessions 3 closing (sessions whose tombstone is still to be written are counted yet)
+-- KEYS: 1 facets 2 sessions 3 closing (sessions whose tombstone is still to be written are counted yet) 4 recount
 -- ARGV: none
--- returns: the difference
+-- returns: the difference; 1 where a recount was begun and is not done
+if redis.call('EXISTS', KEYS[4]) == 1 then return 1 end
 local counted, flat = 0, redis.call('HGETALL', KEYS[1])
 for i = 1, #flat, 2 do
   local kind = string.byte(flat[i])

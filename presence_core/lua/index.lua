@@ -24,7 +24,7 @@ for i = 6, #KEYS do
       if address then missing = missing + redis.call('ZADD', KEYS[3], 0, address .. ref) end
       if redis.call('EXISTS', KEYS[4]) == 1 and redis.call('SADD', KEYS[5], ref) == 1 then
         if ARGV[2] == '1' and (row[9] or '') == ARGV[at + 3] and (row[8] or '') ~= ARGV[at + 4] then
-          row[8] = ARGV[at + 4]
+          row[8] = declared(KEYS[4], ARGV[at + 4])
           if row[8] == '' then redis.call('HDEL', KEYS[i], 'f') else redis.call('HSET', KEYS[i], 'f', row[8]) end
         end
         local sums = {}

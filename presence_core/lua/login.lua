@@ -121,7 +121,8 @@ put('a', ARGV[9])
 put('x', ARGV[11])
 put('C', texts[1])
 put('A', texts[2])
-put('f', ARGV[23])
+local counted_as = declared(k.facets, ARGV[23])
+put('f', counted_as)
 
 -- All or nothing: a Lua error rolls nothing back, so each write says how it is undone, in case that a later one meets
 -- what another program left under its key.
@@ -184,7 +185,7 @@ if address then
 end
 
 -- Nothing below can fail.
-local row = {ms(seen), core, false, ARGV[8], ARGV[9], texts[1], texts[2], ARGV[23]}
+local row = {ms(seen), core, false, ARGV[8], ARGV[9], texts[1], texts[2], counted_as}
 local sums = {}
 add_facets(sums, row, 1)
 if again then

@@ -1,11 +1,11 @@
 #!lua flags=no-writes
 -- How many entries each index has for a filter: what the planner goes by.
 -- include: time
--- KEYS: 1 sessions 2 deadlines 3 closing 4 meta 5 words 6 addresses 7 facets 8 labels
+-- KEYS: 1 sessions 2 deadlines 3 closing 4 meta 5 words 6 addresses 7 facets
 -- ARGV: 1 now|'' 2 login at or after, ms 3 login before, ms|'' 4 facets wanted 0|1 5 ranges of words, how many 6… lower and
 --       upper end of each, then of each range of addresses
 -- returns: {now, sessions in the list, live sessions, live sessions of that time, exact 0|1, {entries of each range},
---           {facet, count, …}, {label ids}, indexes that are whole, with commas|'-' (as the layout says)}
+--           {facet, count, …}, indexes that are whole, with commas|'-' (as the layout says)}
 local now, sessions = clock(ARGV[1]), KEYS[1]
 local about = redis.call('HMGET', KEYS[4], 'revoked', 'indexes')
 local revoked = about[1]
@@ -30,4 +30,4 @@ for i = 6, #ARGV, 2 do
 end
 local facets = ARGV[4] == '1'
 return {now, redis.call('ZCARD', sessions), live, inside, exact and 1 or #due < 1000 and 2 or 0, ranges,
-        facets and redis.call('HGETALL', KEYS[7]) or {}, facets and redis.call('HKEYS', KEYS[8]) or {}, about[2] or '-'}
+        facets and redis.call('HGETALL', KEYS[7]) or {}, about[2] or '-'}

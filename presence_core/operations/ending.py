@@ -28,6 +28,7 @@ class Why:
     ticket: str = ""
     block_for: str = ""  #: seconds
     job: str = ""  #: the bulk kick that this is a part of: it counts, in place of an audit entry for each
+    epoch: int = 0  #: of that bulk kick
 
     def one(self, ctx: Context, s: Shard, uid: str, sid: str, began: int | str = "") -> Call:
         """End this session; where ``began`` (login ms) is given, only the one that began then."""
@@ -44,7 +45,7 @@ class Why:
         keys = (*s.lists, *s.of_user(uid), s.audit, s.note(note_id), s.note(message_id), s.block(uid), s.blocks,
                 s.job(self.job), *records)  # fmt: skip
         return run(FINISH, keys, ctx.now, ctx.policy, uid, self.reason, self.cause, self.by, note_id, self.note,
-                   message_id, self.message, self.ticket, self.block_for, "job" if self.job else "audit", began, mode,
+                   message_id, self.message, self.ticket, self.block_for, self.epoch if self.job else "audit", began, mode,
                    *sids)  # fmt: skip
 
 

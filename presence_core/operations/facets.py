@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from presence_core.errors import InvalidArgument
 from presence_core.filters import AGENT_FIELDS, CLIENT_FIELDS, SessionFilter
@@ -17,6 +19,13 @@ from presence_core.operations.context import MAX_KNOWN_LABELS, Context
 from presence_core.scripts import Op, command
 
 FIELDS = (*CLIENT_FIELDS, *AGENT_FIELDS)
+
+KINDS: Final = (("client", b"c", CLIENT_FIELDS), ("agent", b"a", AGENT_FIELDS))
+
+MOST_LEARNED: Final = 10_000
+"""Label texts that a search reads at once. Where hostile variety has made more, records tell in place of them."""
+
+Pairs = list[tuple[bytes, bytes]]
 
 
 def facets(ctx: Context, field: object) -> Op[dict[str, int]]:
@@ -30,8 +39,9 @@ def facets(ctx: Context, field: object) -> Op[dict[str, int]]:
 def _facets(ctx: Context, field: str) -> Op[dict[str, int]]:
     replies = yield [command(s.facets, "HGETALL", s.facets) for s in ctx.keys.shards]
     shards = list(zip(ctx.keys.shards, map(pairs, replies), strict=True))
-    ids = [(s, [name[1:] for name, _ in known if name[:1] in (b"c", b"a")]) for s, known in shards]
-    yield from learn_labels(ctx, [(s, [one for one in some if one != NO_LABEL]) for s, some in ids])
+    letter = next((letter for _, letter, fields in KINDS if field in fields), b"")
+    ids = [(s, [name[1:] for name, _ in known if name[:1] == letter]) for s, known in shards]
+    yield from learn_labels(ctx, ids, math.inf)
     total: Counter[str] = Counter()
     for shard, known in shards:
         for value, count in _values(ctx, shard, field, known):
@@ -81,12 +91,23 @@ def _line(text: bytes | None, field: str) -> bytes:
     return lines[place] if place < len(lines) else b""
 
 
-def learn_labels(ctx: Context, wanted: Sequence[tuple[Shard, Sequence[bytes]]]) -> Op[None]:
-    """Have the texts of these label ids in ``ctx.labels``; a round trip only for those not met before."""
-    if len(ctx.labels) > MAX_KNOWN_LABELS:
-        ctx.labels.clear()
-    missing = [(s, [one for one in ids if (s.index, one) not in ctx.labels]) for s, ids in wanted]
-    missing = [(s, ids) for s, ids in missing if ids]
+def wanted_ids(asked: SessionFilter, counted: Pairs) -> list[bytes]:
+    """The label ids in use that a filter has to know the texts of."""
+    letters = [letter for _, letter, fields in KINDS if any(getattr(asked, field) is not None for field in fields)]
+    return [name[1:] for name, _ in counted if name[:1] in letters]
+
+
+def learn_labels(ctx: Context, wanted: Sequence[tuple[Shard, Sequence[bytes]]], most: float = MOST_LEARNED) -> Op[None]:
+    """Have the texts of these label ids in ``ctx.labels``: of those not met before at most so many, in a round trip."""
+    if len(ctx.labels) > MAX_KNOWN_LABELS:  # the oldest go
+        for known in list(islice(ctx.labels, MAX_KNOWN_LABELS // 2)):
+            ctx.labels.pop(known, None)
+    missing = []
+    for s, ids in wanted:
+        new = [one for one in ids if (s.index, one) not in ctx.labels and one != NO_LABEL]
+        if new and most > 0:
+            missing.append((s, new if len(new) <= most else new[: int(most)]))
+            most -= len(new)
     if not missing:
         return
     replies = yield [command(s.labels, "HMGET", s.labels, *ids, lenient=True) for s, ids in missing]
@@ -101,28 +122,35 @@ class LabelTest:
     """Which labels of one shard a filter lets pass, and how many sessions have one, as far as facets know."""
 
     ids: dict[str, bytes]  #: "client", "client_not", "agent" … → ids, four bytes each; only where the filter asks
-    counts: dict[str, int]  #: the same → live sessions
+    counts: dict[str, int]  #: "client", "agent" → live sessions
+    sure: bool  #: the texts of all that are in use are known
 
 
-def label_test(ctx: Context, shard: Shard, asked: SessionFilter, known: Sequence[bytes], counts: Any) -> LabelTest:
-    """``known``: all label ids of the shard; ``counts``: its facets."""
-    test = LabelTest({}, {})
-    numbers = {name: int(raw) for name, raw in zip(counts[::2], counts[1::2], strict=True) if raw.isdigit()}
-    for kind, letter, fields in (("client", b"c", CLIENT_FIELDS), ("agent", b"a", AGENT_FIELDS)):
+def label_test(ctx: Context, shard: Shard, asked: SessionFilter, counted: Pairs) -> LabelTest:
+    """``counted``: the shard's facets. A label that is not known here, or is new, is left to the records."""
+    test = LabelTest({}, {}, True)
+    for kind, letter, fields in KINDS:
         wanted = [(field, getattr(asked, field).encode()) for field in fields if getattr(asked, field) is not None]
         if not wanted:
             continue
         fits: list[bytes] = []
         others: list[bytes] = []
-        for one in known:
-            text = ctx.labels.get((shard.index, one))
-            if text is not None:  # else, as with one that a login brings just now, the record will tell
-                (fits if all(_line(text, field) == value for field, value in wanted) else others).append(one)
+        number = 0
+        for name, raw in counted:
+            label = name[1:]
+            if name[:1] == letter and label != NO_LABEL:
+                text = ctx.labels.get((shard.index, label))
+            elif name[:1] == letter.upper():
+                text = label
+            else:
+                continue
+            if text is None:
+                test.sure = False
+                continue
+            match = all(_line(text, field) == value for field, value in wanted)
+            number += int(raw) if match and raw.isdigit() else 0
+            if name[:1] == letter:
+                (fits if match else others).append(label)
         test.ids |= {kind: b"".join(fits), f"{kind}_not": b"".join(others)}
-        inline = sum(
-            number
-            for name, number in numbers.items()
-            if name[:1] == letter.upper() and all(_line(name[1:], field) == value for field, value in wanted)
-        )
-        test.counts[kind] = inline + sum(numbers.get(letter + one, 0) for one in fits)
+        test.counts[kind] = number
     return test

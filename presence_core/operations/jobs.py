@@ -21,7 +21,7 @@ from presence_core.operations import listing
 from presence_core.operations.context import LIVE, Context, found_rows
 from presence_core.operations.newest import Entry, Newest, Ranked, is_ranked, make_cursor, read_cursor, walk
 from presence_core.operations.reading import read_call
-from presence_core.scripts import BULK, COUNT, STEER, Call, Op, command, run
+from presence_core.scripts import BULK, COUNT, FENCE, STEER, Call, Op, command, run
 
 KEEP: Final = 30 * check.DAY
 """Seconds that a job is kept when nobody touches it any more."""
@@ -64,6 +64,8 @@ def _freeze(ctx: Context, asked: SessionFilter) -> Op[tuple[SessionFilter, int]]
     that a node whose clock is behind exposes nobody."""
     replies = yield [run(COUNT, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now) for s in ctx.keys.shards]
     now: int = min(reply[0] for reply in replies)
+    if asked.after is not None and asked.after >= now:
+        raise InvalidArgument("logged_in_after", "must lie in the past: a bulk kick ends only what began before it")
     if asked.before is not None and asked.before <= now:
         return asked, now
     return dataclasses.replace(asked, logged_in_before=moment(now)), now
@@ -167,6 +169,14 @@ def counted(ctx: Context, job_id: str) -> list[Call]:
     return [command(key, "HGET", key, "kicked", lenient=True) for key in (s.job(job_id) for s in ctx.keys.shards)]
 
 
+def fence(ctx: Context, job_id: str, epoch: int) -> list[Call]:
+    """Let no shard end anybody any more for a runner of an earlier epoch; each answers as fence.lua says."""
+    calls = [run(FENCE, (s.job(job_id),), epoch) for s in ctx.keys.shards]
+    for call in calls:
+        call.lenient = True  # where the key is another program's, finish.lua ends nobody anyway
+    return calls
+
+
 def total_of(counts: Iterable[Any]) -> int:
     return sum(int(raw) for raw in counts if raw and raw.isdigit() and len(raw) < 16)
 
@@ -266,11 +276,13 @@ def steer(ctx: Context, act: str, job_id: object, by: object) -> Op[Job]:
             raise InvalidArgument("job_id", "must be of a job that is known: this one is not, or no longer")
         past = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}[act]
         said = f"job {known}: {past} when {before.kicked:,} of {before.total:,} had been ended"
-        [(code, state)] = yield [
+        [(code, state, epoch)] = yield [
             run(STEER, (s.job(known), s.running, s.audit), ctx.now, ctx.audit_cap, known, act, who, said, KEEP)
         ]
         if code < 0:
             raise InvalidArgument("job_id", f"must be of a job that is not over: this one is {text(state)}")
+        if act != "resume":  # also where it was so already: another's call may have broken off before this
+            yield fence(ctx, known, epoch)
         after = yield from _read(ctx, known)
         if after is None:
             raise lost(ctx, known)

@@ -134,7 +134,7 @@ def _list(ctx: Context, asked: SessionFilter, limit: int, cursor: Cursor | None)
     if not asked.given:
         merge = Merge(ctx, limit, position)
         page = yield from _page(ctx, asked, limit, merge)
-        return Page(page.items, page.next_cursor, merge.total, True, page.scanned, page.as_of)
+        return Page(page.items, page.next_cursor, merge.total, merge.exact, page.scanned, page.as_of)
     if asked.uid is not None:
         return (yield from _of_user(ctx, asked, position, limit))
     ways = yield from planning.plan(ctx, asked, limit + 1)

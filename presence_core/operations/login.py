@@ -13,7 +13,7 @@ from presence_core.agents import families
 from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, OutcomeUnknown, Unavailable
 from presence_core.filters import entries, facet_members
 from presence_core.keyspace import Shard
-from presence_core.models import NO_LABEL, Login, Session, moment, text
+from presence_core.models import NO_LABEL, Login, Session, attributes_of, moment, text
 from presence_core.operations.access import make_token, secret_digest
 from presence_core.operations.context import LIVE, Context, found_rows
 from presence_core.operations.reading import read_call
@@ -72,7 +72,9 @@ def check_row(settings: Settings, given: Mapping[str, Any], new_id: str) -> Row:
         check.short("app", given.get("app"), 64) or "",
         check.short("app_version", given.get("app_version"), 64) or "",
         check.user_agent(given.get("user_agent")),
-        facet_members(settings.facets, given.get("attributes")) if settings.facets else "",
+        facet_members(settings.facets, attributes_of(check.attributes(given.get("attributes"))))
+        if settings.facets
+        else "",
     )
 
 

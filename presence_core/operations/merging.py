@@ -141,6 +141,7 @@ class Merge:
         alone = len(shards) == 1
         self._size = limit + 1 if alone else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
         self.now = self.total = self.looked = 0
+        self.exact = True  #: the total, of the whole list
         self.stopped: Position | None = None
 
     def next(self, count: int) -> Op[list[Found]]:
@@ -182,6 +183,7 @@ class Merge:
         for chunk, reply in zip(chunks, replies, strict=True):
             if not self._counted:
                 self.now, self.total = reply[0], self.total + reply[1]
+                self.exact = self.exact and bool(reply[3])
             self.looked += chunk.take(reply, self._size)
             self._push(chunk)
         self._counted = True

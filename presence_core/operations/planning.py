@@ -14,7 +14,7 @@ from presence_core.filters import AGENT_FIELDS, CLIENT_FIELDS, CUT, SessionFilte
 from presence_core.keyspace import Shard
 from presence_core.models import Plan
 from presence_core.operations.context import Context
-from presence_core.operations.facets import LabelTest, label_test, learn_labels
+from presence_core.operations.facets import LabelTest, label_test, learn_labels, pairs, wanted_ids
 from presence_core.operations.merging import Tests
 from presence_core.scripts import PLAN, Op, run
 
@@ -86,11 +86,11 @@ def plan(ctx: Context, asked: SessionFilter, need: int | None) -> Op[Ways]:
     before, after = span(asked)
     shards = ctx.keys.shards
     replies = yield [
-        run(PLAN, (s.sessions, s.deadlines, s.closing, s.meta, s.words, s.addresses, s.facets, s.labels), ctx.now,
+        run(PLAN, (s.sessions, s.deadlines, s.closing, s.meta, s.words, s.addresses, s.facets), ctx.now,
             after, before, 1 if by_label else 0, len(words), *(end for one in words + addresses for end in one))
         for s in shards
     ]  # fmt: skip
-    stored = {reply[8] for reply in replies} - {b"-"}
+    stored = {reply[7] for reply in replies} - {b"-"}
     if stored:  # a reindex may have changed what there is since this client began
         ctx.know_indexes(stored)
         ways = {name: way for name, way in ways.items() if name in _ranges(ctx, asked)}
@@ -98,8 +98,9 @@ def plan(ctx: Context, asked: SessionFilter, need: int | None) -> Op[Ways]:
     sizes = [sum(column) for column in zip(*(reply[5] for reply in replies), strict=True)]
     labels: list[LabelTest | None] = [None] * len(shards)
     if by_label:
-        yield from learn_labels(ctx, [(s, reply[7]) for s, reply in zip(shards, replies, strict=True)])
-        labels = [label_test(ctx, s, asked, reply[7], reply[6]) for s, reply in zip(shards, replies, strict=True)]
+        counted = [pairs(reply[6]) for reply in replies]
+        yield from learn_labels(ctx, [(s, wanted_ids(asked, of)) for s, of in zip(shards, counted, strict=True)])
+        labels = [label_test(ctx, s, asked, of) for s, of in zip(shards, counted, strict=True)]
     common = _tests(asked)
     tests: dict[Shard, Tests] = {}
     for shard, label in zip(shards, labels, strict=True):
@@ -116,7 +117,7 @@ def plan(ctx: Context, asked: SessionFilter, need: int | None) -> Op[Ways]:
         if asking:
             count = sum(label.counts[kind] for label in asking)
             shares.append(min(1.0, count / max(1, listed)))
-            unheard = unheard or (not count and not any(label.ids[kind] for label in asking))
+            unheard = unheard or (not count and all(label.sure and not label.ids[kind] for label in asking))
     guess = float(inside)
     for share in shares:
         guess *= share

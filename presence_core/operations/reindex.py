@@ -168,8 +168,9 @@ class Cleaning:
 
 
 def drifted(ctx: Context, shards: Sequence[Shard]) -> Op[list[Shard]]:
-    """Shards whose facets do not count as many sessions as there are: a key was lost, or a record."""
-    off = yield [run(DRIFT, (s.facets, s.sessions, s.closing)) for s in shards]
+    """Shards whose facets do not count as many sessions as there are (a key was lost, or a record), or that somebody
+    began to count anew and perhaps left."""
+    off = yield [run(DRIFT, (s.facets, s.sessions, s.closing, s.recount)) for s in shards]
     return [shard for shard, number in zip(shards, off, strict=True) if number]
 
 

@@ -2,7 +2,11 @@
 
 Each step shows that this runner still holds the job, reads a page of those that match, ends them, and counts. Where the
 page ended is written down with the next step, never before its sessions were ended: a crash repeats a page, and ends
-nobody twice. For the same reason two runners at once do no harm; the hold only spares the work.
+nobody twice.
+
+The hold spares two runners the same work; it cannot keep off one that was stopped and wakes later. That is what the
+epoch does, a fencing token (Martin Kleppmann, "How to do distributed locking", 2016): a new holder first has every shard
+refuse all earlier epochs, and only then counts what has been ended and looks at who matches.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from presence_core.models import JOB_FIELDS, Job, KickResult, Session, text
 from presence_core.operations import listing
 from presence_core.operations.context import Context
 from presence_core.operations.ending import Why
-from presence_core.operations.jobs import KEEP, counted, decode, ended, lost, total_of
+from presence_core.operations.jobs import KEEP, counted, decode, ended, fence, lost, total_of
 from presence_core.scripts import CLOSE, TURN, Call, Op, command, run
 
 HOLD: Final = 10_000
@@ -52,6 +56,8 @@ class Run:
         self.over = False  #: there is nothing to do any more: it has ended, or is paused
         self._ctx = ctx
         self._token = ctx.new_id() if token is None else token
+        self._epoch = 0  # that every shard has been told of; 0: none, or a step broke off and its kicks may be under way
+        self._met = 0  # the highest that a shard was found to have
         self._exclude: frozenset[str] | None = None
         self._reached: dict[str, str | int] = {}  # what the step before did, still to be written down
 
@@ -81,14 +87,15 @@ class Run:
         key = s.job(self.id)
         told = [word for pair in self._reached.items() for word in pair]
         wanted = [] if self._exclude is not None else ["exclude"]
-        code, row, *counts = yield [
-            run(TURN, (key, s.running), ctx.now, self.id, self._token, HOLD, KEEP, *told),
+        own, self._epoch = self._epoch, 0
+        epoch, row, *counts = yield [
+            run(TURN, (key, s.running), ctx.now, self.id, self._token, HOLD, KEEP, own, self._met, *told),
             command(key, "HMGET", key, *JOB_FIELDS, *_OWN, *wanted, lenient=True),
             *counted(ctx, self.id),
         ]
         self._reached = {}
-        self.holds = code == 1
-        if code < 0 and self.job is None:
+        self.holds = epoch > 0
+        if epoch < 0 and self.job is None:
             self.over = True
             raise InvalidArgument("job_id", "must be of a job that is known: this one is not, or no longer")
         job = decode(self.id, row, total_of(counts))
@@ -101,7 +108,17 @@ class Run:
         own = row[len(JOB_FIELDS) :]
         if self._exclude is None:
             self._exclude = self._spared(own.pop())
-        return (yield from self._batch(job, *own))
+        if epoch != own:
+            found = [reply for reply in (yield fence(ctx, self.id, epoch)) if reply]
+            self._met = max((fenced for fenced, _ in found), default=0)
+            self.job = job = dataclasses.replace(job, kicked=total_of(count for _, count in found))
+            if self._met > epoch:  # another has it by now
+                self.holds = False
+                return 0.0
+        wait = yield from self._batch(job, epoch, *own)
+        if self.holds:
+            self._epoch = epoch
+        return wait
 
     def _spared(self, raw: bytes | None) -> frozenset[str]:
         try:
@@ -112,7 +129,9 @@ class Run:
             pass
         raise lost(self._ctx, self.id)  # rather nobody than somebody who was to be spared
 
-    def _batch(self, job: Job, frozen: bytes | None, cursor: bytes | None, missed: bytes | None) -> Op[float]:
+    def _batch(
+        self, job: Job, epoch: int, frozen: bytes | None, cursor: bytes | None, missed: bytes | None
+    ) -> Op[float]:
         assert self._exclude is not None
         if not frozen or not frozen.isdigit():
             raise lost(self._ctx, self.id)
@@ -129,7 +148,9 @@ class Run:
             yield from self._close("failed", limit)
             return 0.0
         todo, reached = hits[:room], page.next_cursor
-        was_missed = (yield from self._kick(job, todo)) or bool(missed)
+        was_missed = (yield from self._kick(job, epoch, todo)) or bool(missed)
+        if not self.holds:
+            return 0.0
         examined = job.examined + page.scanned
         if len(todo) < len(hits):
             reached = str(listing.Cursor((_login(todo[-1]), todo[-1].ref), job.filter.digest))
@@ -141,20 +162,22 @@ class Run:
         self._reached = {"cursor": reached, "examined": examined, "missed": "1" if was_missed else ""}
         return len(todo) / job.pace if job.pace else 0.0
 
-    def _kick(self, job: Job, todo: list[Session]) -> Op[bool]:
+    def _kick(self, job: Job, epoch: int, todo: list[Session]) -> Op[bool]:
         """End these; answers whether some could not be ended. What began anew under the same id is left alone."""
         ctx = self._ctx
-        why = Why("kicked", "staff", job.by, job.reason, job.message or "", job.ticket or "", job=job.id)
+        why = Why("kicked", "staff", job.by, job.reason, job.message or "", job.ticket or "", job=job.id, epoch=epoch)
         calls: list[Call] = []
         for one in todo:
             call = why.one(ctx, ctx.shard(one.uid), one.uid, one.session_id, _login(one))
-            call.safe = True  # its shard counts what it ended: sent again, it ends and counts nobody twice
+            call.safe = True  # sent again, it ends and counts nobody twice, and nobody at all once another has the job
             call.lenient = True  # one user's damage keeps nobody else from being kicked
             calls.append(call)
         replies: list[Any] = yield [*calls, *counted(ctx, job.id)]
         done = [one for one, reply in zip(todo, replies, strict=False) if reply and reply[0]]
         self.kicked += done[: MOST_ANSWERED - len(self.kicked)]
         self.job = dataclasses.replace(job, kicked=total_of(replies[len(todo) :]))
+        if 0 in replies[: len(todo)]:  # it has been paused, cancelled or taken over
+            self.holds = False
         return any(reply is None for reply in replies[: len(todo)])
 
     def _close(self, state: str, error: str) -> Op[None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 from collections import Counter
-from typing import Any
 
 from hypothesis.stateful import invariant
 
@@ -63,7 +62,7 @@ class Agreement(Answers):
         return closing
 
     def persons_agree(self, raw: Raw, closing: set[Ref]) -> None:
-        """Whoever was buried while their user was offline has left their name, if they had one."""
+        """Whoever was buried has left their name, if they had one."""
         model = self.model
         before = [model.stays[ref] for ref in self.unburied if ref in model.stays]
         buried = [stay for stay in {id(one): one for one in before + model.leavers}.values()
@@ -75,15 +74,13 @@ class Agreement(Answers):
             known = model.persons.get(uid)
             key = f"{self.tag(uid)}:person:{uid}"
             values = raw.hash(key)
-            found = (values["n"] or None, tuple(filter(None, values["a"].split("\n")))) if values else None
-            may: list[Any] = [known, *kept]
-            if uid in model.forgotten:
-                may = [None]
-            elif not self.mixed and model.listed(uid):
-                may = [known]
-            elif not self.mixed and kept and len(kept) == len(plates):
-                may = kept
-            assert found in may, f"{uid} is kept under another name"
+            found = (values.get("n"), tuple(filter(None, values.get("a", "").split("\n")))) if values else None
+            before_it = NOBODY if known is None or uid in model.forgotten else known
+            for place in (0, 1):  # the latest that any of them gave; of several at once, one of them
+                given = {plate[place] for plate in kept if plate[place]}
+                sure = given and uid not in model.forgotten and not self.mixed and len(kept) == len(plates)
+                may = given if sure else given | {before_it[place]}
+                assert (found or NOBODY)[place] in may, f"{uid} is kept under another name"
             if found is None:
                 model.persons.pop(uid, None)
             else:

@@ -104,11 +104,11 @@ local function drop(k, policy, ends)
   for reason, n in pairs(counts) do redis.call('HINCRBY', k.totals, reason, n) end
 end
 
--- Name and aliases of somebody who has just gone offline, for `people`.
+-- Name and aliases of those who go offline, for `people`: the latest that any of their sessions gave.
 local function remember(policy, user, row)
-  if user.card ~= 0 or not (row[4] or row[5]) then return end
-  redis.pcall('HSET', user.person, 'n', row[4] or '', 'a', row[5] or '')
-  redis.pcall('EXPIRE', user.person, policy.people + 86400)
+  if row[4] then redis.pcall('HSET', user.person, 'n', row[4]) end
+  if row[5] then redis.pcall('HSET', user.person, 'a', row[5]) end
+  if row[4] or row[5] or user.card == 0 then redis.pcall('EXPIRE', user.person, policy.people + 86400) end
 end
 
 local function bury(k, policy, ends)
