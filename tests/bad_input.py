@@ -97,8 +97,9 @@ LOGIN: dict[str, list[tuple[Any, str]]] = {
 }
 
 MOMENTS: list[Any] = [
-    "yesterday", "2026-01-01T00:00:00Z", datetime(2026, 1, 1), datetime(1960, 1, 1, tzinfo=UTC), -1, 0, 0.0001, 99_999_999_999.9999, 1e12,
-    float("nan"), float("inf"), True, datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5))),
+    "yesterday", "2026-01-01T00:00:00Z", datetime(2026, 1, 1), datetime(1960, 1, 1, tzinfo=UTC), -1, 0, 1e12,
+    float("nan"), float("inf"), True, datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5))), 0.0001,
+    99_999_999_999.9999,
 ]  # fmt: skip
 
 

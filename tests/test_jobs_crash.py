@@ -214,6 +214,21 @@ def test_the_same_runner_goes_on_after_a_pause_and_a_resume(p: P, monkeypatch: p
 
 
 @on("valkey", "cluster-sync")
+def test_a_holder_shuts_out_others_once(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 10)
+    crowd(p, 30)
+    job = p.start_kick(PHONES, **BY, expected=30)
+    run = Run(p.context, job.id)
+    Held(p, run.step(), FENCE).wake()
+    with pytest.raises(StopIteration):
+        Held(p, run.step(), FENCE)
+    Held(p, run.step(), FINISH).die()
+    Held(p, run.step(), FENCE).wake()
+    _to_its_end(p, run)
+    assert run.result.count == kicked(p) == 30
+
+
+@on("valkey", "cluster-sync")
 def test_a_pause_that_broke_off_is_made_whole_by_the_next(bed: Bed) -> None:
     p, q = bed.connect(), bed.connect()
     crowd(p, 10)

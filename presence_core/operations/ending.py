@@ -45,8 +45,8 @@ class Why:
         keys = (*s.lists, *s.of_user(uid), s.audit, s.note(note_id), s.note(message_id), s.block(uid), s.blocks,
                 s.job(self.job), *records)  # fmt: skip
         return run(FINISH, keys, ctx.now, ctx.policy, uid, self.reason, self.cause, self.by, note_id, self.note,
-                   message_id, self.message, self.ticket, self.block_for, self.epoch if self.job else "audit", began, mode,
-                   *sids)  # fmt: skip
+                   message_id, self.message, self.ticket, self.block_for, self.epoch if self.job else "audit", began,
+                   mode, *sids)  # fmt: skip
 
 
 def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:

@@ -5,8 +5,8 @@ page ended is written down with the next step, never before its sessions were en
 nobody twice.
 
 The hold spares two runners the same work; it cannot keep off one that was stopped and wakes later. That is what the
-epoch does, a fencing token (Martin Kleppmann, "How to do distributed locking", 2016): a new holder first has every shard
-refuse all earlier epochs, and only then counts what has been ended and looks at who matches.
+epoch does, a fencing token (Martin Kleppmann, "How to do distributed locking", 2016): a new holder first has every
+shard refuse all earlier epochs, and only then counts what has been ended and looks at who matches.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Run:
         self.over = False  #: there is nothing to do any more: it has ended, or is paused
         self._ctx = ctx
         self._token = ctx.new_id() if token is None else token
-        self._epoch = 0  # that every shard has been told of; 0: none, or a step broke off and its kicks may be under way
+        self._epoch = 0  # of which all shards know; 0: none, or a step broke off, and its kicks may be under way
         self._met = 0  # the highest that a shard was found to have
         self._exclude: frozenset[str] | None = None
         self._reached: dict[str, str | int] = {}  # what the step before did, still to be written down
@@ -87,9 +87,9 @@ class Run:
         key = s.job(self.id)
         told = [word for pair in self._reached.items() for word in pair]
         wanted = [] if self._exclude is not None else ["exclude"]
-        own, self._epoch = self._epoch, 0
+        before, self._epoch = self._epoch, 0
         epoch, row, *counts = yield [
-            run(TURN, (key, s.running), ctx.now, self.id, self._token, HOLD, KEEP, own, self._met, *told),
+            run(TURN, (key, s.running), ctx.now, self.id, self._token, HOLD, KEEP, before, self._met, *told),
             command(key, "HMGET", key, *JOB_FIELDS, *_OWN, *wanted, lenient=True),
             *counted(ctx, self.id),
         ]
@@ -108,7 +108,7 @@ class Run:
         own = row[len(JOB_FIELDS) :]
         if self._exclude is None:
             self._exclude = self._spared(own.pop())
-        if epoch != own:
+        if epoch != before:
             found = [reply for reply in (yield fence(ctx, self.id, epoch)) if reply]
             self._met = max((fenced for fenced, _ in found), default=0)
             self.job = job = dataclasses.replace(job, kicked=total_of(count for _, count in found))
