@@ -98,7 +98,7 @@ class Shard:
 class Common:
     """The keys that a namespace has once. They carry one tag of their own, ``{<namespace>}``."""
 
-    __slots__ = ("api_keys", "denied", "history", "tag", "worker")
+    __slots__ = ("api_keys", "denied", "history", "tag", "visitors", "visits", "worker")
 
     def __init__(self, namespace: str) -> None:
         self.tag = tag = f"{{{namespace}}}"
@@ -106,6 +106,8 @@ class Common:
         self.worker = f"{tag}:worker"
         self.denied = f"{tag}:denied"
         self.api_keys = f"{tag}:keys"
+        self.visitors = f"{tag}:visitors"  # of the service's /counter, and of its /visit: a prefix
+        self.visits = f"{tag}:visits"
 
     def samples(self, step: int, period: int) -> str:
         """STRING: packed samples of ``step`` seconds, one place for each slot of this period."""

@@ -24,7 +24,16 @@ from presence_core.models.sessions import (
     span,
     text,
 )
-from presence_core.models.staff import BLOCK_FIELDS, JOB_FIELDS, ApiKey, AuditEntry, Block, Job, KickPreview, PublicBlock
+from presence_core.models.staff import (
+    BLOCK_FIELDS,
+    JOB_FIELDS,
+    ApiKey,
+    AuditEntry,
+    Block,
+    Job,
+    KickPreview,
+    PublicBlock,
+)
 
 __all__ = [
     "BLOCK_FIELDS",
