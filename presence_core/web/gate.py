@@ -97,7 +97,7 @@ class Gate:
         if token is None and visitor is None:
             passes = self.rules.mode != "enforce" or self.rules.anonymous == "pass" or self._is_public(asked.path)
             return Verdict(passes=passes, state="anonymous")
-        ip = self._proxies.client(asked.peer, asked.forwarded)
+        ip = self.address(asked)
         name = token or (f"{visitor.uid}:{visitor.session_id}" if visitor is not None and by_id else "")
         key = sha256(name.encode("utf-8", "surrogateescape")).digest()
         try:
@@ -140,8 +140,9 @@ class Gate:
 
     def _unknown(self, asked: Asked, visitor: Visitor | None, ip: str | None) -> Flow:
         """No session is known of this request: adopt its user, or refuse."""
-        if self.rules.mode != "adopt" or visitor is None:
-            passes = self.rules.mode == "adopt" or self._is_public(asked.path)
+        adopting = self.rules.mode == "adopt"
+        if visitor is None or not (adopting if visitor.adopt is None else visitor.adopt):
+            passes = (adopting and visitor is None) or self._is_public(asked.path)
             return Verdict(passes=passes, state="unknown")
         if visitor.session_id is None and self.rules.cookie is None:
             raise InvalidArgument("user_of", "must name a session_id where there is no cookie to keep a token in")
@@ -193,6 +194,10 @@ class Gate:
         return Verdict(passes=self._is_public(path), state="unavailable")
 
     # -- what the request says -----------------------------------------------------------------------------------------
+
+    def address(self, asked: Asked) -> str | None:
+        """The visitor's address, as far as anybody can say whom the rules trust."""
+        return self._proxies.client(asked.peer, asked.forwarded)
 
     def _token(self, asked: Asked) -> str | None:
         if self.rules.bearer:

@@ -35,6 +35,7 @@ class Visitor:
     uid: str
     session_id: str | None = None  #: the site's own, public or hashed (``hashed_id``); then no cookie of ours is needed
     login: Mapping[str, Any] = field(default_factory=dict)  #: more of login's arguments: name, aliases, device, …
+    adopt: bool | None = None  #: whether one that is not known may begin now; None: in mode ``adopt``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
