@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import sys
 from collections.abc import Sequence
 
 from presence_core.cli.asked import Maker
@@ -60,6 +61,7 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
     at = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     who = "for whoever has an API key" if with_keys else "for this machine alone, without API keys"
     say(args, {"url": at, "keys": with_keys}, [f"Serving {at} {who}; reference: {at}/docs"])
+    sys.stdout.flush()  # whoever started this may be waiting for the address
     with listening, Worker(presence) if args.worker else contextlib.nullcontext():
         serve(lambda: AsyncPresence.from_env(os.environ), offer, listening)
     return 0

@@ -9,19 +9,25 @@ from functools import lru_cache
 from typing import Any
 
 
+_ATOMS = frozenset((str, int, float, bool, type(None)))
+
+
 @lru_cache(maxsize=256)
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(item.name for item in dataclasses.fields(kind))
+def _names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a record; None for what is none."""
+    return tuple(item.name for item in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 def plain(value: Any) -> Any:
     """A record, or whatever holds records, in dicts, lists, texts and numbers; times in ISO 8601."""
-    if value is None or isinstance(value, str | int | float):
+    kind = type(value)
+    if kind in _ATOMS:
         return value
-    if isinstance(value, datetime):
+    if kind is datetime:
         return value.isoformat()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(getattr(value, name)) for name in _names(type(value))}
+    if names := _names(kind):
+        fields = ((name, getattr(value, name)) for name in names)
+        return {name: one if type(one) in _ATOMS else plain(one) for name, one in fields}
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

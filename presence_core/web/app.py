@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fastapi import FastAPI
+from starlette.routing import Route
 
 import presence_core
 from presence_core.client import AsyncPresence
@@ -49,6 +50,8 @@ def create_app(presence: AsyncPresence, *, keys: Keys | None, serves: Pages | No
         app.state.buckets = Buckets(serves.per_second, serves.burst)
         app.include_router(pages.router)
         app.add_middleware(PagesCors, origins=serves.origins)
+    # The schema knows these two as the others; they are answered before the framework looks for their arguments.
+    app.router.routes[:0] = [Route(path, run, methods=["POST"]) for path, run in sessions.HOT.items()]
     add_docs(app)
     app.add_middleware(Shell, observe=meters.observe)
     return app

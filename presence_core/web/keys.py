@@ -18,7 +18,7 @@ from typing import Annotated, Final, Protocol
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request, Security
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
+from fastapi.security import HTTPBearer, SecurityScopes
 from starlette.exceptions import HTTPException
 
 from presence_core import settings as check
@@ -102,24 +102,27 @@ class Caller:
     scopes: tuple[str, ...]
 
 
-async def _let_in(
-    request: Request,
-    needed: SecurityScopes,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-) -> Caller:
+async def let_in(request: Request, scope: str) -> Caller:
+    """Who this is, where they may do what has this scope. Raises 401 and 403."""
     known: Keys | None = request.app.state.keys
     if known is None:
         _only_local(request)
         return Caller(_by(LOCAL, request), api_keys.SCOPES)
-    if credentials is None:
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
         raise HTTPException(401, "An API key must be sent, as Authorization: Bearer.", _CHALLENGE)
-    key = await known.find(credentials.credentials)
+    key = await known.find(secret.strip())
     if key is None:
         raise HTTPException(401, "This API key is not known.", _CHALLENGE)
-    for scope in needed.scopes:
-        if scope not in key.scopes:
-            raise HTTPException(403, f"This API key lacks the scope {scope}.")
+    if scope not in key.scopes:
+        raise HTTPException(403, f"This API key lacks the scope {scope}.")
     return Caller(_by(key.name, request), key.scopes)
+
+
+async def _let_in(request: Request, needed: SecurityScopes, _: Annotated[object, Depends(_bearer)]) -> Caller:
+    """The same as a dependency, which the schema tells of."""
+    [scope] = needed.scopes
+    return await let_in(request, scope)
 
 
 Recorder = Security(_let_in, scopes=["record"])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from fastapi import Response
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter
@@ -166,6 +167,26 @@ class Body(BaseModel):
     """Base of what is sent: nothing unknown, and a number is no text."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+B = TypeVar("B", bound=Body)
+
+
+def by_hand(body: type[Body], scope: str = "record") -> dict[str, Any]:
+    """What the schema says of a route that takes in key and body by itself. The two that a site asks on each of its own
+    requests do so: the framework's way of finding arguments takes longer than all the rest together."""
+    content = {"application/json": {"schema": body.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": content}, "security": [{"API key": [scope]}]}
+
+
+async def read_body(request: Request, kind: type[B]) -> B:
+    """The body of such a route."""
+    raw = await request.body()
+    try:
+        return kind.model_validate_json(raw)
+    except ValidationError as error:
+        places = [{**one, "loc": ("body", *one["loc"])} for one in error.errors(include_url=False, include_input=False)]
+        raise RequestValidationError(places) from None
 
 
 class LoginBody(Body):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from fastapi import Query as InQuery
 
+from presence_core.client import AsyncPresence
 from presence_core.models import Page, Session
-from presence_core.web.keys import Reader, Recorder
+from presence_core.web.keys import Reader, Recorder, let_in
 from presence_core.web.problems import not_found
 from presence_core.web.routes import Store
 from presence_core.web.schemas import (
@@ -19,6 +20,8 @@ from presence_core.web.schemas import (
     ValidateAnswer,
     ValidateBody,
     answer,
+    by_hand,
+    read_body,
 )
 
 router = APIRouter(prefix="/v1", tags=["sessions"])
@@ -31,18 +34,24 @@ async def create(body: LoginBody, presence: Store) -> Response:
     return answer({"token": login.token, "session": login.session, "replaced": login.replaced}, 201)
 
 
-@router.post("/validate", response_model=ValidateAnswer, dependencies=[Recorder])
-async def validate(body: ValidateBody, presence: Store) -> Response:
+@router.post("/validate", response_model=ValidateAnswer, openapi_extra=by_hand(ValidateBody))
+async def validate(request: Request) -> Response:
     """May this visitor's request pass? Where not, `ended` is what they may read of why, as long as that is known."""
+    await let_in(request, "record")
+    body = await read_body(request, ValidateBody)
+    presence: AsyncPresence = request.app.state.presence
     seen = await presence.validate(body.token, touch=body.touch, ip=body.ip)
     if seen:
         return answer({"live": True, "session": seen.session, "ended": None})
     return answer({"live": False, "session": None, "ended": seen.ended.public if seen.ended else None})
 
 
-@router.post("/heartbeats", response_model=dict[str, list[str]], dependencies=[Recorder])
-async def heartbeats(body: HeartbeatsBody, presence: Store) -> Response:
+@router.post("/heartbeats", response_model=dict[str, list[str]], openapi_extra=by_hand(HeartbeatsBody))
+async def heartbeats(request: Request) -> Response:
     """These sessions were seen. Answers those that are not live any more, as `offline`."""
+    await let_in(request, "record")
+    body = await read_body(request, HeartbeatsBody)
+    presence: AsyncPresence = request.app.state.presence
     return answer({"offline": await presence.heartbeats(body.refs)})
 
 
@@ -73,3 +82,7 @@ async def logout(uid: str, session_id: str, presence: Store) -> Response:
     """End a session at its user's wish. `ended` is false where it was not live."""
     ended: dict[str, Any] = {"ended": await presence.logout(uid, session_id)}
     return answer(ended)
+
+
+HOT: Final = {"/v1/validate": validate, "/v1/heartbeats": heartbeats}
+"""What a site asks on each of its own requests."""
