@@ -10,7 +10,8 @@ from typing import Any
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import PresenceError
 from presence_core.models import Ended
-from presence_core.web.gate import Gate, code_of, pass_through, pass_through_async, problem
+from presence_core.web.flow import drive, drive_async
+from presence_core.web.gate import Gate, code_of, problem
 from presence_core.web.rules import Asked, Rules, Verdict, Visitor
 from presence_core.web.wsgi import check_hooks
 
@@ -69,9 +70,9 @@ class PresenceMiddleware:
         user_of = self._user_of
         flow = self.gate.check(asked_of(scope), None if user_of is None else lambda: user_of(scope))
         if isinstance(self._presence, AsyncPresence):
-            verdict = await pass_through_async(flow, self._presence)
+            verdict = await drive_async(flow, self._presence)
         else:
-            verdict = await asyncio.to_thread(pass_through, flow, self._presence)
+            verdict = await asyncio.to_thread(drive, flow, self._presence)
         scope["presence"] = verdict.session
         scope["presence.verdict"] = verdict
         scope.setdefault("state", {})["presence"] = verdict.session

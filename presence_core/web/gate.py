@@ -1,7 +1,7 @@
 """May this request pass? The decisions of both middlewares, with no framework and no I/O of their own.
 
 ``Gate.check`` is a generator, as operations are: it yields calls to make on a Presence or an AsyncPresence and is sent
-their answers; ``pass_through`` and ``pass_through_async`` drive it. A kick is final at the next request because every
+their answers. A kick is final at the next request because every
 request asks; only the note that a session was seen is rationed.
 """
 
@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final
@@ -25,17 +25,13 @@ from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, Pre
 from presence_core.models import Validation
 from presence_core.web.breaker import Breaker
 from presence_core.web.cookies import read_cookie, set_cookie_header
+from presence_core.web.flow import Call, Flow
 from presence_core.web.proxies import Proxies
 from presence_core.web.rules import Asked, Rules, Users, Verdict, Visitor, longest
 
-__all__ = ["Asked", "Gate", "Rules", "Verdict", "Visitor", "pass_through", "pass_through_async", "problem"]
+__all__ = ["Asked", "Gate", "Rules", "Verdict", "Visitor", "code_of", "problem"]
 
 log = logging.getLogger("presence_core")
-
-Call = Callable[[Any], Any]
-"""Something to do with a Presence; with an AsyncPresence the answer is awaited."""
-
-Flow = Generator[Call, Any, Verdict]
 
 
 @dataclass(slots=True)
@@ -75,7 +71,7 @@ class Gate:
 
     # -- the decision --------------------------------------------------------------------------------------------------
 
-    def check(self, asked: Asked, user_of: Users | None = None) -> Flow:
+    def check(self, asked: Asked, user_of: Users | None = None) -> Flow[Verdict]:
         """Decide about one request. ``user_of`` is asked whom the site itself takes this request for."""
         if self.rules.mode != "observe":
             verdict = yield from self._judge(asked, user_of)
@@ -89,7 +85,7 @@ class Gate:
             self._tally[verdict.state] = self._tally.get(verdict.state, 0) + 1
         return verdict
 
-    def _judge(self, asked: Asked, user_of: Users | None) -> Flow:
+    def _judge(self, asked: Asked, user_of: Users | None) -> Flow[Verdict]:
         given = user_of() if user_of is not None else None
         visitor = Visitor(given) if isinstance(given, str) else given
         by_id = visitor is not None and visitor.session_id is not None
@@ -109,7 +105,9 @@ class Gate:
         except (Unavailable, CorruptData) as error:
             return self._unavailable(asked.path, key, error)
 
-    def _look(self, asked: Asked, token: str | None, visitor: Visitor | None, key: bytes, ip: str | None) -> Flow:
+    def _look(
+        self, asked: Asked, token: str | None, visitor: Visitor | None, key: bytes, ip: str | None
+    ) -> Flow[Verdict]:
         """Ask of the session that the request names."""
         touch, beat = self._take_turn(key, ip)
         if token is not None:
@@ -138,7 +136,7 @@ class Gate:
                 pass  # closed: the site is going down
         return Verdict(passes=True, state="live", session=session)
 
-    def _unknown(self, asked: Asked, visitor: Visitor | None, ip: str | None) -> Flow:
+    def _unknown(self, asked: Asked, visitor: Visitor | None, ip: str | None) -> Flow[Verdict]:
         """No session is known of this request: adopt its user, or refuse."""
         adopting = self.rules.mode == "adopt"
         if visitor is None or not (adopting if visitor.adopt is None else visitor.adopt):
@@ -157,7 +155,7 @@ class Gate:
             return Verdict(passes=public, state="refused", refusal=refused.code, sentence=refused.sentence)
         return Verdict(passes=True, state="adopted", session=login.session, token=login.token if sid is None else None)
 
-    def _ask(self, call: Call, key: bytes | None = None) -> Generator[Call, Any, Any]:
+    def _ask(self, call: Call, key: bytes | None = None) -> Flow[Any]:
         """One call, unless the breaker holds it back."""
         if not self.breaker.enter():
             raise Unavailable("Redis did not answer lately, and is not asked again for a few seconds.")
@@ -267,45 +265,6 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-# -- drivers -----------------------------------------------------------------------------------------------------------
-
-
-def pass_through(flow: Flow, presence: Presence) -> Verdict:
-    """Drive a check with a Presence."""
-    try:
-        call = next(flow)
-        while True:
-            try:
-                answer = call(presence)
-            except Exception as error:
-                call = flow.throw(error)
-            else:
-                call = flow.send(answer)
-    except StopIteration as done:
-        verdict: Verdict = done.value
-        return verdict
-    finally:
-        flow.close()
-
-
-async def pass_through_async(flow: Flow, presence: AsyncPresence) -> Verdict:
-    """Drive a check with an AsyncPresence."""
-    try:
-        call = next(flow)
-        while True:
-            try:
-                answer = await call(presence)
-            except Exception as error:
-                call = flow.throw(error)
-            else:
-                call = flow.send(answer)
-    except StopIteration as done:
-        verdict: Verdict = done.value
-        return verdict
-    finally:
-        flow.close()  # a request that was given up half-way: the breaker hears of it
 
 
 # -- the answer by default ---------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from typing import Any
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.models import Ended
-from presence_core.web.gate import Gate, pass_through, problem
+from presence_core.web.flow import drive
+from presence_core.web.gate import Gate, problem
 from presence_core.web.rules import Asked, Rules, Verdict, Visitor
 
 Environ = dict[str, Any]
@@ -50,7 +51,7 @@ class PresenceMiddleware:
     def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
         user_of = self._user_of
         users = None if user_of is None else lambda: user_of(environ)
-        verdict = pass_through(self.gate.check(asked_of(environ), users), self._presence)
+        verdict = drive(self.gate.check(asked_of(environ), users), self._presence)
         environ["presence.session"] = verdict.session
         environ["presence.verdict"] = verdict
         if not verdict.passes:

@@ -14,7 +14,8 @@ from django.shortcuts import resolve_url
 from presence_core.errors import Unavailable
 from presence_core.web.django import signals
 from presence_core.web.django.apps import config
-from presence_core.web.gate import pass_through, problem
+from presence_core.web.flow import drive
+from presence_core.web.gate import problem
 from presence_core.web.rules import Verdict, Visitor
 from presence_core.web.wsgi import asked_of
 
@@ -41,7 +42,7 @@ class PresenceMiddleware:
             found.append(self._visitor(request))
             return found[0]
 
-        verdict = pass_through(here.gate.check(asked_of(request.META), user_of), here.presence)
+        verdict = drive(here.gate.check(asked_of(request.META), user_of), here.presence)
         visitor = found[0] if found else None
         request.presence, request.presence_verdict = verdict.session, verdict
         if not verdict.passes:
