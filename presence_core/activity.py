@@ -136,6 +136,10 @@ class LastSeenTracker(_Tracker):
         """
         return self._transport.run(activity.members(self._it, within, now))
 
+    def forget(self, member: str) -> bool:
+        """``member`` said goodbye. False: was not there. Cost: O(log N), one round trip."""
+        return self._transport.run(activity.forget(self._it, member))
+
     def trim(self, now: float | None = None) -> int:
         """Remove who has left the window; answers how many. Cost: O(log N + M), a round trip for 5,000."""
         return self._transport.run(activity.trim(self._it, now))
@@ -198,6 +202,10 @@ class AsyncLastSeenTracker(_AsyncTracker):
     async def members(self, within: int | None = None, now: float | None = None) -> list[str]:
         """See LastSeenTracker.members."""
         return await self._transport.run(activity.members(self._it, within, now))
+
+    async def forget(self, member: str) -> bool:
+        """See LastSeenTracker.forget."""
+        return await self._transport.run(activity.forget(self._it, member))
 
     async def trim(self, now: float | None = None) -> int:
         """See LastSeenTracker.trim."""

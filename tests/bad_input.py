@@ -358,6 +358,7 @@ def _of_trackers() -> tuple[list[Case], list[Case]]:
     both += [Case("", (), {"timeout": value}, sentence) for value, sentence in timeouts]
     seen, sets = list(both), list(both)
 
+    seen += [Case("forget", (value,), {}, sentence) for value, sentence in texts("member")]
     seen += [Case("trim", (), {"now": value}, now) for value in nows]
     seen += [Case("", (), {"key": value}, sentence) for value, sentence in texts("key")]
     seen += [Case("", (), {"window": value}, "window" + seconds) for value in [*no_seconds, None]]

@@ -82,6 +82,7 @@ def test_trackers_need_the_same_rights_on_keys_of_their_own(bed: Bed) -> None:
     ):
         assert seen.touch("ada", 5)
         assert seen.trim() == 1
+        assert not seen.forget("ada")
         for tracker in (seen, sets):
             tracker.touch("ada")
             assert tracker.count() == 1

@@ -85,6 +85,15 @@ def test_without_now_the_clock_of_redis_tells(make: Trackers, bed: Bed) -> None:
     assert counter.count() == 0
 
 
+def test_who_says_goodbye_is_gone_at_once(make: Trackers) -> None:
+    counter = make.last_seen()
+    counter.touch("a")
+    counter.touch("b")
+    assert counter.forget("a")
+    assert not counter.forget("a")
+    assert counter.members() == ["b"]
+
+
 def test_a_late_touch_does_not_take_a_last_visit_back(make: Trackers) -> None:
     counter = make.last_seen(60)
     counter.touch("a", NOON + 50)
@@ -426,7 +435,8 @@ def test_a_key_that_holds_something_else_is_said_to(make: Trackers, bed: Bed) ->
     bed.raw.sadd(friends, "a")
     other = make.last_seen()
     calls: list[Callable[[], Any]] = [partial(other.touch, "a"), other.count, other.members, other.trim]
-    for call in [*calls, partial(other.online_friends, friends)]:
+    calls.append(partial(other.online_friends, friends))
+    for call in calls:
         with pytest.raises(CorruptData):
             call()
     assert bed.raw.get(key) == b"x"
@@ -460,7 +470,11 @@ def test_trackers_touch_only_keys_that_they_declared(make: Trackers, bed: Bed) -
 def test_when_redis_is_away_trackers_say_so(anywhere: Bed) -> None:
     make = Trackers(anywhere, "redis://:hunter2@127.0.0.1:1")
     calls: list[Callable[[], Any]] = []
-    for tracker in (make.last_seen(timeout=0.3), make.minute_sets(timeout=0.3)):
+    trackers: tuple[LastSeenTracker | MinuteSetTracker, ...] = (
+        make.last_seen(timeout=0.3),
+        make.minute_sets(timeout=0.3),
+    )
+    for tracker in trackers:
         calls += [tracker.count, tracker.members, partial(tracker.touch, "a"), partial(tracker.online_friends, "f")]
     begin = time.monotonic()
     for call in calls:

@@ -96,7 +96,7 @@ class Online(Client):
         """Everybody online who was seen within so many seconds (1…10 years), on whatever device, the latest first.
 
         As right as ``online_among``, page by page: who comes, goes or is seen while it reads may or may not be there,
-        who is online and of the period throughout is there once. Cost: O(users of the period), a round trip for 2,000
+        who is online and of the period throughout is there once. Cost: O(users of the period), a round trip for 1,000
         on each shard; for a number there is ``count_users``, for pages ``list_sessions``.
         """
         return self._run(online.online_users(self._ctx, within))

@@ -25,9 +25,9 @@ if #due < MOST and #killed < MOST then
     end
   end
   if #uids == 0 then return count end
+  local dead = dead_of(now, KEYS[2], KEYS[3], ARGV[2], tonumber(revoked or nil), uids)
   for i, seen in ipairs(redis.call('ZMSCORE', KEYS[1], unpack(uids))) do
-    if seen and tonumber(seen) >= since
-       and is_dead(now, KEYS[2], KEYS[3], ARGV[2], tonumber(revoked or nil), uids[i]) then count = count - 1 end
+    if seen and tonumber(seen) >= since and dead[uids[i]] then count = count - 1 end
   end
   return count
 end

@@ -4,15 +4,11 @@
 -- include: alive
 -- KEYS: 1 users 2 sessions 3 deadlines 4 meta
 -- ARGV: 1 now|'' 2 prefix of users' keys 3… uids, at most 1000
--- returns: the places (from 0) of those who are
-local now, uids, online, places = clock(ARGV[1]), {}, {}, {}
-for i = 3, #ARGV do uids[i - 2] = ARGV[i] end
-local seen = redis.call('ZMSCORE', KEYS[1], unpack(uids))
-for i, uid in ipairs(uids) do
-  if seen[i] then online[#online + 1] = uid end
+-- returns: a 1 or a 0 for each, in one text
+local answer, online = redis.call('ZMSCORE', KEYS[1], unpack(ARGV, 3)), {}
+for i = 1, #answer do
+  if answer[i] then online[#online + 1] = ARGV[i + 2] end
 end
-local dead = dead_among(now, KEYS[2], KEYS[3], KEYS[4], ARGV[2], online)
-for i, uid in ipairs(uids) do
-  if seen[i] and not dead[uid] then places[#places + 1] = i - 1 end
-end
-return places
+local dead = dead_among(clock(ARGV[1]), KEYS[2], KEYS[3], KEYS[4], ARGV[2], online)
+for i = 1, #answer do answer[i] = answer[i] and not dead[ARGV[i + 2]] and '1' or '0' end
+return table.concat(answer)

@@ -12,7 +12,7 @@ from presence_core.errors import InvalidArgument, Unavailable
 from presence_core.keyspace import hashed
 from presence_core.models import text
 from presence_core.operations.online import newest_first, next_look, take
-from presence_core.scripts import BUCKETS, FRIENDS, MARK, PRUNE, TOUCH, VISITS, Op, run
+from presence_core.scripts import BUCKETS, FRIENDS, MARK, PRUNE, TOUCH, VISITS, Op, command, run
 
 GO_AT_ONCE: Final = 5_000
 """Stale members that one script lets go of: 1 to 3 ms of the server's time."""
@@ -91,6 +91,16 @@ def members(it: LastSeen, within: object, now: object) -> Op[list[str]]:
             if not behind:
                 return newest_first(seen)
             begin, look = behind, next_look(begin, behind, look, LOOK)
+
+    return steps()
+
+
+def forget(it: LastSeen, member: object) -> Op[bool]:
+    who = check.uid(member, "member")
+
+    def steps() -> Op[bool]:
+        [gone] = yield [command(it.key, "ZREM", it.key, who)]
+        return bool(gone)
 
     return steps()
 

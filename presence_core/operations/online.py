@@ -18,7 +18,9 @@ ASKED_AT_MOST: Final = 10_000
 BATCH: Final = 1_000
 """Of them, in one script."""
 
-LOOK: Final = 2_000
+ONE: Final = ord("1")
+
+LOOK: Final = 1_000
 """Users that one script reads of a list by last seen."""
 
 
@@ -43,7 +45,12 @@ def _online_among(ctx: Context, uids: list[str]) -> Op[set[str]]:
     replies = yield [
         run(AMONG, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, *some) for s, some in parts
     ]
-    return {some[place] for (_, some), places in zip(parts, replies, strict=True) for place in places}
+    return {
+        uid
+        for (_, some), marks in zip(parts, replies, strict=True)
+        for uid, mark in zip(some, marks, strict=True)
+        if mark == ONE
+    }
 
 
 def online_users(ctx: Context, within: object) -> Op[list[str]]:
