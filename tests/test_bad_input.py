@@ -90,6 +90,12 @@ def test_a_trackers_url_that_cannot_be_one_is_refused_without_its_password(kind:
         assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize("kind", [LastSeenTracker, AsyncLastSeenTracker, MinuteSetTracker, AsyncMinuteSetTracker])
+def test_a_key_that_cannot_serve_on_a_cluster_is_refused_before_anything_is_connected(kind: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"^(key|prefix) must hold .* on a cluster"):
+        kind.from_url("redis+cluster://127.0.0.1:1", "a}b", 60)
+
+
 def test_the_error_is_a_value_error_that_names_its_field(nowhere: P) -> None:
     with pytest.raises(ValueError, match="uid") as caught:
         nowhere.login("")
