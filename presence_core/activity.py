@@ -231,8 +231,8 @@ class MinuteSetTracker(_Tracker):
     than an hour, counted from its last visit whatever ``now`` is given. On a cluster ``prefix`` carries a {tag}.
     timeout, client, ``now``, threads, errors: as for LastSeenTracker, but ``within`` is at most ``window``, and means
     whole buckets, the present one among them. Where a process's clock is off by half a bucket its first call takes two
-    round trips; then it knows. M is the entries of all buckets in question: to count 50,000 holds Redis for 10 to 20 ms,
-    to list them for 50, so for many visitors take LastSeenTracker, whose counts cost next to nothing.
+    round trips; then it knows. M is the entries of all buckets in question: 50,000 hold Redis for 10 to 20 ms when they
+    are counted, 50 when they are listed. For many visitors take LastSeenTracker, whose counts cost next to nothing.
     """
 
     def __init__(
