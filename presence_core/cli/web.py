@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from presence_core import settings as check
 from presence_core.cli.asked import Maker
 from presence_core.cli.shown import columns, complain, say, stamp
 from presence_core.client import AsyncPresence, Presence
@@ -46,6 +47,7 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
     except ModuleNotFoundError:
         complain(_NEEDS)
         return 2
+    check.whole("port", args.port, 0, 65_535)
     with_keys = bool(list_keys(presence))
     if not with_keys and not is_loopback(args.host):
         raise InvalidArgument("host", "must be 127.0.0.1 as long as there is no API key: presence keys add NAME")
@@ -54,8 +56,8 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
                   proxies=Proxies(args.proxies))  # fmt: skip
     try:
         listening = listen(args.host, args.port)
-    except (OSError, OverflowError) as error:
-        complain(f"{args.host}:{args.port} cannot be listened to ({getattr(error, 'strerror', None) or error}).")
+    except OSError as error:
+        complain(f"{args.host}:{args.port} cannot be listened to ({error.strerror or error}).")
         return 2
     host, port = listening.getsockname()[:2]
     at = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-
 _ATOMS = frozenset((str, int, float, bool, type(None)))
 
 
@@ -20,7 +19,7 @@ def _names(kind: type) -> tuple[str, ...] | None:
 
 def plain(value: Any) -> Any:
     """A record, or whatever holds records, in dicts, lists, texts and numbers; times in ISO 8601."""
-    kind = type(value)
+    kind: type = type(value)
     if kind in _ATOMS:
         return value
     if kind is datetime:

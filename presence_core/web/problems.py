@@ -26,6 +26,13 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 """What is said again of the names that were sent: a secret in the wrong place is longer."""
 
 
+_OWN: Final = {  # what the framework says, said better
+    "Not Found": "There is no such address.",
+    "Method Not Allowed": "This address does not take this method.",
+    "There was an error parsing the body": "The body must be JSON.",
+}
+
+
 class Problem(BaseModel):
     """What every error answers."""
 
@@ -37,9 +44,11 @@ class Problem(BaseModel):
     code: str | None = None
 
 
+_TOLD: Final = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
+
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    "4XX": {"description": "A problem with the request", "model": Problem},
-    "503": {"description": "Redis is away", "model": Problem},
+    "4XX": {"description": "A problem with the request", "content": _TOLD},
+    "503": {"description": "Redis is away", "content": _TOLD},
 }
 
 
@@ -68,7 +77,7 @@ def add_problems(app: FastAPI) -> None:
         if first.get("type") == "json_invalid":
             return problem(400, "The body must be JSON.")
         place = first.get("loc") or ("request",)
-        names = [str(part) for part in place[1:] if _NAME.fullmatch(str(part))]
+        names = [str(part) for part in place[1:] if _NAME.fullmatch(str(part)) and part not in ("str", "float")]
         field = ".".join(names) or str(place[0])
         if first.get("type") == "extra_forbidden":
             return problem(422, f"There is no field of this name in the {place[0]}.", field=field)
@@ -79,11 +88,7 @@ def add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        detail = error.detail
-        if detail == HTTPStatus(error.status_code).phrase:  # the framework's own
-            detail = {404: "There is no such address.", 405: "This address does not take this method."}.get(
-                error.status_code, f"{detail}."
-            )
+        detail = _OWN.get(error.detail, error.detail)
         return problem(error.status_code, detail, dict(error.headers or {}))
 
     @app.exception_handler(LoginRefused)

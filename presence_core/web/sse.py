@@ -19,7 +19,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from presence_core.client import AsyncPresence
-from presence_core.errors import InvalidArgument, PresenceError, Unavailable
+from presence_core.errors import InvalidArgument, Unavailable
 from presence_core.models import Event, plain
 from presence_core.operations import events
 
@@ -159,11 +159,12 @@ class Feed:
 
     async def _poll(self) -> None:
         is_away = False
-        while True:
+        me = asyncio.current_task()  # a cancel may be lost on its way through the driver (CPython 3.11, wait_for)
+        while self._task is me:
             waiters, self._waiters = self._waiters, []
             try:
                 batch = await self._presence.events(after=self._cursor, limit=BATCH)
-            except PresenceError as error:
+            except Exception as error:  # whatever it is, the readers' place in the streams must not be lost
                 for waiter in waiters:
                     if not waiter.done():
                         waiter.set_exception(error)
@@ -177,7 +178,7 @@ class Feed:
                     waiter.cancel()
                 raise
             is_away = False
-            if batch:
+            if batch and self._task is me:
                 self._cursor = batch[-1].cursor
                 data = b"".join(frame(event, event.cursor) for event in batch)
                 for line in self._lines:
