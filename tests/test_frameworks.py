@@ -15,6 +15,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from websockets.exceptions import ConnectionClosedError
+from websockets.sync.client import connect
 
 from presence_core import Presence
 from tests.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
@@ -107,6 +109,42 @@ def test_the_lines_for_fastapi_and_flask(framework: str, server: Server, presenc
         status, headers, body = ask(port, "GET", "/me", cookie=cookie)
         assert (status, headers["Content-Type"]) == (401, "application/problem+json")
         assert json.loads(body)["message"] == "Please call us."
+
+
+SOCKET = """
+from presence_core import AsyncPresence
+from presence_core.web.asgi import PresenceMiddleware
+
+async def site(scope, receive, send):
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+    elif scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "text": scope["presence"].uid})
+        await receive()
+
+app = PresenceMiddleware(site, AsyncPresence.from_env())
+"""
+
+
+def test_a_websocket_client_learns_by_the_code_why_it_was_closed(
+    server: Server, presence: Presence, tmp_path: Path
+) -> None:
+    (tmp_path / "mysite.py").write_text(SOCKET, "utf-8")
+    port, token = free_port(), presence.login("wes").token
+    url, headers = f"ws://{HOST}:{port}/", {"Authorization": f"Bearer {token}"}
+    arguments = ["uvicorn", "mysite:app", f"--port={port}"]
+    with running(*arguments, directory=tmp_path, port=port, server=server):
+        with connect(url, additional_headers=headers, proxy=None) as socket:
+            assert socket.recv(timeout=5) == "wes"
+        presence.kick("wes", by="sam", reason="test")
+        with connect(url, additional_headers=headers, proxy=None) as socket:
+            with pytest.raises(ConnectionClosedError) as closed:
+                socket.recv(timeout=5)
+            assert closed.value.rcvd is not None
+            assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (4401, "kicked")
 
 
 DJANGO = """

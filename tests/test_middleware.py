@@ -190,6 +190,15 @@ def test_enforcing_refuses_who_is_signed_in_without_a_session(p: P, make: Make) 
 
 
 @on("valkey-sync")
+def test_another_users_ended_session_is_nothing_to_who_is_signed_in_now(p: P, make: Make) -> None:
+    old = p.login("eve").token
+    p.kick("eve", by="staff", reason="test")
+    answer = make(mode="adopt", user=lambda: "ada").ask(**brought("cookie", old))
+    assert answer.body == b"ada"
+    assert answer.header("set-cookie")
+
+
+@on("valkey-sync")
 def test_a_mistake_while_observing_breaks_nothing(p: P, make: Make, caplog: pytest.LogCaptureFixture) -> None:
     def mistake() -> str:
         raise KeyError("user")

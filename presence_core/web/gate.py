@@ -116,9 +116,10 @@ class Gate:
             assert visitor is not None
             uid, sid = visitor.uid, visitor.session_id
             validation = yield from self._ask(lambda p: p.validate_session(uid, sid, touch=touch, ip=ip), key)
+        record = validation.session or validation.ended
+        if record is not None and visitor is not None and visitor.uid != record.uid:
+            validation = Validation(False, None)  # another user's: the site's word is the newer one
         session = validation.session
-        if session is not None and visitor is not None and visitor.uid != session.uid:
-            session, validation = None, Validation(False, None)  # another user's: the site's word is the newer one
         if session is None:
             self._forget(key)
             if validation.ended is None:
