@@ -142,7 +142,7 @@ def test_every_id_of_a_resumed_stream_is_a_place_to_go_on_from(bed: Bed) -> None
 
     async def run() -> None:
         async with _feed(presence) as feed:
-            start = await presence._run(events.latest(presence._ctx))
+            start = await presence.events_end()
             for number in range(12):
                 await presence.login(f"u{number}")
             whole = await _some((await feed.open(start)).body_iterator, 12)  # type: ignore[arg-type]

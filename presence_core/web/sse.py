@@ -148,7 +148,7 @@ class Feed:
     async def _start(self) -> None:
         async with self._starting:
             if self._task is None or self._task.done():
-                self._cursor = await self._presence._run(events.latest(self._presence._ctx))
+                self._cursor = await self._presence.events_end()
                 self._task = asyncio.create_task(self._poll())
 
     async def _fresh(self) -> None:
