@@ -19,7 +19,8 @@ The body, signed as ``signing`` says::
     }
 
 ``type`` is kicked (one for each session), blocked, unblocked, revoked (all sessions that began before the moment that
-``outcome`` names, mostly ``at``; each is told as kicked too, when it is drained) or gap: events were lost to the stream's cap, so look at what you hold.
+``outcome`` names, mostly ``at``; each is told as kicked too, when it is drained) or gap: events were lost to the
+stream's cap, so look at what you hold.
 """
 
 from __future__ import annotations
