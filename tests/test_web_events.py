@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from presence_core import Presence, Settings
+from presence_core import Presence, Settings, Unavailable
+from presence_core.models import ApiKey, moment
 from presence_core.operations import events
 from presence_core.web import sse
 from presence_core.web.keys import make_key
@@ -215,6 +216,26 @@ def test_silence_is_broken_by_a_comment(bed: Bed, monkeypatch: pytest.MonkeyPatc
             return [await anext(source) for _ in range(3)]
 
     assert bed.loop.run(run()) == [b": welcome\n\n", b": still here\n\n", b": still here\n\n"]
+
+
+@once
+def test_a_line_ends_when_its_key_is_removed(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "BEAT", 0.05)
+    s = service(bed)
+
+    async def after_a_while(secret: str) -> ApiKey | None:
+        answers.append(secret)
+        if len(answers) == 2:
+            raise Unavailable("away")  # says nothing of the key
+        return ApiKey("key", ("read",), moment(0), "") if len(answers) < 4 else None
+
+    answers: list[str] = []
+    monkeypatch.setattr(s.app.state.keys, "find", after_a_while)
+    answer = s.ask("GET", "/v1/events")  # the client waits for the end of the body
+    assert answer.status_code == 200
+    assert answer.text.startswith(": welcome\n\n: still here\n\n")
+    assert len(answers) == 4
+    assert s.app.state.feed.readers == 0
 
 
 # -- the real thing ---------------------------------------------------------------------------------------------------

@@ -11,9 +11,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from presence_core import CorruptData, OutcomeUnknown, Unavailable
-from presence_core.web import shell
+from presence_core.web import serving, shell
 from tests.conftest import Bed, on
 from tests.web_service import problem, served, service
 
@@ -254,3 +256,35 @@ def test_heads_that_are_too_long_or_are_none_are_refused(bed: Bed) -> None:
             assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 403")) or not answer, answer[:200]
             assert b" 500 " not in answer
         assert b" 200 " in _said(at, b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+
+
+@once
+def test_clients_that_neither_ask_nor_read_are_let_go(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(serving, "WRITE_SECONDS", 0.2)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(1000):
+            await send({"type": "http.response.body", "body": b"x" * 65_536, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def run() -> None:
+        config = uvicorn.Config(app, http=serving.Protocol, ws="none", lifespan="off", log_level="critical")
+        state = ServerState()
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: serving.Protocol(config, state, {}), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        for begun in (b"", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]  # asyncio's stubs do not say what it is
+            writer.write(begun)
+            await asyncio.sleep(0.1)
+            assert len(state.connections) == 1
+            await asyncio.sleep(1.0)
+            assert not state.connections, begun
+            writer.close()
+        await asyncio.gather(*state.tasks, return_exceptions=True)
+        server.close()
+
+    bed.loop.run(run())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
 from starlette.routing import Route
 
 import presence_core
@@ -24,6 +25,12 @@ Who is online, on what, since when. Errors are problem+json (RFC 9457). Times ar
 seconds do as well. A uid in a path is percent-encoded, slashes too.
 """
 
+# By default the framework tells a process's OpenTelemetry of queries, and of bodies that it could not read: tokens may
+# be in them.
+_NO_TELEMETRY: Final[TelemetryConfig] = {
+    "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
+}  # fmt: skip
+
 
 def create_app(presence: AsyncPresence, *, keys: Keys | None, serves: Pages | None = None) -> FastAPI:
     """The service as an ASGI app.
@@ -34,7 +41,7 @@ def create_app(presence: AsyncPresence, *, keys: Keys | None, serves: Pages | No
     """
     app = FastAPI(
         title="presence", version=presence_core.__version__, description=_ABOUT, docs_url=None, redoc_url=None,
-        responses=RESPONSES, redirect_slashes=False,
+        responses=RESPONSES, redirect_slashes=False, telemetry=_NO_TELEMETRY,
     )  # fmt: skip
     feed = Feed(presence)
     meters = Meters(feed)

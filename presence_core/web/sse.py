@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -38,6 +39,7 @@ MAX_READERS: Final = 5000
 log = logging.getLogger("presence_core")
 
 Places = list[tuple[int, int]]
+Allowed = Callable[[], Awaitable[bool]]
 
 
 def frame(event: Event, cursor: str) -> bytes:
@@ -101,8 +103,11 @@ class Feed:
         """How many are listening."""
         return len(self._lines)
 
-    async def open(self, after: str | None) -> EventStream:
-        """A reader's stream, from now on or behind ``after``. Raises InvalidArgument and Unavailable."""
+    async def open(self, after: str | None, allowed: Allowed | None = None) -> EventStream:
+        """A reader's stream, from now on or behind ``after``. Every 15 s ``allowed`` is asked whether it may go on.
+
+        Raises InvalidArgument and Unavailable.
+        """
         seen = None if after is None else events.positions(after)
         if self._users >= MAX_READERS or self._closed:
             raise HTTPException(503, "This process has as many readers as it takes.", {"Retry-After": "5"})
@@ -114,12 +119,12 @@ class Feed:
             line = Line()
             self._lines.add(line)  # from here to the next await nothing can happen: the poller is where `_cursor` says
             if after is None or seen is None:
-                return EventStream(self, line, _live(line))
+                return EventStream(self, line, _live(line, allowed))
             target = events.positions(self._cursor)
             if len(target) != len(seen):
                 self._lines.discard(line)
                 raise InvalidArgument("after", "must be the cursor of an event of this namespace")
-            return EventStream(self, line, self._resumed(line, after, seen, target))
+            return EventStream(self, line, self._resumed(line, after, seen, target, allowed))
         except BaseException:
             self._release()
             raise
@@ -193,7 +198,9 @@ class Feed:
 
     # -- one reader ---------------------------------------------------------------------------------------------------
 
-    async def _resumed(self, line: Line, after: str, seen: Places, target: Places) -> AsyncIterator[bytes]:
+    async def _resumed(
+        self, line: Line, after: str, seen: Places, target: Places, allowed: Allowed | None
+    ) -> AsyncIterator[bytes]:
         cursor = after
         while any(ours < theirs for ours, theirs in zip(seen, target, strict=True)) and not line.closed:
             try:
@@ -213,18 +220,23 @@ class Feed:
                 break
             if frames:
                 yield b"".join(frames)
-        async for data in _live(line):
+        async for data in _live(line, allowed):
             yield data
 
 
-async def _live(line: Line) -> AsyncIterator[bytes]:
+async def _live(line: Line, allowed: Allowed | None) -> AsyncIterator[bytes]:
     yield b": welcome\n\n"
+    asked = time.monotonic()
     while True:
         try:
             async with asyncio.timeout(BEAT):
                 data = await line.get()
         except TimeoutError:
             data = b": still here\n\n"
+        if allowed is not None and time.monotonic() - asked >= BEAT:
+            asked = time.monotonic()
+            if not await allowed():
+                return
         if data is None:
             return
         yield data

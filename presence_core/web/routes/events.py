@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
+from starlette.exceptions import HTTPException
 
-from presence_core.web.keys import Reader
+from presence_core.errors import Unavailable
+from presence_core.web.keys import Reader, let_in
 from presence_core.web.sse import Feed
 
 router = APIRouter(prefix="/v1", tags=["events"])
@@ -27,4 +29,15 @@ async def stream(
     come back with the last id.
     """
     feed: Feed = request.app.state.feed
-    return await feed.open(last_event_id if last_event_id is not None else after)
+
+    async def allowed() -> bool:
+        """Whether the key still opens this: the line may be older than its removal."""
+        try:
+            await let_in(request, "read")
+        except HTTPException:
+            return False
+        except Unavailable:
+            pass
+        return True
+
+    return await feed.open(last_event_id if last_event_id is not None else after, allowed)
