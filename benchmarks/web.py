@@ -1,8 +1,8 @@
 """``python -m benchmarks.web``: validations a second of one ``presence serve`` process, by real HTTP.
 
 Four clients by default, each with one connection that is kept, ask for random sessions of 10,000 as fast as they are
-answered. The clients share one more process, this one; the Redis server is the third. What the service's processor spent on
-a validation is told beside the rates, which fall when three processes do not have three cores.
+answered. The clients share one more process, this one; the Redis server is the third. What the service spent of its
+processor on a validation is told beside the rates, which fall when three processes do not have three cores.
 """
 
 from __future__ import annotations

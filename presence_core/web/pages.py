@@ -42,8 +42,9 @@ SCRIPT: Final = """\
 // <script src="https://presence.example/presence.js" data-seconds="30" data-beat="/visit" async></script>
 (function (me) {
   var base = me.src.replace(/\\/presence\\.js.*$/, ""), seconds = Number(me.dataset.seconds) || 30, timer = 0;
-  var how = { method: "POST", credentials: "include" };
-  function beat() { fetch(base + (me.dataset.beat || "/visit"), how).catch(function () {}); }
+  var at = base + (me.dataset.beat || "/visit"), how = { method: "POST", credentials: "include" }, asking = false;
+  function rest() { asking = false; }  // one at a time: until the first is answered there is no cookie
+  function beat() { if (!asking) { asking = true; fetch(at, how).then(rest, rest); } }
   function wake() { clearInterval(timer); if (!document.hidden) { beat(); timer = setInterval(beat, seconds * 1000); } }
   document.addEventListener("visibilitychange", wake);
   addEventListener("pageshow", function (event) { if (event.persisted) wake(); });
