@@ -29,6 +29,8 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "sessions": reading.sessions,
     "get": reading.get,
     "counts": reading.counts,
+    "online_among": reading.online_among,
+    "count_users": reading.count_users,
     "search_uid": search.search_uid,
     "search_ip": search.search_ip,
     "search_cidr": search.search_cidr,

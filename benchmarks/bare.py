@@ -124,6 +124,14 @@ class Bare:
         pipe.hgetall(self.keys.totals)
         pipe.execute()
 
+    def seen(self, uids: list[str]) -> list[float | None]:
+        """ZMSCORE of these users."""
+        return list(self.redis.zmscore(self.keys.users, uids))
+
+    def count_users(self, _: Any = None) -> None:
+        """ZCOUNT of the last ten minutes."""
+        self.redis.zcount(self.keys.users, int(time.time() * 1000) - 600_000, "+inf")
+
     # -- ends ---------------------------------------------------------------------------------------------------------
 
     def end(self, refs: Iterable[str]) -> None:

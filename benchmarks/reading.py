@@ -105,3 +105,33 @@ def counts(stage: Stage) -> Result:
     """counts beside one pipeline of ZCARD ×2 and HGETALL of the totals."""
     presence, bare = stage.presence, Bare(stage)
     return compare(stage, "counts", counts.__doc__, Side(lambda _: presence.counts()), Side(bare.counts), runs=800)
+
+
+FRIENDS = 500
+"""Of one user, of whom some are online."""
+
+
+def online_among(stage: Stage) -> Result:
+    """online_among of 500 friends, half of them online, beside one ZMSCORE of the same uids."""
+    presence, bare = stage.presence, Bare(stage)
+
+    def friends() -> list[str]:
+        online = [stage.ticket().uid for _ in range(FRIENDS // 2)]
+        return online + [f"away{number}" for number in range(FRIENDS - len(online))]
+
+    def ours(uids: list[str]) -> None:
+        assert len(presence.online_among(uids)) > FRIENDS // 3
+
+    result = compare(
+        stage, "online among 500", online_among.__doc__, Side(ours, friends), Side(bare.seen, friends), runs=400
+    )
+    assert result.ours is not None
+    result.targets.append(Target("ms", 2.0, result.ours.p50 / 1000))
+    return result
+
+
+def count_users(stage: Stage) -> Result:
+    """count_users(600) beside one ZCOUNT."""
+    presence, bare = stage.presence, Bare(stage)
+    ours = Side(lambda _: presence.count_users(600))
+    return compare(stage, "count_users", count_users.__doc__, ours, Side(bare.count_users), runs=800)

@@ -65,9 +65,30 @@ footer{color:var(--soft);font-size:.875rem;padding-top:.5rem;padding-bottom:2rem
 @media (max-width:30rem){section{padding:1rem}li{flex-wrap:wrap;gap:.5rem}li>div{flex-basis:100%}}
 """
 
-# The one style of ours by its hash: no other style, and no script at all, has effect on these pages.
+# Waits to be told that the session is over, and then shows why in place of all that the page showed. Coming back to the
+# page by the back button loads it anew, so that nothing is shown from memory.
+_SCRIPT: Final = """
+const live = new EventSource("/live");
+live.addEventListener("ended", event => {
+  live.close();
+  const told = JSON.parse(event.data);
+  document.title = told.title;
+  const main = document.querySelector("main");
+  main.innerHTML = told.main;
+  main.tabIndex = -1;
+  main.focus();
+});
+addEventListener("pageshow", event => { if (event.persisted) location.reload(); });
+"""
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+# The one style and the one script of ours by their hashes: no other has effect on these pages.
 POLICY: Final = (
-    f"default-src 'none'; style-src 'sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'; "
+    f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; connect-src 'self'; "
     "img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
@@ -81,13 +102,18 @@ _ICON: Final = (
 )
 
 
-def _page(title: str, body: str) -> str:
+def _title(title: str) -> str:
+    return f"{e(title)} · Paperboat"
+
+
+def _page(title: str, body: str, *, live: bool = False) -> str:
+    script = f"<script>{_SCRIPT}</script>\n" if live else ""
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{e(title)} · Paperboat</title>
+<title>{_title(title)}</title>
 <link rel="icon" href="{_ICON}">
 <style>{_STYLE}</style>
 </head>
@@ -97,7 +123,7 @@ def _page(title: str, body: str) -> str:
 {body}
 </main>
 <footer>A demo: everybody here is made up, and nothing is for sale.</footer>
-</body>
+{script}</body>
 </html>
 """
 
@@ -149,7 +175,7 @@ def _try_it(session: Session, dashboard: str | None) -> str:
     return f"""<section class="note">
 <h2>Try it</h2>
 <p>Open the {where}, find <strong>{e(session.uid)}</strong> near the top of the list and kick this session, with a
-message. Then <a href="/">come back and click anywhere</a>: you will be out, and see why.</p>
+message. Keep an eye on this page: it closes by itself, and says why.</p>
 </section>"""
 
 
@@ -176,6 +202,7 @@ def home(session: Session, sessions: Sequence[Session], dashboard: str | None) -
 {_try_it(session, dashboard)}
 <p class="soft"><small>This device is signed out by itself after {_span(session.idle_timeout)} without a click, and
 {_span(session.absolute_timeout)} after signing in at the latest.</small></p>""",
+        live=True,
     )
 
 
@@ -221,11 +248,21 @@ _ENDINGS: Final = {
 
 def ended(end: Ended) -> str:
     """For the holder of a session that is over: only what is public."""
+    return _page(*_end(end))
+
+
+def told(end: Ended | None) -> dict[str, str]:
+    """The same for a page that is open: its new title, and what takes the place of its main part."""
+    title, body = _end(end) if end is not None else ("You are not signed in", _UNKNOWN)
+    return {"title": f"{title} · Paperboat", "main": body}
+
+
+def _end(end: Ended) -> tuple[str, str]:
     public = end.public
     title, why = _ENDINGS.get(public.code, ("You are signed out", "Your session is over."))
     message = f"<p>They left you a message:</p><blockquote>{e(public.message)}</blockquote>" if public.message else ""
     at = f'<time datetime="{public.at.isoformat(timespec="seconds")}">{public.at:%H:%M:%S UTC on %-d %B %Y}</time>'
-    return _page(
+    return (
         title,
         f"""<section>
 <h1>{e(title)}</h1>
@@ -235,6 +272,13 @@ def ended(end: Ended) -> str:
 <a class="button main" href="/sign-in">Sign in again</a>
 </section>""",
     )
+
+
+_UNKNOWN: Final = """<section>
+<h1>You are not signed in</h1>
+<p>Your session is over.</p>
+<a class="button main" href="/sign-in">Sign in</a>
+</section>"""
 
 
 def unknown() -> str:

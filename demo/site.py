@@ -1,6 +1,7 @@
 """A small real site: sign in, see on what devices you are, sign out. Its sessions are kept by presence_core.
 
-Every request with a cookie asks presence_core whether the session is still live, so a kick is felt at the next click.
+Every request with a cookie asks presence_core whether the session is still live, so a kick is felt at the next click;
+and a page that is open is told by server-sent events, so it is felt at once (``push``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import os
 import random
 import signal
+import socket
 from collections.abc import Awaitable, Callable, Iterator
 from ipaddress import ip_address
 from typing import Final, TypedDict
@@ -23,11 +25,12 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from demo import pages, people
+from demo.push import Push
 from presence_core import AsyncPresence, InvalidArgument, LoginRefused, Session, Unavailable
 
 HOST: Final = "127.0.0.1"
@@ -121,6 +124,7 @@ class Site:
     def __init__(self, presence: AsyncPresence, dashboard: str | None = None) -> None:
         self._presence = presence
         self._dashboard = dashboard
+        self.push = Push(presence)
 
     def routes(self) -> list[Route]:
         return [
@@ -128,6 +132,7 @@ class Site:
             Route("/sign-in", self._form),
             Route("/sign-in", self._sign_in, methods=["POST"]),
             Route("/sign-out", self._signed_in(self._sign_out), methods=["POST"]),
+            Route("/live", self._live),
         ]
 
     async def _session(self, request: Request) -> Session | Response:
@@ -156,6 +161,16 @@ class Site:
     async def _home(self, request: Request, session: Session) -> Response:
         sessions = await self._presence.sessions(session.uid)
         return _html(pages.home(session, sessions, self._dashboard))
+
+    async def _live(self, request: Request) -> Response:
+        """What closes an open page when its session ends. Being open is no sign of life: it is not noted as seen."""
+        token = request.cookies.get(COOKIE, "")
+        validation = await self._presence.validate(token, touch=False)
+        record = validation.session or validation.ended
+        if record is None:
+            return Response(status_code=204)  # and the browser does not come back
+        stream = self.push.stream(record.uid, record.session_id, token, request.headers.get("last-event-id"))
+        return StreamingResponse(stream, media_type="text/event-stream")
 
     async def _form(self, request: Request) -> Response:
         if request.cookies.get(COOKIE) and isinstance(await self._session(request), Session):
@@ -259,8 +274,9 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 
 def create_app(presence: AsyncPresence, dashboard: str | None = None) -> Starlette:
     """The site as an ASGI application, over a ``presence`` that stays the caller's."""
-    return Starlette(
-        routes=Site(presence, dashboard).routes(),
+    site = Site(presence, dashboard)
+    app = Starlette(
+        routes=site.routes(),
         middleware=[
             # Against DNS rebinding: a stranger's host name that leads to this machine is not ours.
             Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"], www_redirect=False),
@@ -274,6 +290,8 @@ def create_app(presence: AsyncPresence, dashboard: str | None = None) -> Starlet
             500: _on_http_error,
         },
     )
+    app.state.push = site.push
+    return app
 
 
 # -- Serving it --------------------------------------------------------------------------------------------------------
@@ -287,6 +305,11 @@ class _Server(uvicorn.Server):
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Uvicorn waits for open streams, which have no end of their own."""
+        self.config.app.state.push.end()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
 
 
 async def serve(port: int) -> None:

@@ -1,5 +1,11 @@
 """Who is online, on what, since when: multi-device sessions in Redis, searched, counted and ended."""
 
+from presence_core.activity import (
+    AsyncLastSeenTracker,
+    AsyncMinuteSetTracker,
+    LastSeenTracker,
+    MinuteSetTracker,
+)
 from presence_core.buffer import HeartbeatBuffer
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import (
@@ -37,6 +43,8 @@ from presence_core.worker import Worker
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncLastSeenTracker",
+    "AsyncMinuteSetTracker",
     "AsyncPresence",
     "AuditEntry",
     "Block",
@@ -49,8 +57,10 @@ __all__ = [
     "Job",
     "KickPreview",
     "KickResult",
+    "LastSeenTracker",
     "Login",
     "LoginRefused",
+    "MinuteSetTracker",
     "OutcomeUnknown",
     "Page",
     "Person",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Callable
 from types import TracebackType
+from weakref import WeakSet
 
 from presence_core import settings as check
 from presence_core.client import AsyncPresence, Presence
@@ -24,7 +26,9 @@ class HeartbeatBuffer:
 
     With a Presence a daemon thread sends them, with an AsyncPresence a task of the running loop. ``on_offline`` is
     called, from there, with the refs that turned out to be no longer online. While Redis is away the refs wait and are
-    sent when it is back: one entry for each session, however long. ``beat`` never blocks and never does I/O.
+    sent when it is back: one entry for each session, however long, and at most ``max_waiting`` of them; what comes on
+    top is counted in ``dropped``. ``beat`` never blocks and never does I/O. A forked child begins with an empty buffer
+    and a thread of its own; what waited stays its parent's.
 
     Use it as a context manager, or call ``close()`` (``await aclose()``): what waits is sent first, and Unavailable is
     raised if it cannot be.
@@ -36,6 +40,7 @@ class HeartbeatBuffer:
         *,
         interval: float = 1.0,
         max_refs: int = 5_000,
+        max_waiting: int = 100_000,
         on_offline: Callable[[list[str]], None] | None = None,
     ) -> None:
         if not isinstance(interval, int | float) or not 0.01 <= interval <= 3600:
@@ -43,7 +48,15 @@ class HeartbeatBuffer:
         self._presence = presence
         self._interval = float(interval)
         self._max_refs = check.whole("max_refs", max_refs, 1, 1_000_000)
+        self._max_waiting = check.whole("max_waiting", max_waiting, 1, 10_000_000)
         self._on_offline = on_offline
+        self._closed = False
+        self.dropped = 0  #: heartbeats that found the buffer full
+        self._start_anew()
+        _buffers.add(self)
+
+    def _start_anew(self) -> None:
+        """Also in a forked child: locks may be held by threads that are not here."""
         self._waiting: dict[str, None] = {}
         self._lock = threading.Lock()
         self._sending = threading.Lock()
@@ -52,7 +65,6 @@ class HeartbeatBuffer:
         self._task: asyncio.Task[None] | None = None
         self._full_async: asyncio.Event | None = None
         self._sending_async: asyncio.Lock | None = None
-        self._closed = False
 
     @property
     def waiting(self) -> int:
@@ -65,6 +77,9 @@ class HeartbeatBuffer:
         with self._lock:
             if self._closed:
                 raise RuntimeError("this HeartbeatBuffer is closed")
+            if len(self._waiting) >= self._max_waiting and ref not in self._waiting:
+                self.dropped += 1
+                return
             self._waiting[ref] = None
             full = len(self._waiting) >= self._max_refs
         if isinstance(self._presence, Presence):
@@ -86,7 +101,9 @@ class HeartbeatBuffer:
 
     def _put_back(self, refs: list[str]) -> None:
         with self._lock:
-            self._waiting = dict.fromkeys(refs) | self._waiting
+            together = list(dict.fromkeys(refs) | self._waiting)
+            self.dropped += max(0, len(together) - self._max_waiting)
+            self._waiting = dict.fromkeys(together[: self._max_waiting])
 
     def _tell(self, offline: list[str]) -> None:
         if offline and self._on_offline is not None:
@@ -197,3 +214,15 @@ class HeartbeatBuffer:
     ) -> None:
         with contextlib.suppress(PresenceError) if error else contextlib.nullcontext():
             await self.aclose()
+
+
+_buffers: WeakSet[HeartbeatBuffer] = WeakSet()
+
+
+def _after_fork() -> None:
+    for buffer in list(_buffers):
+        buffer._start_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

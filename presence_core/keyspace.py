@@ -17,6 +17,13 @@ def digest(value: str, size: int = 8) -> str:
     return blake2b(value.encode(), digest_size=size).hexdigest()
 
 
+def hashed(key: str) -> str:
+    """What of a key decides its node on a cluster: the text in its first pair of braces, else all of it."""
+    begin = key.find("{")
+    end = key.find("}", begin + 1) if begin >= 0 else -1
+    return key[begin + 1 : end] if end > begin + 1 else key
+
+
 class Shard:
     """The keys of one shard. All of them carry one hash tag, so a script may touch any of them on a cluster."""
 
@@ -91,13 +98,16 @@ class Shard:
 class Common:
     """The keys that a namespace has once. They carry one tag of their own, ``{<namespace>}``."""
 
-    __slots__ = ("denied", "history", "tag", "worker")
+    __slots__ = ("api_keys", "denied", "history", "tag", "visitors", "visits", "worker")
 
     def __init__(self, namespace: str) -> None:
         self.tag = tag = f"{{{namespace}}}"
         self.history = f"{tag}:history"
         self.worker = f"{tag}:worker"
         self.denied = f"{tag}:denied"
+        self.api_keys = f"{tag}:keys"
+        self.visitors = f"{tag}:visitors"  # of the service's /counter, and of its /visit: a prefix
+        self.visits = f"{tag}:visits"
 
     def samples(self, step: int, period: int) -> str:
         """STRING: packed samples of ``step`` seconds, one place for each slot of this period."""

@@ -118,6 +118,15 @@ TURN: Final = Script("turn", safe=True)
 STEER: Final = Script("steer", safe=False)
 CLOSE: Final = Script("close", safe=True)
 FENCE: Final = Script("fence", safe=True)
+AMONG: Final = Script("among", safe=True)
+ONLINE: Final = Script("online", safe=True)
+ACTIVE: Final = Script("active", safe=True)
+TOUCH: Final = Script("touch", safe=True)
+PRUNE: Final = Script("prune", safe=True)
+VISITS: Final = Script("visits", safe=True)
+FRIENDS: Final = Script("friends", safe=True)
+MARK: Final = Script("mark", safe=True)
+BUCKETS: Final = Script("buckets", safe=True)
 
 EVERY: Final = (
     LOGIN, VALIDATE, ROTATE, HEARTBEAT, FINISH, REVOKE, TIDY, FORGET, READ, PAGE, WALK, GATHER, PLAN, COUNT, DUE, STALE,
@@ -125,4 +134,6 @@ EVERY: Final = (
     BLOCK, UNBLOCK, BLOCKED, RELEASE, NEWEST, AUDIT, TRIM, DENIED,
     SAMPLE, GAUGE, LEAD, STATUS,
     BULK, TURN, STEER, CLOSE, FENCE,
+    AMONG, ONLINE, ACTIVE,
+    TOUCH, PRUNE, VISITS, FRIENDS, MARK, BUCKETS,
 )  # fmt: skip

@@ -91,12 +91,7 @@ class Settings:
         for name in ("record_ttl", "heal"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(name, "must be True or False")
-        if (
-            isinstance(self.timeout, bool)
-            or not isinstance(self.timeout, int | float)
-            or not 0.05 <= self.timeout <= 60
-        ):
-            raise InvalidArgument("timeout", "must be 0.05 to 60 seconds")
+        call_time(self.timeout)
 
     def policy(self, shards: int) -> bytes:
         """What scripts must know of these settings, packed for ``include/ending.lua``."""
@@ -147,6 +142,22 @@ def whole(field: str, value: object, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise InvalidArgument(field, f"must be a whole number from {low} to {high}")
     return int(value)
+
+
+def call_time(value: object) -> float:
+    """``timeout``: seconds that one call may take."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.05 <= value <= 60:
+        raise InvalidArgument("timeout", "must be 0.05 to 60 seconds")
+    return value
+
+
+def instant(value: object) -> str:
+    """``now`` of a tracker, as it is sent: Unix seconds; "" for None, which leaves it to the clock of Redis."""
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e11:
+        raise InvalidArgument("now", "must be Unix seconds, from 0 to 100000000000")
+    return repr(float(value)) if isinstance(value, float) else str(int(value))
 
 
 def seconds(field: str, value: object) -> int:

@@ -325,7 +325,63 @@ def _of_lists() -> list[Case]:
     return cases
 
 
+def _of_online() -> list[Case]:
+    cases = [Case("is_online", (value,), {}, sentence) for value, sentence in UIDS]
+    no_lists: list[Any] = ["ada", b"ada", None, 5, True]
+    cases += [Case("online_among", (value,), {}, "uids must be a list of uids") for value in no_lists]
+    cases += [Case("online_among", (["ada", value],), {}, sentence) for value, sentence in UIDS]
+    too_many = "uids must be at most 10000 uids"
+    cases += [Case("online_among", (value,), {}, too_many) for value in (["a"] * 10_001, itertools.repeat("ada"))]
+    sentence = "within must be whole seconds from 1 to 315360000 (10 years)"
+    for value in (0, -1, 315_360_001, 1.5, "60", True, None, float("nan"), timedelta(seconds=60)):
+        cases += [Case(method, (value,), {}, sentence) for method in ("online_users", "count_users")]
+    return cases
+
+
+def _of_trackers() -> tuple[list[Case], list[Case]]:
+    """Of LastSeenTracker, then of MinuteSetTracker; a method "" is the tracker's making."""
+    now = "now must be Unix seconds, from 0 to 100000000000"
+    nows: list[Any] = [float("nan"), float("inf"), -float("inf"), -1, -0.5, True, False, "5", 1e12, 10**400, 1j,
+                       datetime(2026, 1, 1, tzinfo=UTC)]  # fmt: skip
+    seconds = " must be whole seconds from 1 to 315360000 (10 years)"
+    no_seconds: list[Any] = [0, -1, 315_360_001, 1.5, "60", True, float("nan")]
+    reuse = "reuse_for must be a whole number from 0 to 3600"
+    no_reuse: list[Any] = [-1, 3601, 1.5, "5", True]
+    timeouts = _same("timeout must be 0.05 to 60 seconds", 0, -1, 61, "2", True, None, float("nan"))
+
+    def texts(field: str) -> list[tuple[Any, str]]:
+        return [(value, sentence.replace("uid", field)) for value, sentence in UIDS]
+
+    both: list[Case] = [Case("touch", (value,), {}, sentence) for value, sentence in texts("member")]
+    both += [Case("online_friends", (value,), {}, sentence) for value, sentence in texts("friends_key")]
+    for method, args in (("touch", ("ada",)), ("count", ()), ("members", ()), ("online_friends", ("friends",))):
+        both += [Case(method, args, {"now": value}, now) for value in nows]
+    both += [Case("", (), {"timeout": value}, sentence) for value, sentence in timeouts]
+    seen, sets = list(both), list(both)
+
+    seen += [Case("forget", (value,), {}, sentence) for value, sentence in texts("member")]
+    seen += [Case("trim", (), {"now": value}, now) for value in nows]
+    seen += [Case("", (), {"key": value}, sentence) for value, sentence in texts("key")]
+    seen += [Case("", (), {"window": value}, "window" + seconds) for value in [*no_seconds, None]]
+    seen += [Case("", (), {"reuse_for": value}, reuse) for value in [*no_reuse, None]]
+    seen += [Case("", (), {"keep_older": value}, "keep_older must be True or False") for value in (None, 1, "yes")]
+    seen += [Case("online_friends", ("friends",), {"reuse_for": value}, reuse) for value in no_reuse]
+
+    window, within = "window must be a whole number from 1 to 3598", "within must be a whole number from 1 to 600"
+    sets += [Case("", (), {"prefix": value}, sentence) for value, sentence in texts("prefix")]
+    sets += [Case("", (), {"window": value}, window) for value in [*no_seconds, None, 3599, 3600, 86_400]]
+    for value in [*no_seconds, None, 601]:
+        sets.append(Case("", (), {"bucket": value}, "bucket must be a whole number from 1 to 600"))
+    sets += [Case("", (), {"bucket": value}, "bucket must divide window") for value in (7, 90, 599)]
+    for method, args in (("count", ()), ("members", ()), ("online_friends", ("friends",))):
+        seen += [Case(method, args, {"within": value}, "within" + seconds) for value in no_seconds]
+        sets += [Case(method, args, {"within": value}, within) for value in [*no_seconds, 601]]
+    return seen, sets
+
+
+LAST_SEEN, MINUTE_SETS = _of_trackers()
+
 CASES = (
     _of_login() + _of_one_session() + _of_kick() + _of_bulk_kicks() + _of_blocks() + _of_what_was_done() + _of_history()
-    + _of_lists()
+    + _of_lists() + _of_online()
 )  # fmt: skip

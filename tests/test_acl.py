@@ -6,7 +6,7 @@ import re
 import time
 from pathlib import Path
 
-from presence_core import Presence, SessionFilter, Worker
+from presence_core import LastSeenTracker, MinuteSetTracker, Presence, SessionFilter, Worker
 from tests.conftest import Bed, on
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "architecture.md"
@@ -63,6 +63,28 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert p.history(time.time() - 60, step=3600)
         assert p.worker_status()
         worker._leave()
+        assert p.is_online("ada") == ("ada" in p.online_among(["ada"])) == (p.online_users() == ["ada"])
+        assert p.count_users() <= 1
         p.sweep()
         p.repair()
         assert p.events()
+
+
+@on("valkey-sync", "redis7-sync")
+def test_trackers_need_the_same_rights_on_keys_of_their_own(bed: Bed) -> None:
+    raw = bed.raw
+    raw.execute_command("ACL", "SETUSER", "counter", "reset", "on", ">s3cret", "~{acl-trackers}*", *_rights())
+    url = f"unix://counter:s3cret@{raw.connection_pool.connection_kwargs['path']}"
+    raw.sadd("{acl-trackers}:friends", "ada", "bob")
+    with (
+        LastSeenTracker.from_url(url, "{acl-trackers}:last.seen", 60) as seen,
+        MinuteSetTracker.from_url(url, "{acl-trackers}:seen", 60) as sets,
+    ):
+        assert seen.touch("ada", 5)
+        assert seen.trim() == 1
+        assert not seen.forget("ada")
+        for tracker in (seen, sets):
+            tracker.touch("ada")
+            assert tracker.count() == 1
+            assert tracker.members() == tracker.online_friends("{acl-trackers}:friends") == ["ada"]
+        assert seen.online_friends("{acl-trackers}:friends", reuse_for=1) == ["ada"]

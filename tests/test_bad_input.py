@@ -6,11 +6,22 @@ from typing import Any, cast
 
 import pytest
 
-from presence_core import HeartbeatBuffer, InvalidArgument, Presence, PresenceError, Worker
-from tests.bad_input import CASES
+from presence_core import (
+    AsyncLastSeenTracker,
+    AsyncMinuteSetTracker,
+    HeartbeatBuffer,
+    InvalidArgument,
+    LastSeenTracker,
+    MinuteSetTracker,
+    Presence,
+    PresenceError,
+    Worker,
+)
+from tests.bad_input import CASES, LAST_SEEN, MINUTE_SETS
 from tests.conftest import Bed, on
 from tests.facade import P
 from tests.monitor import Monitor
+from tests.trackers import Trackers
 
 
 @pytest.fixture
@@ -50,6 +61,39 @@ def test_a_bad_argument_sends_nothing(p: P, bed: Bed) -> None:
         _mistakes(p)
     assert monitor.lines == []
     assert bed.raw.dbsize() == size
+
+
+@pytest.mark.parametrize("kind", ["last_seen", "minute_sets"])
+def test_trackers_name_bad_arguments_in_one_sentence_too(anywhere: Bed, kind: str) -> None:
+    make = Trackers(anywhere, "redis://127.0.0.1:1")
+    tracker, wrong = getattr(make, kind)(), []
+    for case in LAST_SEEN if kind == "last_seen" else MINUTE_SETS:
+        call = getattr(tracker, case.method) if case.method else getattr(make, kind)
+        try:
+            call(*case.args, **case.options)
+        except InvalidArgument as error:
+            if str(error) != f"{case.sentence}.":
+                wrong.append(f"{case}: {error}")
+        except Exception as error:
+            wrong.append(f"{case}: {error!r}")
+        else:
+            wrong.append(f"{case}: taken")
+    make.close()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("kind", [LastSeenTracker, AsyncLastSeenTracker, MinuteSetTracker, AsyncMinuteSetTracker])
+def test_a_trackers_url_that_cannot_be_one_is_refused_without_its_password(kind: Any) -> None:
+    for url in (5, "", "http://:hunter2@host/", "redis://:hunter2@host:port"):
+        with pytest.raises(InvalidArgument, match=r"^url .*\.$") as refused:
+            kind.from_url(url, "key", 60)
+        assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", [LastSeenTracker, AsyncLastSeenTracker, MinuteSetTracker, AsyncMinuteSetTracker])
+def test_a_key_that_cannot_serve_on_a_cluster_is_refused_before_anything_is_connected(kind: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"^(key|prefix) must hold .* on a cluster"):
+        kind.from_url("redis+cluster://127.0.0.1:1", "a}b", 60)
 
 
 def test_the_error_is_a_value_error_that_names_its_field(nowhere: P) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -231,3 +233,51 @@ def test_with_asyncio_the_beats_wait_while_redis_is_away(tmp_path: Path) -> None
 
     with Server.start(binary, tmp_path, "--appendonly", "yes", port=True) as server:
         asyncio.run(site(server))
+
+
+def test_a_buffer_that_is_full_drops_and_counts(anywhere: Bed) -> None:
+    nowhere = Presence.from_url("redis://127.0.0.1:1", Settings(timeout=0.1))
+    buffer = HeartbeatBuffer(nowhere, interval=3600, max_refs=1000, max_waiting=3)
+    for number in range(5):
+        buffer.beat("ada", f"session-{number}")
+        buffer.beat("ada", "session-0")
+    assert (buffer.waiting, buffer.dropped) == (3, 2)
+    with pytest.raises(Unavailable):
+        buffer.flush()
+    assert (buffer.waiting, buffer.dropped) == (3, 2)
+    nowhere.close()
+
+
+_FORK = """
+import os, sys, threading
+from presence_core import HeartbeatBuffer, Presence, Settings
+
+presence = Presence.from_url(sys.argv[1], Settings(sys.argv[2]))
+buffer = HeartbeatBuffer(presence, interval=0.05)
+presence.login("ada", session_id="session-1")
+buffer.beat("ada", "session-1")
+buffer._lock.acquire()  # another thread is at it while this one forks
+child = os.fork()
+if child == 0:
+    assert buffer.waiting == 0, "what waited is the parent's"
+    buffer.beat("ada", "session-1")
+    buffer.close()
+    os._exit(0 if buffer.waiting == 0 else 1)
+buffer._lock.release()
+assert os.waitpid(child, 0)[1] == 0
+buffer.close()
+assert buffer.waiting == 0
+print("both")
+"""
+
+
+@on("valkey-sync")
+def test_a_forked_child_sends_its_own_beats_even_if_a_lock_was_held(bed: Bed) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", _FORK, bed.url, bed.namespace],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        cwd=Path(__file__).parent.parent,
+    )
+    assert (done.stdout, done.returncode) == ("both\n", 0), done.stderr

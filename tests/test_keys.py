@@ -47,6 +47,10 @@ def _everything(p: P) -> None:
     p.list_sessions(limit=3, cursor=p.list_sessions(limit=3).next_cursor)
     list(p.iter_sessions(page_size=5))
     p.counts()
+    p.is_online("u1")
+    p.online_among([f"u{number}" for number in range(50)])
+    p.online_users(within=600)
+    p.count_users()
     for asked in (SessionFilter(text="a"), SessionFilter(text="::"), SessionFilter(ip="::/0"), SessionFilter(uid="u1"),
                   SessionFilter(device="d1"), SessionFilter(name_contains="n", idle_for=0)):  # fmt: skip
         p.list_sessions(asked)
@@ -90,6 +94,9 @@ def _everything(p: P) -> None:
     p.reindex()
     p.advance(20)
     p.sessions("u3")
+    p.online_among([f"u{number}" for number in range(500)])
+    p.online_users()
+    p.count_users(5)
     p.list_sessions()
     p.blocked("u5")
     p.blocks()

@@ -21,10 +21,17 @@ ASKED = [
 
 def _crowd(p: P, count: int = 60) -> None:
     p.login_many(
-        {"uid": f"u{n % 40}", "name": f"Emeka Okafor {n % 7}", "aliases": [f"e{n}@example.org"],
-         "ip": f"192.0.{n // 250}.{n % 250}", "device": ("phone", "desk")[n % 2], "user_agent": f"curl/{n % 3}", "attributes": {"plan": f"p{n % 2}"}}
+        {
+            "uid": f"u{n % 40}",
+            "name": f"Emeka Okafor {n % 7}",
+            "aliases": [f"e{n}@example.org"],
+            "ip": f"192.0.{n // 250}.{n % 250}",
+            "device": ("phone", "desk")[n % 2],
+            "user_agent": f"curl/{n % 3}",
+            "attributes": {"plan": f"p{n % 2}"},
+        }
         for n in range(count)
-    )  # fmt: skip
+    )
 
 
 def _answers(p: P) -> list[list[str]]:

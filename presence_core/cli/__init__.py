@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from presence_core.cli import jobs, sessions, staff, upkeep
+from presence_core.cli import jobs, sessions, staff, upkeep, web
 from presence_core.cli.asked import Command
 from presence_core.cli.shown import complain
 from presence_core.client import Presence
@@ -65,6 +65,6 @@ def _parser() -> argparse.ArgumentParser:
             made.add_argument("--json", action="store_true", help="answer in JSON")
         return made
 
-    for room in (sessions, staff, jobs, upkeep):
+    for room in (sessions, staff, jobs, upkeep, web):
         room.add_commands(command)
     return parser

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from presence_core.models import Page
+from presence_core.models import Page, plain
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 
@@ -39,21 +38,8 @@ def say(args: argparse.Namespace, value: Any, lines: Iterable[str]) -> None:
 
 def as_json(value: Any) -> str:
     """A record in one line of JSON, in which a terminal finds nothing to obey."""
-    text = json.dumps(_plain(value), ensure_ascii=False)
+    text = json.dumps(plain(value), ensure_ascii=False)
     return _NOT_ASCII.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
-
-
-def _plain(value: Any) -> Any:
-    """A record as JSON can hold it."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
 
 
 def stamp(at: datetime) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 from presence_core.client.base import AsyncClient, Client
 from presence_core.filters import SessionFilter
 from presence_core.models import Counts, Page, Person, Plan, Session
-from presence_core.operations import facets, listing, people, reading
+from presence_core.operations import facets, listing, online, people, reading
 
 
 class Online(Client):
@@ -80,6 +80,36 @@ class Online(Client):
         """How many users and sessions are online, and totals by reason. Cost: O(P·log N), one round trip."""
         return self._run(reading.counts(self._ctx))
 
+    def is_online(self, uid: str) -> bool:
+        """Whether this user has a live session, exactly. Cost: O(S), one round trip."""
+        return self._run(reading.is_online(self._ctx, uid))
+
+    def online_among(self, uids: Iterable[str]) -> set[str]:
+        """Those of these users, at most 10,000, who have a live session: the friends of somebody, say.
+
+        Right though no sweep has come by, past deadlines and after a sign-everybody-out. Only a user all of whose
+        records Redis has dropped counts as online until their deadline or ``repair``. Cost: O(uids), and as long as
+        sessions wait for a sweep, at most O(S) for each user; one round trip, to all shards at once.
+        """
+        return self._run(online.online_among(self._ctx, uids))
+
+    def online_users(self, within: int = 900) -> list[str]:
+        """Everybody online who was seen within so many seconds (1…10 years), on whatever device, the latest first.
+
+        As right as ``online_among``, page by page: who comes, goes or is seen while it reads may or may not be there,
+        who is online and of the period throughout is there once. Cost: O(users of the period), a round trip for 1,000
+        on each shard; for a number there is ``count_users``, for pages ``list_sessions``.
+        """
+        return self._run(online.online_users(self._ctx, within))
+
+    def count_users(self, within: int = 600) -> int:
+        """How many users are online who were seen within so many seconds (1…10 years).
+
+        Exact where at most a thousand sessions of a shard wait for a sweep; else as of the last sweep. Cost:
+        O(P·(log N + waiting)), one round trip.
+        """
+        return self._run(online.count_users(self._ctx, within))
+
 
 class AsyncOnline(AsyncClient):
     """Part of AsyncPresence."""
@@ -130,3 +160,19 @@ class AsyncOnline(AsyncClient):
     async def counts(self) -> Counts:
         """See Presence.counts."""
         return await self._run(reading.counts(self._ctx))
+
+    async def is_online(self, uid: str) -> bool:
+        """See Presence.is_online."""
+        return await self._run(reading.is_online(self._ctx, uid))
+
+    async def online_among(self, uids: Iterable[str]) -> set[str]:
+        """See Presence.online_among."""
+        return await self._run(online.online_among(self._ctx, uids))
+
+    async def online_users(self, within: int = 900) -> list[str]:
+        """See Presence.online_users."""
+        return await self._run(online.online_users(self._ctx, within))
+
+    async def count_users(self, within: int = 600) -> int:
+        """See Presence.count_users."""
+        return await self._run(online.count_users(self._ctx, within))

@@ -67,12 +67,16 @@ class Upkeep(Client):
         """
         return self._run(events.events(self._ctx, after, limit))
 
+    def events_end(self) -> str:
+        """The cursor of now: what comes behind it has not happened yet. Cost: O(P), one round trip."""
+        return self._run(events.latest(self._ctx))
+
     def watch(self, *, after: str | None = None) -> Iterator[Event]:
         """Events as they happen, without end, from now on or behind ``after``. Each arrives once, within 0.1 s or so.
 
         Raises Unavailable while Redis is away: go on with the cursor of the last event, and nothing is missed.
         """
-        cursor = self._run(events.latest(self._ctx)) if after is None else after
+        cursor = self.events_end() if after is None else after
         return self._watch(cursor)
 
     def _watch(self, cursor: str) -> Iterator[Event]:
@@ -114,9 +118,13 @@ class AsyncUpkeep(AsyncClient):
         """See Presence.events."""
         return await self._run(events.events(self._ctx, after, limit))
 
+    async def events_end(self) -> str:
+        """See Presence.events_end."""
+        return await self._run(events.latest(self._ctx))
+
     async def watch(self, *, after: str | None = None) -> AsyncIterator[Event]:
         """See Presence.watch: ``async for event in presence.watch()``. "Now" is when the loop begins."""
-        cursor = await self._run(events.latest(self._ctx)) if after is None else after
+        cursor = await self.events_end() if after is None else after
         while True:
             batch = await self.events(after=cursor, limit=1000)
             for event in batch:

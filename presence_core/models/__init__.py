@@ -2,6 +2,7 @@
 
 from presence_core.models.answers import Counts, Event, KickResult, Page, Person, Plan, SweepReport
 from presence_core.models.history import Sample, WorkerStatus
+from presence_core.models.plain import plain
 from presence_core.models.sessions import (
     CORE,
     END_FIELDS,
@@ -23,7 +24,16 @@ from presence_core.models.sessions import (
     span,
     text,
 )
-from presence_core.models.staff import BLOCK_FIELDS, JOB_FIELDS, AuditEntry, Block, Job, KickPreview, PublicBlock
+from presence_core.models.staff import (
+    BLOCK_FIELDS,
+    JOB_FIELDS,
+    ApiKey,
+    AuditEntry,
+    Block,
+    Job,
+    KickPreview,
+    PublicBlock,
+)
 
 __all__ = [
     "BLOCK_FIELDS",
@@ -35,6 +45,7 @@ __all__ = [
     "NO_LABEL",
     "NO_LABELS",
     "SESSION_FIELDS",
+    "ApiKey",
     "AuditEntry",
     "Block",
     "Counts",
@@ -59,6 +70,7 @@ __all__ = [
     "WorkerStatus",
     "attributes_of",
     "moment",
+    "plain",
     "span",
     "text",
 ]

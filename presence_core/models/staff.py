@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -182,6 +183,28 @@ class Job:
             finished=None if finished is None else moment(finished),
             error=text(error) if error else None,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """Who may call the HTTP service, and what for. The key itself is not kept, only its digest."""
+
+    name: str
+    scopes: tuple[str, ...]  #: some of "record", "read", "kick"
+    created: datetime
+    digest: str = field(repr=False)  #: the SHA-256 of the key, hex
+
+    @classmethod
+    def from_reply(cls, name: bytes, raw: bytes) -> ApiKey | None:
+        """Decode a field of the hash; None for what was never written so, which opens nothing."""
+        try:
+            known = json.loads(raw)
+            scopes, digest = known["scopes"], known["digest"]
+            if not isinstance(digest, str) or not all(isinstance(scope, str) for scope in scopes):
+                return None
+            return cls(text(name), tuple(scopes), moment(int(known["created"])), digest)
+        except (ValueError, TypeError, LookupError, RecursionError, OverflowError):
+            return None
 
 
 def _outcome(fields: Mapping[bytes, bytes]) -> str:

@@ -40,6 +40,19 @@ def _read_cursor(cursor: object) -> list[str] | None:
     return positions
 
 
+def positions(cursor: object) -> list[tuple[int, int]]:
+    """How far a cursor is on each shard: where the streams' ids would be compared. (-1, -1) is before the oldest."""
+    found = _read_cursor(cursor)
+    if found is None:
+        raise InvalidArgument("after", _RULE)
+    return [(int(one.partition("-")[0]), int(one.partition("-")[2])) if one else (-1, -1) for one in found]
+
+
+def cursor_of(places: list[tuple[int, int]]) -> str:
+    """The cursor that ``positions`` would read so."""
+    return make_cursor([f"{time}-{order}" if time >= 0 else "" for time, order in places])
+
+
 def events(ctx: Context, after: object, limit: object) -> Op[list[Event]]:
     return _events(ctx, _read_cursor(after), check.whole("limit", limit, 1, 1000))
 

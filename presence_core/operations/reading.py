@@ -8,7 +8,7 @@ from presence_core import settings as check
 from presence_core.errors import CorruptData
 from presence_core.keyspace import Shard
 from presence_core.models import Counts, Session, moment
-from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, found_rows
+from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, Found, found_rows
 from presence_core.operations.upkeep import heal
 from presence_core.scripts import COUNT, READ, Call, Op, run
 
@@ -36,7 +36,22 @@ def sessions_of(ctx: Context, uid: str) -> Op[list[Session]]:
     return _live(ctx, uid, [])
 
 
+def is_online(ctx: Context, uid: object) -> Op[bool]:
+    owner = check.uid(uid)
+
+    def steps() -> Op[bool]:
+        return bool((yield from _found(ctx, owner, [])))
+
+    return steps()
+
+
 def _live(ctx: Context, uid: str, sids: list[str]) -> Op[list[Session]]:
+    live = [one.session() for one in (yield from _found(ctx, uid, sids))]
+    return sorted(live, key=lambda session: (session.login_at, session.ref.encode()), reverse=True)
+
+
+def _found(ctx: Context, uid: str, sids: list[str]) -> Op[list[Found]]:
+    """Those that are live; what else there was is healed."""
     shard = ctx.shard(uid)
     [reply] = yield [read_call(ctx, shard, uid, sids)]
     found = found_rows(uid, reply)
@@ -46,8 +61,7 @@ def _live(ctx: Context, uid: str, sids: list[str]) -> Op[list[Session]]:
         if one.state == DIRTY or (one.state == ENDED and not one.row[8]) or (one.state != LIVE and not sids)
     ]
     yield from heal(ctx, shard, stale)
-    live = [one.session() for one in found if one.state == LIVE]
-    return sorted(live, key=lambda session: (session.login_at, session.ref.encode()), reverse=True)
+    return [one for one in found if one.state == LIVE]
 
 
 def counts(ctx: Context) -> Op[Counts]:

@@ -25,6 +25,7 @@ from redis.exceptions import (
 )
 
 from presence_core.errors import CorruptData, OutcomeUnknown, PresenceError, Unavailable
+from presence_core.keyspace import hashed
 from presence_core.scripts import EVERY, Call, command
 
 _PAUSES: Final = (0.02, 0.05, 0.1, 0.2)  # seconds between tries; the call's own time limit ends them
@@ -108,7 +109,7 @@ class Many:
         self._slots: dict[str, int] = {}
 
     def node(self, key: str) -> Any:
-        tag = key[: key.index("}") + 1]
+        tag = hashed(key)
         slot = self._slots.get(tag)
         if slot is None:
             slot = self._slots[tag] = key_slot(tag.encode())

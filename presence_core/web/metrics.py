@@ -1,0 +1,107 @@
+"""How the service is: for Prometheus, and for whoever asks whether it lives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from starlette.types import Scope
+
+from presence_core.errors import PresenceError
+from presence_core.models import Counts, WorkerStatus
+from presence_core.web.keys import Reader
+from presence_core.web.problems import AWAY, RETRY_AFTER, problem
+from presence_core.web.routes import Store
+from presence_core.web.schemas import answer
+from presence_core.web.sse import Feed
+
+router = APIRouter(tags=["health"])
+
+
+class Meters:
+    """What one process counts of itself, in a registry of its own."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.registry = CollectorRegistry()
+        self._seconds = Histogram(
+            "presence_request_seconds",
+            "Time from a request to the end of its answer, but for event streams.",
+            ("method", "route", "status"),
+            buckets=(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+            registry=self.registry,
+        )
+        readers = Gauge("presence_events_clients", "Readers of GET /v1/events.", registry=self.registry)
+        readers.set_function(lambda: feed.readers)
+
+    def observe(self, scope: Scope, status: int, seconds: float) -> None:
+        """One request is over."""
+        route = getattr(scope.get("route"), "path_format", None)
+        if route != "/v1/events":
+            method = scope["method"] if route else "any"  # what nobody serves may be called anything
+            self._seconds.labels(method, route or "none", str(status)).observe(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Namespace:
+    """What Redis knows, as of one scrape."""
+
+    counts: Counts | None
+    worker: WorkerStatus | None
+
+    def collect(self) -> Iterator[Metric]:
+        up = GaugeMetricFamily("presence_up", "Whether Redis answered this scrape.")
+        up.add_metric([], 0 if self.counts is None else 1)
+        yield up
+        if self.counts is not None:
+            yield GaugeMetricFamily("presence_users", "Users online, as of the last sweep.", self.counts.users)
+            yield GaugeMetricFamily("presence_sessions", "Live sessions.", self.counts.sessions)
+            logins = CounterMetricFamily("presence_logins", "Sessions that have begun.")
+            ends = CounterMetricFamily("presence_ends", "Sessions that have ended.", labels=["reason"])
+            for kind, number in self.counts.totals.items():
+                if kind == "login":
+                    logins.add_metric([], number)
+                else:
+                    ends.add_metric([kind], number)
+            yield logins
+            yield ends
+        if self.worker is not None:
+            lag = "How long the session due the longest had waited when the last sweep began."
+            yield GaugeMetricFamily("presence_sweep_lag_seconds", lag, self.worker.lag_seconds)
+            alive = "Whether a worker leads and has been heard of lately."
+            yield GaugeMetricFamily("presence_worker_alive", alive, int(self.worker.alive))
+            if self.worker.last_run:
+                at = self.worker.last_run.timestamp()
+                yield GaugeMetricFamily("presence_last_sweep_timestamp_seconds", "When a sweep last ended well.", at)
+
+
+@router.get("/metrics", dependencies=[Reader], response_class=Response, include_in_schema=False)
+async def metrics(request: Request, presence: Store) -> Response:
+    """For Prometheus. While Redis is away `presence_up` is 0 and only this process's own numbers are told."""
+    meters: Meters = request.app.state.meters
+    try:
+        known = _Namespace(await presence.counts(), await presence.worker_status())
+    except PresenceError:
+        known = _Namespace(None, None)
+    told = generate_latest(known) + generate_latest(meters.registry)  # only collect() is asked
+    return Response(told, media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/healthz", response_model=dict[str, str])
+async def healthz() -> Response:
+    """Whether this process answers."""
+    return answer({"status": "ok"})
+
+
+@router.get("/readyz", response_model=dict[str, str | float])
+async def readyz(presence: Store) -> Response:
+    """Whether Redis answers, too."""
+    begun = time.perf_counter()
+    try:
+        await presence.counts()
+    except PresenceError:
+        return problem(503, AWAY, RETRY_AFTER, code="unavailable")
+    return answer({"status": "ok", "seconds": round(time.perf_counter() - begun, 6)})

@@ -1,0 +1,106 @@
+"""Errors as problem+json (RFC 9457): one sentence, the field where there is one, never what was sent."""
+
+from __future__ import annotations
+
+import json
+import re
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, OutcomeUnknown, Unavailable
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+AWAY: Final = "The session store does not answer: try again shortly."
+UNKNOWN: Final = "The session store took this and did not answer: it may have been done. Look, or send it again."
+BROKEN: Final = "Something is wrong on this side: the log of the service says what."
+
+RETRY_AFTER: Final = {"Retry-After": "1"}
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+"""What is said again of the names that were sent: a secret in the wrong place is longer."""
+
+
+_OWN: Final = {  # what the framework says, said better
+    "Not Found": "There is no such address.",
+    "Method Not Allowed": "This address does not take this method.",
+    "There was an error parsing the body": "The body must be JSON.",
+}
+
+
+class Problem(BaseModel):
+    """What every error answers."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+    code: str | None = None
+
+
+_TOLD: Final = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
+
+RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    "4XX": {"description": "A problem with the request", "content": _TOLD},
+    "503": {"description": "Redis is away", "content": _TOLD},
+}
+
+
+def problem(status: int, detail: str, headers: dict[str, str] | None = None, **members: str | None) -> Response:
+    """An error as it is answered. members: ``field`` or ``code``, where there is one."""
+    said = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    said |= {name: value for name, value in members.items() if value}
+    return Response(json.dumps(said, ensure_ascii=False), status, headers, MEDIA_TYPE)
+
+
+def not_found(what: str) -> HTTPException:
+    """There is no such thing."""
+    return HTTPException(404, f"{what}.")
+
+
+def add_problems(app: FastAPI) -> None:
+    """Answer every error of this app as a problem."""
+
+    @app.exception_handler(InvalidArgument)
+    async def invalid(request: Request, error: InvalidArgument) -> Response:
+        return problem(422, str(error), field=error.field)
+
+    @app.exception_handler(RequestValidationError)
+    async def unreadable(request: Request, error: RequestValidationError) -> Response:
+        first: dict[str, Any] = next(iter(error.errors()), {})
+        if first.get("type") == "json_invalid":
+            return problem(400, "The body must be JSON.")
+        place = first.get("loc") or ("request",)
+        names = [str(part) for part in place[1:] if _NAME.fullmatch(str(part)) and part not in ("str", "float")]
+        field = ".".join(names) or str(place[0])
+        if first.get("type") == "extra_forbidden":
+            return problem(422, f"There is no field of this name in the {place[0]}.", field=field)
+        if first.get("type") == "missing":
+            return problem(422, f"{field} must be given.", field=field)
+        rule = str(first.get("msg") or "cannot be read").removeprefix("Value error, ")
+        return problem(422, f"{field}: {rule[:1].lower()}{rule[1:]}.", field=field)
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> Response:
+        detail = _OWN.get(error.detail, error.detail)
+        return problem(error.status_code, detail, dict(error.headers or {}))
+
+    @app.exception_handler(LoginRefused)
+    async def login_refused(request: Request, error: LoginRefused) -> Response:
+        return problem(409, error.sentence, code=error.code)
+
+    @app.exception_handler(Unavailable)
+    async def unavailable(request: Request, error: Unavailable) -> Response:
+        if isinstance(error, OutcomeUnknown):
+            return problem(503, UNKNOWN, RETRY_AFTER, code="outcome_unknown")
+        return problem(503, AWAY, RETRY_AFTER, code="unavailable")
+
+    @app.exception_handler(CorruptData)
+    async def corrupt(request: Request, error: CorruptData) -> Response:
+        return problem(500, "The session store holds what was never written so: run presence repair.", code="corrupt")

@@ -1,0 +1,36 @@
+"""The addresses of the service, a room for each kind of caller."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote, unquote_to_bytes
+
+from fastapi import Depends, Request
+from starlette.convertors import Convertor, register_url_convertor
+
+from presence_core.client import AsyncPresence
+
+
+async def _presence(request: Request) -> AsyncPresence:
+    presence: AsyncPresence = request.app.state.presence
+    return presence
+
+
+Store = Annotated[AsyncPresence, Depends(_presence)]
+"""The client of the app that is asked."""
+
+
+class Quoted(Convertor[str]):
+    """A segment of the path that may hold anything, slashes too, as long as it is percent-encoded."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        """Bytes that are not UTF-8 become lone surrogates, which every check of a text refuses."""
+        return unquote_to_bytes(value).decode("utf-8", "surrogateescape")
+
+    def to_string(self, value: str) -> str:
+        return quote(value, safe="")
+
+
+register_url_convertor("quoted", Quoted())

@@ -1,0 +1,151 @@
+"""``presence serve``: the app under uvicorn, with what that leaves out: limits on slow and on long-winded clients."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from presence_core.activity import AsyncLastSeenTracker, AsyncMinuteSetTracker
+from presence_core.client import AsyncPresence
+from presence_core.web.app import create_app
+from presence_core.web.keys import StoredKeys
+from presence_core.web.pages import NO_PROXIES, Pages
+from presence_core.web.problems import MEDIA_TYPE
+from presence_core.web.proxies import Proxies
+
+HEAD_SECONDS: Final = 10.0
+"""How long the head of a request may take to arrive."""
+
+MAX_HEAD: Final = 32_768
+
+WRITE_SECONDS: Final = 30.0
+"""How long a client may leave what it was sent unread."""
+
+WINDOW: Final = 600
+"""Seconds that /counter and /online look back."""
+
+
+class Protocol(HttpToolsProtocol):
+    """HTTP/1.1 that does not wait for ever."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
+    _head = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._head_timer, self._write_timer):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._head_timer is not None and not self.transport.is_closing():
+            self._head += len(data)
+            if self._head > MAX_HEAD:
+                self.send_400_response("The head of a request must be shorter.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head = 0
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def on_headers_complete(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > MAX_HEAD:
+            raise ValueError("the head is too long")  # the parser stops here, and 400 is answered
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        body = json.dumps({"type": "about:blank", "title": "Bad Request", "status": 400, "detail": msg}).encode()
+        head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
+        self.transport.write(f"{head}Cache-Control: no-store\r\nConnection: close\r\n\r\n".encode() + body)
+        self.transport.close()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(WRITE_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+        super().resume_writing()
+
+
+class Server(uvicorn.Server):
+    """Lets readers of events go when it is told to stop: they would keep it waiting."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn.Server."""
+        app: Any = self.config.app
+        app.state.feed.close()
+        await super().shutdown(sockets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What is served."""
+
+    with_keys: bool  #: False: to this machine alone
+    with_pages: bool
+    origins: tuple[str, ...] = ()
+    friends_key: str = ""
+    cookie: str = "presence"
+    public: bool = False
+    proxies: Proxies = NO_PROXIES
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket to serve on. Raises OSError."""
+    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048)
+
+
+def serve(make: Callable[[], AsyncPresence], offer: Offer, listening: socket.socket) -> None:
+    """Serve until Ctrl-C or SIGTERM. make: the client, to be made on the loop that it belongs to."""
+    config = uvicorn.Config(
+        _unmade, http=Protocol, ws="none", lifespan="off", log_level="warning", access_log=False, proxy_headers=False,
+        server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=5, limit_concurrency=10_000,
+    )  # fmt: skip
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda number, frame: None)  # uvicorn raises it again when it has stopped
+
+    async def run() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            presence = await stack.enter_async_context(make())
+            pages = await _pages(presence, offer, stack) if offer.with_pages else None
+            config.app = create_app(presence, keys=StoredKeys(presence) if offer.with_keys else None, serves=pages)
+            await Server(config).serve([listening])
+
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(run())
+
+
+async def _unmade(*_: object) -> None:
+    raise RuntimeError("the app is made on the loop")
+
+
+async def _pages(presence: AsyncPresence, offer: Offer, stack: contextlib.AsyncExitStack) -> Pages:
+    await presence.counts()  # learns the layout
+    common, client = presence._ctx.keys.common, presence._transport._client
+    counter = await stack.enter_async_context(AsyncLastSeenTracker(client, common.visitors, WINDOW))
+    visits = await stack.enter_async_context(AsyncMinuteSetTracker(client, common.visits, WINDOW))
+    return Pages(counter=counter, visits=visits, origins=offer.origins, friends_key=offer.friends_key,
+                 cookie=offer.cookie, public=offer.public, proxies=offer.proxies)  # fmt: skip

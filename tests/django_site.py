@@ -1,0 +1,80 @@
+"""A Django site, as small as one can be that logs users in. Configured once for the test process, in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import django
+from django.conf import settings
+
+PASSWORD = "correct horse battery"
+
+
+def configure(redis_url: str, namespace: str) -> None:
+    """Set Django up and make its tables; a second call only turns to another namespace."""
+    if not settings.configured:
+        settings.configure(
+            SECRET_KEY="only for tests, and as long as Django wants it to be",
+            ALLOWED_HOSTS=["testserver", "127.0.0.1"],
+            ROOT_URLCONF=__name__,
+            USE_TZ=True,
+            DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
+            DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+            INSTALLED_APPS=[
+                "django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions",
+                "django.contrib.messages", "presence_core.web.django",
+            ],
+            MIDDLEWARE=[
+                "django.contrib.sessions.middleware.SessionMiddleware",
+                "django.contrib.auth.middleware.AuthenticationMiddleware",
+                "django.contrib.messages.middleware.MessageMiddleware",
+                "presence_core.web.django.middleware.PresenceMiddleware",
+            ],
+            LOGIN_URL="/sign-in",
+            PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
+            PRESENCE_REDIS_URL=redis_url,
+            PRESENCE_SETTINGS={"namespace": namespace},
+        )  # fmt: skip
+        django.setup()
+        from django.core.management import call_command
+
+        call_command("migrate", verbosity=0)
+
+
+def _views() -> dict[str, Any]:
+    from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
+    from django.contrib.messages import get_messages
+    from django.http import HttpResponse
+
+    def sign_in(request: Any) -> Any:
+        if request.method == "GET":
+            return HttpResponse(" ".join(str(one) for one in get_messages(request)))
+        user = authenticate(request, username=request.POST["who"], password=request.POST["password"])
+        if user is None:
+            return HttpResponse("wrong", status=403)
+        login(request, user)
+        return HttpResponse("in")
+
+    def sign_out(request: Any) -> Any:
+        logout(request)
+        return HttpResponse("out")
+
+    def home(request: Any) -> Any:
+        here = request.presence.session_id if request.presence else "none"
+        return HttpResponse(f"{request.user.get_username() or 'nobody'} {here}")
+
+    def new_password(request: Any) -> Any:
+        request.user.set_password(request.POST["password"])
+        request.user.save()
+        update_session_auth_hash(request, request.user)
+        return HttpResponse("changed")
+
+    return {"sign-in": sign_in, "sign-out": sign_out, "": home, "password": new_password}
+
+
+def __getattr__(name: str) -> Any:
+    if name != "urlpatterns":
+        raise AttributeError(name)
+    from django.urls import path
+
+    return [path(where, view) for where, view in _views().items()]

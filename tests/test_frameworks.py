@@ -1,0 +1,218 @@
+"""The ten lines for each framework, taken out of docs/frameworks.md and run as they stand there, on real servers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from websockets.exceptions import ConnectionClosedError
+from websockets.sync.client import connect
+
+from presence_core import Presence
+from tests.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCKS = dict(re.findall(r"^```python (\w+)\n(.*?)^```", (ROOT / "docs/frameworks.md").read_text("utf-8"), re.M | re.S))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with Server.start(binary, tmp_path_factory.mktemp("frameworks")) as running:
+        yield running
+
+
+@pytest.fixture
+def presence(server: Server) -> Iterator[Presence]:
+    with Presence.from_url(server.url) as client:
+        yield client
+
+
+def ask(
+    port: int, method: str, path: str, body: str | None = None, **headers: str
+) -> tuple[int, http.client.HTTPMessage, str]:
+    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+    try:
+        connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def is_up(port: int) -> bool:
+    try:
+        ask(port, "GET", "/sign-in")
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def running(*arguments: str, directory: Path, port: int, server: Server, **environ: str) -> Iterator[None]:
+    path = os.pathsep.join([str(directory), str(ROOT)])
+    log = directory / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            cwd=directory,
+            env={**os.environ, "PYTHONPATH": path, "PRESENCE_REDIS_URL": server.url, **environ},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        wait_for("the site", lambda: is_up(port))
+        yield
+    finally:
+        process.terminate()
+        process.wait(10)
+    assert "Traceback" not in log.read_text()
+
+
+def test_every_framework_of_the_page_is_tested() -> None:
+    assert set(BLOCKS) == {"fastapi", "flask", "django", "jwt"}
+    for name, block in BLOCKS.items():
+        lines = [line for line in block.splitlines() if line and not line.startswith(("import ", "from "))]
+        assert len(lines) <= 12, name
+
+
+@pytest.mark.parametrize("framework", ["fastapi", "flask"])
+def test_the_lines_for_fastapi_and_flask(framework: str, server: Server, presence: Presence, tmp_path: Path) -> None:
+    (tmp_path / "mysite.py").write_text(BLOCKS[framework], "utf-8")
+    port = free_port()
+    arguments = {
+        "fastapi": ["uvicorn", "mysite:app", f"--port={port}"],
+        "flask": ["flask", "--app", "mysite", "run", "--port", str(port)],
+    }[framework]
+    with running(*arguments, directory=tmp_path, port=port, server=server):
+        assert ask(port, "GET", "/me")[0] == 401
+        status, headers, _ = ask(port, "POST", f"/sign-in?who={framework}", user_agent="Firefox")
+        assert status < 300
+        cookie = headers["Set-Cookie"].partition(";")[0]
+        assert "HttpOnly; Secure; SameSite=Lax" in headers["Set-Cookie"]
+        [session] = presence.sessions(framework)
+        assert (session.ip, session.user_agent) == ("127.0.0.1", "Firefox")
+        status, _, body = ask(port, "GET", "/me", cookie=cookie)
+        assert (status, json.loads(body)) == (200, {"uid": framework})
+        assert ask(port, "GET", "/me", authorization=f"Bearer {cookie.partition('=')[2]}")[0] == 200
+        presence.kick(framework, by="sam", reason="test", message="Please call us.")
+        status, headers, body = ask(port, "GET", "/me", cookie=cookie)
+        assert (status, headers["Content-Type"]) == (401, "application/problem+json")
+        assert json.loads(body)["message"] == "Please call us."
+
+
+SOCKET = """
+from presence_core import AsyncPresence
+from presence_core.web.asgi import PresenceMiddleware
+
+async def site(scope, receive, send):
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+    elif scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "text": scope["presence"].uid})
+        await receive()
+
+app = PresenceMiddleware(site, AsyncPresence.from_env())
+"""
+
+
+def test_a_websocket_client_learns_by_the_code_why_it_was_closed(
+    server: Server, presence: Presence, tmp_path: Path
+) -> None:
+    (tmp_path / "mysite.py").write_text(SOCKET, "utf-8")
+    port, token = free_port(), presence.login("wes").token
+    url, headers = f"ws://{HOST}:{port}/", {"Authorization": f"Bearer {token}"}
+    arguments = ["uvicorn", "mysite:app", f"--port={port}"]
+    with running(*arguments, directory=tmp_path, port=port, server=server):
+        with connect(url, additional_headers=headers, proxy=None) as socket:
+            assert socket.recv(timeout=5) == "wes"
+        presence.kick("wes", by="sam", reason="test")
+        with connect(url, additional_headers=headers, proxy=None) as socket:
+            with pytest.raises(ConnectionClosedError) as closed:
+                socket.recv(timeout=5)
+            assert closed.value.rcvd is not None
+            assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (4401, "kicked")
+
+
+DJANGO = """
+SECRET_KEY = "only for this test, and as long as Django wants it to be"
+ALLOWED_HOSTS = ["127.0.0.1"]
+ROOT_URLCONF = "tests.django_site"
+USE_TZ = True
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "site.db"}}
+INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions",
+                  "django.contrib.messages"]
+MIDDLEWARE = ["django.contrib.sessions.middleware.SessionMiddleware",
+              "django.contrib.auth.middleware.AuthenticationMiddleware",
+              "django.contrib.messages.middleware.MessageMiddleware"]
+LOGIN_URL = "/sign-in"
+"""
+
+
+def test_the_lines_for_django(server: Server, presence: Presence, tmp_path: Path) -> None:
+    (tmp_path / "mysettings.py").write_text(DJANGO + BLOCKS["django"], "utf-8")
+    environ = {"DJANGO_SETTINGS_MODULE": "mysettings", "DJANGO_SUPERUSER_PASSWORD": "secret"}
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    for command in (["migrate", "-v0"], ["createsuperuser", "--no-input", "--username=ada", "--email=a@example.org"]):
+        subprocess.run(
+            [sys.executable, "-m", "django", *command],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": path, **environ}, check=True, capture_output=True,
+        )  # fmt: skip
+    port = free_port()
+    arguments = ["django", "runserver", "--noreload", f"127.0.0.1:{port}"]
+    with running(*arguments, directory=tmp_path, port=port, server=server, **environ):
+        form = urlencode({"who": "ada", "password": "secret"})
+        status, headers, body = ask(
+            port, "POST", "/sign-in", form, content_type="application/x-www-form-urlencoded", user_agent="Firefox"
+        )
+        assert (status, body) == (200, "in")
+        cookie = headers["Set-Cookie"].partition(";")[0]
+        assert ask(port, "GET", "/", cookie=cookie)[2].startswith("ada ")
+        [session] = presence.sessions("1")
+        assert (session.name, session.ip, session.user_agent) == ("ada", "127.0.0.1", "Firefox")
+        presence.kick("1", by="sam", reason="test", message="Please call us.")
+        status, _, body = ask(port, "GET", "/", cookie=cookie, accept="application/json")
+        assert (status, json.loads(body)["message"]) == (401, "Please call us.")
+        assert ask(port, "GET", "/", cookie=cookie)[2] == "nobody none"
+
+
+def test_the_lines_for_jwt(server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    site: dict[str, Any] = {"KEY": "a key of at least thirty-two bytes, as HS256 wants"}
+    exec(compile(BLOCKS["jwt"], "docs/frameworks.md", "exec"), site)
+    try:
+        token = site["issue"]("jay")
+        assert site["check"](token)["sub"] == "jay"
+        presence.kick("jay", by="sam", reason="test")
+        [end] = presence.ended("jay")
+        wait_for("the cache", lambda: site["revoked"].is_revoked(end.session_id), 2)
+        with pytest.raises(PermissionError, match="This session has ended"):
+            site["check"](token)
+    finally:
+        site["revoked"].close()
+        site["presence"].close()
+
+
+@pytest.mark.parametrize(
+    "module", ["asgi", "wsgi", "gate", "rules", "cookies", "jwt", "webhooks", "signing", "proxies"]
+)
+def test_the_library_needs_no_framework(module: str) -> None:
+    code = (
+        f"import sys, presence_core.web.{module}\n"
+        "found = {'flask', 'django', 'fastapi', 'starlette', 'jwt', 'werkzeug', 'uvicorn'} & set(sys.modules)\n"
+        "assert not found, found"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

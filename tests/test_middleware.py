@@ -1,0 +1,665 @@
+"""The middleware: who passes and who does not, for ASGI and WSGI alike, in every mode, with Redis there and away."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from presence_core import InvalidArgument, Presence, Settings, Unavailable
+from presence_core.web import asgi, wsgi
+from presence_core.web.breaker import Breaker
+from presence_core.web.cookies import clear_cookie_header, read_cookie, set_cookie_header
+from presence_core.web.gate import Gate
+from presence_core.web.proxies import Proxies
+from presence_core.web.rules import Rules, Visitor, hashed_id, longest
+from tests.conftest import Bed, on
+from tests.facade import EventLoop, P
+from tests.monitor import Monitor
+from tests.servers import Server, missing, redis_binary, valkey_binary
+from tests.web_sites import Answer, Site, asgi_site, wsgi_site
+
+KINDS = ("asgi", "asgi-threads", "wsgi")
+Users = Callable[[], Visitor | str | None]
+Make = Callable[..., Site]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def make(kind: str, bed: Bed, loop: EventLoop) -> Iterator[Make]:
+    """Make a site of this kind over the bed's Redis."""
+    made: list[Site] = []
+
+    def make_one(*, user: Users | None = None, **rules: Any) -> Site:
+        settings = Settings(bed.namespace)
+        if kind == "wsgi":
+            made.append(wsgi_site(bed.url, settings, Rules(**rules), user))
+        else:
+            threads = kind == "asgi-threads"
+            made.append(asgi_site(bed.url, settings, Rules(**rules), user, loop, use_threads=threads))
+        return made[-1]
+
+    yield make_one
+    for site in made:
+        site.close()
+
+
+def brought(how: str, token: str) -> dict[str, str]:
+    return {"cookie": f"a=1; presence={token}"} if how == "cookie" else {"authorization": f"Bearer {token}"}
+
+
+# -- the table: mode × how the token comes × what it is ----------------------------------------------------------------
+
+PASSES = {
+    # (mode, state): whether the site gets to see the request
+    ("observe", "live"): True, ("observe", "ended"): True, ("observe", "unknown"): True, ("observe", "none"): True,
+    ("adopt", "live"): True, ("adopt", "ended"): False, ("adopt", "unknown"): True, ("adopt", "none"): True,
+    ("enforce", "live"): True, ("enforce", "ended"): False, ("enforce", "unknown"): False, ("enforce", "none"): False,
+}  # fmt: skip
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize(("mode", "state"), PASSES, ids="-".join)
+@pytest.mark.parametrize("how", ["cookie", "bearer"])
+def test_who_passes_in_which_mode(p: P, make: Make, mode: str, state: str, how: str) -> None:
+    token = p.login("ada", session_id="session-1").token
+    headers = brought(how, token)
+    if state == "ended":
+        p.kick("ada", by="sam", reason="stolen phone", message="Please call us.")
+    elif state == "unknown":
+        headers = brought(how, token[:-43] + "A" * 43)
+    elif state == "none":
+        headers = {"cookie": "other=1", "authorization": "Basic YTpi"}
+    site = make(mode=mode)
+    answer = site.ask("/x", **headers)
+    passes = PASSES[mode, state]
+    assert answer.status == (200 if passes else 401)
+    assert len(site.seen) == (1 if passes else 0)
+    assert site.gate.tally == {"anonymous" if state == "none" else state: 1}
+    if passes:
+        assert answer.body == (b"ada" if state == "live" else b"nobody")
+        assert (site.seen[0].ended is not None) == (state == "ended")
+    else:
+        assert answer.header("content-type") == "application/problem+json"
+        assert str(answer.header("www-authenticate")).startswith("Bearer")
+        assert answer.header("cache-control") == "no-store"
+        assert answer.json["status"] == 401
+        assert answer.json["code"] == {"ended": "kicked", "unknown": "unknown", "none": "missing"}[state]
+        assert answer.json.get("message") == ("Please call us." if state == "ended" else None)
+        assert b"sam" not in answer.body
+        assert b"stolen" not in answer.body
+
+
+@on("valkey-sync")
+def test_a_kick_is_final_at_the_very_next_request(p: P, make: Make) -> None:
+    token = p.login("ada", session_id="session-1").token
+    site = make()
+    for _ in range(3):
+        assert site.ask(**brought("cookie", token)).status == 200
+    p.kick("ada", by="staff", reason="test")
+    assert site.ask(**brought("cookie", token)).status == 401
+
+
+@on("valkey-sync")
+def test_public_paths_refuse_nobody_and_others_do(p: P, make: Make) -> None:
+    token = p.login("ada", session_id="session-1").token
+    p.kick("ada", by="staff", reason="test", message="Bye.")
+    site = make(public=("/sign-in", "/static/", "/"))
+    for path in ("/sign-in", "/sign-in/", "/sign-in/help", "/static/x.css", "/"):
+        assert site.ask(path, **brought("cookie", token)).status == 200, path
+    assert site.seen[0].ended.public.message == "Bye."
+    for path in ("/sign-inn", "/x", "/static/../account", "/sign-in//x", "/sign-in/.."):
+        assert site.ask(path).status == 401, path
+
+
+@on("valkey-sync")
+def test_anonymous_visitors_may_pass_where_the_site_says_so(p: P, make: Make) -> None:
+    site = make(anonymous="pass")
+    assert site.ask().body == b"nobody"
+    assert site.ask(authorization="Bearer junk").status == 401
+
+
+@on("valkey-sync")
+def test_a_bearer_token_goes_before_the_cookie_and_may_be_turned_off(p: P, make: Make) -> None:
+    ada, eve = p.login("ada").token, p.login("eve").token
+    both = brought("cookie", ada) | brought("bearer", eve)
+    assert make().ask(**both).body == b"eve"
+    assert make(bearer=False).ask(**both).body == b"ada"
+    assert make(cookie=None).ask(**brought("cookie", ada)).status == 401
+    assert make(cookie="__Host-sid").ask(cookie=f"__Host-sid={ada}").body == b"ada"
+
+
+# -- adopting ----------------------------------------------------------------------------------------------------------
+
+
+@on("valkey-sync")
+def test_a_signed_in_user_is_adopted_once_and_kept_by_the_cookie(p: P, make: Make) -> None:
+    site = make(mode="adopt", user=lambda: "ada")
+    first = site.ask(user_agent="Firefox")
+    cookie = str(first.header("set-cookie"))
+    assert cookie.endswith("; Path=/; HttpOnly; Secure; SameSite=Lax")
+    assert first.body == b"ada"
+    assert "token" not in repr(site.seen[0])
+    second = site.ask(cookie=cookie.partition(";")[0])
+    assert second.body == b"ada"
+    assert second.header("set-cookie") is None
+    [session] = p.sessions("ada")
+    assert (session.ip, session.user_agent) == ("192.0.2.1", "Firefox")
+    p.kick("ada", by="staff", reason="test")
+    assert site.ask(cookie=cookie.partition(";")[0]).status == 401
+
+
+@on("valkey-sync")
+def test_who_was_adopted_by_the_sites_own_session_stays_kicked_without_a_cookie(p: P, make: Make) -> None:
+    visitor = Visitor("ada", hashed_id("the site's secret key"), {"name": "Ada", "device": "Mac"})
+    site = make(mode="adopt", user=lambda: visitor, cookie=None)
+    for _ in range(3):
+        assert site.ask().body == b"ada"
+    [session] = p.sessions("ada")
+    assert (session.session_id, session.name) == (visitor.session_id, "Ada")
+    p.kick("ada", by="staff", reason="test")
+    assert site.ask().status == 401
+    assert p.sessions("ada") == []
+
+
+@on("valkey-sync")
+def test_a_blocked_user_is_not_adopted_and_reads_why(p: P, make: Make) -> None:
+    p.block("ada", by="sam", reason="fraud", message="Please call us.")
+    answer = make(mode="adopt", user=lambda: "ada").ask()
+    assert (answer.status, answer.json["code"]) == (403, "blocked")
+    assert "Please call us." in answer.json["message"]
+
+
+@on("valkey-sync")
+def test_enforcing_refuses_who_is_signed_in_without_a_session(p: P, make: Make) -> None:
+    site = make(user=lambda: "ada", anonymous="pass")
+    assert site.ask().status == 401
+    other = p.login("eve").token
+    assert site.ask(**brought("cookie", other)).status == 401, "the site says ada, the session is eve's"
+    assert site.ask(**brought("cookie", p.login("ada").token)).body == b"ada"
+
+
+@on("valkey-sync")
+def test_another_users_ended_session_is_nothing_to_who_is_signed_in_now(p: P, make: Make) -> None:
+    old = p.login("eve").token
+    p.kick("eve", by="staff", reason="test")
+    answer = make(mode="adopt", user=lambda: "ada").ask(**brought("cookie", old))
+    assert answer.body == b"ada"
+    assert answer.header("set-cookie")
+
+
+@on("valkey-sync")
+def test_a_mistake_while_observing_breaks_nothing(p: P, make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    def mistake() -> str:
+        raise KeyError("user")
+
+    assert make(mode="observe", user=mistake).ask().status == 200
+    assert "could not be observed" in caplog.text
+    with pytest.raises(KeyError):
+        make(mode="adopt", user=mistake).ask()
+
+
+@on("valkey-sync")
+def test_adopting_without_cookie_or_session_id_is_refused_in_one_sentence(p: P, make: Make) -> None:
+    with pytest.raises(InvalidArgument, match=r"^user_of must name a session_id .*\.$"):
+        make(mode="adopt", user=lambda: "ada", cookie=None).ask()
+
+
+# -- heartbeats --------------------------------------------------------------------------------------------------------
+
+
+@on("valkey-sync")
+def test_a_session_is_noted_as_seen_once_an_interval_however_busy(p: P, bed: Bed, make: Make) -> None:
+    token = p.login("ada", session_id="session-1").token
+    site = make(heartbeat=10)
+    site.gate.buffer._interval = 0.01
+    now = [100.0]
+    site.gate.clock = lambda: now[0]
+    site.ask(**brought("cookie", token))
+
+    def notes(count: int, **more: Any) -> int:
+        with Monitor(bed.raw) as monitor:
+            for _ in range(count):
+                assert site.ask(**brought("cookie", token), **more).status == 200
+            while site.gate.buffer.waiting:
+                time.sleep(0.01)
+            time.sleep(0.05)
+        return len([line for line in monitor.lines if line.words[0].upper().startswith(b"EVALSHA")])
+
+    assert notes(20) == 20, "each asks, none writes"
+    now[0] += 11
+    assert notes(20) == 21, "one more: the buffer's"
+    now[0] += 11
+    before = p.sessions("ada")[0].last_ip
+    assert notes(5, peer="192.0.2.77") == 5, "a new address travels with the question"
+    assert (before, p.sessions("ada")[0].last_ip) == ("192.0.2.1", "192.0.2.77")
+    assert notes(5, peer="192.0.2.78") == 5
+    assert p.sessions("ada")[0].last_ip == "192.0.2.77", "not before its turn"
+
+
+@on("valkey-sync")
+def test_a_short_idle_timeout_brings_heartbeats_nearer(p: P, make: Make) -> None:
+    token = p.login("ada", session_id="session-1", idle_timeout=2).token
+    site = make(heartbeat=600)
+    end = time.monotonic() + 3.5
+    while time.monotonic() < end:
+        assert site.ask(**brought("cookie", token)).status == 200
+        time.sleep(0.1)
+
+
+@on("valkey-sync")
+def test_what_is_remembered_is_bounded(p: P, make: Make) -> None:
+    site = make(max_known=100)
+    for login in p.login_many({"uid": f"u{number}"} for number in range(150)):
+        site.ask(**brought("bearer", login.token))  # type: ignore[union-attr]
+    assert len(site.gate._known) == 100
+    for number in range(50):
+        site.ask(authorization=f"Bearer junk{number}")
+    assert len(site.gate._known) <= 100
+
+
+# -- addresses ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "address"),
+    [
+        ("192.0.2.1", "203.0.113.9", "192.0.2.1"),  # not ours: its word is nothing
+        ("10.0.0.1", "", "10.0.0.1"),
+        ("10.0.0.1", "203.0.113.9", "203.0.113.9"),
+        ("10.0.0.1", "1.1.1.1, 203.0.113.9, 10.0.0.7", "203.0.113.9"),
+        ("10.0.0.1", "1.1.1.1, nonsense, 10.0.0.7", "10.0.0.7"),
+        ("10.0.0.1", "10.0.0.3,10.0.0.2", "10.0.0.3"),
+        ("10.0.0.1", "203.0.113.9:4711", "203.0.113.9"),
+        ("10.0.0.1", "[2001:db8::1]:443", "2001:db8::1"),
+        ("::ffff:10.0.0.1", "::ffff:203.0.113.9", "203.0.113.9"),
+        ("fe80::1%eth0", "203.0.113.9", "fe80::1"),
+        ("testclient", "203.0.113.9", None),
+        (None, "203.0.113.9", "203.0.113.9"),
+        (None, "", None),
+    ],
+)
+def test_only_our_own_proxies_are_believed(peer: str | None, forwarded: str, address: str | None) -> None:
+    assert Proxies(["10.0.0.0/8", "unix"]).client(peer, forwarded) == address
+    if peer is None:
+        assert Proxies(["10.0.0.0/8"]).client(peer, forwarded) is None
+
+
+@on("valkey-sync")
+def test_the_address_of_the_visitor_is_recorded(p: P, make: Make) -> None:
+    token = p.login("ada", session_id="session-1").token
+    make(trusted_proxies=("10.0.0.0/8",)).ask(
+        peer="10.0.0.1", x_forwarded_for="6.6.6.6, 203.0.113.9", **brought("cookie", token)
+    )
+    assert p.sessions("ada")[0].last_ip == "203.0.113.9"
+
+
+# -- Redis is away -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with Server.start(binary, tmp_path, "--appendonly", "yes", "--appendfsync", "always", port=True) as running:
+        yield running
+
+
+@pytest.fixture
+def away(kind: str, server: Server, loop: EventLoop) -> Iterator[Callable[..., Site]]:
+    made: list[Site] = []
+
+    def make_one(**rules: Any) -> Site:
+        settings = Settings(timeout=0.2)
+        if kind == "wsgi":
+            made.append(wsgi_site(server.url, settings, Rules(**rules), None))
+        else:
+            made.append(asgi_site(server.url, settings, Rules(**rules), None, loop, use_threads=kind == "asgi-threads"))
+        return made[-1]
+
+    yield make_one
+    for site in made:
+        site.close()
+
+
+def test_what_happens_while_redis_is_stopped_is_the_sites_choice_by_route(
+    server: Server, away: Callable[..., Site]
+) -> None:
+    with Presence.from_url(server.url) as presence:
+        known, stranger = presence.login("ada").token, presence.login("eve").token
+    routes = {"/feed": "open", "/read": "grace", "/read/money": "closed"}
+    site = away(routes=routes, grace=30, public=("/sign-in",), breaker_seconds=0.5)
+    watching = away(mode="observe")
+    now = [100.0]
+    site.gate.clock = lambda: now[0]
+    assert site.ask(**brought("cookie", known)).status == 200
+    server.kill()
+
+    def ask(path: str, token: str) -> Answer:
+        return site.ask(path, **brought("cookie", token))
+
+    closed = ask("/", known)
+    assert (closed.status, closed.json["code"]) == (503, "unavailable")
+    assert closed.header("retry-after")
+    assert str(server.port) not in closed.body.decode()
+    assert ask("/read/money/1", known).status == 503
+    assert ask("/read/page", known).body == b"ada"
+    assert ask("/read/page", stranger).status == 503
+    assert ask("/feed", known).body == b"ada"
+    assert ask("/feed", stranger).body == b"nobody"
+    assert ask("/sign-in", stranger).body == b"nobody"
+    assert site.ask("/feed").status == 401, "who brings nothing needs no Redis to be refused"
+    assert watching.ask(**brought("cookie", known)).body == b"nobody"
+    now[0] += 31
+    assert ask("/read/page", known).status == 503, "grace is over"
+    server.restart()
+    end = time.monotonic() + 10
+    while ask("/", known).status != 200:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert ask("/", stranger).status == 200
+
+
+def test_threads_do_not_pile_up_while_redis_hangs(server: Server, away: Callable[..., Site]) -> None:
+    with Presence.from_url(server.url) as presence:
+        token = presence.login("ada").token
+    site = away(breaker_failures=2, breaker_seconds=1)
+    assert site.ask(**brought("cookie", token)).status == 200
+    server.pause()
+    try:
+        begin = time.monotonic()
+        with ThreadPoolExecutor(4) as threads:
+            statuses = [one.status for one in threads.map(lambda _: site.ask(**brought("cookie", token)), range(60))]
+        took = time.monotonic() - begin
+    finally:
+        server.resume()
+    assert set(statuses) == {503}
+    assert took < 1.5, "60 requests that wait 0.2 s each, four at a time, would take 3 s"
+    time.sleep(1.1)
+    end = time.monotonic() + 5
+    while site.ask(**brought("cookie", token)).status != 200:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_the_breaker_lets_one_through_to_look() -> None:
+    now = [0.0]
+    breaker = Breaker(3, 5.0, clock=lambda: now[0])
+    for _ in range(2):
+        assert breaker.enter()
+        breaker.failed()
+    breaker.succeeded()  # not in a row
+    for _ in range(3):
+        assert breaker.enter()
+        breaker.failed()
+    assert breaker.is_open
+    assert not breaker.enter()
+    now[0] = 5.0
+    assert [breaker.enter() for _ in range(5)] == [True, False, False, False, False]
+    breaker.failed()
+    now[0] = 9.9
+    assert not breaker.enter()
+    now[0] = 10.0
+    assert breaker.enter()
+    breaker.left()  # its request was given up
+    assert breaker.enter()
+    now[0] = 21.0
+    assert breaker.enter(), "a probe that is never heard of again gives way"
+    breaker.succeeded()
+    assert all(breaker.enter() for _ in range(10))
+
+
+def test_a_request_given_up_as_the_probe_makes_way_for_the_next(server: Server, loop: EventLoop) -> None:
+    site = asgi_site(server.url, Settings(timeout=5), Rules(breaker_failures=1, breaker_seconds=0.1), None, loop)
+    site.gate.breaker.failed()
+    time.sleep(0.15)
+    flow = site.gate.check(wsgi.asked_of({"HTTP_AUTHORIZATION": "Bearer x"}))
+    next(flow)
+    assert not site.gate.breaker.enter()
+    flow.close()  # as the driver does when its task is cancelled
+    assert site.gate.breaker.enter()
+    site.close()
+
+
+def test_a_gate_is_not_stuck_in_a_forked_child_of_a_busy_process() -> None:
+    with Presence.from_url("redis://127.0.0.1:1") as presence:
+        gate = Gate(presence)
+        with gate._lock, gate.breaker._lock:
+            gate.start_anew()
+            assert gate._lock.acquire(timeout=0)
+            gate.breaker.failed()
+
+
+# -- websockets and hooks ----------------------------------------------------------------------------------------------
+
+
+async def _socket(site: Any, **headers: str) -> list[dict[str, Any]]:
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "websocket", "path": "/ws", "headers": raw, "client": ("192.0.2.1", 1)}
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await site(scope, receive, send)
+    return sent
+
+
+@on("valkey-sync")
+def test_a_websocket_of_an_ended_session_is_closed_with_4401_and_the_reason(p: P, bed: Bed) -> None:
+    token = p.login("ada").token
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "websocket.accept", "who": scope["presence"].uid})
+
+    async def ask() -> list[dict[str, Any]]:
+        site = asgi.PresenceMiddleware(app, p)
+        answer = await _socket(site, cookie=f"presence={token}")
+        await site.aclose()
+        return answer
+
+    assert asyncio.run(ask()) == [{"type": "websocket.accept", "who": "ada"}]
+    p.kick("ada", by="staff", reason="test")
+    refused = [{"type": "websocket.accept"}, {"type": "websocket.close", "code": 4401, "reason": "kicked"}]
+    assert asyncio.run(ask()) == refused
+
+
+@on("valkey-sync")
+def test_a_site_may_answer_ended_sessions_in_its_own_way(p: P) -> None:
+    token = p.login("ada").token
+    p.kick("ada", by="staff", reason="test", message="Bye.")
+
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        raise AssertionError("not to be reached")
+
+    def on_ended(environ: Any, ended: Any) -> Any:
+        def redirect(environ: Any, start_response: Any) -> list[bytes]:
+            why = ended.public.message if ended else "?"
+            start_response("303 See Other", [("Location", f"/sign-in?why={why}")])
+            return []
+
+        return redirect
+
+    started: list[Any] = []
+    site = wsgi.PresenceMiddleware(app, p, on_ended=on_ended)
+    for environ in ({"HTTP_COOKIE": f"presence={token}"}, {}):
+        site({"PATH_INFO": "/x", **environ}, lambda *start: started.append(start))
+    assert [dict(headers)["Location"] for _, headers in started] == ["/sign-in?why=Bye.", "/sign-in?why=?"]
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 303, "headers": []})
+
+    async def on_ended_async(scope: Any, ended: Any) -> Any:
+        assert ended.public.code == "kicked"
+        return answer
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def nothing(*_: Any) -> None:
+        raise AssertionError("not to be reached")
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"cookie", f"presence={token}".encode())]}
+    asyncio.run(asgi.PresenceMiddleware(nothing, p, on_ended=on_ended_async)(scope, nothing, send))  # type: ignore[arg-type]
+    assert sent == [{"type": "http.response.start", "status": 303, "headers": []}]
+
+
+def test_going_down_sends_the_heartbeats_before_the_site_closes_its_presence(server: Server) -> None:
+    told: list[str] = []
+
+    async def site() -> None:
+        from presence_core import AsyncPresence
+
+        async with AsyncPresence.from_url(server.url) as presence:
+            login = await presence.login("ada", session_id="session-1")
+
+            async def app(scope: Any, receive: Any, send: Any) -> None:
+                told.append((await receive())["type"])
+                assert middleware.gate.buffer.waiting == 0
+
+            middleware = asgi.PresenceMiddleware(app, presence)
+            middleware.gate.buffer.beat("ada", login.session.session_id)
+
+            async def receive() -> dict[str, Any]:
+                return {"type": "lifespan.shutdown"}
+
+            await middleware({"type": "lifespan"}, receive, receive)  # type: ignore[arg-type]
+
+    asyncio.run(site())
+    assert told == ["lifespan.shutdown"]
+
+
+# -- settings and cookies ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rules", "sentence"),
+    [
+        ({"mode": "on"}, 'mode must be "observe" or "adopt" or "enforce".'),
+        ({"anonymous": "yes"}, 'anonymous must be "refuse" or "pass".'),
+        ({"on_unavailable": "fail"}, 'on_unavailable must be "closed" or "grace" or "open".'),
+        ({"routes": {"/x": "shut"}}, 'routes must be "closed" or "grace" or "open".'),
+        ({"routes": {"x": "open"}}, "routes must hold paths that begin with /."),
+        ({"routes": ["/x"]}, "routes must be a dict of paths."),
+        ({"public": "/x"}, "public must hold paths that begin with /."),
+        ({"grace": 0}, "grace must be 1 to 3600 seconds."),
+        ({"heartbeat": "5"}, "heartbeat must be 1 to 3600 seconds."),
+        ({"breaker_failures": 0}, "breaker_failures must be a whole number from 1 to 1000."),
+        ({"breaker_seconds": float("nan")}, "breaker_seconds must be 0.1 to 300 seconds."),
+        ({"cookie": "a b"}, "cookie must be 1 to 128 characters of those allowed in a cookie's name."),
+        ({"cookie": "__Host-x", "secure": False}, "cookie with __Host- needs secure=True, path / and no domain."),
+        ({"same_site": "none", "secure": False}, 'same_site "none" needs secure=True.'),
+        ({"trusted_proxies": "10.0.0.0/8"}, 'trusted_proxies must be a list of addresses or networks such as '
+         '"10.0.0.0/8", or "unix".'),
+        ({"trusted_proxies": ["10.0.0.1/8"]}, 'trusted_proxies must be a list of addresses or networks such as '
+         '"10.0.0.0/8", or "unix".'),
+        ({"max_known": 1}, "max_known must be a whole number from 100 to 1000000."),
+    ],
+)  # fmt: skip
+def test_bad_rules_are_refused_in_one_sentence_when_they_are_made(rules: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        Rules(**rules)
+    assert str(caught.value) == sentence
+
+
+def test_bad_hooks_and_clients_are_refused_when_the_middleware_is_made() -> None:
+    with Presence.from_url("redis://127.0.0.1:1") as presence:
+        for make in (wsgi.PresenceMiddleware, asgi.PresenceMiddleware):
+            for arguments, options in (
+                ((None, presence), {}),
+                ((print, None), {}),
+                ((print, presence), {"user_of": "ada"}),
+                ((print, presence), {"on_ended": 1}),
+                ((print, presence), {"rules": {"mode": "adopt"}}),
+            ):
+                with pytest.raises(InvalidArgument):
+                    make(*arguments, **options)
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_hosts() -> None:
+    assert set_cookie_header("a.b.c") == "presence=a.b.c; Path=/; HttpOnly; Secure; SameSite=Lax"
+    header = set_cookie_header("a.b.c", name="__Host-s", same_site="strict", max_age=60)
+    assert header == "__Host-s=a.b.c; Path=/; Max-Age=60; HttpOnly; Secure; SameSite=Strict"
+    assert clear_cookie_header(secure=False) == "presence=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax"
+    bad: list[dict[str, Any]] = [
+        {"name": "__Host-s", "secure": False}, {"name": "__Host-s", "path": "/x"},
+        {"name": "__host-s", "domain": "a.b"},
+        {"name": "__Secure-s", "secure": False}, {"name": "a;b"}, {"name": ""}, {"same_site": "None"},
+        {"same_site": "none", "secure": False}, {"path": "x"}, {"path": "/;x"}, {"domain": "a b"}, {"max_age": 0},
+        {"max_age": True},
+    ]  # fmt: skip
+    for options in bad:
+        with pytest.raises(InvalidArgument):
+            set_cookie_header("a.b.c", **options)
+    for token in ("", "a b", "a;b", "a\r\nSet-Cookie: x=1", 5):
+        with pytest.raises(InvalidArgument):
+            set_cookie_header(token)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("presence=x", "x"),
+        ("a=1;presence=x; b=2", "x"),
+        ('presence="x"', "x"),
+        ("presence=x; presence=y", "x"),
+        ("xpresence=x", None),
+        ("presence=", None),
+        ("presence", None),
+        ("", None),
+    ],
+)
+def test_the_cookie_is_found(header: str, value: str | None) -> None:
+    assert read_cookie(header, "presence") == value
+
+
+def test_a_secret_key_is_hashed_before_it_is_a_session_id() -> None:
+    assert len(hashed_id("k" * 32)) == 43
+    assert hashed_id("a") != hashed_id("b")
+    with pytest.raises(InvalidArgument):
+        hashed_id("")
+
+
+def test_prefixes_are_whole_segments() -> None:
+    assert longest("/api/x", ["/api", "/api/x", "/"]) == "/api/x"
+    assert longest("/apix", ["/api"]) is None
+    assert longest("/x", ["/"]) is None
+    assert longest("/", ["/"]) == "/"
+
+
+def test_many_threads_share_one_gate(server: Server) -> None:
+    with Presence.from_url(server.url) as presence:
+        tokens = [presence.login(f"u{number}").token for number in range(8)]
+        site = wsgi_site(server.url, Settings(), Rules(), None)
+        barrier = threading.Barrier(8)
+
+        def visit(token: str) -> set[bytes]:
+            barrier.wait()
+            return {site.ask(**brought("bearer", token)).body for _ in range(50)}
+
+        with ThreadPoolExecutor(8) as threads:
+            assert list(threads.map(visit, tokens)) == [{f"u{number}".encode()} for number in range(8)]
+        assert site.gate.tally == {"live": 400}
+        site.close()
+
+
+def test_a_held_back_call_says_so() -> None:
+    with Presence.from_url("redis://127.0.0.1:1", Settings(timeout=0.1)) as presence:
+        gate = Gate(presence, Rules(breaker_failures=1))
+        gate.breaker.failed()
+        with pytest.raises(Unavailable, match="not asked again"):
+            next(gate._ask(lambda p: p.counts()))

@@ -1,0 +1,131 @@
+"""API keys: made, listed and removed on the command line, kept as digests, known to a running service in seconds."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from presence_core import Presence, Settings, cli
+from presence_core.web import keys as web_keys
+from presence_core.web.keys import StoredKeys, digest, list_keys, make_key, remove_key
+from tests.conftest import Bed, on
+from tests.web_service import problem, served, service
+
+everywhere = on("valkey-sync", "redis7-sync", "cluster-sync")
+once = on("valkey-async")
+
+
+@pytest.fixture
+def environ(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"PRESENCE_REDIS_URL": bed.url, "PRESENCE_NAMESPACE": bed.namespace}.items():
+        monkeypatch.setenv(name, value)
+
+
+@everywhere
+@pytest.mark.usefixtures("environ")
+def test_keys_are_added_listed_and_removed(bed: Bed, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*words: str) -> tuple[int, str, str]:
+        code = cli.main(["keys", *words])
+        caught = capsys.readouterr()
+        return code, caught.out, caught.err
+
+    assert said("list") == (0, "There is no API key.\n", "")
+    code, out, _ = said("add", "site", "--scope", "record", "--scope", "read")
+    secret = out.splitlines()[0]
+    assert code == 0
+    assert len(secret) == len("presence_") + 43
+    made = json.loads(said("add", "desk", "--scope", "kick", "--json")[1])
+    assert set(made) == {"name", "scopes", "created", "key"}
+    assert [line.split()[2:] for line in said("list")[1].splitlines()[1:]] == [
+        ["desk", "kick"],
+        ["site", "record,", "read"],
+    ]
+    assert [one["name"] for one in json.loads(said("list", "--json")[1])] == ["desk", "site"]
+    stored = bed.raw.hgetall(f"{{{bed.namespace}}}:keys")
+    assert secret.encode() not in b"".join(stored.values())
+    assert json.loads(stored[b"site"])["digest"] == digest(secret)
+    assert said("add", "site", "--scope", "read") == (2, "", "name must be new: there is a key of this name.\n")
+    assert said("add", "other")[0] == 2
+    assert said("add", "--scope", "read")[2] == "name must be given to add a key.\n"
+    assert said("add", "a b", "--scope", "read")[2].startswith("name must be 1 to 64 characters")
+    assert said("add", "x", "--scope", "everything")[0] == 2
+    assert said("remove", "site")[:2] == (0, "It opens nothing any more, 5 seconds from now at the latest.\n")
+    assert said("remove", "site")[:2] == (1, "There was none of this name.\n")
+
+
+@once
+def test_a_stored_key_opens_what_its_scopes_say_until_it_is_removed(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_keys, "CACHE_SECONDS", 0.0)
+    s = service(bed)
+    s.app.state.keys = StoredKeys(s.app.state.presence)
+    with Presence.from_url(bed.url, Settings(namespace=bed.namespace)) as p:
+        _, secret = make_key(p, "reader", ["read"])
+        s.headers = {"Authorization": f"bearer  {secret} "}
+        assert s.get("/v1/counts")["sessions"] == 0
+        problem(s.ask("POST", "/v1/kicks", {"uid": "ada", "reason": "x"}), 403)
+        problem(s.ask("GET", "/v1/counts", headers={"Authorization": f"Basic {secret}"}), 401)
+        for wrong in (secret[:-1], secret + "x", secret.swapcase(), "", "\x00", "x" * 5000):
+            problem(s.ask("GET", "/v1/counts", headers={"Authorization": f"Bearer {wrong}"}), 401)
+        assert remove_key(p, "reader")
+        problem(s.ask("GET", "/v1/counts"), 401)
+        bed.raw.hset(f"{{{bed.namespace}}}:keys", "broken", "no JSON")
+        bed.raw.hset(f"{{{bed.namespace}}}:keys", "broken2", '{"digest": 5, "scopes": 7, "created": "x"}')
+        assert list_keys(p) == []
+        problem(s.ask("GET", "/v1/counts"), 401)
+
+
+@once
+def test_stored_keys_are_read_once_in_five_seconds(bed: Bed) -> None:
+    s = service(bed)
+    stored = StoredKeys(s.app.state.presence)
+    s.app.state.keys = stored
+    reads = []
+    run = s.app.state.presence._run
+
+    async def counted(op: object) -> object:
+        reads.append(op)
+        return await run(op)
+
+    s.app.state.presence._run = counted
+    for _ in range(20):
+        problem(s.ask("GET", "/v1/counts", headers={"Authorization": "Bearer guess"}), 401)
+    assert len(reads) == 1
+
+
+# -- presence serve ---------------------------------------------------------------------------------------------------
+
+
+@on("valkey-sync")
+@pytest.mark.usefixtures("environ")
+def test_the_network_is_served_only_with_keys(bed: Bed, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(*words: str) -> str:
+        assert cli.main(["serve", *words]) == 2
+        return capsys.readouterr().err
+
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.org", ""):
+        said = refused("--host", host)
+        assert said == "host must be 127.0.0.1 as long as there is no API key: presence keys add NAME.\n", host
+    make_key(bed.connect(), "any", ["read"])
+    for host in ("192.0.2.1", "nowhere.invalid"):
+        assert refused("--host", host, "--port", "0").startswith(f"{host}:0 cannot be listened to (")
+    assert refused("--port", "70000") == "port must be a whole number from 0 to 65535.\n"
+    assert refused("--port", "0", "--origins", "nonsense").startswith("origins must be like")
+
+
+@on("valkey-sync")
+def test_the_service_serves_and_stops_when_it_is_told(bed: Bed) -> None:
+    with (
+        served(bed.url, bed.namespace, "--origins", "https://shop.example", "--worker") as at,
+        httpx.Client() as client,
+    ):
+        made = client.post(f"{at}/v1/sessions", json={"uid": "a/b"}).json()
+        assert client.get(f"{at}/v1/users/a%2Fb/sessions").json()["items"] == [made["session"]]
+        assert client.post(f"{at}/visit", headers={"Origin": "https://shop.example"}).json() == {"online": 1}
+        assert client.get(f"{at}/counter").json() == {"online": 1}
+        assert client.get(f"{at}/readyz").json()["status"] == "ok"
+        with client.stream("GET", f"{at}/v1/events") as stream:  # a reader does not keep it from stopping
+            assert stream.headers["content-type"].startswith("text/event-stream")
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{at}/healthz")

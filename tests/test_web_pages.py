@@ -1,0 +1,237 @@
+"""R1 and R5 of the recipes as a page sees them, by HTTP; and what a page of somebody else's may not."""
+
+from __future__ import annotations
+
+import re
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+
+from presence_core import InvalidArgument
+from presence_core.activity import AsyncLastSeenTracker, AsyncMinuteSetTracker
+from presence_core.web.pages import SCRIPT, Buckets, Pages
+from presence_core.web.proxies import Proxies
+from tests.conftest import Bed, on
+from tests.web_service import Service, problem, service
+
+everywhere = on("valkey-async", "redis7-async", "cluster-async")
+once = on("valkey-async")
+
+SHOP = "https://shop.example"
+
+
+def _close(bed: Bed, tracker: Any) -> None:
+    bed.loop.run(tracker.close())
+
+
+def site(bed: Bed, **options: Any) -> Service:
+    """The service with pages, its lists on this test's namespace."""
+    tag = f"{{{bed.namespace}}}"
+
+    def make() -> Any:
+        counter = AsyncLastSeenTracker.from_url(bed.url, f"{tag}:visitors", 600)
+        visits = AsyncMinuteSetTracker.from_url(bed.url, f"{tag}:visits", 600)
+        return counter, visits
+
+    counter, visits = bed.loop.call(make)
+    for tracker in (counter, visits):
+        bed._open.append(partial(_close, bed, tracker))
+    pages = Pages(**{"counter": counter, "visits": visits, "origins": (SHOP,), "friends_key": f"{tag}:friends:{{uid}}",
+                     "burst": 1000} | options)  # fmt: skip
+    s = service(bed, serves=pages)
+    s.headers = {}
+    return s
+
+
+def somebody(s: Service) -> Service:
+    """Another visitor of the same site."""
+    return Service(s.bed, s.p, s.app, headers={})
+
+
+# -- R1 ---------------------------------------------------------------------------------------------------------------
+
+
+@everywhere
+def test_the_counter_counts_visitors_not_views(bed: Bed) -> None:
+    s = site(bed)
+    visitors = [somebody(s) for _ in range(3)]
+    assert [one.get("/counter") for one in visitors] == [{"online": 1}, {"online": 2}, {"online": 3}]
+    assert visitors[0].ask("POST", "/counter").json() == {"online": 3}
+    key = f"{{{bed.namespace}}}:visitors"
+    members = bed.raw.zrange(key, 0, -1, withscores=True)
+    assert len(members) == 3
+    assert all(abs(score - time.time()) < 60 for _, score in members)
+
+
+@everywhere
+def test_silence_longer_than_the_window_is_leaving_and_is_forgotten(bed: Bed) -> None:
+    s = site(bed)
+    key = f"{{{bed.namespace}}}:visitors"
+    bed.raw.zadd(key, {"gone": time.time() - 601, "there": time.time() - 590})
+    assert s.get("/counter") == {"online": 2}
+    assert bed.raw.zscore(key, "gone") is None
+
+
+@everywhere
+def test_goodbye_is_leaving_at_once(bed: Bed) -> None:
+    s = site(bed)
+    leaver = somebody(s)
+    leaver.get("/counter")
+    assert s.get("/counter") == {"online": 2}
+    assert leaver.ask("POST", "/goodbye").status_code == 204
+    assert s.get("/counter") == {"online": 1}
+    assert somebody(s).ask("POST", "/goodbye").status_code == 204
+
+
+@once
+def test_a_visitor_is_known_by_a_cookie_that_the_lists_do_not_hold(bed: Bed) -> None:
+    s = site(bed)
+    first = s.ask("GET", "/counter")
+    cookie = first.headers["set-cookie"]
+    assert re.fullmatch(r"presence_visitor=[\w-]{22}; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax", cookie)
+    assert "set-cookie" not in s.ask("GET", "/counter").headers
+    value = cookie.partition("=")[2].partition(";")[0]
+    assert value.encode() not in b"".join(bed.raw.zrange(f"{{{bed.namespace}}}:visitors", 0, -1))
+    for bad in ("", "short", "x" * 23, "x" * 21 + "é"):
+        other = somebody(s).ask("GET", "/counter", headers={"Cookie": f"presence_visitor={bad}".encode()})
+        assert "set-cookie" in other.headers
+    for headers in ({"X-Forwarded-Proto": "https"}, {"Origin": SHOP}):
+        assert "; Secure" in somebody(s).ask("GET", "/counter", headers=headers).headers["set-cookie"]
+
+
+# -- R5 ---------------------------------------------------------------------------------------------------------------
+
+
+@everywhere
+def test_who_visits_is_online_and_friends_are_found_inside_redis(bed: Bed) -> None:
+    s = site(bed)
+    people = {}
+    for uid in ("ada", "emeka", "grace", "lin"):
+        people[uid] = somebody(s)
+        people[uid].headers = {"Authorization": f"Bearer {s.p.login(uid).token}"}
+    for uid in ("ada", "emeka", "grace"):
+        people[uid].ask("POST", "/visit")
+    assert people["ada"].get("/visit") == {"online": 3}
+    online = people["ada"].get("/online")
+    assert (online["online"], sorted(online["members"])) == (3, ["ada", "emeka", "grace"])
+    key = f"{{{bed.namespace}}}:friends:ada"
+    bed.raw.sadd(key, "grace", "lin", "nobody")
+    assert people["ada"].get("/online/friends") == {"online": 1, "members": ["grace"]}
+    bed.raw.delete(key)
+    bed.raw.zadd(key, {"emeka": 1, "lin": 2})
+    assert people["ada"].get("/online/friends")["members"] == ["emeka"]
+    assert people["lin"].get("/online/friends")["members"] == []
+
+
+@everywhere
+def test_a_visit_is_in_the_set_of_this_minute_which_outlives_its_window_and_not_the_hour(bed: Bed) -> None:
+    s = site(bed)
+    s.ask("POST", "/visit")
+    [key] = list(bed.raw.scan_iter(match=f"{{{bed.namespace}}}:visits*", count=5000))
+    assert int(key.rpartition(b":")[2]) in {int(time.time() // 60), int(time.time() // 60) - 1}
+    assert 600 < bed.raw.ttl(key) < 3600
+    old = int(time.time() // 60) - 10
+    bed.raw.sadd(f"{{{bed.namespace}}}:visits:{old}", "long gone")
+    bed.raw.sadd(f"{{{bed.namespace}}}:visits:{old + 2}", "there")
+    assert s.get("/visit") == {"online": 2}
+
+
+@once
+def test_names_are_for_who_is_signed_in(bed: Bed) -> None:
+    s = site(bed)
+    login = s.p.login("ada")
+    assert s.ask("POST", "/visit").json() == {"online": 1}
+    assert s.get("/online") == {"online": 1, "members": None}
+    problem(s.ask("GET", "/online/friends"), 401)
+    by_cookie = somebody(s)
+    by_cookie.cookies.set("presence", login.token)
+    assert by_cookie.get("/visit") == {"online": 2}
+    assert "ada" in by_cookie.get("/online")["members"]
+    s.p.kick("ada", by="staff", reason="test")
+    assert by_cookie.get("/online")["members"] is None
+    public = site(bed, public=True)
+    assert len(public.get("/online")["members"]) == 2
+
+
+@once
+def test_a_visit_with_a_token_is_a_heartbeat(bed: Bed) -> None:
+    s = site(bed)
+    s.p.freeze()
+    login = s.p.login("ada")
+    s.p.advance(60)
+    s.ask("POST", "/visit", headers={"Authorization": f"Bearer {login.token}"})
+    [now] = s.p.sessions("ada")
+    assert (now.last_seen - login.session.last_seen).total_seconds() == 60
+
+
+# -- who may ----------------------------------------------------------------------------------------------------------
+
+
+@once
+def test_only_pages_of_allowed_origins_are_served(bed: Bed) -> None:
+    s = site(bed)
+    good = s.ask("POST", "/visit", headers={"Origin": SHOP})
+    assert good.headers["access-control-allow-origin"] == SHOP
+    assert good.headers["access-control-allow-credentials"] == "true"
+    assert s.ask("POST", "/visit", headers={"Origin": "http://localhost"}).status_code == 200
+    for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": SHOP + ".evil.example"},
+                    {"Sec-Fetch-Site": "cross-site"}):  # fmt: skip
+        refused = s.ask("POST", "/visit", headers=headers)
+        problem(refused, 403)
+        assert refused.headers.get("access-control-allow-origin") != headers.get("Origin", "-")
+    before = s.ask("OPTIONS", "/visit", headers={"Origin": SHOP, "Access-Control-Request-Method": "POST"})
+    assert before.status_code == 200
+    api = s.ask("OPTIONS", "/v1/kicks", headers={"Origin": SHOP, "Access-Control-Request-Method": "POST"})
+    assert "access-control-allow-origin" not in api.headers
+
+
+@once
+def test_an_address_that_asks_too_often_waits(bed: Bed) -> None:
+    s = site(bed, burst=3, per_second=0.1, proxies=Proxies(["127.0.0.1"]))
+    assert [s.ask("POST", "/counter").status_code for _ in range(4)] == [200, 200, 200, 429]
+    answer = s.ask("POST", "/counter")
+    problem(answer, 429)
+    assert 1 <= int(answer.headers["retry-after"]) <= 11
+    other = {"X-Forwarded-For": "2001:db8::1"}
+    same = {"X-Forwarded-For": "2001:db8::ffff"}
+    assert [s.ask("GET", "/online", headers=one).status_code for one in (other, same, other, same)] == [200] * 3 + [429]
+    assert s.ask("GET", "/v1/counts", headers={"Authorization": "Bearer key.read"}).status_code == 200
+
+
+def test_the_buckets_fill_again_and_are_bounded() -> None:
+    buckets = Buckets(2.0, 4)
+    assert [buckets.take("a", 0.0) for _ in range(5)] == [0, 0, 0, 0, 0.5]
+    assert buckets.take("a", 0.5) == 0
+    assert buckets.take("b", 0.5) == 0
+    for number in range(20_000):
+        buckets.take(str(number), 1.0)
+    assert len(buckets._known) == Buckets.MOST
+
+
+@once
+def test_the_script_is_short_and_for_every_page(bed: Bed) -> None:
+    s = site(bed)
+    answer = s.ask("GET", "/presence.js", headers={"Origin": "https://anywhere.example"})
+    assert answer.text == SCRIPT
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert answer.headers["cross-origin-resource-policy"] == "cross-origin"
+    for word in ("sendBeacon", "visibilitychange", "setInterval", "document.hidden"):
+        assert word in SCRIPT
+    assert len(SCRIPT.splitlines()) <= 13
+    assert not [
+        one for one in service(bed).get("/openapi.json")["paths"] if not one.startswith(("/v1", "/healthz", "/r"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [({"origins": ["shop.example"]}, "origins"), ({"origins": ["https://shop.example/"]}, "origins"),
+     ({"origins": ["*"]}, "origins"), ({"friends_key": "friends"}, "friends_key")],
+)  # fmt: skip
+def test_pages_that_make_no_sense_are_refused(options: dict[str, Any], field: str) -> None:
+    nobody: Any = None
+    with pytest.raises(InvalidArgument) as caught:
+        Pages(counter=nobody, visits=nobody, **options)
+    assert caught.value.field == field

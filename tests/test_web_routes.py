@@ -1,0 +1,274 @@
+"""The HTTP service, address by address: what each answers, who may ask it, and uids that look like paths."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from presence_core.web.keys import LOCAL
+from tests.conftest import Bed, on
+from tests.web_service import HOSTILE, SCOPES, Service, problem, service
+
+everywhere = on("valkey-async", "redis7-async", "cluster-async")
+once = on("valkey-async")
+
+SID = "session-1"
+
+# method, path, scope, body, status with it
+ROUTES: list[tuple[str, str, str, Any, int]] = [
+    ("POST", "/v1/sessions", "record", {"uid": "ada"}, 201),
+    ("POST", "/v1/validate", "record", {"token": "x"}, 200),
+    ("POST", "/v1/heartbeats", "record", {"refs": ["ada:session-1"]}, 200),
+    ("DELETE", "/v1/users/ada/sessions/session-9", "record", None, 200),
+    ("GET", "/v1/sessions", "read", None, 200),
+    ("GET", "/v1/users/ada/sessions", "read", None, 200),
+    ("GET", "/v1/users/ada/sessions/session-1", "read", None, 200),
+    ("GET", "/v1/people?text=ada", "read", None, 200),
+    ("GET", "/v1/counts", "read", None, 200),
+    ("GET", "/v1/facets/device", "read", None, 200),
+    ("GET", "/v1/history?since=1700000000", "read", None, 200),
+    ("GET", "/v1/ended", "read", None, 200),
+    ("GET", "/v1/blocks", "read", None, 200),
+    ("GET", "/v1/users/ada/block", "read", None, 404),
+    ("GET", "/v1/audit", "read", None, 200),
+    ("GET", "/v1/jobs", "read", None, 200),
+    ("GET", "/v1/jobs/12345678", "read", None, 404),
+    ("GET", "/v1/events?after=nonsense", "read", None, 422),
+    ("GET", "/metrics", "read", None, 200),
+    ("POST", "/v1/kicks", "kick", {"uid": "nobody", "reason": "test"}, 200),
+    ("POST", "/v1/kicks/preview", "kick", {"filter": {"device": "x"}}, 200),
+    ("POST", "/v1/jobs", "kick", {"filter": {"device": "x"}, "reason": "test", "expected": 0}, 202),
+    ("POST", "/v1/jobs/12345678/pause", "kick", None, 404),
+    ("POST", "/v1/jobs/12345678/resume", "kick", None, 404),
+    ("POST", "/v1/jobs/12345678/cancel", "kick", None, 404),
+    ("PUT", "/v1/users/bob/block", "kick", {"reason": "test"}, 200),
+    ("DELETE", "/v1/users/bob/block?reason=test", "kick", None, 200),
+    ("POST", "/v1/revocations", "kick", {"reason": "test", "at": 1700000000}, 201),
+]
+
+
+def _template(path: str) -> str:
+    parts = path.partition("?")[0].split("/")
+    if parts[2:3] == ["users"]:
+        parts[3] = "{uid}"
+        if len(parts) == 6:
+            parts[5] = "{session_id}"
+    elif parts[2:3] == ["jobs"] and len(parts) > 3:
+        parts[3:] = ["{id}", "{act}"][: len(parts) - 3]
+    elif parts[2:3] == ["facets"]:
+        parts[3] = "{field}"
+    return "/".join(parts)
+
+
+@once
+def test_every_address_wants_its_scope_and_no_other(bed: Bed) -> None:
+    s = service(bed)
+    s.p.login("ada", session_id=SID)
+    for method, path, scope, body, status in ROUTES:
+        asked = f"{method} {path}"
+        without = s.ask(method, path, body, headers={"Authorization": ""})
+        assert problem(without, 401)["detail"].startswith("An API key must be sent"), asked
+        assert without.headers["www-authenticate"].startswith("Bearer")
+        problem(s.ask(method, path, body, headers={"Authorization": "Bearer wrong"}), 401)
+        others = "+".join(one for one in SCOPES if one != scope)
+        refused = problem(s.ask(method, path, body, headers={"Authorization": f"Bearer key.{others}"}), 403)
+        assert refused["detail"] == f"This API key lacks the scope {scope}.", asked
+        allowed = s.ask(method, path, body, headers={"Authorization": f"Bearer key.{scope}"})
+        assert allowed.status_code == status, (asked, allowed.text)
+        assert allowed.headers["cache-control"] == "no-store"
+        assert allowed.headers["x-frame-options"] == "DENY"
+
+
+@once
+def test_no_address_is_missing_in_this_table_and_the_schema_names_each_scope(bed: Bed) -> None:
+    s = service(bed)
+    schema = s.get("/openapi.json")
+    told = {
+        (method.upper(), path): [scope for one in operation.get("security", ()) for scope in one["API key"]]
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+    }
+    ours = {(method, _template(path)): [scope] for method, path, scope, _, _ in ROUTES if path != "/metrics"}
+    assert told == ours | {("GET", "/healthz"): [], ("GET", "/readyz"): []}
+    for answer in (s.ask("GET", "/healthz", headers={"Authorization": ""}), s.ask("GET", "/readyz")):
+        assert answer.json()["status"] == "ok"
+    page = s.ask("GET", "/docs").text
+    assert all(f"{method} {path}" in page for method, path in told)
+    assert "<script" not in page
+
+
+@everywhere
+def test_a_session_begins_is_seen_and_ends(bed: Bed) -> None:
+    s = service(bed, max_sessions=2)
+    given = {"uid": "ada", "name": "Ada", "aliases": ["ada@example.org"], "device": "phone", "ip": "192.0.2.7",
+             "attributes": {"floor": 3}, "session_id": SID, "user_agent": "curl/8"}  # fmt: skip
+    made = s.ask("POST", "/v1/sessions", given)
+    assert made.status_code == 201
+    login = made.json()
+    assert login["replaced"] == []
+    assert login["session"]["ref"] == "ada:session-1"
+    assert {name: login["session"][name] for name in given} == given
+    live = s.ask("POST", "/v1/validate", {"token": login["token"], "ip": "192.0.2.8"}).json()
+    assert live["live"]
+    assert live["ended"] is None
+    assert s.get("/v1/users/ada/sessions/session-1")["last_ip"] == "192.0.2.8"
+    s.ask("POST", "/v1/sessions", {"uid": "ada", "session_id": "session-2"})
+    third = s.ask("POST", "/v1/sessions", {"uid": "ada"}).json()
+    assert [one["session_id"] for one in third["replaced"]] == [SID]
+    ended = s.ask("POST", "/v1/validate", {"token": login["token"]}).json()
+    assert (ended["live"], ended["session"]) == (False, None)
+    assert set(ended["ended"]) == {"code", "message", "at"}
+    assert ended["ended"]["code"] == "replaced"
+    assert s.ask("POST", "/v1/validate", {"token": "nonsense"}).json() == {
+        "live": False,
+        "session": None,
+        "ended": None,
+    }
+    beats = s.ask("POST", "/v1/heartbeats", {"refs": ["ada:session-1", "ada:session-2"]}).json()
+    assert beats == {"offline": ["ada:session-1"]}
+    assert s.ask("DELETE", "/v1/users/ada/sessions/session-2").json() == {"ended": True}
+    assert s.ask("DELETE", "/v1/users/ada/sessions/session-2").json() == {"ended": False}
+    assert [one["session_id"] for one in s.get("/v1/users/ada/sessions")["items"]] == [third["session"]["session_id"]]
+    problem(s.ask("GET", "/v1/users/ada/sessions/session-2"), 404)
+
+
+@everywhere
+def test_the_list_takes_every_filter_and_pages(bed: Bed) -> None:
+    s = service(bed)
+    p = s.p
+    p.freeze()
+    p.login("ada", name="Ada Lovelace", aliases=["ada@example.org"], device="phone", ip="192.0.2.7")
+    p.advance(10)
+    agent = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
+    p.login("lin", app="shop", app_version="2.1", user_agent=agent, attributes={"tenant": "navy", "floor": 3})
+    at = p.sessions("lin")[0].login_at
+    asked = {
+        "text=love": ["ada"], "uid=lin": ["lin"], "name_prefix=lov": ["ada"], "name_contains=lace": ["ada"],
+        "ip=192.0.2.0/24": ["ada"], "device=phone": ["ada"], "app=shop&app_version=2.1": ["lin"],
+        "os=Linux&browser=Firefox": ["lin"], f"logged_in_after={at.timestamp()}": ["lin"],
+        f"logged_in_before={at.isoformat()}": ["ada"], f"logged_in_before={quote(at.isoformat())}": ["ada"],
+        "idle_for=5": ["ada"], "attribute=tenant%3Dnavy&attribute=floor%3D3": ["lin"], "attribute=floor%3D4": [],
+        "": ["lin", "ada"],
+    }  # fmt: skip
+    for query, uids in asked.items():
+        assert [one["uid"] for one in s.get(f"/v1/sessions?{query}")["items"]] == uids, query
+    first = s.get("/v1/sessions?limit=1")
+    assert first["total"] == 2
+    second = s.get(f"/v1/sessions?limit=1&cursor={first['next_cursor']}")
+    assert [one["uid"] for one in first["items"] + second["items"]] == ["lin", "ada"]
+    foreign = problem(s.ask("GET", f"/v1/sessions?uid=ada&cursor={first['next_cursor']}"), 422)
+    assert foreign["field"] == "cursor"
+
+
+@everywhere
+def test_staff_kick_block_and_are_written_down(bed: Bed) -> None:
+    s = service(bed)
+    token = s.p.login("ada", session_id=SID).token
+    s.p.login("ada", session_id="session-2")
+    body = {"uid": "ada", "reason": "stolen", "message": "Call us.", "ticket": "T-1", "keep": ["session-2"]}
+    kicked = s.ask("POST", "/v1/kicks", body, headers={"X-Actor": "Zoë".encode()}).json()
+    assert kicked["count"] == 1
+    assert [one["session_id"] for one in kicked["kicked"]] == [SID]
+    ended = s.ask("POST", "/v1/validate", {"token": token}).json()["ended"]
+    assert (ended["code"], ended["message"]) == ("kicked", "Call us.")
+    again = s.ask("POST", "/v1/kicks", {"uid": "ada", "session_id": SID, "reason": "x", "block_for": 60}).json()
+    assert (again["count"], again["already_ended"][0]["by"]) == (0, "key (Zoë)")
+    held = s.get("/v1/users/ada/block")
+    assert held["until"]
+    refused = problem(s.ask("POST", "/v1/sessions", {"uid": "ada"}), 409)
+    assert refused["code"] == "blocked"
+    assert [one["uid"] for one in s.get("/v1/blocks")["items"]] == ["ada"]
+    assert s.ask("DELETE", "/v1/users/ada/block", params={"reason": "over"}).json() == {"unblocked": True}
+    put = s.ask("PUT", "/v1/users/ada/block", {"reason": "x", "message": "m", "duration": 5, "ticket": "T"}).json()
+    assert (put["by"], put["message"], put["ticket"]) == ("key", "m", "T")
+    assert [one["action"] for one in s.get("/v1/audit?uid=ada")["items"]][:2] == ["block", "unblock"]
+    assert [one["by"] for one in s.get("/v1/audit?by=key%20(Zo%C3%AB)")["items"]] == ["key (Zoë)"]
+    assert [one["note"] for one in s.get("/v1/ended?uid=ada&reason=kicked")["items"]] == ["stolen"]
+    assert s.ask("POST", "/v1/revocations", {"reason": "leak"}).json() == {"count": 1}
+    assert s.get("/v1/counts")["sessions"] == 0
+
+
+@everywhere
+def test_bulk_kicks_are_looked_at_begun_and_steered(bed: Bed) -> None:
+    s = service(bed)
+    s.p.login("ada", device="phone")
+    time.sleep(0.002)
+    shown = s.ask("POST", "/v1/kicks/preview", {"filter": {"device": "phone", "text": "ad"}}).json()
+    assert shown["total"] == 1
+    job = s.ask("POST", "/v1/jobs", {"filter": shown["filter"], "expected": 1, "reason": "old", "pace": 10}).json()
+    assert (job["state"], job["by"], job["filter"]) == ("running", "key", shown["filter"])
+    for act, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
+        assert s.ask("POST", f"/v1/jobs/{job['id']}/{act}").json()["state"] == state
+    problem(s.ask("POST", f"/v1/jobs/{job['id']}/pause"), 409)
+    problem(s.ask("POST", f"/v1/jobs/{job['id']}/destroy"), 422)
+    assert s.get(f"/v1/jobs/{job['id']}")["state"] == "cancelled"
+    assert [one["id"] for one in s.get("/v1/jobs")["items"]] == [job["id"]]
+    everything = problem(s.ask("POST", "/v1/kicks/preview", {"filter": {}}), 422)
+    assert everything["field"] == "filter"
+    assert problem(s.ask("POST", "/v1/jobs", {"filter": {"device": "x", "b": 1}}), 422)["field"] == "filter.b"
+
+
+@everywhere
+def test_people_numbers_and_metrics(bed: Bed) -> None:
+    s = service(bed)
+    s.p.login("ada", name="Ada", device="phone")
+    s.p.logout("ada", s.p.login("ada", device="desk").session.session_id)
+    s.p.sweep()
+    assert [one["uid"] for one in s.get("/v1/people?text=ad&limit=3")["items"]] == ["ada"]
+    assert s.get("/v1/facets/device") == {"values": {"phone": 1}}
+    assert (s.get("/v1/counts")["users"], s.get("/v1/counts")["totals"]["logout"]) == (1, 1)
+    assert s.get("/v1/history?since=2026-01-01T00:00:00%2B00:00&step=86400") == {"items": []}
+    s.ask("GET", "/no/such/address")
+    told = s.ask("GET", "/metrics").text
+    for line in ("presence_up 1.0", "presence_users 1.0", "presence_sessions 1.0", "presence_logins_total 2.0",
+                 'presence_ends_total{reason="logout"} 1.0', "presence_events_clients 0.0",
+                 'presence_request_seconds_count{method="GET",route="/v1/facets/{field}",status="200"} 1.0',
+                 'presence_request_seconds_count{method="any",route="none",status="404"} 1.0'):  # fmt: skip
+        assert line in told
+    assert "ada" not in told
+
+
+@everywhere
+def test_a_uid_may_look_like_anything(bed: Bed) -> None:
+    s = service(bed)
+    for uid in HOSTILE:
+        place = f"/v1/users/{quote(uid, safe='')}"
+        if uid not in (".", ".."):  # clients take these out of a path, however they are written
+            s.ask("POST", "/v1/sessions", {"uid": uid, "session_id": SID})
+            s.ask("POST", "/v1/sessions", {"uid": uid, "session_id": "sessions"})
+            assert len(s.get(f"{place}/sessions")["items"]) == 2, uid
+            assert s.get(f"{place}/sessions/{SID}")["uid"] == uid
+            assert s.get(f"{place}/sessions/sessions")["uid"] == uid
+            assert s.ask("DELETE", f"{place}/sessions/{SID}").json() == {"ended": True}
+            assert s.ask("PUT", f"{place}/block", {"reason": "x"}).json()["uid"] == uid
+            assert s.get(f"{place}/block")["uid"] == uid
+            assert s.ask("DELETE", f"{place}/block?reason=x").json() == {"unblocked": True}
+        else:
+            s.ask("POST", "/v1/sessions", {"uid": uid})
+        assert s.get("/v1/sessions", params={"uid": uid})["total"] == 1
+        assert s.ask("POST", "/v1/kicks", {"uid": uid, "reason": "x"}).json()["count"] == 1
+    assert s.p.counts().sessions == 0
+
+
+# -- without keys -----------------------------------------------------------------------------------------------------
+
+
+def _asked(s: Service, **headers: str) -> int:
+    return s.ask("POST", "/v1/kicks", {"uid": "ada", "reason": "x"}, headers=headers).status_code
+
+
+@once
+def test_without_keys_this_machine_alone_is_served(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    s = service(bed, local=True)
+    assert _asked(s) == 200
+    assert _asked(s, Origin="http://localhost:8000") == 200
+    for name, value in (("Origin", "https://evil.example"), ("Origin", "null"), ("X-Forwarded-For", "127.0.0.1"),
+                        ("Forwarded", "for=127.0.0.1"), ("Host", "evil.example"), ("Host", "localhost.evil.example"),
+                        ("Host", "[")):  # fmt: skip
+        assert _asked(s, **{name: value}) == 403, (name, value)
+    s.peer = "192.0.2.7"
+    assert _asked(s) == 403
+    assert [one.by for one in s.p.audit()] == [LOCAL, LOCAL]

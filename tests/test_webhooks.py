@@ -1,0 +1,301 @@
+"""Webhooks, to a real receiver: signed, in order, at least once, through failures and restarts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from presence_core import InvalidArgument, Presence, Settings
+from presence_core.web.signing import DELIVERY_ID, SIGNATURE, sign, verify
+from presence_core.web.webhooks import Webhooks
+from tests.conftest import Bed, on
+from tests.facade import P
+from tests.servers import Server, missing, redis_binary, valkey_binary
+
+SECRET = "a secret that only two know"
+QUICK: dict[str, Any] = {"interval": 0.02, "max_wait": 0.05, "timeout": 2}
+
+
+def until(check: Callable[[], Any], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+class Receiver:
+    """A real HTTP server that answers with the statuses it is told, and then with 200."""
+
+    def __init__(self) -> None:
+        self.tries: list[tuple[str, dict[str, Any]]] = []
+        self.taken: list[dict[str, Any]] = []
+        self.answers: list[int] = []
+        self.forged = 0
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if not verify(SECRET, self.headers[SIGNATURE], body):
+                    receiver.forged += 1
+                told = json.loads(body)
+                assert self.headers[DELIVERY_ID] == told["id"]
+                receiver.tries.append((self.path, told))
+                status = receiver.answers.pop(0) if receiver.answers else 200
+                if 200 <= status < 300:
+                    receiver.taken.append(told)
+                self.send_response(status)
+                if status == 302:
+                    self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook?key=receivers-own"
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def told(self) -> list[tuple[str, str | None]]:
+        return [(one["type"], one.get("uid")) for one in self.taken]
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    running = Receiver()
+    yield running
+    running.close()
+
+
+@on("valkey-sync", "cluster-sync")
+def test_kicks_blocks_and_revocations_are_told_and_what_was_before_is_not(
+    p: P, receiver: Receiver, tmp_path: Path
+) -> None:
+    p.login("old")
+    p.kick("old", by="sam", reason="before")
+    p.block("old", by="sam", reason="before")
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path / "hooks", **QUICK):
+        login = p.login("ada")
+        p.kick("ada", by="sam", reason="stolen phone", message="Please sign in again.", ticket="T-1")
+        until(lambda: len(receiver.taken) == 1)
+        p.block("eve", by="sam", reason="fraud", message="Call us.")
+        until(lambda: len(receiver.taken) == 2)
+        p.unblock("eve", by="kim", reason="cleared")
+        until(lambda: len(receiver.taken) == 3)
+        p.revoke_before(by="sam", reason="keys leaked")
+        until(lambda: len(receiver.taken) == 4)
+        time.sleep(0.2)
+    assert receiver.told() == [("kicked", "ada"), ("blocked", "eve"), ("unblocked", "eve"), ("revoked", None)]
+    kicked, blocked, _, revoked = receiver.taken
+    assert kicked.pop("at").endswith("+00:00")
+    assert len(kicked.pop("id")) == 32
+    assert kicked == {
+        "type": "kicked", "uid": "ada", "session_id": login.session.session_id, "by": "sam", "reason": "stolen phone",
+        "ticket": "T-1", "message": "Please sign in again.",
+    }  # fmt: skip
+    assert (blocked["by"], blocked["reason"], blocked["message"]) == ("sam", "fraud", "Call us.")
+    assert "signed out" in revoked["outcome"]
+    assert receiver.forged == 0
+
+
+@on("valkey-sync")
+def test_a_receiver_that_fails_is_tried_again_in_order_with_the_same_id(
+    p: P, receiver: Receiver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.answers = [500, 404, 302, 503]
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK) as hooks:
+        for who in ("ada", "eve"):
+            p.login(who)
+            p.kick(who, by="sam", reason="test")
+        until(lambda: len(receiver.taken) == 2)
+        assert (hooks.delivered, hooks.retried, hooks.dropped) == (2, 4, 0)
+    assert receiver.told() == [("kicked", "ada"), ("kicked", "eve")]
+    assert len({told["id"] for _, told in receiver.tries}) == 2
+    assert {path for path, _ in receiver.tries} == {"/hook?key=receivers-own"}, "no redirect is followed"
+    assert "waits for 127.0.0.1" in caplog.text
+    assert "receivers-own" not in caplog.text
+    assert SECRET not in caplog.text
+
+
+@on("valkey-sync")
+def test_a_receiver_that_is_gone_delays_no_other_and_is_given_up(p: P, receiver: Receiver, tmp_path: Path) -> None:
+    gone = "http://127.0.0.1:1/hook"
+    with Webhooks(p, [gone, receiver.url], SECRET, position=tmp_path, give_up=1, **QUICK) as hooks:
+        p.login("ada")
+        p.kick("ada", by="sam", reason="test")
+        until(lambda: receiver.told() == [("kicked", "ada")], 1)
+        assert hooks.dropped == 0
+        until(lambda: hooks.dropped == 1)
+
+
+@on("valkey-sync")
+def test_a_restart_goes_on_where_it_was_and_repeats_nothing(p: P, receiver: Receiver, tmp_path: Path) -> None:
+    def kick(who: str) -> None:
+        p.login(who)
+        p.kick(who, by="sam", reason="test")
+
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK):
+        kick("ada")
+        p.block("ada", by="sam", reason="test")
+        until(lambda: len(receiver.taken) == 2)
+    kick("bob")
+    p.block("bob", by="sam", reason="test")
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK):
+        until(lambda: len(receiver.taken) == 4)
+        receiver.answers = [500] * 1000
+        kick("cyd")
+        until(lambda: len(receiver.tries) > 5)
+    receiver.answers = []
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK):
+        until(lambda: len(receiver.taken) == 5)
+        time.sleep(0.2)
+    assert sorted(receiver.told()) == [
+        ("blocked", "ada"), ("blocked", "bob"), ("kicked", "ada"), ("kicked", "bob"), ("kicked", "cyd"),
+    ]  # fmt: skip
+
+
+_PROCESS = """
+import sys, time
+from presence_core import Presence, Settings
+from presence_core.web.webhooks import Webhooks
+
+presence = Presence.from_url(sys.argv[1], Settings(sys.argv[2]))
+with Webhooks(presence, [sys.argv[3]], sys.argv[4], position=sys.argv[5], interval=0.02, max_wait=0.05):
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@on("valkey-sync")
+def test_a_process_that_is_killed_loses_nothing(p: P, bed: Bed, receiver: Receiver, tmp_path: Path) -> None:
+    arguments = [sys.executable, "-c", _PROCESS, bed.url, bed.namespace, receiver.url, SECRET, str(tmp_path)]
+    kicked = [f"u{number:02}" for number in range(30)]
+
+    def reached(count: int) -> bool:
+        return len(receiver.taken) >= count
+
+    p.login_many({"uid": uid} for uid in kicked)
+    for part in range(3):
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=Path(__file__).parent.parent) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            for uid in kicked[part * 10 : part * 10 + 10]:
+                p.kick(uid, by="sam", reason="test")
+            until(partial(reached, part * 10 + 3))
+            os.kill(process.pid, signal.SIGKILL)
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK):
+        until(lambda: {uid for _, uid in receiver.told()} == set(kicked))
+    firsts = list(dict.fromkeys(uid for _, uid in receiver.told()))
+    assert firsts == kicked, "in order; what is told twice has the same id"
+    assert len({one["id"] for one in receiver.taken}) == 30
+
+
+@on("valkey-sync")
+def test_two_processes_do_not_tell_the_same(p: P, receiver: Receiver, tmp_path: Path) -> None:
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK):
+        other = Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK)
+        with pytest.raises(RuntimeError, match="another process"):
+            other.start()
+    with other:
+        pass
+    next(tmp_path.glob("*.json")).write_text("{}")
+    with pytest.raises(RuntimeError, match="not a position"):
+        other.start()
+
+
+@on("valkey-sync")
+def test_events_lost_to_the_cap_are_told_as_a_gap(bed: Bed, receiver: Receiver, tmp_path: Path) -> None:
+    p = bed.connect(max_events=100)
+    p.login("ada")
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK):
+        pass
+    p.kick("ada", by="sam", reason="test")
+    p.login_many({"uid": f"u{number}"} for number in range(2000))
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK):
+        until(lambda: receiver.told() == [("gap", None)])
+
+
+def test_while_redis_is_away_webhooks_wait(receiver: Receiver, tmp_path: Path) -> None:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with (
+        Server.start(binary, tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always", port=True) as server,
+        Presence.from_url(server.url, Settings(timeout=0.2)) as p,
+        Webhooks(p, [receiver.url], SECRET, position=tmp_path / "hooks", **QUICK),
+    ):
+        p.login("ada")
+        server.kill()
+        time.sleep(0.3)
+        server.restart()
+        p.kick("ada", by="sam", reason="test")
+        until(lambda: receiver.told() == [("kicked", "ada")])
+
+
+@on("valkey-sync")
+def test_a_quiet_site_looks_back_no_further_than_it_must(p: P, receiver: Receiver, tmp_path: Path) -> None:
+    p.login("ada")
+    hooks = Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK)
+    with hooks:
+        begin = hooks._places[receiver.url].audited
+        p.login("bob")
+        until(lambda: hooks._places[receiver.url].audited > begin)
+
+
+def test_a_signature_is_of_this_body_this_secret_and_this_time() -> None:
+    body = b'{"a":1}'
+    header = sign(SECRET, body, at=1000)
+    assert verify(SECRET, header, body, now=1200)
+    assert verify([SECRET + "!", SECRET], header, body, now=1000)
+    assert verify(SECRET, sign([SECRET + "!", SECRET], body, at=1000), body, now=1000)
+    assert not verify(SECRET, header, body, now=1301)
+    assert not verify(SECRET, header, body, now=699)
+    assert not verify(SECRET, header, body + b" ", now=1000)
+    assert not verify(SECRET + "!", header, body, now=1000)
+    assert not verify(SECRET, header.replace("t=1000", "t=1001"), body, now=1000)
+    for nonsense in (None, "", "t=1000", "v1=", "t=x,v1=y", "t=1000,v1=é", "t=²,v1=a", header.replace("v1", "v2")):
+        assert not verify(SECRET, nonsense, body, now=1000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"urls": "http://x"}, "urls must be a list of 1 to 100 http or https URLs."),
+        ({"urls": ["ftp://x"]}, "urls must be a list of 1 to 100 http or https URLs."),
+        ({"urls": ["http://"]}, "urls must be a list of 1 to 100 http or https URLs."),
+        ({"secret": "short"}, "secret must be text of at least 16 bytes, or up to 4 of them."),
+        ({"secret": []}, "secret must be text of at least 16 bytes, or up to 4 of them."),
+        ({"position": ""}, "position must be a directory."),
+        ({"kinds": ["login"]}, "kinds must be some of kicked, blocked, unblocked, revoked, gap."),
+        ({"kinds": "kicked"}, "kinds must be some of kicked, blocked, unblocked, revoked, gap."),
+        ({"timeout": 0}, "timeout must be 0.05 to 60 seconds."),
+        ({"give_up": 0}, "give_up must be 1 to 604800 seconds."),
+        ({"presence": None}, "presence must be a Presence."),
+    ],
+)
+def test_bad_arguments_are_refused_in_one_sentence(arguments: dict[str, Any], sentence: str) -> None:
+    with Presence.from_url("redis://127.0.0.1:1") as presence:
+        given: dict[str, Any] = {
+            "presence": presence,
+            "urls": ["https://x.example/hook"],
+            "secret": SECRET,
+            "position": "hooks",
+        }
+        with pytest.raises(InvalidArgument) as caught:
+            Webhooks(**(given | arguments))
+        assert str(caught.value) == sentence

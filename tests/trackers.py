@@ -1,0 +1,65 @@
+"""One way to drive the trackers and their twins, so that one test body serves both."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from presence_core import AsyncLastSeenTracker, AsyncMinuteSetTracker, LastSeenTracker, MinuteSetTracker
+from tests.conftest import Bed
+from tests.facade import EventLoop
+
+
+class _Awaited:
+    """A twin behind the methods of the other: each call is awaited on the private loop."""
+
+    def __init__(self, target: Any, loop: EventLoop) -> None:
+        self._target = target
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._target, name)
+        if not inspect.iscoroutinefunction(value):
+            return value
+        return lambda *args, **options: self._loop.run(value(*args, **options))
+
+
+@dataclass
+class Trackers:
+    """Makes trackers of a bed's kind on its server; closes them at the test's end."""
+
+    bed: Bed
+    url: str = ""
+    _open: list[Callable[[], Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.url = self.url or self.bed.url
+
+    def key(self, name: str) -> str:
+        """A key of this test's own; on a cluster all of them lie on one node."""
+        return f"{{{self.bed.namespace}}}:{name}"
+
+    def last_seen(self, window: int = 600, **options: Any) -> LastSeenTracker:
+        options = {"key": self.key("last.seen")} | options
+        twins = LastSeenTracker, AsyncLastSeenTracker
+        return cast(LastSeenTracker, self._make(twins, window=window, **options))
+
+    def minute_sets(self, window: int = 600, **options: Any) -> MinuteSetTracker:
+        options = {"prefix": self.key("seen")} | options
+        twins = MinuteSetTracker, AsyncMinuteSetTracker
+        return cast(MinuteSetTracker, self._make(twins, window=window, **options))
+
+    def _make(self, twins: tuple[Any, Any], **options: Any) -> Any:
+        loop, url = self.bed.loop, self.url
+        if self.bed.backend.mode == "sync":
+            made = twins[0].from_url(url, **options)
+        else:
+            made = _Awaited(loop.call(lambda: twins[1].from_url(url, **options)), loop)
+        self._open.append(made.close)
+        return made
+
+    def close(self) -> None:
+        while self._open:
+            self._open.pop()()

@@ -1,0 +1,109 @@
+"""What the tests of the HTTP service share: the app on a test's loop, and the real thing in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+
+from presence_core import AsyncPresence
+from presence_core.models import ApiKey, moment
+from presence_core.web.app import create_app
+from presence_core.web.keys import digest
+from presence_core.web.pages import Pages
+from tests.conftest import Bed
+from tests.facade import P
+
+ROOT = Path(__file__).parent.parent
+SCOPES = ("record", "read", "kick")
+HOSTILE = [
+    "a/b", "/", "//", "a/sessions/12345678", "x/sessions", "block", "..", ".", "a:b", "ü/日本", "%2F", "a%", "a+b c",
+    "?", "#", "a?b=c&d", "\\", "'\";--", "<script>", "🙂", "e\u0301", "x" * 256,
+]  # fmt: skip
+
+
+class Held:
+    """Keys that a test hands out: the secret says what it may."""
+
+    async def find(self, secret: str) -> ApiKey | None:
+        name, _, scopes = secret.partition(".")
+        return ApiKey(name, tuple(scopes.split("+")), moment(0), digest(secret)) if name == "key" else None
+
+
+@dataclass
+class Service:
+    """The app of one test, asked without a network; what staff and sites do beside it is done by ``p``."""
+
+    bed: Bed
+    p: P
+    app: Any
+    headers: dict[str, str] = field(default_factory=lambda: {"Authorization": "Bearer key.record+read+kick"})
+    cookies: httpx.Cookies = field(default_factory=httpx.Cookies)
+    base: str = "http://localhost"
+    peer: str = "127.0.0.1"
+
+    def ask(self, method: str, path: str, body: Any = None, **options: Any) -> httpx.Response:
+        async def run() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app, raise_app_exceptions=True, client=(self.peer, 1))
+            async with httpx.AsyncClient(transport=transport, base_url=self.base, cookies=self.cookies) as client:
+                headers = self.headers | options.pop("headers", {})
+                answer = await client.request(method, path, json=body, headers=headers, **options)
+                self.cookies.update(client.cookies)
+                return answer
+
+        return self.bed.loop.run(run())
+
+    def get(self, path: str, **options: Any) -> Any:
+        """What a GET answers, which must be well."""
+        answer = self.ask("GET", path, **options)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+def service(
+    bed: Bed, *, keys: Any = None, serves: Pages | None = None, local: bool = False, **settings: Any
+) -> Service:
+    """The app over a client of this test's namespace. local: without keys."""
+    p = bed.connect(**settings)
+    presence = cast(AsyncPresence, cast(Any, p)._target)
+    app = bed.loop.call(lambda: create_app(presence, keys=None if local else keys or Held(), serves=serves))
+    made = Service(bed, p, app)
+    if local:
+        made.headers = {}
+    return made
+
+
+def problem(answer: httpx.Response, status: int) -> dict[str, Any]:
+    """A problem as RFC 9457 has it: one sentence, and what is safe to send along."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    said: dict[str, Any] = answer.json()
+    assert said["status"] == status
+    assert said["title"]
+    assert said["type"] == "about:blank"
+    assert said["detail"].endswith(".")
+    assert "\n" not in said["detail"]
+    return said
+
+
+@contextlib.contextmanager
+def served(url: str, namespace: str, *words: str) -> Iterator[str]:
+    """``presence serve`` in a process of its own: its address."""
+    environ = os.environ | {"PRESENCE_REDIS_URL": url, "PRESENCE_NAMESPACE": namespace}
+    command = [sys.executable, "-m", "presence_core.cli", "serve", "--port", "0", "--json", *words]
+    with subprocess.Popen(command, env=environ, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        try:
+            yield json.loads(process.stdout.readline())["url"]
+        finally:
+            process.terminate()
+            assert process.wait(15) == 0
