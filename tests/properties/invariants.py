@@ -69,18 +69,21 @@ class Agreement(Answers):
                   if stay.ref not in closing | model.forsaken]  # fmt: skip
         model.leavers = [stay for stay in model.leavers if stay.ref in closing and stay.ref not in model.stays]
         for uid in UIDS:
-            plates = [stay.plate for stay in buried if stay.uid == uid]
+            plates = [stay.plate for stay in buried if stay.uid == uid and stay.end is not None]
             kept = [plate for plate in plates if plate != NOBODY]
             known = model.persons.get(uid)
             key = f"{self.tag(uid)}:person:{uid}"
             values = raw.hash(key)
             found = (values.get("n"), tuple(filter(None, values.get("a", "").split("\n")))) if values else None
-            before_it = NOBODY if known is None or uid in model.forgotten else known
-            for place in (0, 1):  # the latest that any of them gave; of several at once, one of them
-                given = {plate[place] for plate in kept if plate[place]}
-                sure = given and uid not in model.forgotten and not self.mixed and len(kept) == len(plates)
-                may = given if sure else given | {before_it[place]}
+            # The latest that any of them gave; what had been kept, where those who left gave none.
+            mine = [stay.plate for stay in model.stays.values() if stay.uid == uid] + plates
+            before_it = NOBODY if known is None else known
+            for place in (0, 1):
+                may = {plate[place] for plate in mine} | {before_it[place], NOBODY[place]}
                 assert (found or NOBODY)[place] in may, f"{uid} is kept under another name"
+                given = kept and all(plate[place] for plate in plates)
+                if given and uid not in model.forgotten and not self.mixed:
+                    assert (found or NOBODY)[place], f"{uid} left without a name"
             if found is None:
                 model.persons.pop(uid, None)
             else:
