@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from presence_core import LoginRefused
+from presence_core.client.base import new_id
 from tests.conftest import Bed, on
 from tests.facade import P
 from tests.monitor import Monitor
@@ -173,3 +174,9 @@ def test_a_session_that_is_over_is_not_rotated(p: P) -> None:
     assert refused.value.code == "ended"
     assert "staff" not in str(refused.value)
     assert p.validate(login.token).ended is not None
+
+
+def test_an_id_never_looks_like_an_option_of_a_command_line() -> None:
+    ids = {new_id() for _ in range(2000)}
+    assert len(ids) == 2000
+    assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", one) for one in ids)

@@ -27,8 +27,10 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def new_id() -> str:
-    """128 random bits as 22 URL-safe characters."""
-    return b2a_base64(secrets.token_bytes(16), newline=False)[:22].translate(_URL_SAFE).decode()
+    """128 random bits, less one in 64 of all values, as 22 URL-safe characters; a dash in front would read as an option
+    on a command line."""
+    made = b2a_base64(secrets.token_bytes(16), newline=False)[:22].translate(_URL_SAFE).decode()
+    return new_id() if made.startswith("-") else made
 
 
 def _context(settings: Settings, is_cluster: bool) -> Context:
