@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,6 +22,11 @@ from tests.facade import Clock, EventLoop, P, async_facade, sync_facade
 from tests.servers import Cluster, Server, missing, redis_binary, valkey_binary
 
 CLUSTER_SHARDS = 64
+
+if (
+    signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+):  # begun in the background of a shell: children would not hear Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)
