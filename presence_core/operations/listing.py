@@ -25,7 +25,7 @@ from presence_core.operations.upkeep import heal
 from presence_core.scripts import COUNT, GATHER, Call, Op, command, run
 
 LOOK: Final = 20_000
-"""Entries of an index that one script reads, at most; it stops earlier when it has held the server for 4 ms."""
+"""Entries of an index that one script reads, at most; it stops earlier when it has held the server for 5 ms."""
 
 DIRTY_AT_MOST: Final = 1_000
 """Refs without a live session that one page steps over before it heals them and goes on."""

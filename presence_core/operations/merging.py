@@ -31,7 +31,7 @@ Tests = Sequence[str | bytes | int]
 """Names and values for ``include/tests.lua``."""
 
 STEP: Final = 2_000
-"""Entries that one walk script looks at, at most; it stops earlier when it has held the server for 4 ms."""
+"""Entries that one walk script looks at, at most; it stops earlier when it has held the server for 5 ms."""
 
 
 class Source(Protocol):
