@@ -10,7 +10,7 @@ import ipaddress
 import json
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from hashlib import blake2b
@@ -46,10 +46,14 @@ def fold(value: str) -> str:
 
     NFKD and casefold of the Unicode Standard, chapters 3.11 and 3.13.
     """
+    return " ".join(bare(value).split())
+
+
+def bare(value: str) -> str:
+    """The same, with white space as it is."""
     if value.isascii():
-        return " ".join(value.lower().split())
-    bare = "".join(char for char in unicodedata.normalize("NFKD", value) if not unicodedata.combining(char))
-    return " ".join(bare.casefold().split())
+        return value.lower()
+    return "".join(char for char in unicodedata.normalize("NFKD", value) if not unicodedata.combining(char)).casefold()
 
 
 def starts(folded: str) -> Iterator[str]:
@@ -98,9 +102,8 @@ def fold_table() -> str:
     rows = []
     for code in range(0x80, 0x800):
         char = chr(code)
-        bare = "".join(one for one in unicodedata.normalize("NFKD", char) if not unicodedata.combining(one)).casefold()
-        if bare != char:
-            rows.append(f"[{_lua(char)}]={_lua(bare)}")
+        if bare(char) != char:
+            rows.append(f"[{_lua(char)}]={_lua(bare(char))}")
     return "{" + ",".join(rows) + "}"
 
 
@@ -298,6 +301,20 @@ def _same(ours: object, wanted: object) -> bool:
     if isinstance(ours, dict) and isinstance(wanted, dict):
         return ours.keys() == wanted.keys() and all(_same(ours[key], wanted[key]) for key in wanted)
     return isinstance(ours, bool) == isinstance(wanted, bool) and ours == wanted
+
+
+def read_attributes(pairs: Iterable[str]) -> dict[str, Any]:
+    """Attributes that were written as NAME=VALUE, VALUE being JSON or else text."""
+    attributes: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidArgument("attribute", "must be NAME=VALUE")
+        try:
+            attributes[name] = json.loads(value)
+        except (ValueError, RecursionError):
+            attributes[name] = value
+    return attributes
 
 
 def facet_members(declared: Collection[str], attributes: Mapping[str, Any] | None) -> str:

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from binascii import crc32
+from binascii import crc32, crc_hqx
 from hashlib import blake2b
+from typing import Final
+
+EVEN: Final = (
+    45866, 44962, 10902, 11806, 16792, 17696, 27559, 47080, 18122, 19026, 48734, 49630, 41033, 12529, 11625, 10721,
+    10831, 11935, 45955, 44851, 22318, 48824, 20110, 21014, 48607, 49703, 17986, 16882, 11716, 10612, 41100, 17368,
+    13286, 12382, 43490, 23149, 18789, 13868, 29542, 28446, 16139, 40351, 11443, 10547, 18344, 19240, 26818, 49456,
+    57290, 26708, 20376, 21272, 29471, 28575, 68226, 20998, 11570, 10474, 13778, 18899, 48461, 49565, 18277, 19373,
+)  # fmt: skip
+"""The numbers in the tags of 64 shards: one in each 64th of a cluster's slots, so that 3 to 16 masters with even ranges
+have as many shards as one another, give or take one. Plain numbers gave some of 16 masters one shard and others eight.
+
+CRC16 is linear: what stands before the number flips the same bits of every slot. These numbers agree in the low eight
+bits of theirs and differ in the upper six, and so they do behind every namespace.
+"""
 
 
 def split_ref(ref: str) -> tuple[str, str]:
@@ -24,17 +38,23 @@ def hashed(key: str) -> str:
     return key[begin + 1 : end] if end > begin + 1 else key
 
 
+def slot(key: str) -> int:
+    """Of a cluster's 16,384 slots the one that a key is in."""
+    return crc_hqx(hashed(key).encode(), 0) % 16_384
+
+
 class Shard:
     """The keys of one shard. All of them carry one hash tag, so a script may touch any of them on a cluster."""
 
     __slots__ = (
-        "addresses", "audit", "blocks", "closing", "counted", "deadlines", "ended", "events", "facets", "index",
-        "jobs", "labels", "lists", "meta", "people", "record_prefix", "recount", "running", "sessions", "tag", "totals",
-        "user_prefix", "users", "words",
+        "addresses", "audit", "blocks", "closing", "counted", "deadlines", "ended", "events", "facets",
+        "index", "jobs", "labels", "lists", "meta", "moved", "people", "record_prefix", "recount", "running",
+        "sessions", "staff", "tag", "totals", "user_prefix", "users", "words",
     )  # fmt: skip
 
     def __init__(self, namespace: str, shards: int, index: int) -> None:
-        tag = f"{{{namespace}:{shards}:{index}}}"
+        even = shards > 1 and len(EVEN) % shards == 0
+        tag = f"{{{namespace}:{shards}:{EVEN[index * (len(EVEN) // shards)] if even else index}}}"
         self.index = index
         self.tag = tag
         self.sessions = f"{tag}:sessions"
@@ -46,6 +66,7 @@ class Shard:
         self.events = f"{tag}:events"
         self.audit = f"{tag}:audit"
         self.meta = f"{tag}:meta"
+        self.moved = f"{tag}:moved"
         self.totals = f"{tag}:totals"
         self.labels = f"{tag}:labels"
         self.words = f"{tag}:words"
@@ -56,6 +77,7 @@ class Shard:
         self.blocks = f"{tag}:blocks"
         self.jobs = f"{tag}:jobs"
         self.running = f"{tag}:running"
+        self.staff = f"{tag}:staff"
         self.lists = (self.sessions, self.deadlines, self.users, self.people, self.closing, self.ended, self.events,
                       self.totals, self.meta, self.addresses, self.facets, self.recount, self.counted)  # fmt: skip
         self.user_prefix = f"{tag}:user:"
@@ -81,6 +103,10 @@ class Shard:
         """HASH: how many sessions of this shard a bulk kick has ended; on the first shard the job itself, too."""
         return f"{self.tag}:job:{job_id}"
 
+    def retold(self, token: str) -> str:
+        """STREAM: a stream that is told anew without a person, until it takes the other's place."""
+        return f"{self.tag}:retold:{token}"
+
     def person(self, uid: str) -> str:
         """HASH: name and aliases of a person who is offline."""
         return f"{self.tag}:person:{uid}"
@@ -98,13 +124,14 @@ class Shard:
 class Common:
     """The keys that a namespace has once. They carry one tag of their own, ``{<namespace>}``."""
 
-    __slots__ = ("api_keys", "denied", "history", "tag", "visitors", "visits", "worker")
+    __slots__ = ("api_keys", "denied", "history", "moving", "tag", "visitors", "visits", "worker")
 
     def __init__(self, namespace: str) -> None:
         self.tag = tag = f"{{{namespace}}}"
         self.history = f"{tag}:history"
         self.worker = f"{tag}:worker"
         self.denied = f"{tag}:denied"
+        self.moving = f"{tag}:moving"
         self.api_keys = f"{tag}:keys"
         self.visitors = f"{tag}:visitors"  # of the service's /counter, and of its /visit: a prefix
         self.visits = f"{tag}:visits"
@@ -134,6 +161,11 @@ class Keyspace:
         if len(self.shards) == 1:
             return self.shards[0]
         return self.shards[crc32(uid.encode()) % len(self.shards)]
+
+
+def fence_of(key: str) -> str:
+    """HASH beside a key of a shard: whether the shard is being moved, or has been."""
+    return f"{key[: key.index('}') + 1]}:moved"
 
 
 def layout_key(namespace: str) -> str:

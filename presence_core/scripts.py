@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any, Final, TypeVar
 
 from presence_core.filters import CUT, fold_table
+from presence_core.keyspace import fence_of
 
 T = TypeVar("T")
 
@@ -21,21 +22,52 @@ _LUA = files("presence_core") / "lua"
 _INCLUDE = re.compile(r"^-- include: (\w+)\n", re.MULTILINE)
 
 
+_FENCE: Final = """local FENCE = table.remove(KEYS)
+local FROZEN = redis.call('HGET', FENCE, 'state')
+if FROZEN == 'copying' then %s end
+if %s then return redis.error_reply('LAYOUT ' .. FROZEN) end
+"""
+_NOTED: Final = """
+  local said, change = {}, redis.call('HINCRBY', FENCE, 'changes', 1)
+  for _, key in ipairs(KEYS) do
+    if string.find(key, '^{[^}]*}:%l+:') then
+      said[#said + 1] = key
+      said[#said + 1] = change
+    end
+  end
+  for i = 1, #said, 1000 do redis.call('HSET', FENCE, unpack(said, i, math.min(i + 999, #said))) end
+  FROZEN = nil
+"""
+"""The head of every script on a shard, whose last key is the shard's fence (operations/migrate.py). While a shard is
+copied, what writes notes its keys there, each with the number of this change: the mover copies them again. For the last
+moment the shard is frozen: reads go on, and what writes is refused before it has written anything; once it has moved,
+both are."""
+
+
 class Script:
-    """A Lua script as Redis sees it. ``safe`` ones may be sent again when a reply was lost."""
+    """A Lua script as Redis sees it. ``safe`` ones may be sent again when a reply was lost; ``reads``: it goes on while
+    its shard is frozen, and then changes nothing; ``fenced``: it is one on a shard; ``alone``: not while that is
+    copied, for the copy would keep what this takes away."""
 
-    __slots__ = ("command", "name", "safe", "sha", "text")
+    __slots__ = ("command", "fenced", "name", "safe", "sha", "text")
 
-    def __init__(self, name: str, *, safe: bool) -> None:
+    def __init__(self, name: str, *, safe: bool, reads: bool = False, fenced: bool = True, alone: bool = False) -> None:
         def paste(match: re.Match[str]) -> str:
             text = (_LUA / "include" / f"{match[1]}.lua").read_text("utf-8")
             return text.replace("FOLD_TABLE", fold_table()) if "FOLD_TABLE" in text else text
 
         self.name = name
         self.text = _INCLUDE.sub(paste, (_LUA / f"{name}.lua").read_text("utf-8")).replace("INDEX_CUT", str(CUT + 2))
+        head, _, body = self.text.partition("\n")
+        looks = "flags=no-writes" in head
+        if fenced:
+            noted = "FROZEN = 'frozen'" if alone else "FROZEN = nil" if looks else _NOTED
+            turned_away = "FROZEN and FROZEN ~= 'frozen'" if reads or looks else "FROZEN"
+            self.text = f"{head}\n{_FENCE % (noted, turned_away)}{body}"
+        self.fenced = fenced
         self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
         self.safe = safe
-        self.command = "EVALSHA_RO" if "flags=no-writes" in self.text.partition("\n")[0] else "EVALSHA"
+        self.command = "EVALSHA_RO" if "flags=no-writes" in head else "EVALSHA"
 
     def __repr__(self) -> str:
         return f"<Script {self.name}>"
@@ -53,6 +85,8 @@ class Call:
     safe: bool  #: may be sent again when its reply was lost
     script: Script | None = None
     lenient: bool = False  #: a key of a foreign type answers None
+    at: str = ""  #: ask this node of a cluster, by its address, and not the one that serves the key
+    waits: bool = False  #: a WAIT: 0 where it fails, or what stood before it went elsewhere
 
     @property
     def words(self) -> Wire:
@@ -66,6 +100,8 @@ Op = Generator[list[Call], list[Any], T]
 
 def run(script: Script, keys: Sequence[Any], *args: str | bytes | int) -> Call:
     """Call a script."""
+    if script.fenced:
+        keys = (*keys, fence_of(keys[0]))
     return Call(keys[0], (script.command, script.sha, len(keys), *keys, *args), script.safe, script)
 
 
@@ -79,8 +115,18 @@ def command(key: str, *wire: str | bytes | int, lenient: bool = False) -> Call:
     return Call(key, wire, True, lenient=lenient)
 
 
+def ask(node: str, *wire: str) -> Call:
+    """Ask one node, by the address that the transport gave, a command that names no key."""
+    return Call("", wire, True, at=node)
+
+
+def wait(key: str, replicas: int, ms: int) -> Call:
+    """How many replicas have what was written to this shard before, on this connection: at the end of a batch."""
+    return Call(key, ("WAIT", replicas, ms), True, waits=True)
+
+
 LOGIN: Final = Script("login", safe=False)
-VALIDATE: Final = Script("validate", safe=True)
+VALIDATE: Final = Script("validate", safe=True, reads=True)
 ROTATE: Final = Script("rotate", safe=False)
 HEARTBEAT: Final = Script("heartbeat", safe=True)
 FINISH: Final = Script("finish", safe=False)
@@ -99,6 +145,7 @@ UNINDEX: Final = Script("unindex", safe=True)
 UNADDRESS: Final = Script("unaddress", safe=True)
 RECOUNT: Final = Script("recount", safe=True)
 DRIFT: Final = Script("drift", safe=True)
+EXAMINE: Final = Script("examine", safe=True, fenced=False)
 REVOKE: Final = Script("revoke", safe=True)
 EVENTS: Final = Script("events", safe=True)
 BLOCK: Final = Script("block", safe=False)
@@ -108,11 +155,13 @@ RELEASE: Final = Script("release", safe=True)
 NEWEST: Final = Script("newest", safe=True)
 AUDIT: Final = Script("audit", safe=True)
 TRIM: Final = Script("trim", safe=True)
-DENIED: Final = Script("denied", safe=False)
-SAMPLE: Final = Script("sample", safe=True)
+DENIED: Final = Script("denied", safe=False, fenced=False)
+NOTE: Final = Script("note", safe=False)
+STAFF: Final = Script("staff", safe=False)
+SAMPLE: Final = Script("sample", safe=True, fenced=False)
 GAUGE: Final = Script("gauge", safe=True)
-LEAD: Final = Script("lead", safe=True)
-STATUS: Final = Script("status", safe=True)
+LEAD: Final = Script("lead", safe=True, fenced=False)
+STATUS: Final = Script("status", safe=True, fenced=False)
 BULK: Final = Script("bulk", safe=False)
 TURN: Final = Script("turn", safe=True)
 STEER: Final = Script("steer", safe=False)
@@ -121,19 +170,31 @@ FENCE: Final = Script("fence", safe=True)
 AMONG: Final = Script("among", safe=True)
 ONLINE: Final = Script("online", safe=True)
 ACTIVE: Final = Script("active", safe=True)
-TOUCH: Final = Script("touch", safe=True)
-PRUNE: Final = Script("prune", safe=True)
-VISITS: Final = Script("visits", safe=True)
-FRIENDS: Final = Script("friends", safe=True)
-MARK: Final = Script("mark", safe=True)
-BUCKETS: Final = Script("buckets", safe=True)
+TOUCH: Final = Script("touch", safe=True, fenced=False)
+PRUNE: Final = Script("prune", safe=True, fenced=False)
+VISITS: Final = Script("visits", safe=True, fenced=False)
+FRIENDS: Final = Script("friends", safe=True, fenced=False)
+MARK: Final = Script("mark", safe=True, fenced=False)
+BUCKETS: Final = Script("buckets", safe=True, fenced=False)
+FREEZE: Final = Script("freeze", safe=True, fenced=False)
+PUT: Final = Script("put", safe=True, fenced=False)
+CLEAR: Final = Script("clear", safe=True, fenced=False)
+SETTLE: Final = Script("settle", safe=True, fenced=False)
+FLIP: Final = Script("flip", safe=True, fenced=False)
+STEP: Final = Script("step", safe=True, fenced=False)
+ERASE: Final = Script("erase", safe=True, alone=True)
+RETELL: Final = Script("retell", safe=False, alone=True)
+REWORD: Final = Script("reword", safe=True, alone=True)
+TRUNCATE: Final = Script("truncate", safe=True)
 
 EVERY: Final = (
     LOGIN, VALIDATE, ROTATE, HEARTBEAT, FINISH, REVOKE, TIDY, FORGET, READ, PAGE, WALK, GATHER, PLAN, COUNT, DUE, STALE,
-    EVENTS, INDEX, UNINDEX, UNADDRESS, RECOUNT, DRIFT,
-    BLOCK, UNBLOCK, BLOCKED, RELEASE, NEWEST, AUDIT, TRIM, DENIED,
+    EVENTS, INDEX, UNINDEX, UNADDRESS, RECOUNT, DRIFT, EXAMINE,
+    BLOCK, UNBLOCK, BLOCKED, RELEASE, NEWEST, AUDIT, TRIM, DENIED, NOTE, STAFF,
     SAMPLE, GAUGE, LEAD, STATUS,
     BULK, TURN, STEER, CLOSE, FENCE,
+    FREEZE, PUT, CLEAR, SETTLE, FLIP, STEP,
     AMONG, ONLINE, ACTIVE,
+    ERASE, RETELL, REWORD, TRUNCATE,
     TOUCH, PRUNE, VISITS, FRIENDS, MARK, BUCKETS,
 )  # fmt: skip

@@ -49,11 +49,14 @@ class Settings:
     max_events: int = 100_000  #: events kept in all for readers that come back, 100…10 million
     max_audit: int = 100_000  #: staff actions kept in all, 100…10 million
     keep_audit: int = 730 * DAY  #: how long staff actions and denied attempts are kept; 1…10 years
+    truncate_addresses_after: int | None = None  #: days after the end of a session, 0…3650; None: addresses stay whole
     indexes: tuple[str, ...] = INDEXES  #: what search is hastened for; a change takes effect with `presence reindex`
     facets: tuple[str, ...] = ()  #: attributes that are counted for `facets`; at most 8
     record_ttl: bool = True  #: let Redis drop a live record a day after its last possible moment
     heal: bool = True  #: reads put right what they find dirty; off for connections that may not write
-    timeout: float = 2.0  #: seconds that one call may take, all tries together; 0.05…60
+    confirm_replicas: int = 0  #: replicas that are to confirm kicks, blocks and revocations (WAIT), 0…10; 0: not asked
+    confirm_timeout: int = 500  #: ms that are waited for it; 1…30,000, at most half of ``timeout``
+    timeout: float = 2.0  #: seconds for each step of a call, all tries together; most have one; 0.05…60
 
     def __post_init__(self) -> None:
         if not isinstance(self.namespace, str) or not _NAMESPACE.fullmatch(self.namespace):
@@ -78,6 +81,8 @@ class Settings:
         whole("max_events", self.max_events, 100, 10_000_000)
         whole("max_audit", self.max_audit, 100, 10_000_000)
         seconds("keep_audit", self.keep_audit)
+        if self.truncate_addresses_after is not None:
+            whole("truncate_addresses_after", self.truncate_addresses_after, 0, 3650)
         if not isinstance(self.indexes, tuple) or not set(self.indexes) <= set(INDEXES):
             raise InvalidArgument("indexes", "must be a tuple of some of " + ", ".join(INDEXES))
         if not isinstance(self.facets, tuple) or len(self.facets) > 8:
@@ -92,6 +97,10 @@ class Settings:
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(name, "must be True or False")
         call_time(self.timeout)
+        whole("confirm_replicas", self.confirm_replicas, 0, 10)
+        whole("confirm_timeout", self.confirm_timeout, 1, 30_000)
+        if self.confirm_replicas and self.confirm_timeout > self.timeout * 500:
+            raise InvalidArgument("confirm_timeout", "must be at most half of timeout")
 
     def policy(self, shards: int) -> bytes:
         """What scripts must know of these settings, packed for ``include/ending.lua``."""

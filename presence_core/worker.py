@@ -15,9 +15,9 @@ from typing import Final
 
 from presence_core.client import Presence
 from presence_core.errors import CorruptData, InvalidArgument, PresenceError
-from presence_core.keyspace import Shard
+from presence_core.keyspace import Keyspace, Shard
 from presence_core.models import SweepReport
-from presence_core.operations import facets, history, jobs, leading, reindex
+from presence_core.operations import facets, history, jobs, leading, reindex, truncating
 from presence_core.operations.running import Run
 
 log = logging.getLogger("presence_core")
@@ -92,9 +92,12 @@ class Worker:
             Duty("hourly split", self._split, while_paused=True),
             Duty("bulk kick", self._kick),
             Duty("index repair", self._mend, every=10.0),
+            Duty("truncation of addresses", self._truncate, every=600.0),
         ]
         self._failing: set[str] = set()
+        self._keys: Keyspace | None = None  # where the sessions were when the following was begun
         self._cleaning: reindex.Cleaning | None = None
+        self._truncation: truncating.Truncation | None = None
         self._filling: list[reindex.Filling] = []
         self._off: set[Shard] = set()  # shards whose facets did not add up when last looked at
         self._runs: dict[str, tuple[Run, float]] = {}  # bulk kicks by id, and when the next step of each is due
@@ -147,6 +150,7 @@ class Worker:
         errors: list[Exception] = []
         again = False
         self._attempt("lead", self._beat, errors)
+        self._follow()
         for duty in self._duties:
             if not self.leads or self._stop.is_set():
                 break
@@ -189,6 +193,13 @@ class Worker:
         redis = self._redis_now / 1000 + now - self._heard
         waits = [duty.due - now for duty in self._duties if duty.every and (duty.while_paused or not self.paused)]
         return max(0.0, min(self._tick, SLOT - redis % SLOT + 0.05, *waits))
+
+    def _follow(self) -> None:
+        """Once everything has been moved to other shards, let go of what was begun on those that nobody uses now."""
+        keys = self._presence._ctx.keyspace
+        if keys is not self._keys:
+            self._keys, self._cleaning, self._truncation = keys, None, None
+            self._filling, self._off = [], set()
 
     # -- the lead, and the clock ---------------------------------------------------------------------------------------
 
@@ -273,6 +284,18 @@ class Worker:
             apps, devices = (self._presence._run(facets.facets(ctx, field)) for field in ("app", "device"))
             self._presence._run(history.split(ctx, self._redis_now, apps, devices))
             self._split_hour = hour
+
+    def _truncate(self) -> bool:
+        """A part at a time of the addresses that are no longer to be kept whole; nothing unless settings say so."""
+        if self._truncation is None:
+            self._truncation = truncating.Truncation(self._presence._ctx)
+        end = time.monotonic() + MEND_SECONDS
+        while more := self._presence._run(self._truncation.step()):
+            if time.monotonic() >= end or self._stop.is_set():
+                break
+        if not more:
+            self._truncation = None
+        return more
 
     def _mend(self) -> bool:
         """A part of the indexes at a time is held against the sessions; and facets are counted anew when twice in a

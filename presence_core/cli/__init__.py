@@ -1,7 +1,8 @@
 """The ``presence`` command: what support staff and operators do from a terminal.
 
 Finds Redis as the library does: ``PRESENCE_REDIS_URL``, else the embedded server. Exit codes: 0 done; 1 not so (nobody
-was kicked, nothing was found); 2 a wrong argument; 3 Redis is away or refuses; 130 interrupted.
+was kicked, nothing was found, a login was refused, the doctor warns); 2 a wrong argument or file; 3 Redis is away or
+refuses; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from presence_core.cli import jobs, sessions, staff, upkeep, web
+from presence_core.cli import doctor, jobs, moving, privacy, sessions, site, staff, stats, team, upkeep, web
 from presence_core.cli.asked import Command
 from presence_core.cli.shown import complain
 from presence_core.client import Presence
-from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.errors import InvalidArgument, PresenceError, Unavailable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,8 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that knows no Unicode is no reason to fail
+    args = argparse.Namespace()
     try:
-        args = _parser().parse_args(argv)
+        _parser().parse_args(argv, args)
         with Presence.from_env() as presence:
             run: Command = args.run
             code = run(presence, args)
@@ -37,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except PresenceError as error:
         complain(str(error))
+        if isinstance(error, Unavailable) and hasattr(args, "when_away"):
+            complain(args.when_away)
         return 3
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -65,6 +69,6 @@ def _parser() -> argparse.ArgumentParser:
             made.add_argument("--json", action="store_true", help="answer in JSON")
         return made
 
-    for room in (sessions, staff, jobs, upkeep, web):
+    for room in (sessions, stats, site, staff, privacy, team, jobs, moving, upkeep, doctor, web):
         room.add_commands(command)
     return parser

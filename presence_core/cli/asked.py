@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -14,8 +13,7 @@ from typing import Any, Final
 from presence_core import settings as check
 from presence_core.cli.shown import complain
 from presence_core.client import Presence
-from presence_core.errors import InvalidArgument
-from presence_core.filters import SessionFilter
+from presence_core.filters import SessionFilter, read_attributes
 
 Command = Callable[[Presence, argparse.Namespace], int]
 """Does what was asked; answers the exit code."""
@@ -67,28 +65,29 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--logged-in-after", type=moment, metavar="TIME", help=WHEN)
     which.add_argument("--logged-in-before", type=moment, metavar="TIME")
     which.add_argument("--idle-for", type=int, metavar="SECONDS", help="not seen for at least so long")
-    which.add_argument("--attribute", action="append", default=[], metavar="NAME=VALUE", help="VALUE is JSON, or text")
+    add_attribute(which)
+
+
+def add_attribute(parser: argparse._ActionsContainer) -> None:
+    """The site's own fields."""
+    parser.add_argument("--attribute", action="append", default=[], metavar="NAME=VALUE", help="VALUE is JSON, or text")
 
 
 def session_filter(args: argparse.Namespace) -> SessionFilter:
     """What these options ask for."""
     given: dict[str, Any] = {name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name in _FIELDS}
-    attributes = {}
-    for pair in args.attribute:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise InvalidArgument("attribute", "must be NAME=VALUE")
-        try:
-            attributes[name] = json.loads(value)
-        except (ValueError, RecursionError):
-            attributes[name] = value
     return SessionFilter(
         **given,
         logged_in_after=args.logged_in_after,
         logged_in_before=args.logged_in_before,
         idle_for=args.idle_for,
-        attributes=attributes or None,
+        attributes=attributes_of(args),
     )
+
+
+def attributes_of(args: argparse.Namespace) -> dict[str, Any] | None:
+    """What was given by --attribute; None for nothing."""
+    return read_attributes(args.attribute) or None
 
 
 # -- pages ------------------------------------------------------------------------------------------------------------
@@ -145,13 +144,18 @@ def check_words(args: argparse.Namespace) -> None:
 
 def is_sure(found: str, end: str, number: int) -> bool:
     """Whether somebody who has read what was found types the number of it."""
+    return is_meant(found, f"{end} them, type their number", str(number), comma=True)
+
+
+def is_meant(found: str, ask: str, word: str, *, comma: bool = False) -> bool:
+    """Whether somebody who has read what was found types this word. comma: a number may have some."""
     complain(found)
-    print(f"To {end} them, type their number: ", end="", file=sys.stderr, flush=True)
+    print(f"To {ask}: ", end="", file=sys.stderr, flush=True)
     try:
-        typed = sys.stdin.readline()
+        typed = sys.stdin.readline().strip()
     except (AttributeError, UnicodeDecodeError):  # there is no standard input, or no text in it
         typed = ""
-    if typed.strip().replace(",", "") == str(number):
+    if (typed.replace(",", "") if comma else typed) == word.strip():
         return True
     complain("Nothing was done.")
     return False

@@ -81,7 +81,10 @@ def _follow(presence: Presence, args: argparse.Namespace, job: Job) -> int:
             complain(note)
         raise
     assert result.job is not None
-    say(args, result.job, _told(result.job))
+    lines = list(_told(result.job))
+    if result.confirmed is False:
+        lines.append("Some ends are not confirmed on a replica: should Redis fail over now, look, and do it again.")
+    say(args, result.job, lines)
     return 0 if result.job.state == "done" else 1
 
 

@@ -22,6 +22,7 @@ def add_commands(command: Maker) -> None:
     kick.add_argument("session_id", nargs="?")
     add_why(kick, "for the visitor")
     kick.add_argument("--keep", action="append", default=[], metavar="SESSION", help="spare this session")
+    kick.add_argument("--block-for", type=int, metavar="SECONDS", help="and let them not log in again for so long")
     block = command("block", _block, "Let a user not log in any more.")
     block.add_argument("uid")
     add_why(block, "for the user")
@@ -50,19 +51,29 @@ def add_commands(command: Maker) -> None:
 
 def _kick(presence: Presence, args: argparse.Namespace) -> int:
     result = presence.kick(args.uid, args.session_id, by=by(args), reason=args.reason, message=args.message,
-                           ticket=args.ticket, keep=args.keep)  # fmt: skip
+                           ticket=args.ticket, keep=args.keep, block_for=args.block_for)  # fmt: skip
     lines = [f"Kicked {len(result.kicked)} of {args.uid}'s sessions."]
+    if args.block_for:
+        lines.append(f"{args.uid} may not log in for {args.block_for} s.")
     lines += [f"{one.session_id} had ended before: {one.reason} at {stamp(one.at)} UTC by {one.by or 'nobody'}."
               for one in result.already_ended]  # fmt: skip
+    lines += _not_sure(presence)
     say(args, result, lines)
-    return 0 if result else 1
+    return 0 if result or args.block_for else 1
+
+
+def _not_sure(presence: Presence) -> list[str]:
+    """Done all the same; but this process ends, and nobody applies it again."""
+    if not presence.unconfirmed():
+        return []
+    return ["This is not confirmed on a replica: should Redis fail over now, look, and do it again."]
 
 
 def _block(presence: Presence, args: argparse.Namespace) -> int:
     block = presence.block(args.uid, by=by(args), reason=args.reason, message=args.message, duration=args.duration,
                            ticket=args.ticket)  # fmt: skip
     until = f"until {stamp(block.until)} UTC" if block.until else "until unblocked"
-    say(args, block, [f"{args.uid} may not log in {until}."])
+    say(args, block, [f"{args.uid} may not log in {until}.", *_not_sure(presence)])
     return 0
 
 
@@ -102,6 +113,7 @@ def _sign_out_all(presence: Presence, args: argparse.Namespace) -> int:
         lines.append(
             "None of them passes any more. Sweeps take them off the lists; presence counts says while they do."
         )
+    lines += _not_sure(presence)
     say(args, {"signed_out": ended}, lines)
     return 0
 

@@ -1,4 +1,4 @@
-"""Upkeep, and how it went: ``presence sweep``, ``repair``, ``reindex``, ``worker``, ``history`` and ``status``."""
+"""Upkeep, and how it went: sweep, repair, reindex, migrate, worker, history and status."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ def add_commands(command: Maker) -> None:
     command("sweep", _sweep, "End what is past its deadline, now.")
     command("repair", _repair, "Make lists, sets and records agree again.")
     command("reindex", _reindex, "Make search indexes and counters anew, as PRESENCE_INDEXES and PRESENCE_FACETS ask.")
+    move = command("migrate", _migrate, "Move everything to another number of shards; if stopped, call it again.")
+    move.add_argument("--shards", type=int, required=True, metavar="N", help="how many there are to be, 1 to 1024")
     past = command("history", _history, "Counts over time.")
     past.add_argument("--since", default="1h", metavar="WHEN", help="30m, 1h, 7d ago, or an ISO time, UTC (1h)")
     past.add_argument("--step", type=int, metavar="SECONDS", help="of one line; by default what suits the span")
@@ -53,6 +55,30 @@ def _reindex(presence: Presence, args: argparse.Namespace) -> int:
     counted = ", ".join(("device", "app", "app_version", "os", "browser", *presence.settings.facets))
     put_right = f"{report.repaired:,} {'entry was' if report.repaired == 1 else 'entries were'} put right"
     say(args, report, [f"Indexes: {kept}. Counted: {counted}. {put_right}."])
+    return 0
+
+
+def _migrate(presence: Presence, args: argparse.Namespace) -> int:
+    does = {
+        "copy": "keys copied",
+        "check": "keys copied, and checked",
+        "change": "keys copied, with what changed meanwhile",
+        "last": "keys copied; the last changes, while writes wait",
+        "index": "sessions indexed",
+        "remove": "removed",
+    }
+    try:
+        with Growing() as line:
+            done = presence.migrate(args.shards, on_progress=lambda step, number: line.say(f"{number:,} {does[step]}"))
+    except KeyboardInterrupt:
+        complain(f"Stopped half-way. In ten seconds it may go on, for an hour: presence migrate --shards {args.shards}")
+        raise
+    if done.before == done.shards:
+        lines = [f"There are {done.shards} shards already."]
+    else:
+        copied = f": {done.sessions:,} sessions, {done.keys:,} keys" if done.keys else ""  # not by this call
+        lines = [f"Moved from {done.before} to {done.shards} shards{copied}; {done.removed:,} old keys removed."]
+    say(args, done, lines)
     return 0
 
 
@@ -99,7 +125,7 @@ def _history(presence: Presence, args: argparse.Namespace) -> int:
 def _status(presence: Presence, args: argparse.Namespace) -> int:
     status = presence.worker_status()
     if status is None:
-        lines = ["No worker has ever run here."]
+        lines = ["No worker has ever run here: start one, presence worker."]
     else:
         did = "leads since" if status.alive else "no longer leads, and nobody else does; it began at"
         ran = f"{stamp(status.last_run)} UTC" if status.last_run else "never"

@@ -13,6 +13,7 @@ from presence_core.cli.asked import Maker
 from presence_core.cli.shown import columns, complain, say, stamp
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import InvalidArgument
+from presence_core.loopback import is_loopback
 from presence_core.models import ApiKey, plain
 from presence_core.operations.api_keys import SCOPES
 from presence_core.worker import Worker
@@ -41,7 +42,7 @@ def add_commands(command: Maker) -> None:
 
 def _serve(presence: Presence, args: argparse.Namespace) -> int:
     try:
-        from presence_core.web.keys import is_loopback, list_keys
+        from presence_core.web.keys import list_keys
         from presence_core.web.proxies import Proxies
         from presence_core.web.serving import Offer, listen, serve
     except ModuleNotFoundError:

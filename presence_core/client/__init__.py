@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from presence_core.client.bulk import AsyncBulk, Bulk
 from presence_core.client.online import AsyncOnline, Online
+from presence_core.client.privacy import AsyncPrivacy, Privacy
 from presence_core.client.site import AsyncSite, Site
 from presence_core.client.staff import AsyncStaff, Staff
+from presence_core.client.team import AsyncTeam, Team
 from presence_core.client.upkeep import AsyncUpkeep, Upkeep
 
 __all__ = ["AsyncPresence", "Presence"]
 
 
-class Presence(Site, Online, Staff, Bulk, Upkeep):
+class Presence(Site, Online, Staff, Team, Bulk, Privacy, Upkeep):
     """Multi-device sessions in Redis. Safe to share between threads and across forks.
 
     Every method may raise Unavailable (Redis did not answer within ``settings.timeout`` seconds, all tries together),
@@ -27,5 +29,5 @@ class Presence(Site, Online, Staff, Bulk, Upkeep):
     """
 
 
-class AsyncPresence(AsyncSite, AsyncOnline, AsyncStaff, AsyncBulk, AsyncUpkeep):
+class AsyncPresence(AsyncSite, AsyncOnline, AsyncStaff, AsyncTeam, AsyncBulk, AsyncPrivacy, AsyncUpkeep):
     """The same for asyncio: every method as on Presence, awaited. Belongs to the event loop that first uses it."""

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import random
 import secrets
+import threading
+import time
 from binascii import b2a_base64
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from presence_core.operations import upkeep
+from presence_core.errors import PresenceError
+from presence_core.operations import confirming, upkeep
 from presence_core.operations.context import Context
 from presence_core.scripts import Op
 from presence_core.settings import Settings
-from presence_core.transport import AsyncTransport, SyncTransport, closers, connect
+from presence_core.transport import AsyncTransport, SyncTransport, closers, connect, with_files
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
@@ -22,6 +27,11 @@ if TYPE_CHECKING:
     from redis.asyncio import RedisCluster as AsyncRedisCluster
 
 T = TypeVar("T")
+
+log = logging.getLogger("presence_core")
+
+CONFIRM_EVERY = 1.0
+"""Seconds between rounds over kicks that too few replicas have confirmed."""
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
@@ -33,14 +43,29 @@ def new_id() -> str:
     return new_id() if made.startswith("-") else made
 
 
-def _context(settings: Settings, is_cluster: bool) -> Context:
+def _context(settings: Settings, transport: SyncTransport | AsyncTransport) -> Context:
     return Context(
         settings,
-        is_cluster,
+        transport.is_cluster,
         new_id=new_id,
         new_secret=lambda: secrets.token_bytes(32),
         random=lambda: random.getrandbits(31),
+        clock=time.monotonic,
+        server_of=transport.server_of,
     )
+
+
+def _tell(ctx: Context, rounds: int) -> None:
+    """Say it when it takes longer than a moment, and then every ten minutes."""
+    if ctx.unconfirmed and rounds % 600 == 1:
+        log.warning("%d kicks, blocks or revocations wait for a replica to confirm them", len(ctx.unconfirmed))
+
+
+def _let_go(ctx: Context) -> None:
+    """At the end of a client: nobody holds them any more."""
+    if ctx.unconfirmed:
+        log.warning("%d kicks, blocks or revocations were not confirmed on a replica", len(ctx.unconfirmed))
+        ctx.unconfirmed.clear()
 
 
 class Client:
@@ -49,12 +74,17 @@ class Client:
     def __init__(self, client: Redis | RedisCluster, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self._transport = SyncTransport(client, self.settings.timeout)
-        self._ctx = _context(self.settings, self._transport.is_cluster)
+        self._ctx = _context(self.settings, self._transport)
         self._on_close: list[Any] = []
+        self._closed = threading.Event()
+        self._confirming: threading.Thread | None = None
 
     @classmethod
     def from_url(cls, url: str, settings: Settings | None = None) -> Self:
-        """Connect by URL: redis://, rediss://, unix://, redis+sentinel://h1,h2,h3/name/db or redis+cluster://.
+        """Connect by URL: redis://, unix://, redis+sentinel://h1,h2,h3/name/db or redis+cluster://.
+
+        With rediss in place of redis it speaks TLS; ``?ssl_ca_certs=``, ``ssl_certfile=`` and ``ssl_keyfile=`` name
+        files, and the host's name is checked unless ``ssl_check_hostname=false`` says otherwise.
 
         The first call connects, not this one (a cluster's layout is fetched here).
         """
@@ -66,11 +96,14 @@ class Client:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """``PRESENCE_REDIS_URL`` and ``PRESENCE_<SETTING>``; the embedded server when no URL is set."""
+        """``PRESENCE_REDIS_URL`` and ``PRESENCE_<SETTING>``; the embedded server when no URL is set.
+
+        For rediss also ``PRESENCE_REDIS_SSL_CA_CERTS``, ``…_SSL_CERTFILE`` and ``…_SSL_KEYFILE``, which name files.
+        """
         environ = os.environ if environ is None else environ
         settings = Settings.from_env(environ)
         url = environ.get("PRESENCE_REDIS_URL", "").strip()
-        return cls.from_url(url, settings) if url else cls.embedded(settings=settings)
+        return cls.from_url(with_files(url, environ), settings) if url else cls.embedded(settings=settings)
 
     @classmethod
     def embedded(cls, data_dir: str | os.PathLike[str] | None = None, settings: Settings | None = None) -> Self:
@@ -88,6 +121,10 @@ class Client:
 
     def close(self) -> None:
         """Close the connections; stop an embedded server that nobody else uses. May be called twice."""
+        self._closed.set()
+        if self._confirming is not None and self._confirming is not threading.current_thread():
+            self._confirming.join()
+        _let_go(self._ctx)
         self._transport.close()
         while self._on_close:
             self._on_close.pop(0)()
@@ -99,9 +136,26 @@ class Client:
         self.close()
 
     def _run(self, op: Op[T]) -> T:
-        if self._ctx.keyspace is None or self._ctx.is_guess:
-            self._transport.run(upkeep.handshake(self._ctx))
-        return self._transport.run(op)
+        answer = self._transport.run(upkeep.at_home(self._ctx, op))
+        if self._ctx.unconfirmed:
+            self._keep_confirming()
+        return answer
+
+    def _keep_confirming(self) -> None:
+        """A daemon thread for as long as there is something to confirm."""
+        if not self._closed.is_set() and (self._confirming is None or not self._confirming.is_alive()):
+            self._confirming = threading.Thread(target=self._confirm_all, name="presence-confirming", daemon=True)
+            self._confirming.start()
+
+    def _confirm_all(self) -> None:
+        rounds = 0
+        while self._ctx.unconfirmed and not self._closed.wait(CONFIRM_EVERY):
+            try:
+                self._transport.run(upkeep.at_home(self._ctx, confirming.confirm(self._ctx)))
+            except PresenceError:
+                pass  # Redis is away, or has not chosen a master yet: the next round
+            rounds += 1
+            _tell(self._ctx, rounds)
 
 
 class AsyncClient:
@@ -110,8 +164,9 @@ class AsyncClient:
     def __init__(self, client: AsyncRedis | AsyncRedisCluster, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self._transport = AsyncTransport(client, self.settings.timeout)
-        self._ctx = _context(self.settings, self._transport.is_cluster)
+        self._ctx = _context(self.settings, self._transport)
         self._on_close: list[Any] = []
+        self._confirming: asyncio.Task[None] | None = None
 
     @classmethod
     def from_url(cls, url: str, settings: Settings | None = None) -> Self:
@@ -128,7 +183,7 @@ class AsyncClient:
         environ = os.environ if environ is None else environ
         settings = Settings.from_env(environ)
         url = environ.get("PRESENCE_REDIS_URL", "").strip()
-        return cls.from_url(url, settings) if url else cls.embedded(settings=settings)
+        return cls.from_url(with_files(url, environ), settings) if url else cls.embedded(settings=settings)
 
     @classmethod
     def embedded(cls, data_dir: str | os.PathLike[str] | None = None, settings: Settings | None = None) -> Self:
@@ -142,6 +197,11 @@ class AsyncClient:
 
     async def close(self) -> None:
         """See Presence.close."""
+        if self._confirming is not None:
+            self._confirming.cancel()
+            await asyncio.gather(self._confirming, return_exceptions=True)
+            self._confirming = None
+        _let_go(self._ctx)
         await self._transport.close()
         while self._on_close:
             waiting = self._on_close.pop(0)()
@@ -157,6 +217,18 @@ class AsyncClient:
         await self.close()
 
     async def _run(self, op: Op[T]) -> T:
-        if self._ctx.keyspace is None or self._ctx.is_guess:
-            await self._transport.run(upkeep.handshake(self._ctx))
-        return await self._transport.run(op)
+        answer = await self._transport.run(upkeep.at_home(self._ctx, op))
+        if self._ctx.unconfirmed and (self._confirming is None or self._confirming.done()):
+            self._confirming = asyncio.create_task(self._confirm_all())
+        return answer
+
+    async def _confirm_all(self) -> None:
+        rounds = 0
+        while self._ctx.unconfirmed:
+            await asyncio.sleep(CONFIRM_EVERY)
+            try:
+                await self._transport.run(upkeep.at_home(self._ctx, confirming.confirm(self._ctx)))
+            except PresenceError:
+                pass  # Redis is away, or has not chosen a master yet: the next round
+            rounds += 1
+            _tell(self._ctx, rounds)

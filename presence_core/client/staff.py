@@ -29,7 +29,8 @@ class Staff(Client):
 
         by: who does it, 1-256 bytes. reason: for staff, 1-500 characters. message: for the visitor. ticket: up to 64
         bytes. block_for: seconds for which the user may not log in again, in the same step. A session that was over
-        before is in ``already_ended``, with why and by whom where that is still known.
+        before is in ``already_ended``, with why and by whom where that is still known. ``confirmed`` is False where too
+        few replicas have it (``Settings.confirm_replicas``): this client applies it again until they do.
         Cost: O(S·log N), one round trip for one session, three for all.
         """
         return self._run(ending.kick(self._ctx, uid, session_id, by, reason, message, ticket, keep, block_for))
@@ -107,6 +108,16 @@ class Staff(Client):
         round trip; O(1,000) for the first of its kind in an hour.
         """
         self._run(audit.denied(self._ctx, by, what, uid, reason))
+
+    def audit_note(
+        self, *, by: str, what: str, outcome: str | None = None, uid: str | None = None, reason: str | None = None
+    ) -> None:
+        """Write down that staff did something that no other call writes down, such as an export. ``audit`` shows it.
+
+        what: the act, 1-64 bytes. outcome: what came of it, in words, 1-500 characters; reason likewise. uid: whom it
+        was about, where it was one person. Told twice, it stands there twice. Cost: O(1), one round trip.
+        """
+        self._run(audit.note(self._ctx, by, what, uid, reason, outcome))
 
     def ended(
         self,
@@ -195,6 +206,12 @@ class AsyncStaff(AsyncClient):
     async def denied(self, *, by: str, what: str, uid: str | None = None, reason: str | None = None) -> None:
         """See Presence.denied."""
         await self._run(audit.denied(self._ctx, by, what, uid, reason))
+
+    async def audit_note(
+        self, *, by: str, what: str, outcome: str | None = None, uid: str | None = None, reason: str | None = None
+    ) -> None:
+        """See Presence.audit_note."""
+        await self._run(audit.note(self._ctx, by, what, uid, reason, outcome))
 
     async def ended(
         self,

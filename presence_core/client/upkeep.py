@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from presence_core.client.base import AsyncClient, Client
-from presence_core.models import Event, Sample, SweepReport, WorkerStatus
-from presence_core.operations import events, history, leading, reindex, repair, upkeep
+from presence_core.models import Event, Health, Migration, Sample, SweepReport, WorkerStatus
+from presence_core.operations import confirming, events, health, history, leading, migrate, reindex, repair, upkeep
 
 WATCH_INTERVAL = 0.1
 """Seconds between looks at the event streams while watching."""
+
+MOVED_FOR = 1.5 * upkeep.LOOK_EVERY
+"""Seconds between the move to other shards and the end of the old keys: by then every client has looked again."""
 
 
 class Upkeep(Client):
@@ -51,6 +55,18 @@ class Upkeep(Client):
         round trip."""
         return self._run(leading.status(self._ctx))
 
+    def health(self) -> Health:
+        """How every server, the data and the upkeep are, and what to do about it: see ``Health.findings``.
+
+        Changes nothing. Which commands are refused is asked of Redis, not tried. What a server keeps to itself is None,
+        and a note; a node of a cluster that is away is an error among the findings, and Unavailable is raised where no
+        server answers. Cost: O(P + values of facets), five or six round trips to each server, and five for the
+        namespace; fit to be asked every few seconds.
+        """
+        transport = self._transport
+        asking = health.health(self._ctx, transport.nodes(), transport.server_of, time.perf_counter, time.time)
+        return transport.run(asking)
+
     def reindex(self, *, on_progress: Callable[[int, int], object] | None = None) -> SweepReport:
         """Make search indexes and facets anew, as ``Settings.indexes`` and ``Settings.facets`` ask, while logins go on.
 
@@ -60,12 +76,42 @@ class Upkeep(Client):
         """
         return self._run(reindex.reindex(self._ctx, on_progress))
 
+    def migrate(self, shards: int, *, on_progress: Callable[[str, int], object] | None = None) -> Migration:
+        """Move everything to another number of shards, while the site goes on. One that was stopped is called again:
+        within an hour it copies only what had not been copied and what has changed, and it goes on from any later step.
+
+        Every process must run a version that has this method. When nearly all is copied writes stand still for some
+        tenths of a second: what would write waits, for its time limit, and then raises Unavailable, and nothing was
+        written. ``forget`` is refused until the end. on_progress is told the step (copy, check, change, last, index,
+        remove) and the keys or sessions so far. Raises Unavailable while a bulk kick runs, or somebody else moves the
+        sessions; CorruptData where what was copied does not agree with what was there: nothing has changed then. Cost:
+        O(N + changes) in small steps.
+        """
+        nodes = self._transport.nodes(anew=True)
+        done = self._run(migrate.migrate(self._ctx, nodes, shards, on_progress))
+        if done.before == done.shards:
+            return done
+        time.sleep(MOVED_FOR)
+        gone = self._run(migrate.remove(self._ctx, nodes, on_progress))
+        return replace(done, removed=gone)
+
     def events(self, *, after: str | None = None, limit: int = 100) -> list[Event]:
         """What began and ended behind ``after`` (an event's cursor), oldest first; from the oldest kept by default.
 
         Where events between were lost to the cap, a ``gap`` event comes first. Cost: O(P + limit), one round trip.
         """
         return self._run(events.events(self._ctx, after, limit))
+
+    def unconfirmed(self) -> int:
+        """How many kicks, blocks and revocations this client holds because too few replicas have confirmed them
+        (``Settings.confirm_replicas``). No round trip."""
+        return len(self._ctx.unconfirmed)
+
+    def confirm(self) -> int:
+        """Look at what ``unconfirmed`` counts, apply again what a failover has lost, ask the replicas; answers how many
+        are left. The client does it by itself every second until none is. Cost: three round trips a hundred of a
+        shard."""
+        return self._run(confirming.confirm(self._ctx))
 
     def events_end(self) -> str:
         """The cursor of now: what comes behind it has not happened yet. Cost: O(P), one round trip."""
@@ -110,13 +156,38 @@ class AsyncUpkeep(AsyncClient):
         """See Presence.worker_status."""
         return await self._run(leading.status(self._ctx))
 
+    async def health(self) -> Health:
+        """See Presence.health."""
+        transport = self._transport
+        nodes = await transport.nodes()
+        asking = health.health(self._ctx, nodes, transport.server_of, time.perf_counter, time.time)
+        return await transport.run(asking)
+
     async def reindex(self, *, on_progress: Callable[[int, int], object] | None = None) -> SweepReport:
         """See Presence.reindex."""
         return await self._run(reindex.reindex(self._ctx, on_progress))
 
+    async def migrate(self, shards: int, *, on_progress: Callable[[str, int], object] | None = None) -> Migration:
+        """See Presence.migrate."""
+        nodes = await self._transport.nodes(anew=True)
+        done = await self._run(migrate.migrate(self._ctx, nodes, shards, on_progress))
+        if done.before == done.shards:
+            return done
+        await asyncio.sleep(MOVED_FOR)
+        gone = await self._run(migrate.remove(self._ctx, nodes, on_progress))
+        return replace(done, removed=gone)
+
     async def events(self, *, after: str | None = None, limit: int = 100) -> list[Event]:
         """See Presence.events."""
         return await self._run(events.events(self._ctx, after, limit))
+
+    async def unconfirmed(self) -> int:
+        """See Presence.unconfirmed."""
+        return len(self._ctx.unconfirmed)
+
+    async def confirm(self) -> int:
+        """See Presence.confirm."""
+        return await self._run(confirming.confirm(self._ctx))
 
     async def events_end(self) -> str:
         """See Presence.events_end."""

@@ -18,6 +18,7 @@ if row[1] ~= 'running' then return 0 end
 -- Nothing below can fail.
 redis.call('HSET', KEYS[1], 'state', ARGV[5], 'error', ARGV[6], 'examined', ARGV[9], 'epoch', ms(whole(row[7]) + 1),
            'updated', ms(now), 'finished', ms(now))
+redis.call('HDEL', KEYS[1], 'cursor') -- it names a session
 redis.call('EXPIRE', KEYS[1], ARGV[8])
 redis.call('SREM', KEYS[2], ARGV[3])
 redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[2], '*', 'at', ms(now), 'by', row[3] or '', 'what', 'kick_where', 'uid', '',

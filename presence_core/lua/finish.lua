@@ -8,7 +8,8 @@
 -- include: hold
 -- KEYS: 1-13 Shard.lists 14-17 Shard.of_user 18 audit 19 note 20 message 21 block 22 blocks 23 job 24 record (of the one)
 -- ARGV: 1 now|'' 2 policy 3 uid 4 reason 5 cause 6 by 7 note id|'' 8 note 9 message id|'' 10 message 11 ticket|''
---       12 block for seconds|'' (none) 13 'audit', which is told of it; or the epoch of the bulk kick that counts it
+--       12 block for seconds|'' (none) 13 'audit', which is told of it; 'silent': nobody is; or the epoch of the bulk kick
+--          that counts it
 --       14 login ms at which it began|'' 15 one|all 16… the session id; or those to keep
 -- returns: {{sids that this call ended}, {sids found past their deadline, ended as expired}, row (of the one)}; or 0,
 --          and nothing is done: that epoch of the bulk kick is over
@@ -19,7 +20,9 @@ local audit, note, message, block, blocks, job, record = unpack(KEYS, keys + 5)
 local revoked, revoked_at = watermark(k.meta)
 local bad = foreign_shard(k) or foreign('SCARD', user.live, 'XLEN', audit, 'HLEN', block, 'ZCARD', blocks, 'HLEN', job)
 if bad then return bad end
-if ARGV[13] ~= 'audit' and redis.call('HGET', job, 'fence') ~= ARGV[13] then return 0 end -- include/epoch.lua says why
+local told = ARGV[13] == 'audit'
+local is_job = not told and ARGV[13] ~= 'silent'
+if is_job and redis.call('HGET', job, 'fence') ~= ARGV[13] then return 0 end -- include/epoch.lua says why
 user.card = redis.call('SCARD', user.live)
 
 local ends, done, late, row, full = {}, {}, {}, {}, nil
@@ -102,12 +105,12 @@ if ARGV[12] ~= '' then
   held = held_until(now, ARGV[12])
   write_hold(policy, block, blocks, uid, now, held, ARGV[6], ARGV[8], ARGV[10], ARGV[11])
 end
-if ARGV[13] ~= 'audit' then
+if is_job then
   if #done > 0 then
     redis.pcall('HINCRBY', job, 'kicked', #done) -- what is no number there keeps nobody from being kicked
     redis.call('EXPIRE', job, 7776000, 'NX') -- 90 days: longer than any job that is at work
   end
-elseif reason == 'kicked' then
+elseif told and reason == 'kicked' then
   redis.call('XADD', audit, 'MAXLEN', '~', policy.audit, '*', 'at', ms(now), 'by', ARGV[6], 'what', 'kick', 'uid', uid,
              'session', ARGV[15] == 'one' and ARGV[16] or '', 'reason', ARGV[8], 'message', ARGV[10],
              'ticket', ARGV[11], 'ended', #done, 'until', held)

@@ -131,7 +131,9 @@ local function write(back, ...)
   local reply = redis.pcall(...)
   if type(reply) == 'table' and reply.err then
     for i = #undo, 1, -1 do redis.pcall(unpack(undo[i])) end
-    return nil, redis.error_reply('WRONGTYPE ' .. select(2, ...) .. ' holds what presence_core never wrote')
+    local name, key = ...
+    if refused(reply.err) then return nil, redis.error_reply('NOPERM ACL failure in script: ' .. name .. ' on ' .. key) end
+    return nil, redis.error_reply('WRONGTYPE ' .. key .. ' holds what presence_core never wrote')
   end
   if back then undo[#undo + 1] = back end
   return reply

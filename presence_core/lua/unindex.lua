@@ -10,7 +10,7 @@
 local function same(row, name, aliases) return not row.err and (row[1] or '') == name and (row[2] or '') == aliases end
 local n, seen = tonumber(ARGV[5]), redis.call('ZSCORE', KEYS[4], ARGV[1])
 if redis.call('HLEN', KEYS[5]) > 0 or tonumber(seen or -1) ~= tonumber(ARGV[2] ~= '' and ARGV[2] or -1) then return 0 end
-if redis.call('SCARD', KEYS[2]) ~= n or not same(redis.call('HMGET', KEYS[3], 'n', 'a'), ARGV[3], ARGV[4]) then return 0 end
+if redis.pcall('SCARD', KEYS[2]) ~= n or not same(redis.pcall('HMGET', KEYS[3], 'n', 'a'), ARGV[3], ARGV[4]) then return 0 end
 for i = 1, n do
   local at = 3 + 3 * i
   if redis.call('SISMEMBER', KEYS[2], ARGV[at]) == 0 then return 0 end

@@ -19,7 +19,7 @@ local core = row[2]
 if not core then return {state} end
 if state == UNKNOWN or (digest ~= '' and not same(core)) then return {UNKNOWN} end
 
-if state == LIVE and ARGV[5] == '1' then
+if state == LIVE and ARGV[5] == '1' and not FROZEN then
   local seen = tonumber(row[1])
   if now > seen then
     redis.call('ZADD', KEYS[2], 'XX', 'GT', deadline_of(now, core), ref)

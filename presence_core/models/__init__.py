@@ -1,6 +1,7 @@
 """The records that the library answers with: frozen, slotted, decoded once."""
 
-from presence_core.models.answers import Counts, Event, KickResult, Page, Person, Plan, SweepReport
+from presence_core.models.answers import Counts, Event, KickResult, Migration, Page, Person, Plan, SweepReport
+from presence_core.models.health import LEVELS, Finding, Health, NodeHealth, Spread
 from presence_core.models.history import Sample, WorkerStatus
 from presence_core.models.plain import plain
 from presence_core.models.sessions import (
@@ -27,12 +28,15 @@ from presence_core.models.sessions import (
 from presence_core.models.staff import (
     BLOCK_FIELDS,
     JOB_FIELDS,
+    STAFF_ROLES,
     ApiKey,
     AuditEntry,
     Block,
+    ForgetReport,
     Job,
     KickPreview,
     PublicBlock,
+    StaffMember,
 )
 
 __all__ = [
@@ -42,20 +46,27 @@ __all__ = [
     "INLINE",
     "JOB_FIELDS",
     "LAST_MOMENT",
+    "LEVELS",
     "NO_LABEL",
     "NO_LABELS",
     "SESSION_FIELDS",
+    "STAFF_ROLES",
     "ApiKey",
     "AuditEntry",
     "Block",
     "Counts",
     "Ended",
     "Event",
+    "Finding",
+    "ForgetReport",
+    "Health",
     "Job",
     "KickPreview",
     "KickResult",
     "Labels",
     "Login",
+    "Migration",
+    "NodeHealth",
     "Page",
     "Person",
     "Plan",
@@ -65,6 +76,8 @@ __all__ = [
     "Row",
     "Sample",
     "Session",
+    "Spread",
+    "StaffMember",
     "SweepReport",
     "Validation",
     "WorkerStatus",

@@ -85,6 +85,7 @@ class KickResult:
     already_ended: list[Ended]  #: asked for by id, but over before; with why and by whom where that is still known
     count: int = -1  #: how many were ended; of a bulk kick in all, whoever ran it
     job: Job | None = None  #: of a bulk kick: look at its ``state``
+    confirmed: bool | None = None  #: False: not confirmed on a replica; None: not asked (``Settings.confirm_replicas``)
 
     def __post_init__(self) -> None:
         if self.count < 0:
@@ -106,3 +107,14 @@ class SweepReport:
         return SweepReport(
             self.expired + other.expired, self.repaired + other.repaired, self.has_more or other.has_more
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """What a move to another number of shards has done."""
+
+    before: int  #: shards that there were
+    shards: int  #: shards that there are
+    sessions: int = 0  #: live sessions that were copied; 0 where an earlier call had copied them
+    keys: int = 0  #: keys that were copied as they are
+    removed: int = 0  #: keys of the old shards that went

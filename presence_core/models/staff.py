@@ -20,6 +20,9 @@ JOB_FIELDS: Final = (
     "updated", "finished", "error",
 )  # fmt: skip
 
+STAFF_ROLES: Final = ("stats", "viewer", "support", "admin")
+"""From the least to the most."""
+
 BLOCK_FIELDS: Final = ("by", "reason", "message", "ticket", "at", "until")
 
 
@@ -50,6 +53,7 @@ class Block:
     ticket: str | None
     at: datetime
     until: datetime | None  #: None: until staff lift it
+    confirmed: bool | None = None  #: of one just set: False: not confirmed on a replica; None: not asked
 
     @property
     def public(self) -> PublicBlock:
@@ -186,6 +190,24 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetReport:
+    """What came of ``forget``."""
+
+    pseudonym: str  #: what stands for this person in the audit from now on, "forgotten:" and twelve hex digits
+    kicked: int  #: live sessions that were ended
+    sessions: int  #: ended sessions that were forgotten, those among them
+    unblocked: bool  #: whether a block went
+    rewritten: int  #: audit entries, denied attempts, bulk kicks and texts of staff that read otherwise now
+    live: int  #: sessions that have begun meanwhile: call again
+    unfinished: tuple[str, ...]  #: bulk kicks that name the person and are not over: end them, then call again
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left."""
+        return not self.live and not self.unfinished
+
+
+@dataclass(frozen=True, slots=True)
 class ApiKey:
     """Who may call the HTTP service, and what for. The key itself is not kept, only its digest."""
 
@@ -205,6 +227,25 @@ class ApiKey:
             return cls(text(name), tuple(scopes), moment(int(known["created"])), digest)
         except (ValueError, TypeError, LookupError, RecursionError, OverflowError):
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class StaffMember:
+    """Somebody who may work with the dashboard, or might once."""
+
+    name: str  #: without capitals
+    role: str | None  #: "stats", "viewer", "support" or "admin"; None: removed
+    since: datetime  #: when that was written
+    by: str  #: who wrote it
+
+    @classmethod
+    def from_reply(cls, name: bytes, raw: bytes) -> StaffMember | None:
+        """Decode a field of the hash; None for what was never written so, which gives nobody a role."""
+        role, _, rest = text(raw).partition("\n")
+        since, _, by = rest.partition("\n")
+        if role not in (*STAFF_ROLES, "removed") or not (since.isascii() and since.isdecimal() and len(since) <= 14):
+            return None
+        return cls(text(name), None if role == "removed" else role, moment(int(since)), by)
 
 
 def _outcome(fields: Mapping[bytes, bytes]) -> str:

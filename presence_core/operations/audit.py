@@ -12,8 +12,8 @@ from presence_core.errors import CorruptData, InvalidArgument
 from presence_core.keyspace import Shard, digest
 from presence_core.models import AuditEntry, Page, moment, text
 from presence_core.operations.context import Context
-from presence_core.operations.newest import LOOK_AT, Newest, Part, make_cursor, read_cursor
-from presence_core.scripts import AUDIT, DENIED, TRIM, Call, Op, command, run
+from presence_core.operations.newest import LOOK_AT, Asked, Newest, Part, make_cursor, read_cursor
+from presence_core.scripts import AUDIT, DENIED, NOTE, TRIM, Call, Op, command, run
 
 _SLACK: Final = 3_600_000
 """How far times may be out of order, ms: clocks are set back, and denied attempts of an hour share a row."""
@@ -57,7 +57,7 @@ class _Done:
     entry: AuditEntry | None = None  #: of denied attempts, which have been tested
 
 
-class _Stream(Part):
+class _Stream(Asked):
     """One shard's stream. Positions are ids: the next entry where it is known, so that what is written later stays
     before every page that was begun."""
 
@@ -184,14 +184,31 @@ def trim_audit(ctx: Context) -> list[Call]:
     return [run(TRIM, (s.audit,), ctx.now, ctx.settings.keep_audit) for s in ctx.keys.shards]
 
 
+def note(ctx: Context, by: object, what: object, uid: object, reason: object, outcome: object) -> Op[None]:
+    actor, act = check.actor(by), _act(what)
+    owner = "" if uid is None else check.uid(uid)
+    why = "" if reason is None else check.prose("reason", reason)
+    came = "" if outcome is None else check.prose("outcome", outcome)
+
+    def steps() -> Op[None]:
+        s = ctx.shard(owner) if owner else ctx.keys.shards[0]
+        yield [run(NOTE, (s.audit,), ctx.now, ctx.audit_cap, actor, act, owner, why, came)]
+
+    return steps()
+
+
+def _act(value: object) -> str:
+    known = check.short("what", value, 64)
+    if known is None:
+        raise InvalidArgument("what", "must be text of 1 to 64 bytes")
+    return known
+
+
 # -- denied attempts --------------------------------------------------------------------------------------------------
 
 
 def denied(ctx: Context, by: object, what: object, uid: object, reason: object) -> Op[None]:
-    actor = check.actor(by)
-    act = check.short("what", what, 64)
-    if act is None:
-        raise InvalidArgument("what", "must be text of 1 to 64 bytes")
+    actor, act = check.actor(by), _act(what)
     owner = "" if uid is None else check.uid(uid)
     why = "" if reason is None else check.prose("reason", reason)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import Final
 
 from presence_core import settings as check
 from presence_core.errors import CorruptData, Unavailable
 from presence_core.keyspace import Shard
 from presence_core.models import BLOCK_FIELDS, Block, Page, moment
+from presence_core.operations.confirming import hold_block, is_confirmed, waits
 from presence_core.operations.context import Context
 from presence_core.operations.newest import Entry, Newest, Ranked, is_ranked, make_cursor, read_cursor, walk
 from presence_core.scripts import BLOCK, BLOCKED, RELEASE, UNBLOCK, Call, Op, command, run
@@ -31,8 +33,13 @@ def block(
     def steps() -> Op[Block]:
         s = ctx.shard(owner)
         keys = (s.block(owner), s.blocks, s.audit)
-        [(at, until)] = yield [run(BLOCK, keys, ctx.now, ctx.policy, owner, actor, why, public, case, length)]
-        return Block.from_reply(owner, (actor.encode(), why.encode(), public.encode(), case.encode(), at, until))
+        set_ = run(BLOCK, keys, ctx.now, ctx.policy, owner, actor, why, public, case, length)
+        (at, until), *waited = yield [set_, *waits(ctx, [s])]
+        made = Block.from_reply(owner, (actor.encode(), why.encode(), public.encode(), case.encode(), at, until))
+        made = replace(made, confirmed=is_confirmed(ctx, waited))
+        if made.confirmed is False:
+            hold_block(ctx, made)
+        return made
 
     return steps()
 
@@ -115,9 +122,7 @@ def release_calls(ctx: Context, gone: dict[Shard, list[str]]) -> list[Call]:
         for first in range(0, len(uids), 200):
             part = [uid.encode("utf-8", "surrogateescape") for uid in uids[first : first + 200]]
             keys: list[str | bytes] = [s.blocks, *(s.block("").encode() + uid for uid in part)]
-            calls.append(
-                Call(s.blocks, (RELEASE.command, RELEASE.sha, len(keys), *keys, ctx.now, *part), True, RELEASE)
-            )
+            calls.append(run(RELEASE, keys, ctx.now, *part))
     return calls
 
 

@@ -28,12 +28,16 @@ class Context:
     new_id: Callable[[], str]  #: a session id: 22 URL-safe characters
     new_secret: Callable[[], bytes]  #: 256 random bits
     random: Callable[[], int]  #: where to look, never for secrets
+    clock: Callable[[], float]  #: seconds, which never go back
+    server_of: Callable[[str], str]  #: the address of the server that a key is on, as far as known
     now: str = ""  #: ms; only tests set it: scripts read the clock of Redis
     keyspace: Keyspace | None = None
     policy: bytes = b""
     indexes: frozenset[str] = frozenset()  #: what logins write: those that are asked for, and those that are in use
     complete: frozenset[str] = frozenset()  #: what queries may rely on
     is_guess: bool = False  #: the layout has not been written down yet
+    look_at: float = 0.0  #: when to look at the layout again, by ``clock``
+    unconfirmed: dict[tuple[str, Any], Any] = field(default_factory=dict)  #: see confirming.py
     labels: dict[tuple[int, bytes], bytes] = field(default_factory=dict)  #: (shard, label id) → text, as once read
 
     @property
@@ -47,6 +51,7 @@ class Context:
         self.know_indexes([complete or b""])
         if self.keyspace is not None and len(self.keyspace.shards) == shards:
             return
+        self.labels.clear()  # they are named by shard
         self.keyspace = Keyspace(self.settings.namespace, shards)
         self.policy = self.settings.policy(shards)
 

@@ -5,15 +5,25 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from presence_core import settings as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Shard, digest
-from presence_core.models import NO_LABELS, Ended, KickResult, Session
+from presence_core.models import NO_LABELS, Block, Ended, KickResult, Session
+from presence_core.operations.confirming import (
+    HeldMark,
+    hold_block,
+    hold_ends,
+    hold_mark,
+    is_confirmed,
+    mark_calls,
+    waits,
+)
 from presence_core.operations.context import ENDED, LIVE, Context, found_rows, label_texts, read_notes
 from presence_core.operations.reading import read_call
 from presence_core.operations.upkeep import heal, tidy_calls
-from presence_core.scripts import FINISH, REVOKE, Call, Op, run
+from presence_core.scripts import BLOCKED, FINISH, Call, Op, run
 
 
 @dataclass(slots=True)
@@ -29,6 +39,7 @@ class Why:
     block_for: str = ""  #: seconds
     job: str = ""  #: the bulk kick that this is a part of: it counts, in place of an audit entry for each
     epoch: int = 0  #: of that bulk kick
+    silent: bool = False  #: no audit entry: who ends them writes one of their own
 
     def one(self, ctx: Context, s: Shard, uid: str, sid: str, began: int | str = "") -> Call:
         """End this session; where ``began`` (login ms) is given, only the one that began then."""
@@ -42,11 +53,11 @@ class Why:
     ) -> Call:
         note_id = digest(self.note) if self.note else ""
         message_id = digest(self.message) if self.message else ""
+        told = "silent" if self.silent else self.epoch if self.job else "audit"
         keys = (*s.lists, *s.of_user(uid), s.audit, s.note(note_id), s.note(message_id), s.block(uid), s.blocks,
                 s.job(self.job), *records)  # fmt: skip
         return run(FINISH, keys, ctx.now, ctx.policy, uid, self.reason, self.cause, self.by, note_id, self.note,
-                   message_id, self.message, self.ticket, self.block_for, self.epoch if self.job else "audit", began,
-                   mode, *sids)  # fmt: skip
+                   message_id, self.message, self.ticket, self.block_for, told, began, mode, *sids)  # fmt: skip
 
 
 def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
@@ -98,20 +109,18 @@ def revoke_before(ctx: Context, at: object, by: object, reason: object, message:
     public = "" if message is None else check.prose("message", message)
 
     def steps() -> Op[int]:
-        killed, upto = 0, began
+        killed, upto, sure = 0, began, True
         # The first shard says what "now" is, so that all have one watermark.
         for tell, shards in ((1, ctx.keys.shards[:1]), (0, ctx.keys.shards[1:])):
-            note_id, message_id = digest(note), digest(public) if public else ""
-            replies = yield [
-                run(REVOKE, (s.meta, s.sessions, s.note(note_id), s.note(message_id), s.audit), ctx.now,
-                    ctx.audit_cap, upto, who, note_id, note, message_id, public, ctx.settings.keep_kicked, tell)
-                for s in shards
-            ]  # fmt: skip
-            for reply in replies:
+            replies = yield [*mark_calls(ctx, shards, upto, who, note, public, tell), *waits(ctx, shards)]
+            sure = sure and is_confirmed(ctx, replies[len(shards) :]) is not False
+            for reply in replies[: len(shards)]:
                 if len(reply) < 2:
                     raise InvalidArgument("at", "must not lie in the future")
                 upto = str(reply[1])
                 killed += reply[2]
+        if not sure:
+            hold_mark(ctx, HeldMark(int(upto), who, note, public))
         return killed
 
     return steps()
@@ -120,15 +129,33 @@ def revoke_before(ctx: Context, at: object, by: object, reason: object, message:
 def _kick_one(ctx: Context, uid: str, sid: str, why: Why) -> Op[KickResult]:
     """One round trip: what is past its time ends as expired, else it is kicked and gets its tombstone."""
     shard = ctx.shard(uid)
-    [(done, _, row)] = yield [why.one(ctx, shard, uid, sid)]
+    (done, _, row), *more = yield [why.one(ctx, shard, uid, sid), *_asked(ctx, shard, uid, why)]
+    sure = _answered(ctx, uid, why, more)
     if done:
         labels = NO_LABELS
         with contextlib.suppress(Unavailable):  # it is kicked: what cannot be read now must not hide that
             labels = (yield from label_texts(ctx, [(shard, row)]))[shard]
-        return KickResult([Session.from_reply(uid, sid, row, labels)], [])
+        kicked = [Session.from_reply(uid, sid, row, labels)]
+        if sure is False:
+            hold_ends(ctx, why, kicked)
+        return KickResult(kicked, [], confirmed=sure)
     if not row:
         yield from heal(ctx, shard, [(uid, sid)])
-    return KickResult([], (yield from _ends(ctx, shard, uid, [sid])))
+    return KickResult([], (yield from _ends(ctx, shard, uid, [sid])), confirmed=sure)
+
+
+def _asked(ctx: Context, shard: Shard, uid: str, why: Why) -> list[Call]:
+    """What goes behind a kick where replicas are to confirm it."""
+    look = [run(BLOCKED, (shard.block(uid),), ctx.now)] if why.block_for and ctx.settings.confirm_replicas else []
+    return [*look, *waits(ctx, [shard])]
+
+
+def _answered(ctx: Context, uid: str, why: Why, more: list[Any]) -> bool | None:
+    """Whether they did; a block that came with the kick is held here where they did not."""
+    sure = is_confirmed(ctx, more[-1:])
+    if sure is False and why.block_for:
+        hold_block(ctx, Block.from_reply(uid, more[0][1]))
+    return sure
 
 
 def _kick_all(ctx: Context, uid: str, why: Why, keep: list[str]) -> Op[KickResult]:
@@ -137,7 +164,8 @@ def _kick_all(ctx: Context, uid: str, why: Why, keep: list[str]) -> Op[KickResul
     before = {found.session_id: found for found in found_rows(uid, reply)}
     dirty = [(uid, sid) for sid, found in before.items() if found.state != LIVE]
     yield from heal(ctx, shard, dirty)
-    [(done, late, _)] = yield [why.all_but(ctx, shard, uid, keep)]
+    (done, late, _), *more = yield [why.all_but(ctx, shard, uid, keep), *_asked(ctx, shard, uid, why)]
+    sure = _answered(ctx, uid, why, more)
     sids = [sid.decode() for sid in done]
     ended = [(uid, sid) for sid in sids + [sid.decode() for sid in late]]
     new = [sid for sid in sids if sid not in before]  # logged in while we looked
@@ -149,7 +177,10 @@ def _kick_all(ctx: Context, uid: str, why: Why, keep: list[str]) -> Op[KickResul
         except (Unavailable, CorruptData):
             pass  # dead all the same: a sweep writes their tombstones
     kicked = [before[sid].session() for sid in sids if sid in before and before[sid].row[1]]
-    return KickResult(sorted(kicked, key=lambda one: (one.login_at, one.ref.encode()), reverse=True), [])
+    if sure is False:
+        hold_ends(ctx, why, kicked)
+    kicked.sort(key=lambda one: (one.login_at, one.ref.encode()), reverse=True)
+    return KickResult(kicked, [], confirmed=sure)
 
 
 def _ends(ctx: Context, shard: Shard, uid: str, sids: list[str]) -> Op[list[Ended]]:

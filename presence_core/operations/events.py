@@ -10,7 +10,7 @@ from presence_core.errors import InvalidArgument
 from presence_core.keyspace import split_ref
 from presence_core.models import Event, moment
 from presence_core.operations.context import Context
-from presence_core.scripts import EVENTS, Op, run
+from presence_core.scripts import EVENTS, Op, command, run
 
 _RULE: Final = "must be the cursor of an event of this namespace"
 
@@ -67,7 +67,11 @@ def _events(ctx: Context, after: list[str] | None, limit: int) -> Op[list[Event]
     shards = ctx.keys.shards
     positions = [""] * len(shards) if after is None else list(after)
     if len(positions) != len(shards):
-        raise InvalidArgument("after", _RULE)
+        [(was, moved_at)] = yield [command(ctx.keys.layout, "HMGET", ctx.keys.layout, "was", "moved_at")]
+        if str(len(positions)) not in (was or b"").decode().split(","):
+            raise InvalidArgument("after", _RULE)
+        # The streams of another number of shards have not come along: what was behind the position is gone.
+        return [Event("gap", "", "", moment(int(moved_at or 0)), make_cursor([""] * len(shards)))]
     replies = yield [run(EVENTS, (s.events,), position, limit) for s, position in zip(shards, positions, strict=True)]
     out: list[Event] = []
     entries: list[tuple[int, int, int, str, Any]] = []

@@ -73,6 +73,15 @@ class Cursor:
         return cls((login, ref), digest)
 
 
+def whose(cursor: bytes) -> str:
+    """The uid of the session that ended a page; "" where this is no cursor of ours."""
+    try:
+        _, ref, *_ = json.loads(urlsafe_b64decode(cursor + b"=" * (-len(cursor) % 4)))
+        return split_ref(ref)[0] if isinstance(ref, str) else ""
+    except (ValueError, TypeError, RecursionError):
+        return ""
+
+
 def make_cursor(position: Position) -> str:
     """A cursor of the unfiltered list."""
     return str(Cursor(position))
@@ -200,15 +209,11 @@ def _of_user(ctx: Context, asked: SessionFilter, position: Position | None, limi
 def _source(
     ctx: Context, asked: SessionFilter, ways: Ways, limit: int, position: Position | None, budget: float
 ) -> Op[Merge | Gathered]:
-    if not ways.words and not ways.addresses:
+    if ways.ranges is None:
         return Merge(ctx, limit, position, ways.tests, planning.span(asked), budget)
     found: dict[bytes, Found] = {}
-    todo: list[tuple[Shard, str, Range]] = []
-    for shard in ctx.keys.shards:
-        todo += [(shard, "words", one) for one in ways.words]
-        todo += [(shard, "addresses", one) for one in ways.addresses]
     unsure: dict[bytes, Found] = {}
-    now = looked = 0
+    todo, now, looked = ways.ranges, 0, 0
     while todo:
         again = []
         for (shard, kind, ends), reply in zip(todo, (yield _gather(ctx, asked, ways, todo)), strict=True):
@@ -221,7 +226,7 @@ def _source(
         todo = again
     for ref in unsure.keys() & found.keys():  # its record changed between two steps
         del found[ref]
-    gathered = Gathered(now, looked, [*found.values(), *unsure.values()], position)
+    gathered = Gathered(now or ways.now, looked, [*found.values(), *unsure.values()], position)
     gathered.total = len(found)
     doubtful = list(unsure.values())
     for first in range(0, len(doubtful), 1000):

@@ -49,14 +49,14 @@ class Source(Protocol):
 class _Chunk:
     """What one shard has sent of its part of the list, newest first."""
 
-    __slots__ = ("at", "behind", "done", "refs", "shard", "tests")
+    __slots__ = ("at", "behind", "done", "flat", "shard", "tests")
 
     def __init__(self, shard: Shard, position: Position | None, tests: Tests | None) -> None:
         self.shard = shard
         # Ask for what comes behind this.
         self.behind: tuple[int | bytes, str | bytes] | None = position and (position[0], raw_ref(position[1]))
         self.done = False
-        self.refs: list[tuple[int, bytes]] = []
+        self.flat: list[bytes] = []  #: ref, login ms, ref, …, as they came: most of them are on no page
         self.at = 0
         self.tests = tests
 
@@ -69,13 +69,12 @@ class _Chunk:
 
     def take(self, reply: list[Any], size: int) -> int:
         """Answers how many entries the shard looked at."""
-        flat = reply[2]
-        self.refs = [(whole(flat[i + 1]), flat[i]) for i in range(0, len(flat), 2)]
+        self.flat = flat = reply[2]
         self.at = 0
         if self.tests is None:
-            self.done = len(self.refs) < size
+            self.done = len(flat) < 2 * size
             self.behind = (flat[-1], flat[-2]) if flat else None  # as they came: they may be no text of ours
-            return len(self.refs)
+            return len(flat) // 2
         last, looked = reply[3], int(reply[4])
         self.done = bool(reply[5])
         if last:
@@ -105,7 +104,8 @@ class _Entry:
 
     def __init__(self, chunk: _Chunk) -> None:
         self.chunk = chunk
-        self.key = chunk.refs[chunk.at] if chunk.at < len(chunk.refs) else chunk.frontier
+        flat, at = chunk.flat, chunk.at
+        self.key = (whole(flat[at + 1]), flat[at]) if at < len(flat) else chunk.frontier
 
     def __lt__(self, other: _Entry) -> bool:
         return self.key > other.key
@@ -161,13 +161,13 @@ class Merge:
                     break
                 self._asking = list(self._waiting)
                 continue
-            out.append((*chunk.refs[chunk.at], chunk.shard))
-            chunk.at += 1
+            out.append((*entry.key, chunk.shard))
+            chunk.at += 2
             self._push(chunk)
         return out
 
     def _push(self, chunk: _Chunk) -> None:
-        if chunk.at == len(chunk.refs):
+        if chunk.at == len(chunk.flat):
             if chunk.done:
                 return
             self._waiting.add(chunk)

@@ -10,6 +10,7 @@ import heapq
 import json
 import math
 import re
+from abc import ABC, abstractmethod
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 
 class Part:
-    """One shard's part of a list, newest first, as far as it has been read."""
+    """A part of a list, newest first, of which all is at hand."""
 
     __slots__ = ("at", "done", "items", "now", "total")
 
@@ -45,13 +46,19 @@ class Part:
         self.done = False  #: nothing comes behind them
         self.now = self.total = 0
 
+
+class Asked(Part, ABC):
+    """One shard's part, as far as it has been read."""
+
+    __slots__ = ()
+
+    @abstractmethod
     def call(self, ctx: Context, size: int) -> Call:
         """Ask for what comes next."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, reply: list[Any], size: int) -> None:
         """It has come."""
-        raise NotImplementedError
 
 
 class _Head:
@@ -74,7 +81,7 @@ class Newest:
     def __init__(self, ctx: Context, parts: Sequence[Part], limit: int) -> None:
         self._ctx = ctx
         self._parts = parts
-        self._asking = [part for part in parts if not part.done]
+        self._asking = [part for part in parts if isinstance(part, Asked) and not part.done]
         self._heap = [_Head(part) for part in parts if part.items]
         share = limit / max(1, len(self._asking))
         self._size = min(limit, math.ceil(share + 3 * math.sqrt(share)), MOST_AT_ONCE) + 1
@@ -101,7 +108,7 @@ class Newest:
             part.at += 1
             if part.at < len(part.items):
                 heapq.heappush(self._heap, _Head(part))
-            elif not part.done:
+            elif isinstance(part, Asked) and not part.done:
                 self._asking = [part]
                 self._size = min(2 * self._size, MOST_AT_ONCE + 1)
         return out
@@ -133,7 +140,7 @@ class Entry:
         return [self.score.decode("ascii", "replace"), self.member.decode("utf-8", "surrogateescape")]
 
 
-class Ranked(Part):
+class Ranked(Asked):
     """One shard's part of a ZSET by time. The order (time, member) is total, so one position serves all shards."""
 
     __slots__ = ("_before", "_behind", "_key", "_shard", "_since")

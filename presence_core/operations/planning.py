@@ -7,7 +7,7 @@ O(log N), and facets how many sessions a value; from there it is arithmetic, wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from presence_core.filters import AGENT_FIELDS, CLIENT_FIELDS, CUT, SessionFilter, fold
@@ -38,8 +38,8 @@ class Ways:
 
     plan: Plan
     tests: dict[Shard, Tests]
-    words: list[Range] = field(default_factory=list)  #: ranges to read, where an index drives
-    addresses: list[Range] = field(default_factory=list)
+    now: int  #: ms
+    ranges: list[tuple[Shard, str, Range]] | None = None  #: where an index drives: what to read of which shard's
     contains: str = ""  #: what entries of words must have in them
     other: Ways | None = None  #: to be taken when a walk has met too few
     inside: int = 0  #: sessions of the part of the list that a walk would walk
@@ -106,10 +106,12 @@ def plan(ctx: Context, asked: SessionFilter, need: int | None) -> Op[Ways]:
     for shard, label in zip(shards, labels, strict=True):
         tests[shard] = [*common, *(word for pair in label.ids.items() for word in pair)] if label else common
 
-    rows = {}
-    for name, (of_words, of_addresses) in ways.items():
-        rows[name] = sum(sizes[words.index(one)] for one in of_words)
-        rows[name] += sum(sizes[len(words) + addresses.index(one)] for one in of_addresses)
+    places = {
+        name: [("words", words.index(one), one) for one in of_words]
+        + [("addresses", len(words) + addresses.index(one), one) for one in of_addresses]
+        for name, (of_words, of_addresses) in ways.items()
+    }
+    rows = {name: sum(sizes[at] for _, at, _ in some) for name, some in places.items()}
     shares = [min(1.0, count / max(1, listed)) for count in rows.values()]
     unheard = False  # nobody has what no label says; nor does a record say it itself, if facets count every session
     for kind in ("client", "agent"):
@@ -126,16 +128,22 @@ def plan(ctx: Context, asked: SessionFilter, need: int | None) -> Op[Ways]:
     for name, count in rows.items():
         if count * GATHER_US[name] <= cost and count <= MOST_GATHERED:
             best, cost, looked = name, count * GATHER_US[name], count
-    result = _ways(asked, best, looked, guess, tests)
+    result = _ways(asked, best, looked, guess, tests, replies[0][0])
     result.inside = inside
     if best in ways:
-        result.words, result.addresses = ways[best]
+        # Most of many shards have nothing of a name: they are not asked for it.
+        result.ranges = [
+            (shard, kind, one)
+            for shard, reply in zip(shards, replies, strict=True)
+            for kind, at, one in places[best]
+            if reply[5][at]
+        ]
         if best == "ip":  # its entries are the addresses themselves
             result.tests = {shard: [*words][4:] for shard, words in tests.items()}
     elif asked.name_contains is not None and "name" in ctx.complete:
-        spread = [word_range("n", "")]
-        other = _ways(asked, "contains", listed, guess, tests)
-        other.words, other.contains = spread, fold(asked.name_contains)
+        other = _ways(asked, "contains", listed, guess, tests, result.now)
+        other.ranges = [(shard, "words", word_range("n", "")) for shard in shards]
+        other.contains = fold(asked.name_contains)
         result.other = other
     result.total = round(guess)
     state = min(reply[4] if reply[4] != 1 else 3 for reply in replies)  # 3: nothing is due anywhere
@@ -148,10 +156,10 @@ def plan(ctx: Context, asked: SessionFilter, need: int | None) -> Op[Ways]:
     return result
 
 
-def _ways(asked: SessionFilter, best: str, looked: int, guess: float, tests: dict[Shard, Tests]) -> Ways:
+def _ways(asked: SessionFilter, best: str, looked: int, guess: float, tests: dict[Shard, Tests], now: int) -> Ways:
     driven = {"text": {"text"}, "name": {"name_prefix"}, "ip": {"ip"}, "login": {"logged_in_after", "logged_in_before"}}
     residual = tuple(name for name in asked.given if name not in driven.get(best, set()))
-    return Ways(Plan(best, looked, round(guess), residual), tests)
+    return Ways(Plan(best, looked, round(guess), residual), tests, now)
 
 
 def _trusted(replies: list[Any]) -> bool:

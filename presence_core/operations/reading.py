@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from presence_core import settings as check
 from presence_core.errors import CorruptData
 from presence_core.keyspace import Shard
-from presence_core.models import Counts, Session, moment
+from presence_core.models import Counts, Session, moment, text
 from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, Found, found_rows
 from presence_core.operations.upkeep import heal
 from presence_core.scripts import COUNT, READ, Call, Op, run
@@ -66,16 +66,15 @@ def _found(ctx: Context, uid: str, sids: list[str]) -> Op[list[Found]]:
 
 def counts(ctx: Context) -> Op[Counts]:
     replies = yield [run(COUNT, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now) for s in ctx.keys.shards]
-    totals = dict.fromkeys(("login", "logout", "expired", "kicked", "replaced"), 0)
+    totals = dict.fromkeys((b"login", b"logout", b"expired", b"kicked", b"replaced"), 0)
     for _, _, _, _, flat, _ in replies:
         for kind, number in zip(flat[::2], flat[1::2], strict=True):
-            name = kind.decode("utf-8", "replace")
-            totals[name] = totals.get(name, 0) + _number(ctx, number)
+            totals[kind] = totals.get(kind, 0) + _number(ctx, number)
     swept = [reply[3] for reply in replies]
     return Counts(
         users=sum(reply[2] for reply in replies),
         sessions=sum(reply[1] for reply in replies),
-        totals=totals,
+        totals={text(kind): number for kind, number in totals.items()},
         as_of=moment(min(reply[0] for reply in replies)),
         draining=any(reply[5] for reply in replies),
         swept_at=moment(min(_number(ctx, one) for one in swept)) if all(swept) else None,

@@ -15,7 +15,7 @@ from presence_core.filters import entries, facet_members, uid_of
 from presence_core.keyspace import Shard, layout_key, split_ref
 from presence_core.models import SweepReport, attributes_of, text
 from presence_core.operations.context import Context
-from presence_core.operations.upkeep import tidy_calls
+from presence_core.operations.upkeep import look, tidy_calls
 from presence_core.scripts import DRIFT, INDEX, RECOUNT, UNADDRESS, UNINDEX, Call, Op, command, run
 from presence_core.settings import INDEXES
 
@@ -34,6 +34,7 @@ Progress = Callable[[int, int], object] | None
 
 def reindex(ctx: Context, progress: Progress = None, *, anew: bool = False) -> Op[SweepReport]:
     """``anew``: where keys may have been lost, what an interrupted one has counted is not trusted."""
+    yield from look(ctx)  # what it writes first is not behind a fence
     shards = ctx.keys.shards
     ctx.indexes = frozenset(ctx.settings.indexes)
     total = sum((yield [command(s.sessions, "ZCARD", s.sessions) for s in shards]))

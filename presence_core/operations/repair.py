@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from presence_core.keyspace import Shard
-from presence_core.models import SweepReport
+from presence_core.models import SweepReport, text
 from presence_core.operations.context import Context
 from presence_core.operations.reindex import reindex
-from presence_core.operations.upkeep import BATCH, ROUND, report_of, sweep, tidy_calls, tidy_raw
+from presence_core.operations.upkeep import BATCH, ROUND, in_turns, sweep, tidy_calls, tidy_raw
 from presence_core.scripts import TIDY, Call, Op, command, run
 
 PRUNE_FROM: Final = 4_096
@@ -22,15 +22,23 @@ def repair(ctx: Context) -> Op[SweepReport]:
             cursor = b"0"
             while True:
                 [(cursor, flat)] = yield [command(key, "ZSCAN", key, cursor, "COUNT", ROUND // 2)]
-                calls = tidy_raw(ctx, shard, flat[::2], "repair")
-                if calls:
-                    for reply in (yield calls):
-                        report += report_of(reply)
+                refs = flat[::2] if key == shard.sessions else (yield from _unlisted(shard, flat[::2]))
+                report = yield from in_turns(ctx, tidy_raw(ctx, shard, refs, "repair"), report)
                 if cursor == b"0":
                     break
-        report += yield from _repair_users(ctx, shard)
+        report = yield from _repair_users(ctx, shard, report)
         yield from _prune_labels(ctx, shard)
     return report + (yield from reindex(ctx, anew=True))
+
+
+def _unlisted(s: Shard, refs: list[bytes]) -> Op[list[bytes]]:
+    """Those that the list does not have. What it has was put right, in every place, as it was walked."""
+    missing: list[bytes] = []
+    for first in range(0, len(refs), ROUND):
+        part = refs[first : first + ROUND]
+        [scores] = yield [command(s.sessions, "ZMSCORE", s.sessions, *part)]
+        missing += [ref for ref, score in zip(part, scores, strict=True) if score is None]
+    return missing
 
 
 def _prune_labels(ctx: Context, shard: Shard) -> Op[None]:
@@ -59,21 +67,20 @@ def _prune_labels(ctx: Context, shard: Shard) -> Op[None]:
         yield [command(shard.labels, "HDEL", shard.labels, *unused)]
 
 
-def _repair_users(ctx: Context, shard: Shard) -> Op[SweepReport]:
+def _repair_users(ctx: Context, shard: Shard, report: SweepReport) -> Op[SweepReport]:
     """Session ids that a user's SET names and no list does; users without a session."""
-    report = SweepReport(0, 0, False)
     cursor = b"0"
     while True:
         [(cursor, flat)] = yield [command(shard.users, "ZSCAN", shard.users, cursor, "COUNT", BATCH)]
         uids = [uid for raw in flat[::2] if (uid := raw.decode("utf-8", "ignore")) and uid.encode() == raw]
         members = (yield [command(key, "SMEMBERS", key) for key in map(shard.user, uids)]) if uids else []
-        calls: list[Call] = []
-        for uid, sids in zip(uids, members, strict=True):
-            pairs = [(uid, sid.decode("utf-8", "replace")) for sid in sids]
-            calls += tidy_calls(ctx, shard, pairs, "repair") or [_tidy_user(ctx, shard, uid)]
-        if calls:
-            for expired, repaired in (yield calls):
-                report += SweepReport(expired, repaired, False)
+        named = {
+            uid.encode() + b":" + sid: (uid, text(sid)) for uid, sids in zip(uids, members, strict=True) for sid in sids
+        }
+        missing = yield from _unlisted(shard, list(named))
+        calls = tidy_calls(ctx, shard, [named[ref] for ref in missing], "repair")
+        calls += [_tidy_user(ctx, shard, uid) for uid, sids in zip(uids, members, strict=True) if not sids]
+        report = yield from in_turns(ctx, calls, report)
         if cursor == b"0":
             return report
 

@@ -20,6 +20,7 @@ from presence_core import settings as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.models import JOB_FIELDS, Job, KickResult, Session, text
 from presence_core.operations import listing
+from presence_core.operations.confirming import hold_ends, is_confirmed, login_ms, waits
 from presence_core.operations.context import Context
 from presence_core.operations.ending import Why
 from presence_core.operations.jobs import KEEP, counted, decode, ended, fence, lost, total_of
@@ -54,6 +55,7 @@ class Run:
         self.kicked: list[Session] = []  #: what this runner ended, the first of them
         self.holds = False  #: whether it is this runner who has the job
         self.over = False  #: there is nothing to do any more: it has ended, or is paused
+        self.confirmed = is_confirmed(ctx, ())  #: whether enough replicas have all that this runner ended
         self._ctx = ctx
         self._token = ctx.new_id() if token is None else token
         self._epoch = 0  # of which all shards know; 0: none, or a step broke off, and its kicks may be under way
@@ -63,7 +65,7 @@ class Run:
 
     @property
     def result(self) -> KickResult:
-        return KickResult(self.kicked, [], self.job.kicked if self.job else 0, self.job)
+        return KickResult(self.kicked, [], self.job.kicked if self.job else 0, self.job, self.confirmed)
 
     def step(self) -> Op[float]:
         """Do the next part of it; answers the seconds that the step after it has to wait from the begin of this one.
@@ -153,7 +155,7 @@ class Run:
             return 0.0
         examined = job.examined + page.scanned
         if len(todo) < len(hits):
-            reached = str(listing.Cursor((_login(todo[-1]), todo[-1].ref), job.filter.digest))
+            reached = str(listing.Cursor((login_ms(todo[-1]), todo[-1].ref), job.filter.digest))
         assert self.job is not None
         self.job = dataclasses.replace(self.job, examined=examined)
         if reached is None:
@@ -168,12 +170,18 @@ class Run:
         why = Why("kicked", "staff", job.by, job.reason, job.message or "", job.ticket or "", job=job.id, epoch=epoch)
         calls: list[Call] = []
         for one in todo:
-            call = why.one(ctx, ctx.shard(one.uid), one.uid, one.session_id, _login(one))
+            call = why.one(ctx, ctx.shard(one.uid), one.uid, one.session_id, login_ms(one))
             call.safe = True  # sent again, it ends and counts nobody twice, and nobody at all once another has the job
             call.lenient = True  # one user's damage keeps nobody else from being kicked
             calls.append(call)
-        replies: list[Any] = yield [*calls, *counted(ctx, job.id)]
+        asked = waits(ctx, [ctx.shard(one.uid) for one in todo])
+        replies: list[Any] = yield [*calls, *counted(ctx, job.id), *asked]
+        waited = replies[len(replies) - len(asked) :]
+        del replies[len(replies) - len(asked) :]
         done = [one for one, reply in zip(todo, replies, strict=False) if reply and reply[0]]
+        if is_confirmed(ctx, waited) is False:
+            self.confirmed = False
+            hold_ends(ctx, why, done)
         self.kicked += done[: MOST_ANSWERED - len(self.kicked)]
         self.job = dataclasses.replace(job, kicked=total_of(replies[len(todo) :]))
         if 0 in replies[: len(todo)]:  # it has been paused, cancelled or taken over
@@ -195,7 +203,3 @@ class Run:
         self.job = decode(self.id, row, total_of(counts)) or self.job
         self.over = self.job is not None and self.job.state != "running"
         self.holds = False
-
-
-def _login(one: Session) -> int:
-    return round(one.login_at.timestamp() * 1000)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from typing import Final
+from itertools import zip_longest
+from typing import Final, TypeVar
 
-from presence_core.errors import CorruptData, InvalidArgument, Unavailable
+from presence_core.errors import CorruptData, InvalidArgument, PresenceError, Unavailable
 from presence_core.filters import entries
 from presence_core.keyspace import Shard, layout_key, split_ref
 from presence_core.models import SweepReport, text
@@ -17,13 +18,24 @@ from presence_core.scripts import DUE, FORGET, STALE, TIDY, Call, Op, command, r
 from presence_core.settings import INDEXES, whole
 
 SCHEMA: Final = 1
-BATCH: Final = 100
+BATCH: Final = 50
 """Refs in one tidy script: 2 to 3 ms of the server's time, so that nobody waits long behind a sweep."""
 
 FORGET_BATCH: Final = 200
 
 ROUND: Final = 2_000
-"""Refs that a sweep reads at once and sends in one pipeline."""
+"""Refs that a sweep reads at once, of all shards together; but a whole batch of each."""
+
+MOST: Final = 100_000_000
+"""Sessions that one sweep may be told to do."""
+
+FLOORS: Final = (("valkey_version", "Valkey", (7, 2)), ("redis_version", "Redis", (7, 0)))
+"""Where INFO says it, of which server, and the least that is needed. Valkey names a redis_version, too."""
+
+LOOK_EVERY: Final = 5.0
+"""Seconds for which a client relies on what it knows of the layout."""
+
+T = TypeVar("T")
 
 Pair = tuple[str, str]
 """uid, session id"""
@@ -61,7 +73,7 @@ def heal(ctx: Context, shard: Shard, pairs: list[Pair]) -> Op[None]:
 
 def sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
     if limit is not None:
-        whole("limit", limit, 1, 100_000_000)
+        whole("limit", limit, 1, MOST)
     return _sweep(ctx, limit)
 
 
@@ -74,13 +86,14 @@ def _sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
     todo = list(ctx.keys.shards)
     now = b""
     while todo:
-        room = ROUND if limit is None else min(ROUND, limit - report.expired - report.repaired)
+        room = MOST if limit is None else limit - report.expired - report.repaired
         if room <= 0:
             left = yield [_due(ctx, s, 1) for s in todo]
             if any(refs for _, refs in left):
                 return SweepReport(report.expired, report.repaired, True)
             break
-        replies = yield [_due(ctx, s, room) for s in todo]
+        share = min(room, max(BATCH, ROUND // len(todo)))
+        replies = yield [_due(ctx, s, share) for s in todo]
         calls: list[Call] = []
         busy = []
         for shard, (moment, refs) in zip(todo, replies, strict=True):
@@ -88,20 +101,35 @@ def _sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
             if not refs or tried.get(shard, set()).issuperset(refs):
                 continue  # nothing, or only what another process is at work on
             # One may be due twice over; and where other shards' left no room, its turn comes in the next round.
-            part = list(dict.fromkeys(refs))[:room]
+            part = list(dict.fromkeys(refs))[: min(share, room)]
             tried[shard] = set(part)
             busy.append(shard)
             calls += tidy_raw(ctx, shard, part)
             room -= len(part)
-        if calls:
-            for reply in (yield calls):
-                report += report_of(reply)
+        report = yield from in_turns(ctx, calls, report)
         todo = busy
     yield from _forget(ctx)
     yield from prune_blocks(ctx)
     yield trim_audit(ctx)
     with contextlib.suppress(Unavailable):  # a full server takes no plain write, but the sweep has made room
         yield [command(s.meta, "HSET", s.meta, "swept", now) for s in ctx.keys.shards]
+        # Every script names its shard's fence; while a slot moves, Redis refuses what names a key that is not there.
+        yield [command(s.moved, "HSETNX", s.moved, "there", "1") for s in ctx.keys.shards]
+    return report
+
+
+def in_turns(ctx: Context, calls: Iterable[Call], report: SweepReport) -> Op[SweepReport]:
+    """One after the other on each server, the servers of a cluster side by side; what they did is added to the report.
+
+    Redis works through what it has read from one client before it turns to the next: with forty in a pipeline everybody
+    else waited 10 ms (median of a PING), and two bring a tenth more done for twice the wait at p99.
+    """
+    queues: dict[str, list[Call]] = {}
+    for call in calls:
+        queues.setdefault(ctx.server_of(call.key), []).append(call)
+    for turn in zip_longest(*queues.values()):
+        for reply in (yield [call for call in turn if call]):
+            report += report_of(reply)
     return report
 
 
@@ -181,7 +209,7 @@ def handshake(ctx: Context) -> Op[None]:
     """Learn the layout, or write it down when this is the first client; refuse a server or a layout not ours."""
     key = layout_key(ctx.settings.namespace)
     known = None if ctx.keyspace is None or ctx.is_guess else len(ctx.keyspace.shards)
-    [(schema, shards, complete)] = yield [command(key, "HMGET", key, "schema", "shards", "indexes")]
+    [(schema, shards, complete, was)] = yield [command(key, "HMGET", key, "schema", "shards", "indexes", "was")]
     try:
         [info] = yield [command(key, "INFO", "server")]
         _check_version(info.decode("utf-8", "replace") if isinstance(info, bytes) else "")
@@ -190,31 +218,103 @@ def handshake(ctx: Context) -> Op[None]:
     except (Unavailable, CorruptData):
         pass  # a user without the right to ask: the scripts will tell
     guess = False
+    if schema is not None:
+        _check_schema(key, schema)  # also of a layout that was only begun: before anything is written
     if not shards:
         wanted = known or ctx.settings.shards or (64 if ctx.is_cluster else 1)
         try:
             yield _layout_calls(ctx, wanted)
-            [(schema, shards, complete)] = yield [command(key, "HMGET", key, "schema", "shards", "indexes")]
+            [(schema, shards, complete, was)] = yield [command(key, "HMGET", key, "schema", "shards", "indexes", "was")]
         except Unavailable as error:
             if error.code not in ("NOPERM", "READONLY"):
                 raise
             schema, shards = str(SCHEMA).encode(), str(wanted).encode()  # a reader before the first writer
             complete, guess = b"", True
-    try:
-        stored_schema, stored_shards = int(schema), int(shards)
-        if not 1 <= stored_shards <= 1024:
-            raise ValueError
-    except (TypeError, ValueError):
-        raise CorruptData(f"{key} holds what presence_core never wrote.") from None
-    if not SCHEMA - 1 <= stored_schema <= SCHEMA:
-        raise CorruptData(f"The data has schema {stored_schema}; this version reads {SCHEMA}: upgrade presence-core.")
-    if known not in (None, stored_shards):
+    _check_schema(key, schema)
+    stored_shards = _number(key, shards)
+    if stored_shards > 1024:
+        raise CorruptData(_never_written(key))
+    if known not in (None, stored_shards) and not was:
         raise CorruptData(f"{key} says {stored_shards} shards; this client began with {known}: start it again.")
-    if ctx.settings.shards not in (None, stored_shards):
+    former = text(was or b"").split(",")  # what a move has left: settings that still say so are no mistake
+    if ctx.settings.shards not in (None, stored_shards) and str(ctx.settings.shards) not in former:
         raise InvalidArgument(
-            "shards", f"must be {stored_shards}: that is how namespace {ctx.settings.namespace} is laid out"
+            "shards",
+            f"must be {stored_shards}, or not be given (PRESENCE_SHARDS): that is how namespace "
+            f"{ctx.settings.namespace} is laid out, and presence migrate changes it",
         )
     ctx.adopt(stored_shards, complete, is_guess=guess)
+
+
+def _check_schema(key: str, stored: bytes | None) -> None:
+    """This version reads data of its own schema and of the one before, so that both serve while a deploy rolls."""
+    schema = _number(key, stored)
+    known = f"{SCHEMA - 1} and {SCHEMA}" if SCHEMA > 1 else str(SCHEMA)
+    if schema > SCHEMA:
+        raise CorruptData(f"The data has schema {schema}; this version reads {known}: upgrade presence-core.")
+    if schema < SCHEMA - 1:
+        raise CorruptData(
+            f"The data has schema {schema}; this version reads {known}: move it forward, version by version."
+        )
+
+
+def _number(key: str, stored: bytes | None) -> int:
+    """A number of the layout, 1 or more."""
+    if not stored or not stored.isdigit() or int(stored) < 1:
+        raise CorruptData(_never_written(key))
+    return int(stored)
+
+
+def _never_written(key: str) -> str:
+    return f"{key} holds what presence_core never wrote."
+
+
+def at_home(ctx: Context, op: Op[T]) -> Op[T]:
+    """The same operation, once it is known where the sessions are. That is relied on for a while, or until a script
+    says that they have been moved."""
+    if ctx.keyspace is None or ctx.is_guess:
+        yield from handshake(ctx)
+        ctx.look_at = ctx.clock() + LOOK_EVERY
+    elif ctx.clock() >= ctx.look_at:
+        yield from _look_again(ctx)
+    keyspace = ctx.keyspace
+    try:
+        return (yield from op)
+    except Unavailable as error:
+        if error.code == "LAYOUT":
+            ctx.look_at = 0.0
+        raise
+    except (LookupError, ValueError) as error:
+        # Another thread or task has learnt of a move meanwhile: what was asked of one layout does not fit the other.
+        if ctx.keyspace is keyspace or isinstance(error, PresenceError):
+            raise
+        raise Unavailable(
+            "The sessions were moved to another number of shards during the call; try again.", "", "LAYOUT"
+        ) from error
+
+
+def _look_again(ctx: Context) -> Op[None]:
+    if ctx.look_at:  # unless a script has said that they have been moved: one caller looks, the others go on
+        ctx.look_at = ctx.clock() + LOOK_EVERY
+    try:
+        yield from look(ctx)
+    except PresenceError as error:
+        # On a cluster the other nodes serve their users meanwhile: what has been moved is behind fences.
+        if not (ctx.is_cluster and isinstance(error, Unavailable)):
+            ctx.look_at = 0.0
+            raise
+    ctx.look_at = ctx.clock() + LOOK_EVERY
+
+
+def look(ctx: Context) -> Op[None]:
+    """Whether the sessions have been moved to another number of shards since; if so, go there. Or the schema has been
+    moved forward: who was there before does not go on where others no longer understand it."""
+    key = layout_key(ctx.settings.namespace)
+    [(schema, shards)] = yield [command(key, "HMGET", key, "schema", "shards")]
+    if schema is not None:
+        _check_schema(key, schema)
+    if shards and shards != str(len(ctx.keys.shards)).encode():  # which of the two it is, a move or a restored snapshot
+        yield from handshake(ctx)
 
 
 def _layout_calls(ctx: Context, shards: int) -> list[Call]:
@@ -233,7 +333,7 @@ class _TooOld(Exception):
 
 def _check_version(info: str) -> None:
     about = dict(line.split(":", 1) for line in info.splitlines() if ":" in line)
-    for field, name, floor in (("valkey_version", "Valkey", (7, 2)), ("redis_version", "Redis", (7, 0))):
+    for field, name, floor in FLOORS:
         version = about.get(field, "")
         try:
             parts = tuple(int(part) for part in version.split(".")[:2])

@@ -5,5 +5,6 @@ Sync and async share one flow (``exchange``): a generator decides, two small dri
 
 from presence_core.transport.links import closers, connect
 from presence_core.transport.runners import AsyncTransport, SyncTransport
+from presence_core.transport.tls import with_files
 
-__all__ = ["AsyncTransport", "SyncTransport", "closers", "connect"]
+__all__ = ["AsyncTransport", "SyncTransport", "closers", "connect", "with_files"]

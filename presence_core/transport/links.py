@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
+from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 
@@ -19,8 +21,9 @@ from redis.exceptions import RedisClusterException, RedisError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from presence_core.errors import InvalidArgument, Unavailable
-from presence_core.transport.exchange import plain
+from presence_core.errors import InvalidArgument
+from presence_core.transport import tls
+from presence_core.transport.exchange import meaning
 
 _PLAIN_POOLS: Final = (redis.ConnectionPool, redis.asyncio.ConnectionPool)
 _POOL_PRIVATE: Final = ("maint_notifications", "orig_", "himport", "retry")
@@ -36,34 +39,82 @@ def own_pool(client: Any, timeout: float, retry: Any) -> Any:
         return pool  # a Sentinel's, or one with rules of the caller's own
     kwargs = {key: value for key, value in pool.connection_kwargs.items() if not key.startswith(_POOL_PRIVATE)}
     kwargs |= {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": retry(NoBackoff(), 0)}
-    return type(pool)(connection_class=pool.connection_class, max_connections=pool.max_connections, **kwargs)
+    kind = pool.connection_class
+    if type(pool) is redis.ConnectionPool:
+        kind = type(kind.__name__, (_Hurried, kind), {})
+    return type(pool)(connection_class=kind, max_connections=pool.max_connections, **kwargs)
+
+
+_call = threading.local()
+
+
+@contextlib.contextmanager
+def hurried(until: float) -> Iterator[None]:
+    """A connection that is made meanwhile, by this thread, is made by then, or not at all."""
+    _call.until = until
+    try:
+        yield
+    finally:
+        _call.until = None
+
+
+def _left() -> float | None:
+    until = getattr(_call, "until", None)
+    return None if until is None else max(0.05, until - time.monotonic())
+
+
+class _Hurried:
+    """redis-py greets a server in up to five round trips, and each may take the whole time limit: a server that is
+    merely slow would hold a caller for five times as long as was asked for."""
+
+    socket_connect_timeout: float | None
+
+    def connect(self, *args: Any, **options: Any) -> Any:
+        usual = self.socket_connect_timeout
+        self.socket_connect_timeout = _left() or usual
+        try:
+            return super().connect(*args, **options)  # type: ignore[misc]  # a mixin of redis-py's connections
+        finally:
+            self.socket_connect_timeout = usual
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        left = _left()
+        if left is not None:
+            options.setdefault("timeout", left)
+        return super().read_response(*args, **options)  # type: ignore[misc]
 
 
 def connect(url: str, timeout: float, *, use_asyncio: bool) -> Any:
-    """A client for redis://, rediss://, unix://, redis+sentinel:// (also rediss+sentinel) or redis+cluster://."""
+    """A client for redis://, unix://, redis+sentinel:// or redis+cluster://; by TLS for rediss in place of redis."""
     if not isinstance(url, str):
         raise InvalidArgument("url", "must be text")
     scheme, _, rest = url.partition("://")
     retry = (AsyncRetry if use_asyncio else Retry)(NoBackoff(), 0)
     options: dict[str, Any] = {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": retry}
     try:
+        secure = tls.in_url(url)
         if scheme in ("redis", "rediss", "unix"):
-            return (redis.asyncio.Redis if use_asyncio else redis.Redis).from_url(url, **options)
+            client: Any = (redis.asyncio.Redis if use_asyncio else redis.Redis).from_url(url, **options)
+            pool = client.connection_pool
+            pool.connection_class(**pool.connection_kwargs)  # an option that there is not: said here, not at first use
+            return client
         if scheme in ("redis+cluster", "rediss+cluster"):
             url = f"{scheme.partition('+')[0]}://{rest}"
             cluster = AsyncRedisCluster if use_asyncio else RedisCluster
             return cluster.from_url(url, **options)
         if scheme in ("redis+sentinel", "rediss+sentinel"):
-            return _sentinel(url, options, use_asyncio)
+            return _sentinel(url, options, secure, use_asyncio)
+    except InvalidArgument:
+        raise
     except (ValueError, TypeError):
         raise InvalidArgument("url", "cannot be read: check host, port and options") from None
     except (RedisError, RedisClusterException, OSError) as error:
-        raise Unavailable(f"Redis at {_without_secrets(url)} cannot be reached ({plain(error)}).") from error
+        raise meaning(error, _without_secrets(url), tls=tls.speaks_tls(url)) from error
     raise InvalidArgument("url", "must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
 
 
-def _sentinel(url: str, options: dict[str, Any], use_asyncio: bool) -> Any:
-    """redis+sentinel://user:password@h1:26379,h2:26379/name/db"""
+def _sentinel(url: str, options: dict[str, Any], secure: dict[str, Any], use_asyncio: bool) -> Any:
+    """redis+sentinel://user:password@h1:26379,h2:26379/name/db. With rediss all speak TLS, the sentinels too."""
     scheme, _, rest = url.partition("://")
     authority, _, path = rest.partition("/")
     credentials, _, hosts = authority.rpartition("@")
@@ -73,15 +124,16 @@ def _sentinel(url: str, options: dict[str, Any], use_asyncio: bool) -> Any:
     pairs = (host.rpartition(":") if ":" in host else (host, "", "") for host in hosts.split(","))
     addresses = [(host or "localhost", int(port or 26379)) for host, _, port in pairs]
     user, _, password = credentials.partition(":")
-    options = dict(options)
+    options, limits = dict(options), options
     if password:
         options["password"] = unquote(password)
     if user:
         options["username"] = unquote(user)
     if scheme.startswith("rediss"):
-        options["ssl"] = True
+        secure = {"ssl": True, **secure}
     query = parse_qs(urlsplit(url.replace("+sentinel", "", 1)).query)
-    sentinel_options = {"socket_timeout": options["socket_timeout"], "retry": options["retry"]}
+    sentinel_options = {**limits, **secure}
+    options |= secure
     if "sentinel_password" in query:
         sentinel_options["password"] = query["sentinel_password"][0]
     made: Any = (AsyncSentinel if use_asyncio else Sentinel)(addresses, sentinel_kwargs=sentinel_options)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar
@@ -29,8 +32,9 @@ from presence_core.transport.exchange import (
     code_of,
     exchange,
     meaning,
+    server_of,
 )
-from presence_core.transport.links import Spare, own_pool
+from presence_core.transport.links import Spare, hurried, own_pool
 
 T = TypeVar("T")
 
@@ -55,6 +59,11 @@ def _pack(calls: list[Call]) -> Iterator[bytes]:
         yield b"".join(pieces)
 
 
+def _is_sentinels(pool: Any) -> bool:
+    """Its connections ask for the master when they are made, and then stay where they are."""
+    return hasattr(pool, "sentinel_manager")
+
+
 class SyncTransport:
     """Runs operations over a redis.Redis or redis.RedisCluster."""
 
@@ -64,6 +73,7 @@ class SyncTransport:
         self._timeout = timeout
         self._router: Router = Many(client) if self.is_cluster else One(own_pool(client, timeout, Retry))
         self._spare = Spare()
+        self._refreshing: threading.Thread | None = None
         pool = client.nodes_manager if self.is_cluster else self._router.node("")
         self._sockets_obey = pool.connection_kwargs.get("socket_timeout") == timeout
 
@@ -95,18 +105,34 @@ class SyncTransport:
         time.sleep(step.seconds)
         if step.refresh and self.is_cluster:
             self._spare.clear()
+            self._refresh(step.until)
+        elif step.refresh and _is_sentinels(self._router.node("")):
+            self._router.node("").disconnect(inuse_connections=False)
+
+    def _refresh(self, until: float) -> None:
+        """redis-py asks node after node, each for a socket's time limit, and lets in one caller at a time: a thread
+        asks, and all callers wait for it as long as they may. No lock, which a fork could leave locked: two threads do
+        no harm."""
+        asking = self._refreshing
+        if asking is None or not asking.is_alive():
+            asking = self._refreshing = threading.Thread(target=self._initialize, name="presence-layout", daemon=True)
             try:
-                self._client.nodes_manager.initialize()
-            except _AWAY:
-                pass  # the next try says what is wrong
+                asking.start()
+            except RuntimeError:  # the interpreter is going down
+                return
+        asking.join(max(0.0, until - time.monotonic()))
+
+    def _initialize(self) -> None:
+        with contextlib.suppress(*_AWAY):  # the next try says what is wrong
+            self._client.nodes_manager.initialize()
 
     def _pool(self, node: Any) -> Any:
         return self._client.get_redis_connection(node).connection_pool if self.is_cluster else node
 
-    def _take(self, pool: Any) -> Any:
+    def _take(self, pool: Any, until: float) -> Any:
         connection, was_idle = self._spare.take(pool)
         if connection is None:
-            return pool.get_connection()
+            return self._new(pool, until)
         if was_idle:
             try:
                 stale = connection.can_read()  # an answer that nobody waits for, or a closed socket
@@ -115,8 +141,12 @@ class SyncTransport:
             if stale:
                 connection.disconnect()
                 pool.release(connection)
-                return pool.get_connection()
+                return self._new(pool, until)
         return connection
+
+    def _new(self, pool: Any, until: float) -> Any:
+        with hurried(until):
+            return pool.get_connection()
 
     def _give_back(self, at: Any, *, broken: bool = False) -> None:
         pool, connection = at
@@ -131,7 +161,7 @@ class SyncTransport:
         answers: list[Any] = []
         try:
             for node, commands in step.groups:
-                open_.append(self._write(node, commands))
+                open_.append(self._write(node, commands, step.until))
             for at, (_, commands) in zip(open_, step.groups, strict=True):
                 answers.append(self._read(at, len(commands), step))
             return answers
@@ -140,11 +170,11 @@ class SyncTransport:
                 if not isinstance(at, Failed):  # after an interrupt, answers that nobody has read must not be read
                     self._give_back(at, broken=place >= len(answers) or isinstance(answers[place], Failed))
 
-    def _write(self, node: Any, commands: list[Any]) -> Any:
+    def _write(self, node: Any, commands: list[Any], until: float) -> Any:
         at = None
         try:
             pool = self._pool(node)
-            at = pool, self._take(pool)
+            at = pool, self._take(pool, until)
             at[1].send_packed_command(_pack(commands))
         except (*LOST, RedisError) as error:
             if at is not None:
@@ -172,11 +202,34 @@ class SyncTransport:
             return Failed(error, sent=code_of(error) not in NOT_RUN)  # redis-py makes a ConnectionError of LOADING
         return replies
 
+    def nodes(self, *, anew: bool = False) -> list[str]:
+        """The addresses of every server that takes writes; ``anew``: also of those that joined since we last looked."""
+        if anew:
+            self._pause(Pause(0.0, True, time.monotonic() + self._timeout))
+        return self._router.names()
+
+    def server_of(self, key: str) -> str:
+        """The address of the one that serves a key; "" for none."""
+        return server_of(self._router, key)
+
     def close(self) -> None:
         """Close the connections that are our own."""
         self._spare.clear()
         if not self.is_cluster:
             self._router.node("").disconnect()
+
+
+def _cancels() -> int:
+    """How often this task has been cancelled."""
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
+
+
+def _heed(before: int) -> None:
+    """Be cancelled where somebody has asked for it since. redis-py sends by wait_for, and that of CPython 3.11 answers
+    as if nothing were when the cancel comes after the last byte has gone."""
+    if _cancels() > before:
+        raise asyncio.CancelledError
 
 
 class AsyncTransport:
@@ -187,6 +240,7 @@ class AsyncTransport:
         self._client = client
         self._timeout = timeout
         self._ready = not self.is_cluster
+        self._refreshing: asyncio.Task[None] | None = None
         self._router: Router = Many(client) if self.is_cluster else One(own_pool(client, timeout, AsyncRetry))
 
     async def run(self, op: Op[T]) -> T:
@@ -206,10 +260,15 @@ class AsyncTransport:
 
     async def _drive(self, flow: Flow) -> list[Any]:
         if not self._ready:
+            cancels = _cancels()
             try:
-                await asyncio.wait_for(self._client.initialize(), self._timeout)
+                async with asyncio.timeout(self._timeout):
+                    await self._client.initialize()
+                    _heed(cancels)
             except _AWAY as error:
-                raise meaning(error, ", ".join(self._client.nodes_manager.startup_nodes)) from error
+                raise meaning(
+                    error, ", ".join(self._client.nodes_manager.startup_nodes), tls=self._router.tls
+                ) from error
             self._ready = True
         try:
             step = next(flow)
@@ -222,10 +281,21 @@ class AsyncTransport:
     async def _pause(self, step: Pause) -> Any:
         await asyncio.sleep(step.seconds)
         if step.refresh and self.is_cluster:
-            try:
-                await self._client.nodes_manager.initialize()
-            except _AWAY:
-                pass  # the next try says what is wrong
+            await self._refresh(step.until)
+        elif step.refresh and _is_sentinels(self._router.node("")):
+            await self._router.node("").disconnect(inuse_connections=False)
+
+    async def _refresh(self, until: float) -> None:
+        """One task asks, and all callers wait for it as long as they may. It is not cancelled when one of them gives
+        up: the others wait on, and redis-py might not heed it, but ask the next node."""
+        asking = self._refreshing
+        if asking is None or asking.done():
+            asking = self._refreshing = asyncio.create_task(self._initialize())
+        await asyncio.wait({asking}, timeout=max(0.0, until - time.monotonic()))
+
+    async def _initialize(self) -> None:
+        with contextlib.suppress(*_AWAY):  # the next try says what is wrong
+            await self._client.nodes_manager.initialize()
 
     async def _send(self, step: Send) -> list[Any]:
         if len(step.groups) == 1:
@@ -236,6 +306,7 @@ class AsyncTransport:
         sent = False
         connection = None
         replies: list[Any] = []
+        cancels = _cancels()
         try:
             async with asyncio.timeout(max(0.05, until - time.monotonic())):
                 if self.is_cluster:
@@ -245,9 +316,15 @@ class AsyncTransport:
                     connection = await node.get_connection()
                 sent = True
                 await connection.send_packed_command(_pack(commands))
+                _heed(cancels)
+                # A timer of its own costs more than a reply, and the one around all of this holds. Only the first has
+                # one: without, redis-py takes the network's own timeout, of a connection that died while it was idle,
+                # for an answer of None.
+                limit = None
                 for _ in commands:
                     try:
-                        replies.append(await connection.read_response(disable_decoding=True))
+                        replies.append(await connection.read_response(disable_decoding=True, timeout=limit))
+                        limit = math.inf
                     except ResponseError as error:
                         replies.append(error)
             return replies
@@ -266,7 +343,22 @@ class AsyncTransport:
                 else:
                     await node.release(connection)
 
+    async def nodes(self, *, anew: bool = False) -> list[str]:
+        """See SyncTransport.nodes."""
+        if not self._ready:
+            await self._drive(exchange(self._router, [], self._timeout))
+        elif anew:
+            await self._pause(Pause(0.0, True, time.monotonic() + self._timeout))
+        return self._router.names()
+
+    def server_of(self, key: str) -> str:
+        """The address of the one that serves a key; "" for none."""
+        return server_of(self._router, key)
+
     async def close(self) -> None:
         """Close the connections that are our own."""
         if not self.is_cluster:
             await self._router.node("").disconnect()
+        elif self._refreshing is not None and not self._refreshing.done():
+            self._refreshing.cancel()
+            await asyncio.wait({self._refreshing}, timeout=self._timeout)

@@ -6,15 +6,16 @@ from typing import Final
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
-from starlette.routing import Route
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 import presence_core
 from presence_core.client import AsyncPresence
 from presence_core.web import metrics, pages
 from presence_core.web.docs import add_docs
 from presence_core.web.keys import Keys
-from presence_core.web.metrics import Meters
-from presence_core.web.pages import Buckets, Pages, PagesCors
+from presence_core.web.metrics import Meters, Timed
+from presence_core.web.pages import Buckets, Goodbyes, Pages, PagesCors
 from presence_core.web.problems import RESPONSES, add_problems
 from presence_core.web.routes import events, jobs, numbers, sessions, staff
 from presence_core.web.shell import Shell
@@ -32,6 +33,14 @@ _NO_TELEMETRY: Final[TelemetryConfig] = {
 }  # fmt: skip
 
 
+class _Hot(Route):
+    """A plain route that tells of itself as the framework's own do."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, found = super().matches(scope)
+        return match, {**found, "route": self}
+
+
 def create_app(presence: AsyncPresence, *, keys: Keys | None, serves: Pages | None = None) -> FastAPI:
     """The service as an ASGI app.
 
@@ -43,8 +52,9 @@ def create_app(presence: AsyncPresence, *, keys: Keys | None, serves: Pages | No
         title="presence", version=presence_core.__version__, description=_ABOUT, docs_url=None, redoc_url=None,
         responses=RESPONSES, redirect_slashes=False, telemetry=_NO_TELEMETRY,
     )  # fmt: skip
+    meters = Meters(lambda: feed.readers)
+    presence = Timed(presence, meters)
     feed = Feed(presence)
-    meters = Meters(feed)
     app.state.presence = presence
     app.state.keys = keys
     app.state.feed = feed
@@ -55,10 +65,11 @@ def create_app(presence: AsyncPresence, *, keys: Keys | None, serves: Pages | No
     if serves is not None:
         app.state.pages = serves
         app.state.buckets = Buckets(serves.per_second, serves.burst)
+        app.state.goodbyes = Goodbyes()
         app.include_router(pages.router)
         app.add_middleware(PagesCors, origins=serves.origins)
     # The schema knows these two as the others; they are answered before the framework looks for their arguments.
-    app.router.routes[:0] = [Route(path, run, methods=["POST"]) for path, run in sessions.HOT.items()]
+    app.router.routes[:0] = [_Hot(path, run, methods=["POST"]) for path, run in sessions.HOT.items()]
     add_docs(app)
     app.add_middleware(Shell, observe=meters.observe)
     return app

@@ -47,17 +47,18 @@ class Place:
         self.is_new = True
         self._saved_at = float("-inf")
 
-    def take(self) -> None:
-        """Lock and read it."""
+    def take(self) -> bool:
+        """Lock and read it. False: another process has it. The lock ends with the process, however that ends."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _lock(handle)
-        except OSError:
+        except BlockingIOError:
             os.close(handle)
-            raise RuntimeError(
-                "another process tells the same webhooks: one is enough, and two would tell twice"
-            ) from None
+            return False
+        except BaseException:
+            os.close(handle)
+            raise
         self._lock = handle
         try:
             saved = json.loads(self._path.read_text("utf-8"))
@@ -67,9 +68,17 @@ class Place:
         except FileNotFoundError:
             pass
         except (ValueError, KeyError, TypeError, AttributeError):
+            self.release()
             raise RuntimeError(f"{self._path.name} is not a position of webhooks: delete it to begin now") from None
+        return True
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process tells."""
+        return self._lock is not None
 
     def release(self) -> None:
+        """Let another process go on from here. In a forked child only the child's hold ends."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

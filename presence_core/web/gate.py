@@ -184,6 +184,8 @@ class Gate:
             known = self._known.get(key)
             session = known.validation.session if known is not None and known.validation is not None else None
             age = self.clock() - known.live_at if known is not None else float("inf")
+            if session is None:  # a flood of tokens that open nothing must not crowd out those that did
+                self._known.pop(key, None)
         if choice == "grace" and session is not None and age <= rules.grace:
             return Verdict(passes=True, state="grace", session=session)
         if choice == "open":

@@ -7,15 +7,14 @@ ones are read again every five seconds, so that is how long a removed key may st
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
-from ipaddress import ip_address
 from typing import Annotated, Final, Protocol
-from urllib.parse import urlsplit
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer, SecurityScopes
@@ -23,7 +22,8 @@ from starlette.exceptions import HTTPException
 
 from presence_core import settings as check
 from presence_core.client import AsyncPresence, Presence
-from presence_core.errors import InvalidArgument
+from presence_core.errors import InvalidArgument, PresenceError, Unavailable
+from presence_core.loopback import PROXY_HEADERS, host_of, is_loopback
 from presence_core.models import ApiKey
 from presence_core.operations import api_keys
 
@@ -34,7 +34,6 @@ ACTOR_BYTES: Final = 128
 LOCAL: Final = "local operator"
 
 _PREFIX: Final = "presence_"
-_PROXY_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="presence"'}
 
 _bearer = HTTPBearer(
@@ -77,21 +76,32 @@ class StoredKeys:
         self._presence = presence
         self._known: list[ApiKey] = []
         self._read_at = -CACHE_SECONDS
+        self._failed_at = float("-inf")
         self._turn = asyncio.Lock()
 
     async def find(self, secret: str) -> ApiKey | None:
         """See Keys. While Redis is away nobody's key can be told from a removed one: Unavailable."""
-        if time.monotonic() - self._read_at >= CACHE_SECONDS:
+        asked = time.monotonic()
+        if asked - self._read_at >= CACHE_SECONDS:
             async with self._turn:  # one reads, the others wait for what it finds
+                if self._failed_at >= asked:
+                    raise Unavailable("The API keys could not be read.")
                 if time.monotonic() - self._read_at >= CACHE_SECONDS:
-                    begun = time.monotonic()
-                    self._known = await self._presence._run(api_keys.keys(self._presence._ctx))
-                    self._read_at = begun
+                    await self._read()
         wanted, found = digest(secret).encode(), None
         for key in self._known:
             if compare_digest(key.digest.encode("utf-8", "replace"), wanted):
                 found = key
         return found
+
+    async def _read(self) -> None:
+        begun = time.monotonic()
+        try:
+            self._known = await self._presence._run(api_keys.keys(self._presence._ctx))
+        except Unavailable:
+            self._failed_at = time.monotonic()
+            raise
+        self._read_at = begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +125,26 @@ async def let_in(request: Request, scope: str) -> Caller:
     if key is None:
         raise HTTPException(401, "This API key is not known.", _CHALLENGE)
     if scope not in key.scopes:
+        if scope == "kick":
+            await _write_down(request, key)
         raise HTTPException(403, f"This API key lacks the scope {scope}.")
     return Caller(_by(key.name, request), key.scopes)
+
+
+async def _write_down(request: Request, key: ApiKey) -> None:
+    """A key that may not kick has tried to: the audit says so, in a row for each key, route and hour. Whom it acts for
+    stands in the row's reason, where it cannot make rows."""
+    presence: AsyncPresence = request.app.state.presence
+    route, uid, actor = request.scope["route"], request.path_params.get("uid"), request.headers.get("x-actor")
+    what = f"{request.method} {getattr(route, 'path_format', '')}"
+    try:
+        reason = None if actor is None else f"for {_actor(actor)}"
+        await presence.denied(by=key.name, what=what[:64], uid=uid, reason=reason)
+    except InvalidArgument:  # of a uid or an actor that is none: the attempt counts all the same
+        with contextlib.suppress(PresenceError):
+            await presence.denied(by=key.name, what=what[:64])
+    except PresenceError:
+        pass  # Redis is away: the answer is no in any case
 
 
 async def _let_in(request: Request, needed: SecurityScopes, _: Annotated[object, Depends(_bearer)]) -> Caller:
@@ -135,13 +163,16 @@ def _by(name: str, request: Request) -> str:
     """The key's name, and whom the program that holds it acts for. No name of a key has a space in it, so nobody can
     pass for another key."""
     raw = request.headers.get("x-actor")
-    if raw is None:
-        return name
+    return name if raw is None else check.actor(f"{name} ({_actor(raw)})")
+
+
+def _actor(raw: str) -> str:
+    """X-Actor, checked."""
     rule = f"must be text of 1 to {ACTOR_BYTES} bytes of UTF-8, without control characters"
     if len(raw) > ACTOR_BYTES:  # each character is a byte: headers are read as Latin-1
         raise InvalidArgument("X-Actor", rule)
     try:
-        return check.actor(f"{name} ({check.uid(raw.encode('latin-1').decode(), 'X-Actor')})")
+        return check.uid(raw.encode("latin-1").decode(), "X-Actor")
     except (InvalidArgument, UnicodeDecodeError):
         raise InvalidArgument("X-Actor", rule) from None
 
@@ -149,31 +180,13 @@ def _by(name: str, request: Request) -> str:
 # -- without keys -----------------------------------------------------------------------------------------------------
 
 
-def is_loopback(host: str | None) -> bool:
-    """Whether this name or address is this machine, and nothing else can be meant by it."""
-    if host is None:
-        return False
-    if host.lower() == "localhost":
-        return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
-
-
 def _only_local(request: Request) -> None:
     """Without keys this machine alone is served: no network, no proxy, no web page that sends its reader's browser here
     or points its own name at this machine."""
     ends = (request.scope.get("client"), request.scope.get("server"))
     named = [f"//{request.headers.get('host', '')}", *request.headers.getlist("origin")]
-    is_local = all(end is not None and is_loopback(end[0]) for end in ends) and all(map(_names_us, named))
-    if not is_local or any(name in request.headers for name in _PROXY_HEADERS):
+    is_local = all(end is not None and is_loopback(end[0]) for end in ends) and all(
+        is_loopback(host_of(name)) for name in named
+    )
+    if not is_local or any(name in request.headers for name in PROXY_HEADERS):
         raise HTTPException(403, "Without API keys this service answers its own machine only: make one, presence keys.")
-
-
-def _names_us(url: str) -> bool:
-    try:
-        return is_loopback(urlsplit(url).hostname)
-    except ValueError:
-        return False

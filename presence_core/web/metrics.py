@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from starlette.types import Scope
 
+from presence_core.client import AsyncPresence
 from presence_core.errors import PresenceError
 from presence_core.models import Counts, WorkerStatus
+from presence_core.scripts import Op
 from presence_core.web.keys import Reader
 from presence_core.web.problems import AWAY, RETRY_AFTER, problem
 from presence_core.web.routes import Store
 from presence_core.web.schemas import answer
-from presence_core.web.sse import Feed
+
+T = TypeVar("T")
 
 router = APIRouter(tags=["health"])
 
@@ -25,7 +29,7 @@ router = APIRouter(tags=["health"])
 class Meters:
     """What one process counts of itself, in a registry of its own."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, readers: Callable[[], int]) -> None:
         self.registry = CollectorRegistry()
         self._seconds = Histogram(
             "presence_request_seconds",
@@ -34,15 +38,42 @@ class Meters:
             buckets=(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
             registry=self.registry,
         )
-        readers = Gauge("presence_events_clients", "Readers of GET /v1/events.", registry=self.registry)
-        readers.set_function(lambda: feed.readers)
+        self._scripts = Histogram(
+            "presence_redis_seconds",
+            "Time of an operation's scripts, from the first call to the last answer.",
+            ("operation",),
+            buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+            registry=self.registry,
+        )
+        listening = Gauge("presence_events_clients", "Readers of GET /v1/events.", registry=self.registry)
+        listening.set_function(readers)
 
     def observe(self, scope: Scope, status: int, seconds: float) -> None:
         """One request is over."""
         route = getattr(scope.get("route"), "path_format", None)
         if route != "/v1/events":
-            method = scope["method"] if route else "any"  # what nobody serves may be called anything
+            method = scope["method"] if route and status != 405 else "any"  # what nobody serves may be called anything
             self._seconds.labels(method, route or "none", str(status)).observe(seconds)
+
+    def ran(self, op: object, seconds: float) -> None:
+        """An operation is over, be it well."""
+        name = getattr(op, "__qualname__", "unknown").partition(".")[0].lstrip("_")
+        self._scripts.labels(name).observe(seconds)
+
+
+class Timed(AsyncPresence):
+    """A client by another name: all is the other's, but that it says how long each operation took."""
+
+    def __init__(self, presence: AsyncPresence, meters: Meters) -> None:
+        self.__dict__.update(vars(presence))
+        self._meters = meters
+
+    async def _run(self, op: Op[T]) -> T:
+        begun = time.perf_counter()
+        try:
+            return await super()._run(op)
+        finally:
+            self._meters.ran(op, time.perf_counter() - begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +121,14 @@ async def metrics(request: Request, presence: Store) -> Response:
     return Response(told, media_type=CONTENT_TYPE_LATEST)
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", response_model=dict[str, str])
 async def healthz() -> Response:
     """Whether this process answers."""
     return answer({"status": "ok"})
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", response_model=dict[str, str | float])
 async def readyz(presence: Store) -> Response:
     """Whether Redis answers, too."""

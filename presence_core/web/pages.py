@@ -17,8 +17,9 @@ from ipaddress import ip_address, ip_network
 from typing import Annotated, Final, Protocol
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -26,6 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from presence_core.client import AsyncPresence
 from presence_core.errors import InvalidArgument
 from presence_core.web.cookies import read_cookie, set_cookie_header
+from presence_core.web.problems import problem
 from presence_core.web.proxies import Proxies
 from presence_core.web.schemas import answer
 
@@ -36,20 +38,24 @@ PATHS: Final = ("/counter", "/visit", "/online", "/online/friends", "/goodbye", 
 
 NO_PROXIES: Final = Proxies()
 
+_FOREIGN: Final = "Pages of this origin are not served here, or not so."
+
 _VISITOR = re.compile(r"[A-Za-z0-9_-]{22}")
 
 SCRIPT: Final = """\
 // <script src="https://presence.example/presence.js" data-seconds="30" data-beat="/visit" async></script>
 (function (me) {
   var base = me.src.replace(/\\/presence\\.js.*$/, ""), seconds = Number(me.dataset.seconds) || 30, timer = 0;
-  var at = base + (me.dataset.beat || "/visit"), how = { method: "POST", credentials: "include" }, asking = false;
+  var how = { method: "POST", credentials: "include" }, asking = false, page;
+  function at(path) { return base + path + "?page=" + page; }  // so that no late beat undoes this page's goodbye
   function rest() { asking = false; }  // one at a time: until the first is answered there is no cookie
-  function beat() { if (!asking) { asking = true; fetch(at, how).then(rest, rest); } }
+  function beat() { if (!asking) { asking = true; fetch(at(me.dataset.beat || "/visit"), how).then(rest, rest); } }
   function wake() { clearInterval(timer); if (!document.hidden) { beat(); timer = setInterval(beat, seconds * 1000); } }
+  function show() { page = Math.random().toString(36).slice(2) || "0"; asking = false; wake(); }
   document.addEventListener("visibilitychange", wake);
-  addEventListener("pageshow", function (event) { if (event.persisted) wake(); });
-  addEventListener("pagehide", function () { clearInterval(timer); navigator.sendBeacon(base + "/goodbye"); });
-  wake();
+  addEventListener("pageshow", function (event) { if (event.persisted) show(); });
+  addEventListener("pagehide", function () { clearInterval(timer); navigator.sendBeacon(at("/goodbye")); });
+  show();
 })(document.currentScript);
 """
 
@@ -124,13 +130,38 @@ class Buckets:
         return 0.0 if left >= 1 else (1 - left) / self._per_second
 
 
+class Goodbyes:
+    """Pages that were left of late, the latest 10,000: a beat that was on its way then must not bring its visitor back.
+    Each process knows those that it was told of."""
+
+    MOST = 10_000
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def add(self, member: str, page: str) -> None:
+        """This page of this visitor was left. A page that comes back has another name."""
+        self._known[member, page] = None
+        if len(self._known) > self.MOST:
+            self._known.popitem(last=False)
+
+    def __contains__(self, left: tuple[str, str | None]) -> bool:
+        return left in self._known
+
+
+class _Cors(CORSMiddleware):
+    def preflight_response(self, request_headers: Headers) -> Response:
+        answer = super().preflight_response(request_headers)
+        return answer if answer.status_code < 400 else problem(403, _FOREIGN)
+
+
 class PagesCors:
     """CORS for the pages' addresses, and for no other."""
 
     def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
         self.app = app
-        self.cors = CORSMiddleware(app, origins, allow_methods=["GET", "POST"], allow_credentials=True,
-                                   allow_headers=["Authorization"])  # fmt: skip
+        self.cors = _Cors(app, origins, allow_methods=["GET", "POST"], allow_credentials=True,
+                          allow_headers=["Authorization"])  # fmt: skip
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_page = scope["type"] == "http" and scope["path"] in PATHS
@@ -184,6 +215,8 @@ async def _guest(request: Request) -> Guest:
 
 
 Caller = Annotated[Guest, Depends(_guest)]
+Name = Annotated[str | None, Query(pattern="^[a-z0-9]{1,32}$")]
+"""A page's, made up anew each time that it is shown."""
 
 router = APIRouter(tags=["pages"])
 
@@ -197,9 +230,13 @@ def _said(request: Request, guest: Guest, value: object) -> Response:
     return response
 
 
-async def counter(request: Request, guest: Caller) -> Response:
-    """This visitor was seen: how many were within the window (R1)."""
-    return _said(request, guest, {"online": await request.app.state.pages.counter.touch(guest.member)})
+async def counter(request: Request, guest: Caller, page: Name = None) -> Response:
+    """This visitor was seen: how many were within the window (R1). `page` names what beats, for `/goodbye`."""
+    tracker: Counter = request.app.state.pages.counter
+    online = await tracker.touch(guest.member)
+    if (guest.member, page) in request.app.state.goodbyes:
+        online -= await tracker.forget(guest.member)
+    return _said(request, guest, {"online": online})
 
 
 async def visit(request: Request, guest: Caller) -> Response:
@@ -237,9 +274,12 @@ async def friends(request: Request, guest: Caller) -> Response:
 
 
 @router.post("/goodbye", status_code=204, response_class=Response)
-async def goodbye(request: Request, guest: Caller) -> Response:
-    """The page was left: the counter forgets this visitor now; sets of minutes run out. A session goes on."""
+async def goodbye(request: Request, guest: Caller, page: Name = None) -> Response:
+    """The page was left: the counter forgets this visitor now, and hears no more of this `page`; sets of minutes run
+    out. A session goes on."""
     if not guest.cookie:
+        if page is not None:
+            request.app.state.goodbyes.add(guest.member, page)
         await request.app.state.pages.counter.forget(guest.member)
     return Response(status_code=204)
 
@@ -258,7 +298,7 @@ def _check_origin(request: Request, pages: Pages) -> None:
     else:
         allowed = origin in pages.origins or origin.partition("://")[2] == request.headers.get("host")
     if not allowed:
-        raise HTTPException(403, "Pages of this origin are not served here.")
+        raise HTTPException(403, _FOREIGN)
 
 
 def _is_https(request: Request) -> bool:

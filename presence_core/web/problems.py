@@ -18,7 +18,10 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 AWAY: Final = "The session store does not answer: try again shortly."
 UNKNOWN: Final = "The session store took this and did not answer: it may have been done. Look, or send it again."
+FULL: Final = "This process has as many connections as it takes: try again shortly."
 BROKEN: Final = "Something is wrong on this side: the log of the service says what."
+
+NOT_JSON: Final = "The body must be sent as Content-Type: application/json."
 
 RETRY_AFTER: Final = {"Retry-After": "1"}
 
@@ -64,6 +67,18 @@ def not_found(what: str) -> HTTPException:
     return HTTPException(404, f"{what}.")
 
 
+def is_json(request: Request) -> bool:
+    """Whether the body is said to be JSON. A page of another origin cannot say so without being asked first."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+
+
+def _methods(request: Request) -> set[str]:
+    """All that this address takes: the framework names those of its first route alone."""
+    paths: dict[str, Any] = request.app.openapi()["paths"]
+    return {name.upper() for name in paths.get(getattr(request.scope.get("route"), "path_format", ""), ())}
+
+
 def add_problems(app: FastAPI) -> None:
     """Answer every error of this app as a problem."""
 
@@ -76,6 +91,8 @@ def add_problems(app: FastAPI) -> None:
         first: dict[str, Any] = next(iter(error.errors()), {})
         if first.get("type") == "json_invalid":
             return problem(400, "The body must be JSON.")
+        if isinstance(error.body, bytes) and not is_json(request):
+            return problem(415, NOT_JSON)
         place = first.get("loc") or ("request",)
         names = [str(part) for part in place[1:] if _NAME.fullmatch(str(part)) and part not in ("str", "float")]
         field = ".".join(names) or str(place[0])
@@ -88,8 +105,10 @@ def add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        detail = _OWN.get(error.detail, error.detail)
-        return problem(error.status_code, detail, dict(error.headers or {}))
+        detail, headers = _OWN.get(error.detail, error.detail), dict(error.headers or {})
+        if error.status_code == 405 and (methods := _methods(request)):
+            headers["Allow"] = ", ".join(sorted(methods))
+        return problem(error.status_code, detail, headers)
 
     @app.exception_handler(LoginRefused)
     async def login_refused(request: Request, error: LoginRefused) -> Response:

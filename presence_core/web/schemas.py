@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
 
 from presence_core.errors import InvalidArgument
-from presence_core.filters import SessionFilter
+from presence_core.filters import SessionFilter, read_attributes
 from presence_core.models import Ended, PublicEnd, Session, plain
+from presence_core.web.problems import NOT_JSON, is_json
 
 _FACETS: Final = ("text", "uid", "name_prefix", "name_contains", "ip", "device", "app", "app_version", "os", "browser")
 _RULE: Final = "must be an ISO time with its zone, or Unix seconds"
+
+_SECONDS: Final = re.compile(r"(?![0-9]{8}$)[0-9]{1,12}(\.[0-9]{1,9})?")
+"""Of eight digits nobody knows whether they are a date."""
 
 Moment = str | float
 """An ISO time with its zone, or Unix seconds."""
@@ -46,10 +52,8 @@ def moment(field: str, value: Moment | None) -> datetime | float | None:
     """A time as it is written in a query or a body."""
     if value is None or isinstance(value, int | float):
         return value
-    try:
+    if _SECONDS.fullmatch(value):
         return float(value)
-    except ValueError:
-        pass
     try:  # in a query, the plus of a zone that was not encoded has become a space
         at = datetime.fromisoformat(value.replace(" ", "+") if "T" in value else value)
     except ValueError:
@@ -107,16 +111,7 @@ class SessionsQuery(Sought, Paged):
 
     def asked(self) -> SessionFilter | None:
         """The filter; None where nothing is asked for."""
-        attributes: dict[str, Any] = {}
-        for pair in self.attribute:
-            name, equals, value = pair.partition("=")
-            if not equals:
-                raise InvalidArgument("attribute", "must be NAME=VALUE")
-            try:
-                attributes[name] = json.loads(value)
-            except (ValueError, RecursionError):
-                attributes[name] = value
-        asked = self.filter(attributes)
+        asked = self.filter(read_attributes(self.attribute))
         return asked if asked.given else None
 
 
@@ -153,6 +148,12 @@ class HistoryQuery(PeriodQuery):
     step: int | None = Field(None, description="seconds of a bucket, a multiple of 10")
 
 
+class EventsQuery(Query):
+    """GET /v1/events."""
+
+    after: str | None = Field(None, description="as Last-Event-ID, which counts where both are given")
+
+
 class PeopleQuery(Query):
     """GET /v1/people."""
 
@@ -182,6 +183,8 @@ def by_hand(body: type[Body], scope: str = "record") -> dict[str, Any]:
 async def read_body(request: Request, kind: type[B]) -> B:
     """The body of such a route."""
     raw = await request.body()
+    if raw and not is_json(request):
+        raise HTTPException(415, NOT_JSON)
     try:
         return kind.model_validate_json(raw)
     except ValidationError as error:
@@ -302,6 +305,7 @@ class KickAnswer(BaseModel):
     kicked: list[Session]
     already_ended: list[Ended]
     count: int
+    confirmed: bool | None = Field(None, description="false: not confirmed on a replica yet; null: not asked for")
 
 
 class PreviewAnswer(BaseModel):

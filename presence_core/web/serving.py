@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import service_unavailable
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from presence_core.activity import AsyncLastSeenTracker, AsyncMinuteSetTracker
 from presence_core.client import AsyncPresence
 from presence_core.web.app import create_app
 from presence_core.web.keys import StoredKeys
 from presence_core.web.pages import NO_PROXIES, Pages
-from presence_core.web.problems import MEDIA_TYPE
+from presence_core.web.problems import FULL, MEDIA_TYPE, RETRY_AFTER, problem
 from presence_core.web.proxies import Proxies
 
 HEAD_SECONDS: Final = 10.0
@@ -30,6 +31,9 @@ MAX_HEAD: Final = 32_768
 
 WRITE_SECONDS: Final = 30.0
 """How long a client may leave what it was sent unread."""
+
+MAX_CONNECTIONS: Final = 10_000
+"""Connections of one process; a request on one more is answered with 503."""
 
 WINDOW: Final = 600
 """Seconds that /counter and /online look back."""
@@ -65,6 +69,10 @@ class Protocol(HttpToolsProtocol):
         if self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head_timer is not None:  # what stands behind a body is no head: a proxy has not looked at it
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
@@ -72,6 +80,14 @@ class Protocol(HttpToolsProtocol):
         if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > MAX_HEAD:
             raise ValueError("the head is too long")  # the parser stops here, and 400 is answered
         super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if app is service_unavailable:  # more than MAX_CONNECTIONS: uvicorn would answer plain text
+            app = problem(503, FULL, RETRY_AFTER)
+        super()._start_asgi_task(cycle, app)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Who asks for a websocket is answered as if they had not; the log would say to install one."""
 
     def send_400_response(self, msg: str) -> None:
         body = json.dumps({"type": "about:blank", "title": "Bad Request", "status": 400, "detail": msg}).encode()
@@ -122,7 +138,7 @@ def serve(make: Callable[[], AsyncPresence], offer: Offer, listening: socket.soc
     """Serve until Ctrl-C or SIGTERM. make: the client, to be made on the loop that it belongs to."""
     config = uvicorn.Config(
         _unmade, http=Protocol, ws="none", lifespan="off", log_level="warning", access_log=False, proxy_headers=False,
-        server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=5, limit_concurrency=10_000,
+        server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=5, limit_concurrency=MAX_CONNECTIONS,
     )  # fmt: skip
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda number, frame: None)  # uvicorn raises it again when it has stopped

@@ -92,8 +92,8 @@ async def _whole_body(scope: Scope, receive: Receive) -> tuple[Response | None, 
         async with asyncio.timeout(BODY_SECONDS):
             while True:
                 message = await receive()
-                if message["type"] == "http.disconnect":
-                    break
+                if message["type"] == "http.disconnect":  # what came of it may look whole
+                    return problem(400, "The body broke off."), receive
                 body += message.get("body", b"")
                 if len(body) > MAX_BODY:
                     return _too_long(), receive

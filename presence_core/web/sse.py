@@ -20,7 +20,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from presence_core.client import AsyncPresence
-from presence_core.errors import InvalidArgument, Unavailable
+from presence_core.errors import Unavailable
 from presence_core.models import Event, plain
 from presence_core.operations import events
 
@@ -29,6 +29,9 @@ INTERVAL: Final = 0.1
 
 BEAT: Final = 15.0
 """Seconds of silence after which a comment shows reader and proxies that the line is open."""
+
+LOOK: Final = 5.0
+"""Seconds after which a reader is told nothing more before it is asked anew whether they still may be."""
 
 BATCH: Final = 1000
 MAX_WAITING: Final = 4 << 20
@@ -104,7 +107,7 @@ class Feed:
         return len(self._lines)
 
     async def open(self, after: str | None, allowed: Allowed | None = None) -> EventStream:
-        """A reader's stream, from now on or behind ``after``. Every 15 s ``allowed`` is asked whether it may go on.
+        """A reader's stream, from now on or behind ``after``. ``allowed`` is asked, every 5 s, whether it may go on.
 
         Raises InvalidArgument and Unavailable.
         """
@@ -114,17 +117,21 @@ class Feed:
         self._users += 1
         try:
             await self._start()
-            if seen is not None:
+            gap: list[Event] = []
+            if after is not None and seen is not None:
                 await self._fresh()
+                if len(seen) != len(events.positions(self._cursor)):  # moved to other shards since, or never a cursor
+                    gap = await self._presence.events(after=after, limit=BATCH)
+                    after = gap[-1].cursor if gap else after
+                    seen = events.positions(after)
+            target = events.positions(self._cursor)
+            if seen is not None and len(seen) != len(target):
+                raise Unavailable("The sessions are being moved to another number of shards; try again.")
             line = Line()
             self._lines.add(line)  # from here to the next await nothing can happen: the poller is where `_cursor` says
             if after is None or seen is None:
                 return EventStream(self, line, _live(line, allowed))
-            target = events.positions(self._cursor)
-            if len(target) != len(seen):
-                self._lines.discard(line)
-                raise InvalidArgument("after", "must be the cursor of an event of this namespace")
-            return EventStream(self, line, self._resumed(line, after, seen, target, allowed))
+            return EventStream(self, line, self._resumed(line, gap, after, seen, target, allowed))
         except BaseException:
             self._release()
             raise
@@ -199,9 +206,11 @@ class Feed:
     # -- one reader ---------------------------------------------------------------------------------------------------
 
     async def _resumed(
-        self, line: Line, after: str, seen: Places, target: Places, allowed: Allowed | None
+        self, line: Line, gap: list[Event], after: str, seen: Places, target: Places, allowed: Allowed | None
     ) -> AsyncIterator[bytes]:
         cursor = after
+        if gap:
+            yield b"".join(frame(event, event.cursor) for event in gap)
         while any(ours < theirs for ours, theirs in zip(seen, target, strict=True)) and not line.closed:
             try:
                 batch = await self._presence.events(after=cursor, limit=BATCH)
@@ -209,6 +218,8 @@ class Feed:
                 yield b": waiting\n\n"
                 await asyncio.sleep(10 * INTERVAL)
                 continue
+            if batch and len(events.positions(batch[-1].cursor)) != len(target):
+                return  # moved to other shards just now: who comes again with the last id is told of a gap
             frames = []
             for event in batch:
                 before, seen, cursor = seen, events.positions(event.cursor), event.cursor
@@ -233,7 +244,7 @@ async def _live(line: Line, allowed: Allowed | None) -> AsyncIterator[bytes]:
                 data = await line.get()
         except TimeoutError:
             data = b": still here\n\n"
-        if allowed is not None and time.monotonic() - asked >= BEAT:
+        if allowed is not None and time.monotonic() - asked >= LOOK:
             asked = time.monotonic()
             if not await allowed():
                 return

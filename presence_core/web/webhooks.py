@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import random
 import threading
 import time
@@ -39,6 +40,7 @@ from typing import Any, Final, Self
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
+from weakref import WeakSet
 
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
@@ -52,11 +54,15 @@ log = logging.getLogger("presence_core")
 
 
 class Webhooks:
-    """``with Webhooks(presence, [url], secret, position="/var/lib/site/webhooks"): …`` in ONE process of the site.
+    """``with Webhooks(presence, [url], secret, position="/var/lib/site/webhooks"): …``
 
     presence: a Presence. urls: of receivers, http or https; keep http for hosts of your own network. secret: at least
-    16 bytes of text; two while it is being changed. position: a directory of this process's own, in which a small file
-    per URL says how far it was told; a URL that is new begins now. kinds: which types to tell.
+    16 bytes of text; two while it is being changed. position: a directory in which a small file per URL says how far it
+    was told; a URL that is new begins now. kinds: which types to tell.
+
+    Of all processes that name the same directory one tells a URL. The others stand by, and one of them goes on from its
+    place within a second or two of its end, be that a kill. Machines without a directory in common know nothing of each
+    other and would each tell everything, with the same ids: run it on one of them.
 
     What is not answered with 2xx within ``timeout`` seconds (1…60) is tried again, after 1 s, 2 s, 4 s … up to
     ``max_wait`` (1…3600); after ``give_up`` seconds (60…604,800) it is dropped, logged and counted in ``dropped``.
@@ -103,22 +109,19 @@ class Webhooks:
         directory = Path(position)
         self._places = {url: Place(directory, url) for url in targets}
         self._threads: list[threading.Thread] = []
+        _all.add(self)
 
     def start(self) -> None:
-        """Begin to tell, from where each URL was left. Raises Unavailable when Redis cannot be asked where now is,
-        RuntimeError when another process uses the same directory."""
+        """Begin to tell, from where each URL was left, or stand by. Raises Unavailable when Redis cannot be asked where
+        now is, RuntimeError when a file is no position."""
         if self._threads:
             return
         self._stopping.clear()
-        taken: list[Place] = []
         try:
             for place in self._places.values():
-                place.take()
-                taken.append(place)
-                if place.is_new:
-                    Feed.begin(self._presence, place)
+                self._take(place)
         except BaseException:
-            for place in taken:
+            for place in self._places.values():
                 place.release()
             raise
         for number_, (url, place) in enumerate(self._places.items()):
@@ -137,6 +140,26 @@ class Webhooks:
         for place in self._places.values():
             place.release()
 
+    def _take(self, place: Place) -> bool:
+        """Become the one that tells this URL. False: another process is."""
+        if place.is_ours:
+            return True
+        if not place.take():
+            return False
+        try:
+            if place.is_new:
+                Feed.begin(self._presence, place)
+        except BaseException:
+            place.release()
+            raise
+        return True
+
+    def _start_anew(self) -> None:
+        """In a forked child: no thread is here, and its parent's hold must end with its parent."""
+        self._threads, self._stopping, self._lock = [], threading.Event(), threading.Lock()
+        for place in self._places.values():
+            place.release()
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -150,6 +173,9 @@ class Webhooks:
         feed = Feed(self._presence, place, self._kinds)
         while not self._stopping.is_set():
             try:
+                if not self._take(place):
+                    self._stopping.wait(max(1.0, self._interval))
+                    continue
                 idle = not self._tell(url, place, feed)
             except PresenceError as error:
                 log.warning("webhooks wait: %s", error)
@@ -210,6 +236,18 @@ class Webhooks:
     def _count(self, name: str) -> None:
         with self._lock:
             setattr(self, name, getattr(self, name) + 1)
+
+
+_all: WeakSet[Webhooks] = WeakSet()
+
+
+def _after_fork() -> None:
+    for hooks in list(_all):
+        hooks._start_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _NoRedirects(HTTPRedirectHandler):

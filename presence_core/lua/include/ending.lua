@@ -30,6 +30,11 @@ local function read_policy(packed)
           devices = devices == 1}
 end
 
+-- Whether Redis did not run a command because the ACL user may not.
+local function refused(err)
+  return string.find(err, 'ACL failure', 1, true) or string.find(err, "can't run this command", 1, true)
+end
+
 -- A Lua error rolls nothing back. So before a script ends anything it makes sure that the keys it is going to write are
 -- of their types. Answers an error to return, or nil.
 local function foreign(...)

@@ -25,8 +25,10 @@ end
 -- Whether that was the end of a session, and not its deadline: what came first, however late a sweep finds it.
 local function signed_out(now, login, dies, revoked, at) return login <= revoked and (now < dies or at < dies) end
 
--- How such a session ended.
+-- How such a session ended, read once: a drain asks it of every session.
+local how_revoked
 local function revocation(meta)
+  if how_revoked then return how_revoked end
   local about = redis.call('HMGET', meta, 'revoked_at', 'revoked_by', 'revoked_note', 'revoked_message')
   local how = {'e', 'kicked', 'ea', about[1] or '0', 'ec', 'revoked'}
   for i, field in ipairs({'eb', 'en', 'em'}) do
@@ -35,6 +37,7 @@ local function revocation(meta)
       how[#how + 1] = about[i + 1]
     end
   end
+  how_revoked = how
   return how
 end
 

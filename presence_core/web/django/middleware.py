@@ -47,8 +47,8 @@ class PresenceMiddleware:
         request.presence, request.presence_verdict = verdict.session, verdict
         if not verdict.passes:
             return self._refuse(request, verdict)
-        if verdict.session is not None and (verdict.state == "adopted" or signals.PENDING in request.session):
-            request.session[signals.ID] = verdict.session.session_id
+        if verdict.session is not None and (signals.ID not in request.session or signals.PENDING in request.session):
+            request.session[signals.ID] = verdict.session.session_id  # it stays when Django changes the key
             request.session.pop(signals.PENDING, None)
         token = signals.current.set((visitor.uid, str(visitor.session_id)) if visitor is not None else None)
         try:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
+from fastapi import Query as InQuery
 from starlette.exceptions import HTTPException
 
 from presence_core.errors import Unavailable
 from presence_core.web.keys import Reader, let_in
+from presence_core.web.schemas import EventsQuery
 from presence_core.web.sse import Feed
 
 router = APIRouter(prefix="/v1", tags=["events"])
@@ -19,8 +21,8 @@ router = APIRouter(prefix="/v1", tags=["events"])
             )  # fmt: skip
 async def stream(
     request: Request,
+    asked: Annotated[EventsQuery, InQuery()],
     last_event_id: Annotated[str | None, Header(description="go on behind the event of this id")] = None,
-    after: str | None = None,
 ) -> Response:
     """Logins and ends as server-sent events: from now on, or behind the last one seen (`Last-Event-ID`, or `after`).
 
@@ -40,4 +42,4 @@ async def stream(
             pass
         return True
 
-    return await feed.open(last_event_id if last_event_id is not None else after, allowed)
+    return await feed.open(last_event_id if last_event_id is not None else asked.after, allowed)

@@ -30,7 +30,14 @@ router = APIRouter(prefix="/v1", tags=["staff"])
 async def kick(body: KickBody, presence: Store, caller: Staff) -> Response:
     """End one session of a user, or all of them but `keep`. Once this has answered, no request of theirs passes."""
     result = await presence.kick(**dict(body), by=caller.by)
-    return answer({"kicked": result.kicked, "already_ended": result.already_ended, "count": result.count})
+    return answer(
+        {
+            "kicked": result.kicked,
+            "already_ended": result.already_ended,
+            "count": result.count,
+            "confirmed": result.confirmed,
+        }
+    )
 
 
 @router.post("/revocations", status_code=201, response_model=dict[str, int])

@@ -1,0 +1,411 @@
+"""What the facts that `health` has gathered mean, and what to do about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from presence_core.errors import CorruptData, PresenceError, Unavailable
+from presence_core.models import LEVELS, Finding, Health, NodeHealth, Spread, WorkerStatus
+from presence_core.operations.upkeep import FLOORS
+from presence_core.settings import Settings
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+CLOCK_SECONDS: Final = 5
+LAG_SECONDS: Final = 60
+WRITES: Final = (
+    "evalsha", "expire", "hdel", "hincrby", "hset", "hsetnx", "persist", "pexpireat", "rename", "sadd", "set",
+    "setrange", "srem", "unlink", "xadd", "xdel", "xsetid", "xtrim", "zadd", "zrem", "zremrangebyrank",
+)  # fmt: skip
+_PERMIT: Final = "Give the ACL user what docs/architecture.md lists under “The ACL of a site”."
+
+
+@dataclass(slots=True)
+class Known:
+    """What has been found out so far."""
+
+    settings: Settings
+    is_cluster: bool
+    nodes: list[NodeHealth] = field(default_factory=list)
+    silent: dict[str, Unavailable] = field(default_factory=dict)  #: nodes that do not answer
+    failure: PresenceError | None = None  #: what ended the questions early
+    schema: int | None = None
+    moving: int = 0  #: shards that a move which has not ended is to end with
+    served: dict[int, str] = field(default_factory=dict)  #: shard → node
+    lengths: dict[int, tuple[int, ...]] = field(default_factory=dict)  #: shard → sessions, deadlines, users; or -1
+    keys: list[int] = field(default_factory=list)  #: of each shard; none where the server does not tell
+    refused: dict[str, list[str]] = field(default_factory=dict)  #: tag → commands
+    could_ask: bool = True  #: Redis tells what it permits
+    users: int | None = None
+    sessions: int | None = None
+    indexes: tuple[str, ...] | None = None
+    drifted: set[int] | None = None  #: shards whose facets do not add up
+    worker: WorkerStatus | None = None
+    knows_worker: bool = False
+    lag: float | None = None
+    swept_at: datetime | None = None
+
+    def lists_off(self) -> set[int]:
+        """Shards whose lists cannot be of the same sessions."""
+        return {
+            shard
+            for shard, (sessions, deadlines, users) in self.lengths.items()
+            if min(sessions, deadlines, users) >= 0
+            and (sessions != deadlines or users > sessions or (users > 0) != (sessions > 0))
+        }
+
+
+def judged(known: Known) -> Health:
+    """The facts and what they mean."""
+    served = list(known.served.values())
+    nodes = tuple(replace(node, shards=served.count(node.address) if served else None) for node in known.nodes)
+    known.nodes = list(nodes)
+    found = [*_of_servers(nodes, known.settings), *_of_namespace(known)]
+    return Health(
+        nodes=nodes,
+        findings=tuple(sorted(found, key=lambda one: -LEVELS.index(one.level))),
+        schema=known.schema,
+        shards=len(served) or None,
+        users=known.users,
+        sessions=known.sessions,
+        sessions_per_shard=spread([some[0] for some in known.lengths.values() if some[0] >= 0]),
+        keys_per_shard=spread(known.keys),
+        shards_per_node=spread([node.shards for node in nodes if node.shards is not None]),
+        indexes=known.indexes,
+        indexes_wanted=known.settings.indexes,
+        disagreeing=None if known.drifted is None else tuple(sorted(known.lists_off() | known.drifted)),
+        worker=known.worker,
+        lag_seconds=known.lag,
+        swept_at=known.swept_at,
+    )
+
+
+def spread(numbers: Sequence[int]) -> Spread | None:
+    """None of nothing."""
+    return Spread(min(numbers), sum(numbers) / len(numbers), max(numbers)) if numbers else None
+
+
+# -- the servers ------------------------------------------------------------------------------------------------------
+
+
+def _of_servers(nodes: Sequence[NodeHealth], settings: Settings) -> Iterator[Finding]:
+    """What holds of all is told once; what holds of some names them."""
+    where: dict[Finding, list[str]] = {}
+    for node in nodes:
+        for judge in _JUDGES:
+            for finding in judge(node, settings):
+                where.setdefault(finding, []).append(node.address)
+    for finding, addresses in where.items():
+        if len(addresses) == len(nodes):
+            yield finding
+        else:
+            yield replace(finding, text=f"{', '.join(addresses)}: {finding.text}")
+
+
+def is_too_old(node: NodeHealth) -> bool:
+    """Below what the library needs; False where it does not tell."""
+    floor = next((floor for _, kind, floor in FLOORS if kind == node.kind), (0,))
+    try:
+        return tuple(int(part) for part in (node.version or "").split(".")[:2]) < floor
+    except ValueError:
+        return False
+
+
+def _version(node: NodeHealth, settings: Settings) -> Iterator[Finding]:
+    if node.version is None:
+        yield Finding(
+            "note",
+            "version",
+            "The server does not tell about itself (INFO): its version, memory, eviction and "
+            "persistence are not known.",
+            "Permit INFO (+info), or look at them yourself.",
+        )
+    elif is_too_old(node):
+        yield Finding(
+            "error", "version", f"This is {node.kind} {node.version}.", "Use Redis 7.0 or Valkey 7.2, or newer."
+        )
+    else:
+        yield Finding("ok", "version", f"{node.kind} {node.version}.")
+
+
+def _eviction(node: NodeHealth, settings: Settings) -> Iterator[Finding]:
+    policy, advice = node.maxmemory_policy, "Set maxmemory-policy noeviction."
+    level = "error" if node.maxmemory else "warning"
+    when = "When memory is full" if node.maxmemory else "Should maxmemory be set one day,"
+    if policy is None:
+        if node.version is not None:
+            yield Finding(
+                "note", "eviction", "The server does not tell its maxmemory-policy.", "See to it that it is noeviction."
+            )
+    elif policy == "noeviction":
+        yield Finding("ok", "eviction", "Nothing is evicted (noeviction).")
+    elif not policy.startswith("volatile"):
+        yield Finding(
+            level,
+            "eviction",
+            f"{when} {policy} drops keys at will: lists without their sessions, sessions "
+            "without their lists, people signed out.",
+            advice,
+        )
+    elif settings.record_ttl:
+        yield Finding(
+            level,
+            "eviction",
+            f"{when} {policy} drops live sessions, which have a time to live.",
+            "Set maxmemory-policy noeviction; or, where you may not, record_ttl=False in every process.",
+        )
+    else:
+        yield Finding(
+            "note",
+            "eviction",
+            f"{when} {policy} drops what is kept of ended sessions, notes and counts over "
+            "time; live sessions stay (record_ttl=False).",
+            "If you may, set maxmemory-policy noeviction.",
+        )
+    if node.evicted_keys:
+        yield Finding(
+            "warning",
+            "eviction",
+            f"{node.evicted_keys:,} keys have been evicted since the server was started.",
+            "Run presence repair when it does not evict any more.",
+        )
+
+
+def _memory(node: NodeHealth, settings: Settings) -> Iterator[Finding]:
+    used, limit = node.used_memory, node.maxmemory
+    if used is None:
+        return
+    if not limit:
+        yield Finding("ok", "memory", f"{_size(used)} in use, no limit set.")
+        return
+    share = used / limit
+    level = "error" if share >= 0.95 else "warning" if share >= 0.8 else "ok"
+    advice = None if level == "ok" else "Raise maxmemory: where it is full, logins are refused."
+    yield Finding(level, "memory", f"{_size(used)} of {_size(limit)} in use ({share:.0%}).", advice)
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB"
+
+
+def _persistence(node: NodeHealth, settings: Settings) -> Iterator[Finding]:
+    advice = "Set appendonly yes, appendfsync everysec."
+    if node.aof_enabled is None:
+        if node.version is not None:
+            yield Finding("note", "persistence", "The server does not tell whether it keeps its data on disk.")
+    elif node.aof_enabled and node.aof_ok is False:
+        yield Finding(
+            "error", "persistence", "The append-only file cannot be written.", "Look at the server's disk and log."
+        )
+    elif node.aof_enabled:
+        yield Finding("ok", "persistence", "Changes are kept in an append-only file.")
+    elif node.snapshots is False:
+        yield Finding("warning", "persistence", "Nothing is kept on disk: a restart logs everybody out.", advice)
+    elif node.snapshots is None:
+        yield Finding(
+            "note",
+            "persistence",
+            "There is no append-only file, and the server does not tell whether it takes "
+            "snapshots: without them a restart logs everybody out.",
+            advice,
+        )
+    else:
+        yield Finding(
+            "note",
+            "persistence",
+            "There are only snapshots: a crash brings back who was online at the last one, "
+            "and ends that came later are undone.",
+            advice,
+        )
+    if node.save_ok is False:
+        yield Finding(
+            "warning",
+            "persistence",
+            "The last snapshot failed; Redis may refuse all writes until one goes well.",
+            "Look at the server's disk and log.",
+        )
+
+
+def _replication(node: NodeHealth, settings: Settings) -> Iterator[Finding]:
+    if node.role == "replica":
+        link = "" if node.link_up is not False else ", and it does not hear its master"
+        yield Finding("error", "replication", f"This is a replica: it takes no writes{link}.", "Connect to the master.")
+    elif node.replicas is not None and node.replicas_online is not None:
+        missing = node.replicas - node.replicas_online
+        if missing:
+            yield Finding(
+                "warning", "replication", f"{missing} of {node.replicas} replicas do not follow.", "Look at their logs."
+            )
+        else:
+            has = f"{node.replicas} {'follows' if node.replicas == 1 else 'follow'}" if node.replicas else "none"
+            yield Finding("ok", "replication", f"Replicas: {has}.")
+
+
+def _clock(node: NodeHealth, settings: Settings) -> Iterator[Finding]:
+    if node.clock_offset is None:
+        return
+    off = abs(node.clock_offset)
+    if off > CLOCK_SECONDS:
+        way = "ahead of" if node.clock_offset > 0 else "behind"
+        yield Finding(
+            "note",
+            "clock",
+            f"Redis's clock is {off:,.0f} s {way} this machine's: sessions go by Redis's alone, but "
+            "“x ago” on a page of this machine is wrong.",
+            "Let NTP set both.",
+        )
+    else:
+        yield Finding("ok", "clock", f"Redis's clock and this machine's agree within {CLOCK_SECONDS} s.")
+
+
+_JUDGES: Final[tuple[Callable[[NodeHealth, Settings], Iterator[Finding]], ...]] = (
+    _version,
+    _eviction,
+    _memory,
+    _persistence,
+    _replication,
+    _clock,
+)
+
+
+# -- the namespace ----------------------------------------------------------------------------------------------------
+
+
+def _of_namespace(known: Known) -> Iterator[Finding]:
+    for error in known.silent.values():
+        yield Finding("error", "cluster", str(error), "Sessions of its shards cannot be reached until it is back.")
+    yield from _permissions(known)
+    if isinstance(known.failure, CorruptData):
+        yield Finding("error", "data", str(known.failure), "See who else writes there; then run presence repair.")
+    if known.moving:
+        yield Finding(
+            "warning",
+            "data",
+            f"They are being moved to {known.moving} shards, or that was begun and broke off.",
+            f"Where nobody is at it, run presence migrate --shards {known.moving} again.",
+        )
+    yield from _agreement(known)
+    if known.knows_worker:
+        yield from _worker(known)
+    yield from _spread(known)
+
+
+def _permissions(known: Known) -> Iterator[Finding]:
+    settings = known.settings
+    commands = sorted({one for some in known.refused.values() for one in some})
+    if commands:
+        only_writes = set(commands) <= set(WRITES) and not settings.heal
+        on = ", ".join(list(known.refused)[:3]) + (", …" if len(known.refused) > 3 else "")
+        text = f"The ACL user may not run {', '.join(commands)} on keys that begin with {on}."
+        yield Finding("note" if only_writes else "error", "permissions", text, _PERMIT)
+    elif isinstance(known.failure, Unavailable) and known.failure.code == "NOPERM":
+        yield Finding("error", "permissions", str(known.failure), _PERMIT)
+    elif not known.could_ask:
+        yield Finding("note", "permissions", "The server does not tell which commands it permits.")
+    elif known.lengths:
+        yield Finding("ok", "permissions", "All commands that sessions need are permitted.")
+
+
+def _agreement(known: Known) -> Iterator[Finding]:
+    if known.indexes is None:
+        return
+    missing = [one for one in known.settings.indexes if one not in known.indexes]
+    if missing:
+        yield Finding(
+            "warning",
+            "indexes",
+            f"Not whole: {', '.join(missing)}; searches by them walk the list.",
+            "Run presence reindex.",
+        )
+    spare = [one for one in known.indexes if one not in known.settings.indexes]
+    if spare:
+        yield Finding(
+            "note",
+            "indexes",
+            f"Kept, but not in these settings: {', '.join(spare)}.",
+            "Give all processes the same PRESENCE_INDEXES; to drop it, run presence reindex.",
+        )
+    lists = known.lists_off()
+    if lists:
+        yield Finding(
+            "warning", "indexes", f"The lists of {_shards(lists)} are not of the same sessions.", "Run presence repair."
+        )
+    off = (known.drifted or set()) - lists
+    if off:
+        cared_for = known.worker is not None and known.worker.alive and not known.worker.paused
+        yield Finding(
+            "note" if cared_for else "warning",
+            "indexes",
+            f"The facets of {_shards(off)} do not add up.",
+            "The worker counts them anew within a minute." if cared_for else "Run presence repair.",
+        )
+    if not (missing or spare or lists or off or known.drifted is None):
+        yield Finding("ok", "indexes", f"Whole and in agreement: {', '.join(known.indexes) or 'none is kept'}.")
+
+
+def _shards(some: Iterable[int]) -> str:
+    numbers = sorted(some)
+    named = ", ".join(map(str, numbers[:5])) + (", …" if len(numbers) > 5 else "")
+    return f"shard{'' if len(numbers) == 1 else 's'} {named}"
+
+
+def _worker(known: Known) -> Iterator[Finding]:
+    worker, advice = known.worker, "Run presence worker, or Worker(presence) in a process of your own."
+    idle = "sessions end on time, but memory, the count of users and the history wait"
+    if worker is None:
+        yield Finding("warning", "worker", f"No worker has ever run here: {idle}.", advice)
+    elif not worker.alive:
+        yield Finding(
+            "warning",
+            "worker",
+            f"No worker runs, the last was heard of at {worker.beat:%Y-%m-%d %H:%M:%S} UTC: {idle}.",
+            advice,
+        )
+    elif worker.paused:
+        yield Finding(
+            "error", "worker", worker.paused, "See which clock is right; then presence worker --accept-clock."
+        )
+    elif known.lag is not None and known.lag > LAG_SECONDS:
+        yield Finding(
+            "warning",
+            "worker",
+            f"{worker.leader} leads, but sweeps are {known.lag:,.0f} s behind.",
+            "Look at its log, and at the load of Redis.",
+        )
+    else:
+        yield Finding("ok", "worker", f"{worker.leader} leads, {known.lag or 0:.1f} s behind.")
+
+
+def _spread(known: Known) -> Iterator[Finding]:
+    if not known.is_cluster or not known.served:
+        return
+    empty = [node.address for node in known.nodes if node.shards == 0]
+    number = len(known.served)
+    if empty:
+        yield Finding(
+            "note",
+            "spread",
+            f"{', '.join(empty)} serves none of the {number} shards.",
+            "More shards spread better; their number is fixed when a namespace begins.",
+        )
+    sizes = spread([some[0] for some in known.lengths.values()])
+    if sizes and sizes.mean >= 100 and sizes.most > 2 * sizes.mean:
+        yield Finding(
+            "note",
+            "spread",
+            f"The largest shard has {sizes.most:,} sessions, {sizes.mean:,.0f} is the mean.",
+            "See whether one user or one test has very many.",
+        )
+    elif not empty and sizes:
+        yield Finding(
+            "ok",
+            "spread",
+            f"{number} shards on {len(known.nodes)} nodes, {sizes.least:,} to {sizes.most:,} sessions each.",
+        )
