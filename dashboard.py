@@ -1,6 +1,6 @@
 """The dashboard's app: ``streamlit run dashboard.py``. The gate, the headers and our own routes; pages are elsewhere.
 
-It reads PRESENCE_REDIS_URL; without it, it uses the embedded server.
+It reads PRESENCE_REDIS_URL (without it, it uses the embedded server), and PRESENCE_DASHBOARD_ACCESS: how people get in.
 """
 
 import streamlit as st
@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from presence_dashboard import gate
+from presence_dashboard import browser, gate
 
 
 async def healthz(_request: Request) -> Response:
@@ -17,9 +17,9 @@ async def healthz(_request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-gate.refuse_public_address()
+middleware, routes = gate.doors()
 app = st.App(
     "presence_dashboard/main.py",
-    routes=[Route("/healthz", healthz)],
-    middleware=[Middleware(gate.SecurityHeaders, gate.security_headers()), Middleware(gate.LoopbackOnly)],
+    routes=[Route("/healthz", healthz), *routes, *browser.routes],
+    middleware=[*middleware, Middleware(browser.OwnFiles)],
 )

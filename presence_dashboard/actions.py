@@ -5,21 +5,33 @@ Sessions are named by ref (``uid:session_id``), never by their place in a table.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from presence_core import Ended, InvalidArgument, KickResult, OutcomeUnknown, Presence, PresenceError, Session
+from presence_core import (
+    Block,
+    Ended,
+    ForgetReport,
+    InvalidArgument,
+    KickResult,
+    OutcomeUnknown,
+    Presence,
+    PresenceError,
+    Session,
+)
 from presence_dashboard import access
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What goes with a kick."""
+    """What goes with a kick or a block."""
 
     reason: str  #: for staff
     message: str | None = None  #: for the visitor
     ticket: str | None = None
+    block: int | None = None  #: seconds for which the person may not log in again; 0 until somebody unblocks them
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,8 @@ class Outcome:
     unknown: tuple[str, ...] = ()  #: refs whose kick had no answer, and at which no second look was possible yet
     untouched: tuple[str, ...] = ()  #: refs for which nothing was tried, or nothing can have happened
     failure: str | None = None  #: what Redis did, if it did not answer as it should
+    blocked: str | None = None  #: the uid of who may not log in any more
+    unconfirmed: bool = False  #: too few replicas have it yet, where that was asked for
 
     def __add__(self, other: Outcome) -> Outcome:
         return Outcome(
@@ -43,6 +57,8 @@ class Outcome:
             self.unknown + other.unknown,
             self.untouched + other.untouched,
             self.failure or other.failure,
+            self.blocked or other.blocked,
+            self.unconfirmed or other.unconfirmed,
         )
 
     @property
@@ -58,11 +74,14 @@ def split(ref: str) -> tuple[str, str]:
 
 
 def kick_sessions(presence: Presence, refs: Sequence[str], why: Why) -> Outcome:
-    """End these sessions, one after the other; stop where Redis is away. Raises InvalidArgument for a bad text."""
+    """End these sessions, one after the other; stop where Redis is away.
+
+    Raises InvalidArgument for a bad text, Denied and SignedOut where whoever acts may not.
+    """
     outcome = Outcome()
     for position, ref in enumerate(refs):
         uid, session_id = split(ref)
-        outcome += _tried(presence, [ref], partial(_kick, presence, uid, session_id, why))
+        outcome += _tried(presence, [ref], why, partial(_kick, presence, uid, session_id, why))
         if outcome.is_cut_short:
             return outcome + Outcome(untouched=tuple(refs[position + 1 :]))
     return outcome
@@ -71,11 +90,11 @@ def kick_sessions(presence: Presence, refs: Sequence[str], why: Why) -> Outcome:
 def kick_person(presence: Presence, uid: str, seen: Sequence[str], why: Why, keep: Sequence[str] = ()) -> Outcome:
     """End all sessions of a user but those in ``keep``, also ones that have begun since somebody looked.
 
-    ``seen`` are the refs that were to be hit when somebody looked. Raises InvalidArgument for a bad text.
+    ``seen`` are the refs that were to be hit when somebody looked. Raises as ``kick_sessions``.
     """
     kept = [split(ref)[1] for ref in keep]
     asked = [ref for ref in seen if ref not in keep]
-    outcome = _tried(presence, asked, partial(_kick, presence, uid, None, why, kept))
+    outcome = _tried(presence, asked, why, partial(_kick, presence, uid, None, why, kept))
     if not outcome.forgotten:
         return outcome
     # A kick of all tells of those that it ended, not of those that somebody else ended a moment before.
@@ -97,14 +116,51 @@ def look_again(presence: Presence, refs: Sequence[str]) -> Outcome:
     return outcome
 
 
-def _kick(presence: Presence, uid: str, session_id: str | None, why: Why, keep: Sequence[str] = ()) -> KickResult:
-    actor = access.current()
-    return presence.kick(
-        uid, session_id, by=actor.name, reason=why.reason, message=why.message, ticket=why.ticket, keep=keep
+def block(presence: Presence, uid: str, why: Why) -> Block:
+    """Let a person not log in; their sessions go on. Raises what Presence.block raises."""
+    actor = access.require("kick", what="block", uid=uid)
+    return presence.block(
+        uid, by=actor.name, reason=why.reason, message=why.message, ticket=why.ticket, duration=why.block or None
     )
 
 
-def _tried(presence: Presence, refs: Sequence[str], kick: Callable[[], KickResult]) -> Outcome:
+def unblock(presence: Presence, uid: str, reason: str) -> bool:
+    """Let a person log in again. False: they were not blocked."""
+    actor = access.require("kick", what="unblock", uid=uid)
+    return presence.unblock(uid, by=actor.name, reason=reason)
+
+
+def forget(presence: Presence, uid: str, reason: str) -> ForgetReport:
+    """Take every trace of a person out of every key. Raises what Presence.forget raises."""
+    actor = access.require("staff", what="forget", uid=uid)
+    return presence.forget(uid, by=actor.name, reason=reason)
+
+
+def export_person(presence: Presence, uid: str) -> str:
+    """All that is kept of a person, JSON; in the audit before anybody has it."""
+    actor = access.require("staff", what="export_person", uid=uid)
+    found = presence.export_person(uid)
+    presence.audit_note(by=actor.name, what="export_person", uid=uid, outcome="all that is kept of this person")
+    return json.dumps(found, ensure_ascii=False, indent=2)
+
+
+def _kick(presence: Presence, uid: str, session_id: str | None, why: Why, keep: Sequence[str] = ()) -> KickResult:
+    actor = access.require("kick", what="kick", uid=uid)
+    if why.block == 0:
+        block(presence, uid, why)  # first: no login slips in between
+    return presence.kick(
+        uid,
+        session_id,
+        by=actor.name,
+        reason=why.reason,
+        message=why.message,
+        ticket=why.ticket,
+        keep=keep,
+        block_for=why.block or None,
+    )
+
+
+def _tried(presence: Presence, refs: Sequence[str], why: Why, kick: Callable[[], KickResult]) -> Outcome:
     try:
         result = kick()
     except OutcomeUnknown as error:
@@ -118,4 +174,6 @@ def _tried(presence: Presence, refs: Sequence[str], kick: Callable[[], KickResul
         kicked=tuple(result.kicked),
         already=tuple(result.already_ended),
         forgotten=tuple(ref for ref in refs if ref not in told),
+        blocked=split(refs[0])[0] if why.block is not None and refs else None,
+        unconfirmed=result.confirmed is False,
     )

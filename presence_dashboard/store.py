@@ -1,41 +1,56 @@
-"""The one connection of this process, and the counts that all its open pages share."""
+"""The one connection of this process, and what all its open pages read from Redis together.
+
+Thirty open tabs ask once a tick, not thirty times: what is shared has a name, and whoever finds it too old asks anew
+while the others wait for the answer. A failure keeps the last good answer beside it.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, TypeVar
 
 import streamlit as st
 
 from presence_core import Counts, Presence, PresenceError
 
+T = TypeVar("T")
+
 KEEP: Final = 4.5
-"""Seconds for which counts are shared. Just under a page's tick, so that all pages together ask once a tick."""
+"""Seconds for which an answer is shared. Just under a page's tick, so that all pages together ask once a tick."""
 
 KEEP_FAILURE: Final = 1.0
 """The same for a failure: long enough that pages do not queue up to wait for a dead server, short enough to recover."""
 
+_MOST: Final = 256
+"""So many answers are kept: ranges of charts and filters of many people. The one not asked for longest goes."""
+
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Generic[T]):
     """What was last heard from Redis, and whether it answers just now. Moments are of this process's own clock."""
 
-    counts: Counts | None = None  #: the last good ones, however old
-    counted: float = 0.0  #: when they were read
+    value: T | None = None  #: the last good answer, however old
+    read: float = 0.0  #: when it was read
     failure: str | None = None  #: why Redis could not be asked, if the last try failed
-    asked: float = -KEEP
+    asked: float = float("-inf")
 
     @property
     def age(self) -> float:
-        """Seconds since the counts were read."""
-        return time.monotonic() - self.counted
+        """Seconds since the value was read."""
+        return time.monotonic() - self.read
 
-    @property
-    def is_fresh(self) -> bool:
-        return time.monotonic() - self.asked < (KEEP if self.failure is None else KEEP_FAILURE)
+    def is_fresh(self, keep: float) -> bool:
+        return time.monotonic() - self.asked < (keep if self.failure is None else min(keep, KEEP_FAILURE))
+
+
+@dataclass(slots=True)
+class _Shared:
+    reading: Reading[Any] = field(default_factory=Reading)
+    asking: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Store:
@@ -45,8 +60,8 @@ class Store:
         self._connect = connect
         self._presence: Presence | None = None
         self._opening = threading.Lock()
-        self._asking = threading.Lock()
-        self._reading = Reading()
+        self._shared: OrderedDict[Hashable, _Shared] = OrderedDict()
+        self._finding = threading.Lock()
 
     @property
     def presence(self) -> Presence:
@@ -56,20 +71,35 @@ class Store:
                 self._presence = self._connect()
             return self._presence
 
-    def read(self, *, anew: bool = False) -> Reading:
-        """The counts, from Redis if they are due. Never raises: a failure keeps the last good counts beside it."""
-        with self._asking:  # those who wait here share the answer of the one who asks
-            if anew or not self._reading.is_fresh:
-                self._reading = self._ask()
-            return self._reading
+    def counts(self, *, anew: bool = False) -> Reading[Counts]:
+        """How many are online."""
+        return self.shared("counts", lambda presence: presence.counts(), anew=anew)
 
-    def _ask(self) -> Reading:
+    def shared(
+        self, key: Hashable, ask: Callable[[Presence], T], *, keep: float = KEEP, anew: bool = False
+    ) -> Reading[T]:
+        """What ``ask`` answers, from Redis if what this process has under ``key`` is older than ``keep`` seconds.
+
+        Never raises a PresenceError: it is in ``failure``, beside the last good answer.
+        """
+        with self._finding:
+            shared = self._shared.setdefault(key, _Shared())
+            self._shared.move_to_end(key)
+            if len(self._shared) > _MOST:
+                self._shared.popitem(last=False)
+        with shared.asking:  # those who wait here share the answer of the one who asks
+            if anew or not shared.reading.is_fresh(keep):
+                shared.reading = self._ask(shared.reading, ask)
+            reading: Reading[T] = shared.reading
+            return reading
+
+    def _ask(self, last: Reading[T], ask: Callable[[Presence], T]) -> Reading[T]:
         try:
-            counts = self.presence.counts()
+            value = ask(self.presence)
         except PresenceError as error:
-            return replace(self._reading, failure=str(error), asked=time.monotonic())
+            return replace(last, failure=str(error), asked=time.monotonic())
         now = time.monotonic()
-        return Reading(counts, counted=now, asked=now)
+        return Reading(value, read=now, asked=now)
 
     def close(self) -> None:
         with self._opening:

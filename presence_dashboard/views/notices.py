@@ -9,8 +9,9 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from presence_core import Ended, Session
-from presence_dashboard import texts
+from presence_core import Ended, PresenceError, Session
+from presence_dashboard import access, texts
+from presence_dashboard.access import Right
 from presence_dashboard.actions import Outcome, split
 from presence_dashboard.format import clock, code, cut, name, since
 
@@ -35,6 +36,21 @@ def show() -> None:
         st.toast(notice.text, icon=_ICONS[notice.kind], duration="short" if notice.kind == "done" else "long")
 
 
+def refused(right: Right, what: str, uid: str | None = None) -> bool:
+    """Whether the one who acts may not do this, or not any more: they are told, and it is written down.
+
+    Where Redis cannot say so, the act itself will fail, and tell why.
+    """
+    try:
+        access.require(right, what=what, uid=uid)
+    except (access.Denied, access.SignedOut) as error:
+        tell(Notice("bad", texts.could_not(code(str(error)))))
+        return True
+    except PresenceError:
+        pass
+    return False
+
+
 def person(record: Session | Ended) -> str:
     """Name and device, short and safe for Markdown."""
     who = name(cut(record.name or record.uid, 40))
@@ -45,6 +61,10 @@ def of(outcome: Outcome) -> Iterator[Notice]:
     """An outcome in words."""
     if outcome.kicked:
         yield Notice("done", _kicked(outcome.kicked))
+    if outcome.blocked is not None:
+        yield Notice("done", texts.blocked(name(cut(outcome.blocked, 40))))
+    if outcome.unconfirmed:
+        yield Notice("note", texts.UNCONFIRMED)
     if outcome.already:
         first = outcome.already[0]
         yield Notice("note", texts.already(person(first), _how(first), len(outcome.already) - 1))

@@ -4,39 +4,68 @@ from __future__ import annotations
 
 import streamlit as st
 
-from presence_dashboard import texts
-from presence_dashboard.format import code
-from presence_dashboard.listing import Listing, this_tab
-from presence_dashboard.store import open_store
-from presence_dashboard.views import kick, notices
+from presence_dashboard import access, texts
+from presence_dashboard.access import Actor
+from presence_dashboard.format import code, cut
+from presence_dashboard.listing import Listing, this_listing
+from presence_dashboard.questions import Question
+from presence_dashboard.store import Store, open_store
+from presence_dashboard.tab import this_tab, zone
+from presence_dashboard.views import bulk, export, kick
+from presence_dashboard.views.search import ask_for_person, go_to_person, look_inside, search
 from presence_dashboard.views.strip import strip
-from presence_dashboard.views.table import pager, table
+from presence_dashboard.views.table import column_choice, pager, rare, table
 
 
 def page() -> None:
-    store, listing = open_store(), this_tab()
-    place = st.container()  # the strip's own: a fragment that shares one may vanish when it meets a rerun
-    with st.skeleton(height=320):
-        listing.load(store)
-    listing.away = store.read().failure is not None
-    with place:
-        strip(listing.away)
-    kick.look_again()
-    notices.show()
-    _list(listing)
-    kick.dialog()
+    go_to_person()
+    store, listing, actor = open_store(), this_listing(), access.current()
+    counts = st.container()  # the strip's own: a fragment that shares one may vanish when it meets a rerun
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="search"):
+        question = search(actor)
+        column_choice()
+    problem, jobs, first = st.container(), st.container(), st.empty()
+    if listing.rows is None:
+        with first, st.skeleton(height=320):
+            listing.load(store, question, zone())
+        first.empty()
+    else:  # what is there stays until the answer is: a list that blinks at each key cannot be read
+        listing.load(store, question, zone())
+    _find_out_whether_redis_is_away(store)
+    with counts:
+        strip()
+    if listing.problem is not None:
+        problem.warning(code(listing.problem))
+    if actor.may("bulk"):
+        with jobs:
+            bulk.panel()
+    _list(listing, actor)
+    if not kick.is_open():  # of dialogs there may be one
+        _ = bulk.dialog() or export.dialog()
 
 
-def _list(listing: Listing) -> None:
+def _find_out_whether_redis_is_away(store: Store) -> None:
+    tab, was = this_tab(), this_tab().away
+    tab.away = store.counts().failure is not None
+    if tab.away and not was:
+        st.rerun()  # the banner above is drawn before the page: without it, old rows would look like an answer
+
+
+def _list(listing: Listing, actor: Actor) -> None:
     if listing.failure is not None:
         st.error(texts.unreadable(code(listing.failure)))
-    if listing.rows is None:
+    rows = listing.rows
+    if rows is None:
         st.info(texts.NO_LIST_YET)
-    elif listing.rows.sessions:
-        table(listing, listing.rows)
-        pager(listing, listing.rows)
-    else:
-        _nobody()
+        return
+    if rows.sessions:
+        table(listing, rows, actor)
+    if listing.is_short:
+        rare(listing, rows)
+    if rows.sessions:
+        pager(listing, rows)
+    elif rows.next_cursor is None:
+        _no_match(listing.question) if not listing.question.is_everybody else _nobody()
 
 
 def _nobody() -> None:
@@ -45,6 +74,28 @@ def _nobody() -> None:
         st.markdown(texts.EMPTY)
         st.code(texts.EMPTY_CODE, language="python")
         st.caption(texts.EMPTY_NEXT)
+
+
+def _no_match(question: Question) -> None:
+    with st.container(border=True, key="no-match"):
+        st.subheader(texts.NO_MATCH_TITLE, anchor=False)
+        st.markdown(texts.NO_MATCH_MASKED if question.exact else texts.NO_MATCH)
+        if question.is_part_of_a_name:
+            st.button(
+                texts.INSIDE_NAMES,
+                key="look-inside",
+                disabled=this_tab().away,
+                on_click=look_inside,
+                args=(question.text,),
+            )
+        if question.text:
+            st.button(
+                texts.offline(code(cut(question.text, 40))),
+                key="look-offline",
+                on_click=ask_for_person,
+                args=(question.text,),
+            )
+        st.page_link("views/history.py", label=texts.ENDED_SESSIONS)
 
 
 page()

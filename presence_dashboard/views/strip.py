@@ -8,45 +8,39 @@ import streamlit as st
 
 from presence_core import Counts
 from presence_dashboard import texts
-from presence_dashboard.format import clock, code, number, span
-from presence_dashboard.listing import Listing, this_tab
+from presence_dashboard.format import clock, number, span
+from presence_dashboard.listing import Listing, this_listing
 from presence_dashboard.store import Reading, open_store
-
-TICK: Final = 5.0
-"""Seconds. Faster ticks meet full reruns and lose elements (streamlit #16708)."""
-
-TICK_AWAY: Final = 3.0
-"""The same while Redis is away: nobody acts then, and the page is whole again within 5 s of its return."""
+from presence_dashboard.tab import this_tab
 
 METRIC_WIDTH: Final = 136
 
 _METRICS: Final = (
     ("users", texts.USERS, texts.USERS_HELP),
     ("sessions", texts.SESSIONS, texts.SESSIONS_HELP),
-    ("login", texts.LOGINS, None),
-    ("kicked", texts.KICKED, None),
+    ("login", texts.LOGINS, texts.LOGINS_HELP),
+    ("kicked", texts.KICKED, texts.KICKED_HELP),
 )
 
 
-def strip(away: bool) -> None:
+def strip() -> None:
     """Counts, how old they are, and whether there is anything new to see. Call it alone in a container of its own."""
-    st.fragment(_strip, run_every=TICK_AWAY if away else TICK)()
+    st.fragment(_strip, run_every=this_tab().tick)()
 
 
 def _strip() -> None:
-    reading, listing = open_store().read(), this_tab()
-    if (reading.failure is not None) != listing.away:
-        st.rerun()  # the page around this fragment turns its actions off or on
-    if listing.rows is not None and not listing.rows.sessions and listing.newer_logins(reading):
+    reading, listing = open_store().counts(), this_listing()
+    if listing.question.is_everybody and _is_empty(listing) and listing.newer_logins(reading):
         listing.refresh()  # nothing is there that could move under a pointer
         st.rerun()
-    if reading.failure is not None:
-        age = span(reading.age) if reading.counts else None
-        st.error(texts.away(code(reading.failure), age))
-    _counts(reading.counts)
+    _counts(reading.value)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         _refresh(listing, reading)
         st.caption(_ages(listing, reading), width="content")
+
+
+def _is_empty(listing: Listing) -> bool:
+    return listing.rows is not None and not listing.rows.sessions
 
 
 def _counts(counts: Counts | None) -> None:
@@ -57,10 +51,12 @@ def _counts(counts: Counts | None) -> None:
             st.metric(label, value, help=explained, border=True, width=METRIC_WIDTH)
 
 
-def _refresh(listing: Listing, reading: Reading) -> None:
+def _refresh(listing: Listing, reading: Reading[Counts]) -> None:
     """One button in one place, whatever it says: it must not move the table under somebody's pointer."""
     new = listing.newer_logins(reading) if listing.page == 1 else 0
-    label = texts.newer(new, number(new)) if new else texts.REFRESH
+    # Who has logged in need not match: with a question, the count says no more than it knows.
+    tell = texts.newer if listing.question.is_everybody else texts.logins_since
+    label = tell(new, number(new)) if new else texts.REFRESH
     if st.button(
         label,
         key="refresh",
@@ -72,13 +68,13 @@ def _refresh(listing: Listing, reading: Reading) -> None:
         st.rerun()
 
 
-def _ages(listing: Listing, reading: Reading) -> str:
+def _ages(listing: Listing, reading: Reading[Counts]) -> str:
     parts = []
     if listing.rows is not None:
         new = listing.newer_logins(reading) if listing.page > 1 else 0
         parts.append(texts.rows_as_of(clock(listing.rows.as_of), span(listing.rows.age), number(new) if new else None))
-    if reading.counts is not None and reading.failure is None:
-        parts.append(texts.exact_as_of(span(reading.age), _swept(reading.counts, reading.age)))
+    if reading.value is not None and reading.failure is None:
+        parts.append(texts.exact_as_of(span(reading.age), _swept(reading.value, reading.age)))
     return " · ".join(parts)
 
 

@@ -1,0 +1,62 @@
+"""Open on this machine only: nobody signs in, so nobody else may reach the page.
+
+Not by the network, not through a proxy, and not by a web page that points its own name at this machine (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import streamlit as st
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
+
+from presence_core.loopback import PROXY_HEADERS, host_of, is_loopback
+
+REFUSAL: Final = "This dashboard is open on its own machine only: use http://localhost at the machine that runs it.\n"
+PROXIED: Final = "This dashboard is open on its own machine only and does not answer through a proxy.\n"
+
+_POLICY_VIOLATION: Final = 1008
+
+
+def refuse_public_address() -> None:
+    """End the program with one sentence when Streamlit is told to listen to more than this machine."""
+    address = st.get_option("server.address")
+    if not (isinstance(address, str) and is_loopback(address)):
+        said = f"server.address is {address}" if address else "server.address is not set, which means everywhere"
+        raise SystemExit(
+            f"The dashboard is open to whoever reaches it, so it listens to this machine only, but {said}: "
+            "start it with --server.address 127.0.0.1, or set PRESENCE_DASHBOARD_ACCESS (docs/access.md)."
+        )
+
+
+class LoopbackOnly:
+    """Lets requests and websockets pass that come from this machine and name it; refuses all others."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = None if scope["type"] == "lifespan" else self._refusal(scope)
+        if refusal is None:
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await WebSocketClose(_POLICY_VIOLATION)(scope, receive, send)
+        else:
+            await PlainTextResponse(refusal, 403)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> str | None:
+        headers = Headers(scope=scope)
+        if any(name in headers for name in PROXY_HEADERS):
+            return PROXIED
+        # The server's own end of the connection tells of a wildcard bind that no option of Streamlit's showed.
+        ends: Iterable[tuple[str, int] | None] = (scope.get("client"), scope.get("server"))
+        if not all(end is not None and is_loopback(end[0]) for end in ends):
+            return REFUSAL
+        named = [f"//{host}" for host in headers.getlist("host")] + headers.getlist("origin")
+        if not headers.get("host") or not all(is_loopback(host_of(name)) for name in named):
+            return REFUSAL
+        return None

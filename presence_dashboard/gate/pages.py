@@ -1,0 +1,97 @@
+"""The few pages that the gate draws itself: plain HTML, no script, one style in the page."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Final
+
+from starlette.responses import HTMLResponse
+
+from presence_dashboard import texts
+from presence_dashboard.gate.headers import hashed, policy
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: #111a23; --soft: #455464; --page: #f6f8fa; --card: #fff; --line: #8796a5;
+  --blue: #1f5f8b; --red: #a3262f }
+@media (prefers-color-scheme: dark) { :root { --ink: #e3e8ee; --soft: #aab6c3; --page: #12171d; --card: #1c232b;
+  --line: #6b7a8a; --blue: #307abb; --red: #ff9c9c } }
+* { box-sizing: border-box }
+body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1rem; background: var(--page);
+  color: var(--ink); font: 1rem/1.5 system-ui, sans-serif }
+main { width: min(24rem, 100%); padding: 2rem; background: var(--card); border: 1px solid var(--line);
+  border-radius: .5rem }
+h1 { margin: 0; font-size: 1.375rem }
+p { margin: .25rem 0 1.25rem; color: var(--soft) }
+label { display: block; margin: 1rem 0 .25rem; font-weight: 600 }
+input { width: 100%; padding: .6rem .75rem; font: inherit; color: inherit; background: var(--page);
+  border: 1px solid var(--line); border-radius: .375rem }
+button { width: 100%; margin-top: 1.5rem; padding: .65rem; font: inherit; font-weight: 600; color: #fff;
+  background: var(--blue); border: 0; border-radius: .375rem; cursor: pointer }
+:focus-visible { outline: 3px solid var(--blue); outline-offset: 2px }
+a { color: inherit }
+.wrong { margin: 1rem 0 0; padding: .6rem .75rem; color: var(--red); border: 1px solid; border-radius: .375rem }
+"""
+
+_HEADERS: Final = {
+    "Content-Security-Policy": policy(
+        {
+            "default-src": "'none'",
+            "style-src": hashed(_STYLE),
+            "img-src": "'self'",
+            "form-action": "'self'",
+            "base-uri": "'none'",
+            "frame-ancestors": "'none'",
+        }
+    ),
+    "Cache-Control": "no-store",
+    # "no-referrer" would have the browser send its forms with "Origin: null".
+    "Referrer-Policy": "same-origin",
+}
+
+
+def page(title: str, heading: str, lead: str, inside: str = "", status: int = 200, **headers: str) -> HTMLResponse:
+    """``inside`` is HTML that has been made safe; the others are text."""
+    html = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
+        f"<body><main><h1>{escape(heading)}</h1><p>{escape(lead)}</p>{inside}</main></body></html>"
+    )
+    return HTMLResponse(html, status, _HEADERS | {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def refused(reason: str, status: int = 403) -> HTMLResponse:
+    return page(texts.REFUSED_TITLE, texts.REFUSED_TITLE, reason, status=status)
+
+
+def redis_away() -> HTMLResponse:
+    """It tries again by itself: no script is needed for that."""
+    return page(texts.AWAY_TITLE, texts.AWAY_TITLE, texts.AWAY_LEAD, status=503, Refresh="5", Retry_After="5")
+
+
+def sign_in_form(csrf: str, then: str, name: str = "", wrong: str = "", status: int = 200) -> HTMLResponse:
+    """``then``: where to go on. The field that is to be filled in next has the focus."""
+    alert = f'<div class="wrong" role="alert" id="wrong">{escape(wrong)}</div>' if wrong else ""
+    described = ' aria-describedby="wrong"' if wrong else ""
+    on_name, on_password = ("", " autofocus") if name else (" autofocus", "")
+    form = f"""{alert}<form method="post" action="/sign-in">
+<input type="hidden" name="csrf" value="{escape(csrf)}"><input type="hidden" name="next" value="{escape(then)}">
+<label for="name">{texts.SIGN_IN_NAME}</label>
+<input id="name" name="name" value="{escape(name)}" autocomplete="username" autocapitalize="none" spellcheck="false"
+ maxlength="128" required{described}{on_name}>
+<label for="password">{texts.SIGN_IN_PASSWORD}</label>
+<input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024"
+ required{described}{on_password}>
+<button>{texts.SIGN_IN_BUTTON}</button></form>"""
+    return page(texts.SIGN_IN_TITLE, texts.SIGN_IN_HEADING, texts.SIGN_IN_LEAD, form, status)
+
+
+def sign_out_form(csrf: str) -> HTMLResponse:
+    form = f"""<form method="post" action="/sign-out"><input type="hidden" name="csrf" value="{escape(csrf)}">
+<button autofocus>{texts.SIGN_OUT_BUTTON}</button></form><p></p><a href="/">{texts.SIGN_OUT_BACK}</a>"""
+    return page(texts.SIGN_OUT_TITLE, texts.SIGN_IN_HEADING, texts.SIGN_OUT_LEAD, form)
+
+
+def signed_out() -> HTMLResponse:
+    again = f'<a href="/">{texts.SIGN_IN_AGAIN}</a>'
+    return page(texts.SIGN_OUT_TITLE, texts.SIGN_IN_HEADING, texts.SIGN_OUT_DONE, again)

@@ -1,0 +1,135 @@
+"""What the list of sessions is asked for: as it stands in the page's address, and as a filter.
+
+The address is the one place where it is kept, so that every list can be linked to and found again:
+``/?q=okafor&device=iPhone&login=today&idle=1800``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, Final
+
+from presence_core import InvalidArgument, SessionFilter
+
+FACETS: Final = ("device", "app", "browser", "os")
+"""Those that every site has; declared attributes come after them."""
+
+ATTRIBUTE: Final = "attr."
+"""What the name of an attribute is led by in the address: it may be called like something else there."""
+
+LOGINS: Final = {"1h": timedelta(hours=1), "today": None, "7d": timedelta(days=7)}
+"""Login within so long; today since midnight, where the reader is."""
+
+BETWEEN: Final = ".."
+IDLES: Final = (300, 1_800, 3_600, 86_400)
+MOST_IDLE: Final = 315_360_000
+
+_LIKE_A_BLOCK: Final = re.compile(r"[0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*/\d*")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which sessions somebody wants to see. Nothing given: all of them."""
+
+    text: str = ""
+    inside: bool = False  #: the text may stand anywhere in the name
+    exact: bool = False  #: the text must be the whole user id: of who must not find out names by trying
+    facets: tuple[tuple[str, str], ...] = ()
+    login: str = ""  #: of LOGINS, or two moments with BETWEEN between them, each of which may be missing
+    idle: str = ""  #: seconds
+
+    @property
+    def is_everybody(self) -> bool:
+        return not (self.text or self.facets or self.login or self.idle)
+
+    def filter(self, now: datetime, zone: tzinfo) -> SessionFilter | None:
+        """The question as of now; None asks for everybody. Raises InvalidArgument with the sentence for who typed."""
+        if self.is_everybody:
+            return None
+        asked: dict[str, Any] = {field: value for field, value in self.facets if not field.startswith(ATTRIBUTE)}
+        attributes = {
+            field.removeprefix(ATTRIBUTE): _value(value) for field, value in self.facets if field.startswith(ATTRIBUTE)
+        }
+        if attributes:
+            asked["attributes"] = attributes
+        asked |= self._text()
+        after, before = _period(self.login, now, zone)
+        asked |= {"logged_in_after": after, "logged_in_before": before, "idle_for": _idle(self.idle)}
+        return SessionFilter(**asked)
+
+    def _text(self) -> dict[str, str]:
+        if not self.text:
+            return {}
+        if self.exact:
+            return {"uid": self.text}
+        if self.inside:
+            return {"name_contains": self.text}
+        if _LIKE_A_BLOCK.fullmatch(self.text):
+            return {"ip": self.text}  # which says what is wrong with it, where ``text`` would find nobody
+        return {"text": self.text}
+
+    @property
+    def is_part_of_a_name(self) -> bool:
+        """Whether looking inside names may find more: not for an address, nor where whole user ids are looked for."""
+        return bool(self.text) and not (self.inside or self.exact) and not re.fullmatch(r"[\d.:/]+", self.text)
+
+
+def read(address: Mapping[str, str], text: str, declared: Sequence[str], *, exact: bool) -> Question:
+    """The question that stands in the page's address. text: of the search box, which keeps it there by itself."""
+    wanted = text.strip()
+    names = (*FACETS, *(ATTRIBUTE + name for name in declared))
+    return Question(
+        text=wanted,
+        inside=bool(wanted) and not exact and address.get("inside") == wanted,
+        exact=exact,
+        facets=tuple((name, address[name]) for name in names if address.get(name)),
+        login=address.get("login", ""),
+        idle=address.get("idle", ""),
+    )
+
+
+def between(after: datetime | None, before: datetime | None) -> str:
+    """Two moments, as ``login`` has them."""
+    return BETWEEN.join("" if at is None else f"{at.astimezone(UTC):%Y-%m-%dT%H:%MZ}" for at in (after, before))
+
+
+def moments(login: str) -> tuple[datetime | None, datetime | None]:
+    """What ``between`` wrote."""
+    parts = login.split(BETWEEN)
+    try:
+        after, before = (datetime.fromisoformat(part) if part else None for part in parts)
+        if all(at is None or at.tzinfo for at in (after, before)) and (after or before):
+            return after, before
+    except ValueError:
+        pass
+    raise InvalidArgument("login", "must be 1h, today, 7d, or two times such as 2026-01-31T12:00Z..2026-01-31T18:00Z")
+
+
+def _period(login: str, now: datetime, zone: tzinfo) -> tuple[datetime | None, datetime | None]:
+    if not login:
+        return None, None
+    if login == "today":
+        return now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0), None
+    if (length := LOGINS.get(login)) is not None:
+        return now - length, None
+    return moments(login)
+
+
+def _idle(seconds: str) -> int | None:
+    if not seconds:
+        return None
+    if not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 10 and int(seconds) <= MOST_IDLE):
+        raise InvalidArgument("idle", f"must be whole seconds, up to {MOST_IDLE}")
+    return int(seconds)
+
+
+def _value(shown: str) -> Any:
+    """An attribute's value as facets show it: JSON or, where it is none, a text."""
+    try:
+        return json.loads(shown)
+    except (ValueError, RecursionError):
+        return shown
