@@ -6,24 +6,40 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --prefer-binary
+TOOLS  := $(VENV)/tools
+# LOCKED=yes installs what requirements-lock.txt names and nothing else, each file checked by its digest, as CI does.
+LOCK   := requirements-lock.txt
+DEV    := $(VENV)/.dev$(if $(LOCKED),-locked)
 
 .DEFAULT_GOAL := help
-.PHONY: run test lint bench clean help
+.PHONY: run test soak lint bench audit lock clean help
 
 # exec: the demo itself receives Ctrl-C and make has no shell to report on.
 run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (Ctrl-C ends it)
 	@exec $(BIN)/python -m demo
 
 test: lint  ## Lint, types, then the tests (ARGS="-k kick" for some of them)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-lint: $(VENV)/.dev  ## Ruff (rules and format) and mypy only
+soak: $(DEV)  ## What takes long: thousands of random histories, days of traffic, ten browsers, failovers, all behind Sentinel
+	PRESENCE_SOAK=1500 $(BIN)/python -m pytest tests/properties tests/test_day.py tests/test_failover.py \
+	  tests/browser/test_many_browsers.py $(ARGS)
+	PRESENCE_BACKENDS=all $(BIN)/python -m pytest -n 2 --dist loadfile -k "sentinel-sync or sentinel-async" $(ARGS)
+
+lint: $(DEV)  ## Ruff (rules and format) and mypy only
 	$(BIN)/python -m ruff check
 	$(BIN)/python -m ruff format --check
 	$(BIN)/python -m mypy
 
 bench: $(VENV)/.run  ## Measure (ARGS are handed on)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+audit: $(TOOLS)/.made  ## Known holes in what is locked: asks an advisory service; what it cannot tell fails
+	$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes -r $(LOCK) $(ARGS)
+
+lock: $(TOOLS)/.made  ## Write requirements-lock.txt anew, for every platform, from requirements-dev.txt
+	$(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url requirements-dev.txt --output-file $(LOCK) $(ARGS)
 
 clean:  ## Remove .venv and caches; data in .presence stays
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
@@ -56,3 +72,15 @@ $(VENV)/.dev: requirements-dev.txt requirements.txt
 	$(ensure_venv)
 	@$(PIP) -r requirements-dev.txt
 	@touch $(VENV)/.run $@
+
+# A stamp of its own: what was installed without the lock is not what CI has.
+$(VENV)/.dev-locked: $(LOCK) requirements-dev.txt requirements.txt
+	$(ensure_venv)
+	@$(PIP) --require-hashes -r $(LOCK)
+	@touch $(VENV)/.run $(VENV)/.dev $@
+
+# What looks at the rest is not among it.
+$(TOOLS)/.made: $(DEV)
+	@$(BIN)/python -m venv $(TOOLS)
+	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1 uv==0.13.8
+	@touch $@

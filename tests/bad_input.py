@@ -198,6 +198,7 @@ def _of_blocks() -> list[Case]:
     for field, values in denied.items():
         start = {"by": "staff", "what": "kick"}
         cases += [Case("denied", (), start | {field: value}, sentence) for value, sentence in values]
+        cases += [Case("audit_note", (), start | {field: value}, sentence) for value, sentence in values]
     return cases
 
 
@@ -320,6 +321,8 @@ def _of_lists() -> list[Case]:
         cases += [Case(method, (), {"limit": value}, LIMIT) for method in ("list_sessions", "events")]
     for value in (0, -1, 1.5, "5", True, 100_000_001):
         cases.append(Case("sweep", (), {"limit": value}, "limit must be a whole number from 1 to 100000000"))
+    for value in (0, -1, 1.5, "5", True, None, 1025):
+        cases.append(Case("migrate", (value,), {}, "shards must be a whole number from 1 to 1024"))
     cases.append(Case("list_sessions", (), {"cursor": "x"}, "cursor must be one that list_sessions gave"))
     cases.append(Case("events", (), {"after": "x"}, "after must be the cursor of an event of this namespace"))
     return cases
@@ -379,9 +382,20 @@ def _of_trackers() -> tuple[list[Case], list[Case]]:
     return seen, sets
 
 
+def _of_privacy() -> list[Case]:
+    why = {"by": "staff", "reason": "asked"}
+    cases = [Case("forget", (value,), why, sentence) for value, sentence in UIDS]
+    cases += [Case("export_person", (value,), {}, sentence) for value, sentence in UIDS]
+    cases += [
+        Case("forget", ("ada",), why | {"by": value}, BY + rest) for value, rest in (("", ""), (None, ""), (" ", SPACE))
+    ]
+    cases += [Case("forget", ("ada",), why | {"reason": value}, "reason" + rule) for value, rule in PROSE]
+    return cases
+
+
 LAST_SEEN, MINUTE_SETS = _of_trackers()
 
 CASES = (
     _of_login() + _of_one_session() + _of_kick() + _of_bulk_kicks() + _of_blocks() + _of_what_was_done() + _of_history()
-    + _of_lists() + _of_online()
+    + _of_lists() + _of_online() + _of_privacy()
 )  # fmt: skip

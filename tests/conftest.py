@@ -18,27 +18,31 @@ from typing import Any
 import pytest
 
 from presence_core import AsyncPresence, Settings
+from presence_core.transport import closers
 from tests.facade import Clock, EventLoop, P, async_facade, sync_facade
-from tests.servers import Cluster, Server, missing, redis_binary, valkey_binary
+from tests.fair_clock import PATIENT
+from tests.servers import Cluster, Sentinels, Server, missing, redis_binary, valkey_binary
 
 CLUSTER_SHARDS = 64
 
-if (
-    signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-):  # begun in the background of a shell: children would not hear Ctrl-C
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# For whoever asks the environment, and the programs that tests start.
+os.environ.setdefault("PRESENCE_TIMEOUT", str(PATIENT))
+
+for number in (signal.SIGINT, signal.SIGHUP):  # begun in the background of a shell, or by nohup, we were deaf to them,
+    if signal.getsignal(number) == signal.SIG_IGN:  # and so would be every program that the tests start
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @dataclass(frozen=True)
 class Backend:
     name: str
-    server: str  #: "valkey" (the wheel's), "redis7" (Debian's) or "cluster" (three masters of either)
+    server: str  #: "valkey" (the wheel's), "redis7" (Debian's), "cluster" (three masters) or "sentinel" (a trio)
     mode: str  #: "sync" or "async"
 
 
 BACKENDS = [
     Backend(f"{server}-{mode}", server, mode)
-    for server in ("valkey", "redis7", "cluster")
+    for server in ("valkey", "redis7", "cluster", "sentinel")
     for mode in ("sync", "async")
 ]
 
@@ -49,9 +53,35 @@ def on(*chosen: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("bed", _params(part), indirect=True)
 
 
+SENTINEL_ALWAYS = (
+    "test_login",
+    "test_validate",
+    "test_kick",
+    "test_events",
+    "test_blocks",
+    "test_revoke",
+    "test_online_users",
+)
+"""What runs behind Sentinel each time. The rest of the table does where PRESENCE_BACKENDS is ``all`` (``make soak``):
+it meets one server as elsewhere, only found in another way."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.environ.get("PRESENCE_BACKENDS") == "all":
+        return
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for one in items:
+        backend = getattr(getattr(one, "callspec", None), "params", {}).get("bed")
+        spare = isinstance(backend, Backend) and backend.server == "sentinel" and one.path.stem not in SENTINEL_ALWAYS
+        (left_out if spare else kept).append(one)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
+
+
 def _params(backends: list[Backend]) -> list[Any]:
     return [
-        pytest.param(one, id=one.name, marks=[pytest.mark.cluster] if one.server == "cluster" else [])
+        pytest.param(one, id=one.name, marks=[pytest.mark.cluster] if one.server in ("cluster", "sentinel") else [])
         for one in backends
     ]
 
@@ -61,7 +91,7 @@ class Servers:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._started: dict[str, Server | Cluster] = {}
+        self._started: dict[str, Server | Cluster | Sentinels] = {}
         self._clients: dict[str, Any] = {}
 
     def url(self, name: str) -> str:
@@ -70,10 +100,11 @@ class Servers:
     def client(self, name: str) -> Any:
         """A raw client, to look at keys and to damage them: bytes in, bytes out."""
         if name not in self._clients:
-            self._clients[name] = self._server(name).client()
+            client: Any = self._server(name).client()
+            self._clients[name] = client.master_for(Sentinels.master_name) if name == "sentinel" else client
         return self._clients[name]
 
-    def _server(self, name: str) -> Server | Cluster:
+    def _server(self, name: str) -> Server | Cluster | Sentinels:
         if name not in self._started:
             directory = self._directory / name
             if name == "valkey":
@@ -84,12 +115,16 @@ class Servers:
                 self._started[name] = Server.start(binary, directory)
             else:
                 binary = valkey_binary() or redis_binary() or missing("any Redis server")
-                self._started[name] = Cluster.start(binary, directory, masters=3, replicas=0)
+                if name == "sentinel":
+                    self._started[name] = Sentinels.start(binary, directory)
+                else:
+                    self._started[name] = Cluster.start(binary, directory, masters=3, replicas=0)
         return self._started[name]
 
     def stop(self) -> None:
         for client in self._clients.values():
-            client.close()
+            for close in closers(client):
+                close()
         for server in self._started.values():
             server.stop()
 
@@ -138,14 +173,17 @@ class Bed:
     @property
     def time(self) -> Clock:
         if self.clock is None:
-            answer = self.raw.time(target_nodes="random") if self.is_cluster else self.raw.time()
-            seconds, micros = next(iter(answer.values())) if isinstance(answer, dict) else answer
-            self.clock = Clock(seconds * 1000 + micros // 1000)
+            self.clock = Clock(self._server_ms)
         return self.clock
 
+    def _server_ms(self) -> int:
+        answer = self.raw.time(target_nodes="random") if self.is_cluster else self.raw.time()
+        seconds, micros = next(iter(answer.values())) if isinstance(answer, dict) else answer
+        return int(seconds * 1000 + micros // 1000)
+
     def connect(self, **settings: Any) -> P:
-        """Another client of this test's namespace, closed at its end."""
-        return self.connect_to(self.url, **settings)
+        """Another client of this test's namespace, closed at its end. It has much patience: the machine may be slow."""
+        return self.connect_to(self.url, **{"timeout": PATIENT} | settings)
 
     def connect_to(self, url: str, **settings: Any) -> P:
         chosen = Settings(**{"namespace": self.namespace} | settings)
@@ -197,14 +235,14 @@ def bed(request: pytest.FixtureRequest, servers: Servers, loop: EventLoop) -> It
 @pytest.fixture(params=["sync", "async"])
 def anywhere(request: pytest.FixtureRequest, servers: Servers, loop: EventLoop) -> Iterator[Bed]:
     """A bed without a server: the test connects where it wants, be it nowhere."""
-    made = Bed(Backend(request.param, "none", request.param), servers, loop, clock=Clock(0))
+    made = Bed(Backend(request.param, "none", request.param), servers, loop, clock=Clock(lambda: 0))
     yield made
     made.close()
 
 
 @pytest.fixture
 def p(bed: Bed) -> P:
-    """A client with default settings."""
+    """A client with default settings, and much patience."""
     return bed.connect()
 
 

@@ -42,8 +42,9 @@ class EventLoop:
 class Clock:
     """The time that scripts see instead of the server's. Every client of a test shares one."""
 
-    def __init__(self, server_ms: int) -> None:
-        self.ms = server_ms  #: where it starts when first set; the server's own clock runs until then
+    def __init__(self, server_ms: Callable[[], int]) -> None:
+        self._server_ms = server_ms
+        self.ms = server_ms()
         self._contexts: list[Context] = []
         self._frozen = False
 
@@ -57,6 +58,11 @@ class Clock:
         self._frozen = True
         for context in self._contexts:
             context.now = str(ms)
+
+    def stop(self) -> None:
+        """Where the server's own clock has come to, which ran until now: nothing was done later than that."""
+        if not self._frozen:
+            self.set(max(self.ms, self._server_ms()))
 
     def run_freely(self) -> None:
         """Back to the server's own clock."""
@@ -80,13 +86,14 @@ class P(Presence):
 
     def freeze(self) -> int:
         """Stop the clock where it is; answers the time, ms."""
-        self.clock.set(self.clock.ms)
+        self.clock.stop()
         return self.clock.ms
 
     def set_now(self, ms: int) -> None:
         self.clock.set(ms)
 
     def advance(self, seconds: float) -> None:
+        self.clock.stop()
         self.clock.set(self.clock.ms + round(seconds * 1000))
 
 

@@ -42,7 +42,7 @@ class Monitor:
             **{
                 name: value
                 for name, value in client.connection_pool.connection_kwargs.items()
-                if name in ("host", "port", "path", "db")
+                if name in ("host", "port", "path", "db", "password")
             },
             socket_timeout=10,
             protocol=2,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ import pytest
 
 from presence_core import Unavailable
 from tests.facade import P
+from tests.fair_clock import FairClock, ends
 from tests.servers import Server
 
 PASSWORD = "hunter2-do-not-tell"
@@ -38,11 +38,11 @@ WRITES: dict[str, Callable[[P, str], Any]] = {
 }
 
 
-def failure(call: Callable[[], Any]) -> tuple[Unavailable, float]:
-    started = time.monotonic()
-    with pytest.raises(Unavailable) as caught:
+def failure(call: Callable[[], Any], *, within: float = 10) -> Unavailable:
+    """How a call fails. ``within``: see ``ends``."""
+    with ends(within=within), pytest.raises(Unavailable) as caught:
         call()
-    return caught.value, time.monotonic() - started
+    return caught.value
 
 
 def names_the_server(error: Unavailable, server: Server) -> None:
@@ -52,10 +52,16 @@ def names_the_server(error: Unavailable, server: Server) -> None:
     assert PASSWORD not in everything
 
 
-def all_at_once(calls: dict[str, Callable[[], Any]]) -> dict[str, tuple[Unavailable, float]]:
-    with ThreadPoolExecutor(len(calls)) as threads:
-        waiting = {name: threads.submit(failure, call) for name, call in calls.items()}
-        return {name: one.result() for name, one in waiting.items()}
+def all_at_once(calls: dict[str, Callable[[], Any]], *, within: float = 10, after: float = 0) -> dict[str, Unavailable]:
+    """How each of them fails, in seconds of which each counts for itself."""
+
+    def one(call: Callable[[], Any]) -> Unavailable:
+        with clock.limit(within, after), pytest.raises(Unavailable) as caught:
+            call()
+        return caught.value
+
+    with FairClock() as clock, ThreadPoolExecutor(len(calls)) as threads:
+        return dict(zip(calls, threads.map(one, calls.values()), strict=True))
 
 
 def calls(p: P, token: str) -> dict[str, Callable[[], Any]]:

@@ -36,6 +36,8 @@ from redis.cluster import ClusterNode, RedisCluster
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
+from presence_core import Unavailable
+
 HOST = "127.0.0.1"
 SLOTS = 16384
 
@@ -92,7 +94,7 @@ def free_port() -> int:
     raise RuntimeError("no free loopback port")
 
 
-def wait_for(what: str, check: Callable[[], object], timeout: float = 20.0) -> None:
+def wait_for(what: str, check: Callable[[], object], timeout: float = 40.0) -> None:
     """Poll until `check` is true. A server that cannot answer yet counts as not true."""
     deadline = time.monotonic() + timeout
     error: Exception | None = None
@@ -101,7 +103,7 @@ def wait_for(what: str, check: Callable[[], object], timeout: float = 20.0) -> N
             if check():
                 return
             error = None
-        except (redis.RedisError, OSError) as failure:
+        except (redis.RedisError, OSError, Unavailable) as failure:
             error = failure
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {timeout:g} s for: {what}") from error
@@ -431,7 +433,7 @@ class Cluster(_Running):
                     return node
         raise LookupError(f"no master that answers serves {key!r}")
 
-    def wait_ok(self, timeout: float = 20.0) -> None:
+    def wait_ok(self, timeout: float = 40.0) -> None:
         """Wait until all slots are served, the nodes that run agree on who is what, and replicas are in sync.
 
         After the kill of a master that is: until its replica took over.
@@ -529,7 +531,8 @@ class Sentinels(_Running):
             lines = [
                 f"sentinel myid {identity}",
                 f"sentinel monitor {cls.master_name} {HOST} {ports[0]} 2",
-                f"sentinel down-after-milliseconds {cls.master_name} 1000",
+                # Above a second: a new master is first asked after one, and would be called down for want of an answer.
+                f"sentinel down-after-milliseconds {cls.master_name} 1500",
                 # A vote without a winner is repeated after twice this time, by default six minutes.
                 f"sentinel failover-timeout {cls.master_name} 3000",
                 # The sentinels would find all these by themselves, but only after seconds.

@@ -1,15 +1,22 @@
-"""The rights that docs/architecture.md lists are enough, and are what the test gives."""
+"""The rights that the documents list are enough for each task, are what the tests give, and let nothing else pass."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from presence_core import LastSeenTracker, MinuteSetTracker, Presence, SessionFilter, Worker
+import pytest
+
+from presence_core import LastSeenTracker, MinuteSetTracker, Presence, SessionFilter, Settings, Unavailable, Worker
+from presence_core.client import upkeep
 from tests.conftest import Bed, on
+from tests.fair_clock import PATIENT
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "architecture.md"
+OPERATIONS = DOCUMENT.with_name("operations.md")
 
 
 def _rights() -> list[str]:
@@ -22,9 +29,9 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
     raw = bed.raw
     raw.execute_command("ACL", "SETUSER", "site", "reset", "on", ">s3cret", "~{acl:*}*", "~{acl}*", *_rights())
     path = raw.connection_pool.connection_kwargs["path"]
-    from presence_core import Settings
-
-    with Presence.from_url(f"unix://site:s3cret@{path}", Settings(namespace="acl", max_sessions_per_device=1)) as p:
+    with Presence.from_url(
+        f"unix://site:s3cret@{path}", Settings(namespace="acl", max_sessions_per_device=1, timeout=PATIENT)
+    ) as p:
         login = p.login("ada", device="phone", user_agent="curl/8", name="Ada")
         assert p.validate(login.token)
         assert p.validate_session("ada", login.session.session_id)
@@ -44,7 +51,11 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert p.blocks().total == 1
         assert p.unblock("ada", by="staff", reason="test")
         p.denied(by="viewer", what="kick")
-        assert len(p.audit()) == p.audit().total == 5
+        p.audit_note(by="staff", what="export", outcome="1 session exported")
+        p.set_staff("root", "admin", by="command line")
+        assert not p.remove_staff("nobody", by="root")
+        assert p.staff() == [p.staff_member("root")]
+        assert len(p.audit()) == p.audit().total == 7
         assert len(p.ended()) == 4
         assert p.ended("ada")
         p.login("bob", device="phone")
@@ -63,11 +74,37 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert p.history(time.time() - 60, step=3600)
         assert p.worker_status()
         worker._leave()
+        assert p.export_person("ada")["ended"]
+        assert p.forget("ada", by="staff", reason="asked").complete
         assert p.is_online("ada") == ("ada" in p.online_among(["ada"])) == (p.online_users() == ["ada"])
         assert p.count_users() <= 1
         p.sweep()
         p.repair()
         assert p.events()
+
+
+@on("valkey-sync", "redis7-sync")
+def test_who_moves_the_shards_needs_the_few_rights_more_that_are_named(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "MOVED_FOR", 0.0)
+    section = OPERATIONS.read_text("utf-8").split("The mover walks the keys")[1].split("\n\n")[0]
+    more = re.findall(r"\+[a-z]+", section)
+    assert "+restore" in more
+    at = bed.raw.connection_pool.connection_kwargs["path"]
+    url, keys = f"unix://mover:s3cret@{at}", ("~{acl-move:*}*", "~{acl-move}*")
+    with Presence.from_url(url.replace("mover:s3cret@", ""), Settings(namespace="acl-move", timeout=PATIENT)) as p:
+        p.kick("ada", p.login("ada", device="phone").session.session_id, by="staff", reason="test")
+        p.login("ada")
+    for rights, goal in ((_rights(), 2), ([*_rights(), *more], 4)):
+        bed.raw.execute_command("ACL", "SETUSER", "mover", "reset", "on", ">s3cret", *keys, *rights)
+        with Presence.from_url(url, Settings(namespace="acl-move", timeout=PATIENT)) as p:
+            if goal == 2:
+                with pytest.raises(Unavailable, match=r"docs/operations\.md lists"):
+                    p.migrate(goal)
+            else:
+                assert p.migrate(goal).sessions == 1
+            assert p.counts().sessions == 1
 
 
 @on("valkey-sync", "redis7-sync")
@@ -88,3 +125,222 @@ def test_trackers_need_the_same_rights_on_keys_of_their_own(bed: Bed) -> None:
             assert tracker.count() == 1
             assert tracker.members() == tracker.online_friends("{acl-trackers}:friends") == ["ada"]
         assert seen.online_friends("{acl-trackers}:friends", reuse_for=1) == ["ada"]
+
+
+# -- four users, each with a task of its own ---------------------------------------------------------------------------
+
+
+def _as(bed: Bed, role: str, **settings: Any) -> Presence:
+    """A client that signs in as this user of docs/operations.md."""
+    [line] = re.findall(rf"^user (presence-{role} .*)$", OPERATIONS.read_text("utf-8"), re.MULTILINE)
+    words = line.replace("{online", "{" + bed.namespace).replace("PASSWORD", "s3cret")
+    rules = ["ACL", "SETUSER", *re.findall(r"\([^)]*\)|\S+", words)]
+    if bed.is_cluster:
+        [more] = re.findall(r"On a cluster add `([^`]+)`", OPERATIONS.read_text("utf-8"))
+        bed.raw.execute_command(*rules, *more.split(), target_nodes="all")
+        url = bed.url.replace("://", f"://presence-{role}:s3cret@")
+    else:
+        bed.raw.execute_command(*rules)
+        url = f"unix://presence-{role}:s3cret@{bed.raw.connection_pool.connection_kwargs['path']}"
+    presence = Presence.from_url(url, Settings(namespace=bed.namespace, **settings, timeout=PATIENT))
+    bed._open.append(presence.close)
+    return presence
+
+
+def _refused(bed: Bed, calls: dict[str, Callable[[], Any]]) -> None:
+    """Each of them, with a sentence that says what is missing; and nothing has changed."""
+    before = bed.dump()
+    for name, call in calls.items():
+        with pytest.raises(Unavailable) as caught:
+            call()
+        assert caught.value.code == "NOPERM", name
+        assert re.search(r"does not permit this: .* docs/operations\.md lists", str(caught.value)), name
+    assert bed.dump() == before
+
+
+@on("valkey-sync", "redis7-sync")
+def test_the_site_records_logins_and_has_no_part_in_what_staff_and_workers_keep(bed: Bed) -> None:
+    staff = bed.connect()
+    p = _as(bed, "site", max_sessions=2, max_sessions_per_device=1)
+    login = p.login("ada", device="phone", user_agent="curl/8", name="Ada", ip="192.0.2.1", attributes={"a": 1})
+    p.login_many([{"uid": "ada", "device": "phone"}, {"uid": "bob"}, {"uid": "bob"}, {"uid": "bob"}])
+    assert not p.validate(login.token)
+    login = p.rotate(p.login("eve").token)
+    assert p.validate(login.token, ip="192.0.2.7")
+    assert p.heartbeat("eve", login.session.session_id)
+    assert p.heartbeats([login.session.ref, "nobody:session-1"]) == ["nobody:session-1"]
+    assert p.validate_session("eve", login.session.session_id)
+    assert p.get("eve", login.session.session_id)
+    assert p.sessions("eve")
+    assert len(p.list_sessions()) == p.counts().sessions == 4
+    assert p.is_online("eve")
+    assert set(p.online_users()) == p.online_among(["ada", "bob", "eve"]) == {"ada", "bob", "eve"}
+    assert p.logout("eve", login.session.session_id)
+    assert p.kick("bob", by="bob", reason="new password", message="Sign in again.", block_for=60).count == 2
+    assert p.blocked("bob")
+    assert p.unblock("bob", by="site", reason="test")
+    assert p.events()
+    assert p.ended("bob").items[0].note == "new password"
+    asked = SessionFilter(uid="ada")
+    worker = Worker(p)
+    _refused(
+        bed,
+        {
+            "bulk kick": lambda: p.start_kick(asked, by="site", reason="test", expected=5),
+            "jobs": p.jobs,
+            "audit": p.audit,
+            "denied": lambda: p.denied(by="site", what="kick"),
+            "history": lambda: p.history(time.time() - 60),
+            "the worker's lead": worker._beat,
+        },
+    )
+    assert staff.counts().sessions == 1
+
+
+@on("valkey-sync", "redis7-sync")
+def test_the_worker_does_its_duties_and_begins_no_session(bed: Bed) -> None:
+    site = bed.connect(idle_timeout=60)
+    site.login_many({"uid": f"u{n}", "name": f"N {n}", "ip": "192.0.2.1", "user_agent": "curl/8"} for n in range(20))
+    site.kick("u1", by="staff", reason="test")
+    site.block("u2", by="staff", reason="test", duration=1)
+    asked = SessionFilter(name_prefix="n 3")
+    job = site.start_kick(asked, by="staff", reason="test", expected=1)
+    p = _as(bed, "worker", idle_timeout=60, truncate_addresses_after=0)
+    worker = Worker(p)
+    for _ in range(2):
+        for duty in worker._duties:
+            duty.due = 0.0
+        worker._turn()
+        assert worker.last_error is None
+    assert worker.leads
+    done = site.job(job.id)
+    assert done is not None
+    assert (done.state, done.kicked) == ("done", 1)
+    bed.time.set(bed.time.ms + 3_600_000)  # for the site's client; the worker's has to be told
+    p._ctx.now = site.context.now
+    assert p.sweep().expired == 18
+    worker._leave()
+    login = {"name": "Ada", "user_agent": "curl/8"}
+    _refused(bed, {"login": lambda: p.login("ada"), "login_many": lambda: p.login_many([{"uid": "ada", **login}])})
+
+
+@on("valkey-sync", "redis7-sync")
+def test_a_dashboards_viewer_sees_everything_and_changes_nothing(bed: Bed) -> None:
+    site = bed.connect()
+    token = site.login("ada", name="Ada Lovelace", ip="192.0.2.1", device="phone", user_agent="curl/8").token
+    bob = site.login("bob").session
+    site.kick("bob", bob.session_id, by="staff", reason="test", message="bye")
+    site.block("bob", by="staff", reason="test")
+    asked = SessionFilter(uid="nobody")
+    job = site.kick_where(asked, by="staff", reason="test", expected=0).job
+    assert job is not None
+    p = _as(bed, "viewer", heal=False)
+    assert [one.uid for one in p.list_sessions()] == [one.uid for one in p.sessions("ada")] == ["ada"]
+    for text in ("ada", "love", "192.0.2.0/24"):
+        assert len(p.list_sessions(SessionFilter(text=text))) == p.count_sessions(SessionFilter(text=text)) == 1
+    assert p.explain(SessionFilter(device="phone")).matches == 1
+    assert p.people("lovel")[0].online
+    assert p.counts().sessions == 1
+    assert p.facets("device") == {"phone": 1}
+    assert p.history(time.time() - 60, step=3600) == []
+    assert p.ended("bob").items[0].note == "test"
+    assert len(p.ended()) == 1
+    assert p.blocked("bob")
+    assert p.blocks().total == 1
+    assert {one.action for one in p.audit()} >= {"kick", "block"}
+    assert p.events()
+    assert p.job(job.id)
+    assert len(p.jobs()) == 1
+    assert p.preview_kick(asked).total == 0
+    assert p.worker_status() is None
+    assert p.is_online("ada")
+    assert p.online_users() == ["ada"]
+    p.denied(by="viewer", what="kick", uid="ada")
+    assert p.audit().items[0].action == "denied"
+    said: dict[str, Any] = {"by": "viewer", "reason": "test"}
+    under_way = site.start_kick(asked, expected=0, by="staff", reason="test")
+    session = site.sessions("ada")[0]
+    _refused(
+        bed,
+        {
+            "kick": lambda: p.kick("ada", **said),
+            "kick one": lambda: p.kick("ada", session.session_id, **said),
+            "logout": lambda: p.logout("ada", session.session_id),
+            "block": lambda: p.block("ada", **said),
+            "unblock": lambda: p.unblock("bob", **said),
+            "revoke_before": lambda: p.revoke_before(**said),
+            "bulk kick": lambda: p.start_kick(asked, expected=5, **said),
+            "pause": lambda: p.pause_job(under_way.id, by="viewer"),
+            "login": lambda: p.login("eve"),
+            "rotate": lambda: p.rotate(token),
+            "validate": lambda: p.validate(token),
+            "heartbeat": lambda: p.heartbeat("ada", session.session_id),
+            "sweep": p.sweep,
+            "repair": p.repair,
+            "the worker's lead": Worker(p)._beat,
+        },
+    )
+
+
+@on("valkey-sync", "redis7-sync")
+def test_a_dashboards_support_ends_sessions_and_begins_none(bed: Bed) -> None:
+    site = bed.connect()
+    site.login_many({"uid": uid, "user_agent": "curl/8", "name": uid} for uid in "abcdefgg")
+    p = _as(bed, "support")
+    said: dict[str, Any] = {"by": "staff", "reason": "test"}
+    assert p.kick("a", message="bye", ticket="T-1", block_for=60, **said)
+    assert p.kick("b", site.sessions("b")[0].session_id, **said)
+    assert p.kick("g", keep=[site.sessions("g")[0].session_id], **said).count == 1
+    p.block("c", duration=60, **said)
+    assert p.unblock("c", **said)
+    assert p.ended("a").items[0].public.message == "bye"
+    assert p.kick_where(SessionFilter(uid="d"), expected=1, **said).count == 1
+    job = p.start_kick(SessionFilter(uid="e"), expected=1, **said)
+    assert p.pause_job(job.id, by="staff").state == "paused"
+    assert p.resume_job(job.id, by="staff").state == "running"
+    assert p.cancel_job(job.id, by="staff").done
+    assert p.revoke_before(**said) == 4
+    assert p.counts().sessions == 0
+    assert len(p.audit()) >= 7
+    p.denied(by="viewer", what="kick")
+    _refused(
+        bed,
+        {
+            "login": lambda: p.login("ada"),
+            "login_many": lambda: p.login_many([{"uid": "ada"}]),
+            "the worker's lead": Worker(p)._beat,
+        },
+    )
+
+
+NOBODYS = [
+    "KEYS *", "SCAN 0", "RANDOMKEY", "DBSIZE", "FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "CONFIG GET *",
+    "CONFIG SET maxmemory 1", "DEBUG SLEEP 0", "SHUTDOWN NOSAVE", "SAVE", "BGREWRITEAOF", "REPLICAOF NO ONE",
+    "MONITOR", "SLOWLOG GET", "CLIENT LIST", "CLIENT KILL ID 1", "CLIENT PAUSE 1000", "ACL LIST", "ACL WHOAMI",
+    "SCRIPT FLUSH", "FUNCTION LIST", "EVAL x 0", "MODULE LIST", "PUBLISH a b", "SUBSCRIBE a",
+    "GET {other:1:0}:sessions", "HGETALL {other}:layout", "GET session:ada", "HGETALL {NS}:keys",
+    "HSET {NS}:keys a b", "RESTORE {NS:1:0}:users 0 x", "DUMP {NS:1:0}:users", "COPY {NS:1:0}:users b",
+]  # fmt: skip
+
+
+@on("valkey-sync", "redis7-sync")
+def test_none_of_the_four_may_what_no_task_needs(bed: Bed) -> None:
+    for role in ("site", "worker", "viewer", "support"):
+        _as(bed, role)
+        for line in NOBODYS:
+            words = line.replace("NS", bed.namespace).split()
+            answer = bed.raw.execute_command("ACL", "DRYRUN", f"presence-{role}", *words)
+            assert b"no permissions" in answer or b"has no" in answer, f"{role}: {line}"
+
+
+@on("cluster-sync")
+def test_on_a_cluster_the_four_need_little_more(bed: Bed) -> None:
+    site, support, viewer = _as(bed, "site"), _as(bed, "support"), _as(bed, "viewer", heal=False)
+    site.login_many({"uid": f"u{number}", "device": "phone"} for number in range(30))
+    assert len(viewer.list_sessions()) == viewer.facets("device")["phone"] == 30
+    assert support.kick_where(SessionFilter(device="phone"), by="staff", reason="test", expected=30).count == 30
+    worker = Worker(_as(bed, "worker"))
+    worker._turn()
+    assert worker.last_error is None
+    site.login("ada")
+    _refused(bed, {"kick": lambda: viewer.kick("ada", by="viewer", reason="test"), "login": lambda: support.login("b")})

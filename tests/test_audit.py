@@ -153,6 +153,7 @@ def test_pages_of_the_audit_are_stable_while_more_is_done(p: P) -> None:
         cursor = page.next_cursor
         if cursor is None:
             break
+        p.advance(1)  # rows of one millisecond stand in the order of a digest of their hour and name
         for number in range(10):  # on every shard, also on those that the page has not reached
             p.block(f"new-{step}-{number}", by="new", reason="new")
         p.denied(by="new", what=f"kick {step}")
@@ -234,6 +235,21 @@ def test_a_line_break_in_what_staff_write_makes_no_second_entry(p: P, monkeypatc
     for name, value in (("by", "s\nt"), ("uid", "a\nb"), ("what", "kick\n1\n2"), ("by", "a\rb"), ("what", "\x1b[2J")):
         with pytest.raises(ValueError, match=rf"^{name} must be text of .*, without control characters\.$"):
             p.denied(**{"by": "s", "what": "kick"} | {name: value})
+
+
+def test_what_changes_nothing_is_written_down_in_words(p: P) -> None:
+    p.freeze()
+    p.audit_note(by="grace", what="export", outcome="3 sessions exported")
+    p.advance(1)  # two shards of a cluster know no order within a millisecond
+    p.audit_note(by="grace", what="export", uid="ada", reason="court order")
+    about_ada, all_of_them = p.audit(by="grace")
+    assert (all_of_them.action, all_of_them.outcome, all_of_them.uid) == ("export", "3 sessions exported", None)
+    assert (about_ada.uid, about_ada.reason, about_ada.outcome) == ("ada", "court order", "")
+    assert [entry.reason for entry in p.audit(uid="ada")] == ["court order"]
+    for name, value in (("by", ""), ("what", ""), ("what", "x" * 65), ("outcome", "x" * 501), ("reason", "\x00")):
+        with pytest.raises(ValueError, match=rf"^{name} must be text"):
+            p.audit_note(**{"by": "grace", "what": "export"} | {name: value})
+    assert p.audit().total == 2
 
 
 # -- denied attempts --------------------------------------------------------------------------------------------------

@@ -16,12 +16,13 @@ import pytest
 from presence_core import AsyncPresence, HeartbeatBuffer, InvalidArgument, Presence, Settings, Unavailable
 from tests.conftest import Bed, on
 from tests.facade import P
+from tests.fair_clock import PATIENT
 from tests.monitor import Monitor
 from tests.servers import Server, missing, redis_binary, valkey_binary
 
 
 def _until(check: Callable[[], Any]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENT
     while not check():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.01)
@@ -155,7 +156,10 @@ def test_what_cannot_be_a_session_is_refused_at_once(p: P) -> None:
 
 def test_while_redis_is_away_the_beats_wait(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
-    with Server.start(binary, tmp_path, "--appendonly", "yes", port=True) as server, Presence.from_url(server.url) as p:
+    with (
+        Server.start(binary, tmp_path, "--appendonly", "yes", port=True) as server,
+        Presence.from_url(server.url, Settings(timeout=PATIENT)) as p,
+    ):
         p.login("ada", session_id="session-1", idle_timeout=60)
         before = p.sessions("ada")[0].last_seen
         buffer = HeartbeatBuffer(p, interval=0.05)
@@ -187,7 +191,7 @@ def test_with_asyncio_a_task_sends_them_and_closing_loses_nothing(p: P, bed: Bed
     offline: list[str] = []
 
     async def site() -> None:
-        async with AsyncPresence.from_url(bed.url, Settings(bed.namespace)) as presence:
+        async with AsyncPresence.from_url(bed.url, Settings(bed.namespace, timeout=PATIENT)) as presence:
             presence._ctx.now = str(p.clock.ms)
             async with HeartbeatBuffer(presence, interval=0.05, on_offline=offline.extend) as buffer:
                 for ref in refs[:20]:
@@ -217,7 +221,7 @@ def test_with_asyncio_the_beats_wait_while_redis_is_away(tmp_path: Path) -> None
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
 
     async def site(server: Server) -> None:
-        async with AsyncPresence.from_url(server.url) as presence:
+        async with AsyncPresence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
             await presence.login("ada", session_id="session-1")
             before = (await presence.sessions("ada"))[0].last_seen
             buffer = HeartbeatBuffer(presence, interval=0.05)
@@ -277,7 +281,7 @@ def test_a_forked_child_sends_its_own_beats_even_if_a_lock_was_held(bed: Bed) ->
         [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", _FORK, bed.url, bed.namespace],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         cwd=Path(__file__).parent.parent,
     )
     assert (done.stdout, done.returncode) == ("both\n", 0), done.stderr

@@ -19,7 +19,8 @@ from urllib.parse import urlencode
 import pytest
 
 from demo import people
-from presence_core import Presence
+from presence_core import Presence, Settings
+from tests.fair_clock import PATIENT
 from tests.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,7 +57,7 @@ class Browser:
 
     def _send(self, method: str, path: str, headers: Mapping[str, str], body: str | None = None) -> Page:
         cookie = {"Cookie": f"paperboat={self.cookie}"} if self.cookie else {}
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=10)
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=30)
         try:
             connection.request(method, path, body, {**cookie, **{n.replace("_", "-"): v for n, v in headers.items()}})
             answer = connection.getresponse()
@@ -85,7 +86,7 @@ def module(*arguments: str, log: Path, **environ: str) -> Iterator[subprocess.Po
     finally:
         assert process.stdin is not None
         process.stdin.close()
-        process.wait(10)
+        process.wait(30)
 
 
 @dataclass
@@ -111,7 +112,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     port = free_port()
     with (
         Server.start(binary, directory / "redis", "--appendonly", "yes", "--appendfsync", "always") as server,
-        Presence.from_url(server.url) as presence,
+        Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence,
         module("demo.site", f"--port={port}", log=directory / "site.log", PRESENCE_REDIS_URL=server.url),
     ):
         wait_for("the site", lambda: Browser(port).get("/sign-in").status == 200)
@@ -367,8 +368,8 @@ class Demo:
         return self.wait_until_gone()
 
     def wait_until_gone(self) -> int:
-        status = self.process.wait(5)
-        wait_for("the end of everybody", lambda: not self.family & _living(), 5)
+        status = self.process.wait(20)
+        wait_for("the end of everybody", lambda: not self.family & _living(), 20)
         return status
 
     def logs(self) -> str:
@@ -417,7 +418,7 @@ def test_one_ctrl_c_ends_all_and_the_next_run_goes_on_where_it_was(tmp_path: Pat
         urls = re.findall(r"http://\S+", demo.out)
         assert urls[:2] == [f"http://{HOST}:{demo.port}", f"http://{HOST}:{demo.site_port}"]
         assert Browser(demo.port).get().status == 200
-        with Presence.from_url(f"unix://{demo.data / 'server.sock'}") as presence:
+        with Presence.from_url(f"unix://{demo.data / 'server.sock'}", Settings(timeout=PATIENT)) as presence:
             wait_for("visitors", lambda: presence.counts().sessions >= 20, timeout=60)
             before = {one.ref for one in presence.iter_sessions()}
         assert len(demo.family) >= 6
@@ -425,7 +426,7 @@ def test_one_ctrl_c_ends_all_and_the_next_run_goes_on_where_it_was(tmp_path: Pat
         assert "Traceback" not in demo.out + demo.logs()
     with Demo(tmp_path) as demo:
         demo.wait_until_up()
-        with Presence.from_url(f"unix://{demo.data / 'server.sock'}") as presence:
+        with Presence.from_url(f"unix://{demo.data / 'server.sock'}", Settings(timeout=PATIENT)) as presence:
             assert len(before & {one.ref for one in presence.iter_sessions()}) >= 10
             os.kill(int((demo.data / "server.pid").read_text()), signal.SIGKILL)
             wait_for("a server again", lambda: "started again" in demo.out)

@@ -182,7 +182,7 @@ def test_a_page_behind_thousands_of_strays_comes_to_an_end(p: P, raw: Any) -> No
     found: list[str] = []
     looking = threading.Thread(target=lambda: found.extend(one.uid for one in p.list_sessions(limit=10)), daemon=True)
     looking.start()
-    looking.join(10)
+    looking.join(60)
     assert found == ["ada"], "it never ends"
 
 
@@ -229,7 +229,9 @@ def test_a_repair_makes_lost_lists_again(p: P, bed: Bed, raw: Any, lost: str) ->
     report = p.repair()
     assert report.repaired > 0
     after = bed.dump()
-    changed = {key for key in before | after if before.get(key) != after.get(key) and not key.endswith(b":meta")}
+    changed = {
+        key for key in before | after if before.get(key) != after.get(key) and not key.endswith((b":meta", b":moved"))
+    }
     # A SET's or hash's dump depends on the order in which it was filled; what they hold is compared below.
     assert not {key for key in changed if b":user:" not in key and not key.endswith(b":facets")}
     counters = [raw.hgetall(shard.facets) for shard in p.context.keys.shards]

@@ -12,6 +12,7 @@ from presence_core import Presence, Settings
 from presence_core.web.rules import hashed_id
 from tests import django_site
 from tests.django_site import PASSWORD
+from tests.fair_clock import PATIENT
 from tests.servers import Server, missing, redis_binary, valkey_binary
 
 
@@ -35,10 +36,10 @@ def presence(server: Server) -> Iterator[Presence]:
     users.all().delete()
     users.create_user("ada", "ada@example.org", PASSWORD, first_name="Ada", last_name="Lovelace")
     users.create_user("eve", "eve@example.org", PASSWORD)
-    quick = {"namespace": "site", "timeout": 0.3}
+    quick = {"namespace": "site", "timeout": PATIENT}
     with (
         override_settings(PRESENCE_REDIS_URL=server.url, PRESENCE_SETTINGS=quick, PRESENCE_RULES={}),
-        Presence.from_url(server.url, Settings("site")) as watching,
+        Presence.from_url(server.url, Settings("site", timeout=PATIENT)) as watching,
     ):
         yield watching
 

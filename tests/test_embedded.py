@@ -78,11 +78,11 @@ class Program:
 
     def leave(self) -> None:
         self.begin()
-        assert self.process.wait(10) == 0
+        assert self.process.wait(30) == 0
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(30)
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +110,7 @@ def data_dir(tmp_path: Path) -> Iterator[Path]:
     directory = tmp_path / "data"
     yield directory
     try:
-        wait_for("all processes of the test to end", lambda: not _processes(directory), timeout=8)
+        wait_for("all processes of the test to end", lambda: not _processes(directory))
     finally:
         for pid in _processes(directory):
             os.kill(pid, signal.SIGKILL)
@@ -127,7 +127,7 @@ def _python(program: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def _run(program: str, *arguments: str) -> str:
-    return _python(program, *arguments).communicate(timeout=20)[0]
+    return _python(program, *arguments).communicate(timeout=60)[0]
 
 
 def _pipe(pipe: IO[str] | None) -> IO[str]:
@@ -195,7 +195,7 @@ def _alive(pid: int) -> bool:
 
 
 def _wait_until_gone(pid: int) -> None:
-    wait_for(f"process {pid} to end", lambda: not _alive(pid), timeout=8)
+    wait_for(f"process {pid} to end", lambda: not _alive(pid))
 
 
 def _client(url: str) -> redis.Redis:

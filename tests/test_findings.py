@@ -15,6 +15,7 @@ from presence_core.operations import repair as repair_operations
 from presence_core.transport.links import Spare
 from tests.conftest import Bed, on
 from tests.facade import P
+from tests.fair_clock import PATIENT
 
 
 @on("valkey-sync")
@@ -82,8 +83,8 @@ def test_a_reader_without_rights_learns_the_layout_when_a_writer_comes(bed: Bed)
     path = bed.raw.connection_pool.connection_kwargs["path"]
     name = bed.namespace
     with (
-        Presence.from_url(f"unix://viewer:s@{path}", Settings(namespace=name, heal=False)) as viewer,
-        Presence.from_url(f"unix://{path}", Settings(namespace=name, shards=8)) as writer,
+        Presence.from_url(f"unix://viewer:s@{path}", Settings(namespace=name, heal=False, timeout=PATIENT)) as viewer,
+        Presence.from_url(f"unix://{path}", Settings(namespace=name, shards=8, timeout=PATIENT)) as writer,
     ):
         assert viewer.counts().sessions == 0
         writer.login_many([{"uid": f"u{number}"} for number in range(20)])

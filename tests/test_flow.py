@@ -9,13 +9,14 @@ import pytest
 from presence_core import OutcomeUnknown, Settings, Unavailable
 from presence_core.operations import access, ending, login, upkeep
 from presence_core.operations.context import Context
-from presence_core.scripts import Call
+from presence_core.scripts import DUE, TIDY, Call
 from tests.conftest import BACKENDS, Bed, Servers
 from tests.facade import EventLoop
 
 
 def _context() -> Context:
-    return Context(Settings(), False, new_id=lambda: "session-9", new_secret=lambda: bytes(32), random=lambda: 0)
+    ids: dict[str, Any] = {"new_id": lambda: "session-9", "new_secret": lambda: bytes(32), "random": int}
+    return Context(Settings(), False, **ids, clock=float, server_of=str)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_a_server_below_the_floor_is_refused_with_its_version(info: str, accepte
     ctx = _context()
     op = upkeep.handshake(ctx)
     next(op)
-    op.send([[b"1", b"1", b""]])
+    op.send([[b"1", b"1", b"", None]])
     if accepted:
         with pytest.raises(StopIteration):
             op.send([info.encode()])
@@ -48,10 +49,30 @@ def test_a_server_that_does_not_tell_its_version_is_tried() -> None:
     ctx = _context()
     op = upkeep.handshake(ctx)
     next(op)
-    op.send([[b"1", b"4", b""]])
+    op.send([[b"1", b"4", b"", None]])
     with pytest.raises(StopIteration):
         op.throw(Unavailable("no permission"))
     assert len(ctx.keys.shards) == 4
+
+
+def test_a_sweep_of_many_shards_asks_of_each_what_it_can_do_and_each_server_has_one_script_at_a_time() -> None:
+    ctx = _context()
+    ctx.adopt(4, b"")
+    home = {shard.sessions: f"node {shard.index // 2}" for shard in ctx.keys.shards}  # two nodes of two shards
+    ctx.server_of = home.__getitem__
+    op = upkeep.sweep(ctx, None)
+    next(op)
+    op.send([[b"1", b"4", b"", None]])
+    looks = op.send([b""])
+    assert [call.script for call in looks] == [DUE] * 4
+    share = upkeep.ROUND // 4
+    assert {call.words[-1] for call in looks} == {share}, "more would be read again and again, round after round"
+    sent = op.send([[1, [b"ada:%d" % n for n in range(share)]] for _ in looks])
+    batches = []
+    while sent[0].script is TIDY:
+        batches.append([home[call.key] for call in sent])
+        sent = op.send([[upkeep.BATCH, 0]] * len(sent))
+    assert batches == [["node 0", "node 1"]] * (2 * share // upkeep.BATCH)
 
 
 def _replies(raw: Any, calls: list[Call]) -> list[Any]:

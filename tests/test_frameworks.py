@@ -18,7 +18,8 @@ import pytest
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
-from presence_core import Presence
+from presence_core import Presence, Settings
+from tests.fair_clock import PATIENT
 from tests.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,14 +35,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def presence(server: Server) -> Iterator[Presence]:
-    with Presence.from_url(server.url) as client:
+    with Presence.from_url(server.url, Settings(timeout=PATIENT)) as client:
         yield client
 
 
 def ask(
     port: int, method: str, path: str, body: str | None = None, **headers: str
 ) -> tuple[int, http.client.HTTPMessage, str]:
-    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+    connection = http.client.HTTPConnection(HOST, port, timeout=30)
     try:
         connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
         answer = connection.getresponse()
@@ -75,7 +76,7 @@ def running(*arguments: str, directory: Path, port: int, server: Server, **envir
         yield
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(30)
     assert "Traceback" not in log.read_text()
 
 
@@ -138,11 +139,11 @@ def test_a_websocket_client_learns_by_the_code_why_it_was_closed(
     arguments = ["uvicorn", "mysite:app", f"--port={port}"]
     with running(*arguments, directory=tmp_path, port=port, server=server):
         with connect(url, additional_headers=headers, proxy=None) as socket:
-            assert socket.recv(timeout=5) == "wes"
+            assert socket.recv(timeout=20) == "wes"
         presence.kick("wes", by="sam", reason="test")
         with connect(url, additional_headers=headers, proxy=None) as socket:
             with pytest.raises(ConnectionClosedError) as closed:
-                socket.recv(timeout=5)
+                socket.recv(timeout=20)
             assert closed.value.rcvd is not None
             assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (4401, "kicked")
 
@@ -198,7 +199,7 @@ def test_the_lines_for_jwt(server: Server, presence: Presence, monkeypatch: pyte
         assert site["check"](token)["sub"] == "jay"
         presence.kick("jay", by="sam", reason="test")
         [end] = presence.ended("jay")
-        wait_for("the cache", lambda: site["revoked"].is_revoked(end.session_id), 2)
+        wait_for("the cache", lambda: site["revoked"].is_revoked(end.session_id))
         with pytest.raises(PermissionError, match="This session has ended"):
             site["check"](token)
     finally:

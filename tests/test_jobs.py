@@ -27,6 +27,7 @@ from presence_core.operations.running import Run
 from presence_core.scripts import FINISH, Call, Op, Script
 from tests.conftest import Bed, on
 from tests.facade import P
+from tests.fair_clock import PATIENT
 from tests.workers import until, work
 
 PHONES = SessionFilter(device="phone")
@@ -90,7 +91,7 @@ def kicks_told(p: P) -> list[str]:
 
 def sync_client(bed: Bed) -> Presence:
     """A client that may be called from within a callback, on the event loop too."""
-    return Presence.from_url(bed.url, Settings(namespace=bed.namespace))
+    return Presence.from_url(bed.url, Settings(namespace=bed.namespace, timeout=PATIENT))
 
 
 # -- the question -----------------------------------------------------------------------------------------------------

@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 import re
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from redis.crc import key_slot
 
 from presence_core import CorruptData, InvalidArgument, LoginRefused, SessionFilter, Worker, scripts
+from presence_core.keyspace import Keyspace
 from presence_core.operations import history
 from tests.conftest import Bed, on
 from tests.facade import P
@@ -19,12 +22,13 @@ DOCUMENTED = {
     "words", "addresses", "facets", "recount", "counted",
     "layout", "sessions", "deadlines", "users", "people", "user:", "session:", "closing", "person:", "ended", "ended:",
     "events", "audit", "meta", "totals", "labels", "note:", "devices:", "block:", "blocks", "denied",
-    "jobs", "job:", "running",
-    "history", "history:", "worker",
+    "jobs", "job:", "running", "staff",
+    "history", "history:", "worker", "moved", "moving",
 }  # fmt: skip
 """Design, §3. ``name:`` stands for a key per user, session or text."""
 
-SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "max_events": 100}
+SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "max_events": 100,
+                            "truncate_addresses_after": 0}  # fmt: skip
 
 
 def _everything(p: P) -> None:
@@ -73,6 +77,15 @@ def _everything(p: P) -> None:
     p.blocks(limit=1, cursor=p.blocks(limit=1).next_cursor)
     for number in range(210):
         p.denied(by=f"viewer {number}", what="kick", uid="a:{b}", reason="viewer")
+    p.audit_note(by="staff", what="export", outcome="3 sessions exported", uid="a:{b}")
+    p.set_staff("root", "admin", by="staff")
+    p.seed_staff("eve", "viewer", by="staff")
+    p.remove_staff("root", by="staff", force=True)
+    p.staff()
+    p.staff_member("eve")
+    p.export_person("a:{b}")
+    p.forget("u4", by="staff", reason="asked")
+    p.forget("a:{b}", by="staff", reason="asked")
     p.audit(limit=3, cursor=p.audit(limit=3).next_cursor)
     p.audit(uid="u4")
     p.ended(limit=3, cursor=p.ended(limit=3).next_cursor)
@@ -201,7 +214,7 @@ def _random_run(p: P, steps: int) -> None:
         what = random.choice(
             ("login",) * 4
             + ("validate", "heartbeat", "logout", "kick", "all", "hold", "release", "denied", "time", "sweep", "read")
-            + ("bulk",)
+            + ("bulk", "forget")
         )
         uid, sid, token = random.choice(live) if live else ("ada", "no-such-session", "x")
         if what == "login":
@@ -229,6 +242,8 @@ def _random_run(p: P, steps: int) -> None:
             p.denied(by=f"viewer {step % 3}", what="kick", uid=uid)
         elif what == "bulk":
             p.kick_where(SessionFilter(uid=uid), by="staff", reason="bulk", expected=1000)
+        elif what == "forget":
+            p.forget(uid, by="staff", reason="asked")
         elif what == "time":
             p.advance(random.randrange(20))
         elif what == "sweep":
@@ -283,7 +298,7 @@ def test_the_first_client_writes_the_layout_down_and_others_adopt_it(bed: Bed, r
     assert raw.hgetall(layout) == {b"schema": b"1", b"shards": b"%d" % shards, b"indexes": b"uid,name,alias,ip"}
     for other in (bed.connect(), bed.connect(shards=shards)):
         assert other.validate(login.token)
-    with pytest.raises(InvalidArgument, match=rf"^shards must be {shards}: that is how namespace .* is laid out\.$"):
+    with pytest.raises(InvalidArgument, match=rf"^shards must be {shards}, .* is laid out, and presence migrate"):
         bed.connect(shards=3).validate(login.token)
 
 
@@ -329,3 +344,18 @@ def test_on_a_cluster_the_shards_lie_on_every_node(p: P, raw: Any) -> None:
     nodes = {raw.get_node_from_key(shard.sessions).name for shard in p.context.keys.shards}
     assert len(nodes) == 3
     assert p.counts().sessions == len(list(p.iter_sessions())) == 500
+
+
+@pytest.mark.parametrize("namespace", ["online", "t", "shop-2", "x" * 32])
+def test_shards_are_spread_evenly_over_3_to_16_masters(namespace: str) -> None:
+    for shards in (2, 8, 16, 64):
+        keys = Keyspace(namespace, shards)
+        form = re.compile(rf"\{{{namespace}:{shards}:\d+\}}")
+        assert all(form.fullmatch(shard.tag) for shard in keys.shards)
+        slots = [key_slot(shard.tag[1:-1].encode()) for shard in keys.shards]
+        assert len(set(slots)) == shards
+        for masters in range(3, 17):
+            ends = [16_384 * place // masters for place in range(masters + 1)]
+            counts = [sum(a <= slot < b for slot in slots) for a, b in pairwise(ends)]
+            assert max(counts) - min(counts) <= 1, (shards, masters, counts)
+    assert Keyspace(namespace, 1).shards[0].tag == f"{{{namespace}:1:0}}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +11,9 @@ import redis
 
 from presence_core import OutcomeUnknown, Presence, Settings
 from tests.conftest import Bed
+from tests.fair_clock import PATIENT
 from tests.outages import PASSWORD, READS, WRITES, all_at_once, calls, failure, names_the_server
-from tests.servers import Server, missing, redis_binary, valkey_binary
+from tests.servers import Server, missing, redis_binary, valkey_binary, wait_for
 
 on_both = pytest.mark.parametrize("binary", ["valkey", "redis7"], indirect=True)
 
@@ -41,8 +40,7 @@ def test_a_dead_server_is_unavailable_within_two_seconds_and_back_by_itself(serv
     p, late = anywhere.connect_to(_url(server)), anywhere.connect_to(_url(server))
     token = p.login("ada", session_id="session-1").token
     server.kill()
-    for error, seconds in all_at_once(calls(p, token) | {"first use": late.counts}).values():
-        assert seconds < 2
+    for error in all_at_once(calls(p, token) | {"first use": late.counts}, within=2).values():
         names_the_server(error, server)
         assert str(error).endswith(".")
     server.restart()
@@ -52,36 +50,35 @@ def test_a_dead_server_is_unavailable_within_two_seconds_and_back_by_itself(serv
 
 
 def test_a_server_that_hangs_is_given_up_in_time_and_a_write_may_have_happened(server: Server, anywhere: Bed) -> None:
-    p = anywhere.connect_to(_url(server), timeout=0.5)
-    token = p.login("ada", session_id="session-1").token
-    with ThreadPoolExecutor(len(READS | WRITES)) as threads:  # as many connections as there will be calls
-        barrier = threading.Barrier(len(READS | WRITES))
-        list(threads.map(lambda _: (barrier.wait(), p.counts()), READS | WRITES))
+    patient, p, other = (anywhere.connect_to(_url(server), timeout=seconds) for seconds in (PATIENT, 1, 1))
+    token = patient.login("ada", session_id="session-1").token
+    wait_for("connections, one of them for nothing but a login", lambda: (p.counts(), other.counts()))
     server.pause()
     try:
-        failures = all_at_once(calls(p, token))
+        asked = calls(p, token) | {"login": lambda: other.login("ada")}
+        failures = all_at_once(asked, within=1.8, after=0.8)
     finally:
         server.resume()
-    for name, (error, seconds) in failures.items():
-        assert 0.4 < seconds < 0.9, name
+    for name, error in failures.items():
         assert isinstance(error, OutcomeUnknown) <= (name in WRITES), name
         names_the_server(error, server)
-    assert isinstance(failures["login"][0], OutcomeUnknown)
-    assert p.counts().sessions >= 0
+    assert isinstance(failures["login"], OutcomeUnknown)
+    wait_for("an answer", p.counts)
 
 
 @pytest.mark.parametrize("name", WRITES)
 def test_a_write_whose_reply_is_lost_may_have_happened_and_may_be_told_again(
     server: Server, anywhere: Bed, name: str
 ) -> None:
-    p = anywhere.connect_to(_url(server), timeout=0.2)
+    hasty, p = anywhere.connect_to(_url(server), timeout=0.2), anywhere.connect_to(_url(server), timeout=PATIENT)
     token = p.login("ada", session_id="session-1").token
+    wait_for("a connection", hasty.counts)
     server.pause()
-    error, _ = failure(partial(WRITES[name], p, token))
+    error = failure(partial(WRITES[name], hasty, token))
     server.resume()
     assert isinstance(error, OutcomeUnknown)
     assert "it may have happened" in str(error)
-    p.counts()
+    wait_for("an answer", hasty.counts)
     assert p.login("ada", session_id="session-2").session.session_id == "session-2"
     p.kick("ada", by="staff", reason="test")
     assert p.counts().sessions == 0
@@ -92,19 +89,17 @@ def test_by_default_a_call_takes_two_seconds_at_the_very_most(server: Server, an
     token = p.login("ada").token
     server.pause()
     try:
-        failures = all_at_once(calls(p, token) | {"first use": late.counts})
+        all_at_once(calls(p, token) | {"first use": late.counts}, within=3.5, after=1.5)
     finally:
         server.resume()
-    assert all(1.5 < seconds < 2.2 for _, seconds in failures.values())
     assert p.validate(token)
     assert late.counts().sessions >= 1
 
 
 def test_a_wrong_password_is_said_so_without_showing_it(server: Server, anywhere: Bed) -> None:
     for url in (f"redis://:{PASSWORD}-wrong@127.0.0.1:{server.port}", f"redis://127.0.0.1:{server.port}"):
-        p = anywhere.connect_to(url)
-        error, seconds = failure(p.counts)
-        assert seconds < 1
+        p = anywhere.connect_to(url, timeout=PATIENT)
+        error = failure(p.counts)
         assert "refused the user name or password" in str(error)
         names_the_server(error, server)
 
@@ -136,7 +131,7 @@ def test_a_full_server_takes_ends_but_no_logins(server: Server, anywhere: Bed) -
     with server.client(password=PASSWORD) as raw:
         raw.config_set("maxmemory", "1mb")
         raw.config_set("maxmemory-policy", "noeviction")
-        error, _ = failure(lambda: p.login("eve"))
+        error = failure(lambda: p.login("eve"))
         assert "out of memory" in str(error)
         assert not isinstance(error, OutcomeUnknown)
         assert p.validate(other)
@@ -147,6 +142,30 @@ def test_a_full_server_takes_ends_but_no_logins(server: Server, anywhere: Bed) -
         assert not p.validate(other)
         p.sweep()
         assert p.counts().sessions == 0
+
+
+@pytest.mark.parametrize(("binary", "code"), [("valkey", "NOREPLICAS"), ("redis7", "MISCONF")], indirect=["binary"])
+def test_a_server_that_takes_no_writes_for_want_of_replicas_or_disk_says_so_and_reads(
+    binary: str, anywhere: Bed, tmp_path: Path, code: str
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    options = ("--save", "3600 1000", "--dir", str(data))
+    with Server.start(binary, tmp_path, *options, port=True) as server, server.client() as raw:
+        p = anywhere.connect_to(server.url, timeout=PATIENT)
+        token = p.login("ada", session_id="session-1").token
+        if code == "NOREPLICAS":
+            raw.config_set("min-replicas-to-write", 1)
+        else:
+            data.rmdir()  # the next snapshot has nowhere to go
+            raw.bgsave()
+            wait_for("a snapshot that failed", lambda: raw.info("persistence")["rdb_last_bgsave_status"] == "err")
+        for error in all_at_once({name: partial(call, p, token) for name, call in WRITES.items()}).values():
+            assert not isinstance(error, OutcomeUnknown), "it was refused before it began"
+            assert (error.code, error.server) == (code, f"127.0.0.1:{server.port}")
+        assert p.get("ada", "session-1")
+        assert p.counts().sessions == 1
+        server.kill()  # asked to end, it would try to save
 
 
 @on_both
@@ -165,11 +184,11 @@ def test_a_reader_that_may_not_write_reads(server: Server, anywhere: Bed) -> Non
         assert len(reader.sessions("ada")) == 1
         assert reader.sessions("eve") == []
         assert reader.counts().totals["login"] == 2
-        error, _ = failure(lambda reader=reader: reader.login("bob"))  # type: ignore[misc]
+        error = failure(lambda reader=reader: reader.login("bob"))  # type: ignore[misc]
         assert "does not permit" in str(error)
         assert not isinstance(error, OutcomeUnknown)
     timeless = anywhere.connect_to(f"redis://timeless:pw@127.0.0.1:{server.port}")
-    error, _ = failure(timeless.counts)
+    error = failure(timeless.counts)
     assert "does not permit" in str(error)
 
 
@@ -178,7 +197,7 @@ def test_a_reader_that_may_not_write_reads(server: Server, anywhere: Bed) -> Non
 
 def test_a_callers_own_client_is_used_with_time_limits_of_ours(server: Server) -> None:
     with redis.Redis.from_url(_url(server), decode_responses=True) as own:
-        with Presence(own, Settings(timeout=0.5)) as p:
+        with Presence(own, Settings(timeout=PATIENT)) as p, Presence(own, Settings(timeout=1)) as hasty:
             token = p.login("ada", name="Ada 😀", attributes={"a": "ä"}, user_agent="curl/8").token
             session = p.validate(token, ip="192.0.2.1").session
             assert session is not None
@@ -191,9 +210,9 @@ def test_a_callers_own_client_is_used_with_time_limits_of_ours(server: Server) -
             assert [event.kind for event in p.events()] == ["login", "kicked"]
             p.sweep()
             p.repair()
+            wait_for("a connection", hasty.counts)
             server.pause()
-            _, seconds = failure(p.counts)
+            failure(hasty.counts, within=1.8)
             server.resume()
-            assert seconds < 0.8
         assert own.ping(), "it stays the caller's: not closed"
         assert own.get("no such key") is None

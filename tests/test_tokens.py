@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from presence_core import LoginRefused
+from presence_core import LoginRefused, Settings
 from presence_core.client.base import new_id
+from presence_core.web.rules import Rules
 from tests.conftest import Bed, on
 from tests.facade import P
+from tests.fair_clock import PATIENT
 from tests.monitor import Monitor
+from tests.web_sites import wsgi_site
 
 
 def _b64(raw: bytes) -> str:
@@ -130,6 +133,20 @@ def test_malformed_and_wrong_tokens_are_all_answered_like_one_that_never_was(p: 
     assert p.validate(login.token)
 
 
+@on("valkey", "redis7-sync")
+def test_every_bit_of_the_digest_counts(p: P, raw: Any) -> None:
+    login = p.login("ada")
+    record = p.context.keys.shard("ada").record("ada", login.session.session_id)
+    core = raw.hget(record, "c")
+    for place in range(16, 32):
+        raw.hset(record, "c", core[:place] + bytes([core[place] ^ 1]) + core[place + 1 :])
+        assert not p.validate(login.token), place
+        with pytest.raises(LoginRefused):
+            p.rotate(login.token)
+    raw.hset(record, "c", core)
+    assert p.validate(login.token)
+
+
 @on("valkey")
 def test_malformed_and_unknown_tokens_cost_the_server_the_same_work(p: P, bed: Bed) -> None:
     login = p.login("ada")
@@ -144,7 +161,54 @@ def test_malformed_and_unknown_tokens_cost_the_server_the_same_work(p: P, bed: B
 
     usual = work(unknown)
     assert usual[0][0] == b"EVALSHA"
-    assert all(work(token) == usual for token in bad[::3])
+    assert all(work(token) == usual for token in bad)
+
+
+def test_a_token_that_a_client_has_made_up_begins_no_session(p: P, bed: Bed) -> None:
+    """Nor does an id: nothing but login writes anything."""
+    login = p.login("ada")
+    before = bed.dump()
+    for token in [*_malformed(login.token), *_wrong(login.token), f"{_b64(b'eve')}.{'x' * 22}.{_b64(bytes(32))}"]:
+        assert not p.validate(token, ip="192.0.2.1")
+        with pytest.raises(LoginRefused):
+            p.rotate(token)
+    assert not p.validate_session("eve", "made-up-session", ip="192.0.2.1")
+    assert not p.heartbeat("eve", "made-up-session")
+    assert p.heartbeats(["ada:made-up-session"]) == ["ada:made-up-session"]
+    assert not p.logout("eve", "made-up-session")
+    assert bed.dump() == before
+    assert [one.ref for one in p.list_sessions()] == [login.session.ref]
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize("mode", ["observe", "adopt", "enforce"])
+def test_a_cookie_that_a_client_has_made_up_begins_no_session(p: P, bed: Bed, mode: Any) -> None:
+    login = p.login("ada")
+    before = bed.dump()
+    site = wsgi_site(bed.url, Settings(namespace=bed.namespace, timeout=PATIENT), Rules(mode=mode), None)
+    for token in [one for one in _malformed(login.token) + _wrong(login.token) if isinstance(one, str)]:
+        plain = token[:5000].encode("ascii", "replace").decode()
+        if plain.strip() == login.token:
+            continue  # in a header that is the token
+        for headers in ({"cookie": f"presence={plain}"}, {"authorization": f"Bearer {plain}"}):
+            answer = site.ask("/", **headers)
+            assert answer.body != b"ada"
+            assert not any("presence=" in value and "Max-Age=0" not in value for _, value in answer.headers)
+    site.close()
+    assert bed.dump() == before
+
+
+def test_a_secret_is_256_bits_of_the_operating_systems(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def known(size: int) -> bytes:
+        asked.append(size)
+        return bytes(range(size))
+
+    monkeypatch.setattr("secrets.token_bytes", known)
+    token = p.login("ada", session_id="session-1").token
+    assert _unb64(token.split(".")[2]) == bytes(range(32))
+    assert asked[-1] == 32
 
 
 def test_rotating_gives_a_new_secret_to_the_same_session(p: P) -> None:

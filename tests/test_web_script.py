@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
+from tests.browser.conftest import ARGS
 from tests.conftest import Bed, on
 from tests.servers import missing, wait_for
-from tests.test_browser import ARGS
 from tests.web_service import served
 
 pytestmark = pytest.mark.browser
@@ -83,14 +83,18 @@ def test_a_page_beats_rests_while_hidden_and_says_goodbye(bed: Bed, shop: str) -
         assert bed.raw.zcard(visitors) == 1, "a page that beats on is one visitor"
         assert time.time() - last() < 30
         page.evaluate(HIDE, True)
-        page.wait_for_timeout(100)
+
+        def rests() -> bool:
+            seen = len(beats)
+            page.wait_for_timeout(700)
+            return len(beats) == seen
+
+        _wait(page, "a hidden page to rest", rests)
         seen = len(beats)
-        page.wait_for_timeout(700)
-        assert len(beats) == seen, "a hidden page rests"
         page.evaluate(HIDE, False)
         _wait(page, "the page to beat again", lambda: len(beats) > seen)
-        page.evaluate(HIDE, True)  # a beat on its way may arrive after the goodbye
-        page.wait_for_timeout(300)
-        page.goto("about:blank")
+        page.goto("about:blank")  # while it beats: one that is on its way does not undo the goodbye
         _wait(page, "the goodbye", lambda: bed.raw.zcard(visitors) == 0)
+        page.wait_for_timeout(200)
+        assert bed.raw.zcard(visitors) == 0
         browser.close()

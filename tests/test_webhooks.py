@@ -22,13 +22,14 @@ from presence_core.web.signing import DELIVERY_ID, SIGNATURE, sign, verify
 from presence_core.web.webhooks import Webhooks
 from tests.conftest import Bed, on
 from tests.facade import P
+from tests.fair_clock import PATIENT
 from tests.servers import Server, missing, redis_binary, valkey_binary
 
 SECRET = "a secret that only two know"
 QUICK: dict[str, Any] = {"interval": 0.02, "max_wait": 0.05, "timeout": 2}
 
 
-def until(check: Callable[[], Any], seconds: float = 10) -> None:
+def until(check: Callable[[], Any], seconds: float = PATIENT) -> None:
     end = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < end, "waited in vain"
@@ -187,6 +188,7 @@ with Webhooks(presence, [sys.argv[3]], sys.argv[4], position=sys.argv[5], interv
 def test_a_process_that_is_killed_loses_nothing(p: P, bed: Bed, receiver: Receiver, tmp_path: Path) -> None:
     arguments = [sys.executable, "-c", _PROCESS, bed.url, bed.namespace, receiver.url, SECRET, str(tmp_path)]
     kicked = [f"u{number:02}" for number in range(30)]
+    standing_by = Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK)
 
     def reached(count: int) -> bool:
         return len(receiver.taken) >= count
@@ -199,8 +201,10 @@ def test_a_process_that_is_killed_loses_nothing(p: P, bed: Bed, receiver: Receiv
             for uid in kicked[part * 10 : part * 10 + 10]:
                 p.kick(uid, by="sam", reason="test")
             until(partial(reached, part * 10 + 3))
+            if part == 2:
+                standing_by.start()
             os.kill(process.pid, signal.SIGKILL)
-    with Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK):
+    with standing_by:
         until(lambda: {uid for _, uid in receiver.told()} == set(kicked))
     firsts = list(dict.fromkeys(uid for _, uid in receiver.told()))
     assert firsts == kicked, "in order; what is told twice has the same id"
@@ -208,16 +212,45 @@ def test_a_process_that_is_killed_loses_nothing(p: P, bed: Bed, receiver: Receiv
 
 
 @on("valkey-sync")
-def test_two_processes_do_not_tell_the_same(p: P, receiver: Receiver, tmp_path: Path) -> None:
-    with Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK):
-        other = Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK)
-        with pytest.raises(RuntimeError, match="another process"):
-            other.start()
-    with other:
-        pass
+def test_of_two_one_tells_and_the_other_goes_on_from_there(p: P, receiver: Receiver, tmp_path: Path) -> None:
+    one, other = (Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK) for _ in range(2))
+    p.login_many({"uid": uid} for uid in ("ada", "bob", "cyd"))
+    with one, other:
+        p.kick("ada", by="sam", reason="test")
+        until(lambda: one.delivered == 1)
+        one.close()
+        p.kick("bob", by="sam", reason="test")
+        until(lambda: other.delivered == 1)
+        one.start()  # and now it stands by
+        p.kick("cyd", by="sam", reason="test")
+        until(lambda: other.delivered == 2)
+    assert receiver.told() == [("kicked", "ada"), ("kicked", "bob"), ("kicked", "cyd")]
     next(tmp_path.glob("*.json")).write_text("{}")
-    with pytest.raises(RuntimeError, match="not a position"):
-        other.start()
+    for again in (one, other):
+        with pytest.raises(RuntimeError, match="not a position"):
+            again.start()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
+@on("valkey-sync")
+def test_a_forked_child_holds_nobody_up(p: P, receiver: Receiver, tmp_path: Path) -> None:
+    one, other = (Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK) for _ in range(2))
+    ended, end = os.pipe()
+    with one:
+        child = os.fork()
+        if not child:
+            os.close(end)
+            os.read(ended, 1)  # lives on until the test is over
+            os._exit(0)
+    try:
+        with other:
+            p.login("ada")
+            p.kick("ada", by="sam", reason="test")
+            until(lambda: other.delivered == 1)
+    finally:
+        os.close(end)
+        os.waitpid(child, 0)
+        os.close(ended)
 
 
 @on("valkey-sync")
@@ -236,8 +269,9 @@ def test_while_redis_is_away_webhooks_wait(receiver: Receiver, tmp_path: Path) -
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     with (
         Server.start(binary, tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always", port=True) as server,
-        Presence.from_url(server.url, Settings(timeout=0.2)) as p,
-        Webhooks(p, [receiver.url], SECRET, position=tmp_path / "hooks", **QUICK),
+        Presence.from_url(server.url, Settings(timeout=0.2)) as hasty,
+        Presence.from_url(server.url, Settings(timeout=PATIENT)) as p,
+        Webhooks(hasty, [receiver.url], SECRET, position=tmp_path / "hooks", **QUICK),
     ):
         p.login("ada")
         server.kill()

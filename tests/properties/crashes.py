@@ -8,12 +8,24 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from presence_core import LoginRefused
-from presence_core.operations import access, ending, login, reindex, repair, upkeep
+from presence_core import LoginRefused, OutcomeUnknown
+from presence_core.operations import access, blocks, ending, login, reindex, repair, upkeep
 from presence_core.scripts import Call, Op
-from tests.properties.drawing import UIDS, arguments, clients, kicks, own_ids, refs, revocations, uids, whys
+from tests.properties.drawing import (
+    UIDS,
+    arguments,
+    clients,
+    holds,
+    kicks,
+    logins,
+    own_ids,
+    refs,
+    revocations,
+    uids,
+    whys,
+)
 from tests.properties.ground import relay
-from tests.properties.machine import History
+from tests.properties.machine import History, New
 from tests.properties.raw import Raw
 from tests.properties.stays import Ref
 
@@ -72,7 +84,7 @@ class Crashes(History):
         op = ending.revoke_before(self.clients[client].context, at, why["by"], why["reason"], why.get("message"))
         upto = now if ago is None else now - ago - 1
         for call, reply in self.cut_short(client, op, survives, "revoke"):
-            shard = int(call.key.partition("}")[0].rpartition(":")[2])
+            shard = self.tags().index(call.key.partition("}")[0] + "}")
             assert reply[2] == self.model.revoke(shard, upto, why)
 
     @rule(client=clients, survives=st.integers(0, 60))
@@ -101,6 +113,70 @@ class Crashes(History):
         for ref in self.model.forsaken:
             assert not self.clients[client].logout(*ref)
             assert not self.clients[client].heartbeat(*ref)
+
+    # -- only an answer is lost: whoever asked looks, or calls again --------------------------------------------------
+
+    @rule(client=clients, ref=refs, lost=st.integers(1, 2))
+    def a_logout_is_told_again_as_its_answer_was_lost(self, client: int, ref: Ref, lost: int) -> None:
+        self.act(ref[0])
+        if self.unheard(ending.logout(self.clients[client].context, *ref), client, lost, "finish"):
+            self.leave(lambda: self.model.log_out(*ref))
+        self.somebody_logs_out(client, ref)
+
+    @rule(client=clients, ref=refs, why=kicks, lost=st.integers(1, 2))
+    def a_kick_is_told_again_as_its_answer_was_lost(
+        self, client: int, ref: Ref, why: dict[str, Any], lost: int
+    ) -> None:
+        uid, sid = ref
+        self.act(uid)
+        if self.unheard(self.kick(client, uid, sid, why), client, lost, "finish"):
+            stay = self.model.find(*ref)
+            self.leave(lambda: self.model.kick(uid, [stay] if stay and self.model.is_live(stay) else [], why))
+        self.staff_kick_a_session(client, ref, why)
+
+    @rule(client=clients, uid=uids, why=kicks, lost=st.integers(1, 4))
+    def a_kick_of_all_is_told_again_as_its_answer_was_lost(
+        self, client: int, uid: str, why: dict[str, Any], lost: int
+    ) -> None:
+        self.act(uid)
+        if self.unheard(self.kick(client, uid, None, why), client, lost, "finish"):
+            self.leave(lambda: self.model.kick(uid, self.model.live(uid), why))
+        self.staff_kick_a_user(client, uid, why, [])
+
+    @rule(target=logins, client=clients, uid=uids, sid=own_ids, given=arguments, lost=st.integers(1, 2))
+    def a_login_is_told_again_as_its_answer_was_lost(
+        self, client: int, uid: str, sid: str, given: dict[str, Any], lost: int
+    ) -> New:
+        self.act(uid)
+        context = self.clients[client].context
+        secret = context.new_secret()
+        usual, context.new_secret = context.new_secret, lambda: secret
+        op = login.login(context, given | {"uid": uid, "session_id": sid})
+        self.unheard(op, client, lost, "login")
+        context.new_secret = usual
+        self.leave(lambda: self.model.log_in(uid, sid, access.make_token(uid, sid, secret), given))
+        return self.somebody_logs_in(client, uid, sid, given)
+
+    @rule(client=clients, uid=uids, why=holds)
+    def a_block_is_told_again_as_its_answer_was_lost(self, client: int, uid: str, why: dict[str, Any]) -> None:
+        self.act(uid)
+        said = (why["by"], why["reason"], why.get("message"), why["duration"], why.get("ticket"))
+        self.unheard(blocks.block(self.clients[client].context, uid, *said), client, 1, "block")
+        self.model.block(uid, why)
+        self.staff_block_a_user(client, uid, why)
+
+    def unheard(self, op: Op[Any], client: int, lost: int, script: str) -> bool:
+        """All that it sends arrives, but the answer to the ``lost``-th batch does not. Whether the script was run."""
+        ran = False
+        try:
+            calls = next(op)
+            while True:
+                replies = self.clients[client]._run(relay(calls))
+                ran = ran or any(call.script and call.script.name == script for call in calls)
+                lost -= 1
+                calls = op.send(replies) if lost else op.throw(OutcomeUnknown("Its answer was lost."))
+        except (StopIteration, OutcomeUnknown, LoginRefused):
+            return ran
 
     def kick(self, client: int, uid: str, sid: str | None, why: dict[str, Any]) -> Op[Any]:
         said = (why["by"], why["reason"], why.get("message"), why.get("ticket"))

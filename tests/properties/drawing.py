@@ -31,7 +31,10 @@ FILTERS: Final[tuple[dict[str, Any], ...]] = (
     {"idle_for": 3},
     {"os": "Linux", "text": "a"},
 )
-"""Each is asked in its turn, one a step; and one by time of login."""
+"""Each is asked in its turn, one every second step; and one by time of login."""
+
+ALL: Final = {"logged_in_after": 1_600_000_000}
+"""Everybody who began before now: a bulk kick must ask for something."""
 
 NEEDLES: Final = ("a", "ann", "Zoë", "lee", "+44 1", "*", "ann@example.org", "z", "{b}", "nobody")
 FACETS: Final = ("device", "app", "app_version", "os", "browser", *DECLARED)
@@ -133,7 +136,8 @@ class Case:
     mode: str = "sync"
     heals: bool = True  #: reads of the second client put right what they find
     labels: int = 8192  #: texts that a shard keeps once
-    examples: int = 18
+    examples: int = 30
+    steps: int = 30
 
 
 REPLACE: Final = {"max_sessions": 3, "max_sessions_per_device": 2}
@@ -141,13 +145,13 @@ REJECT: Final = REPLACE | {"on_limit": "reject"}
 FORGETFUL: Final = {"keep_logout": 0, "keep_expired": 0, "keep_people": 60, "max_ended": 8}
 
 CASES: Final = [
-    Case("replace-1-shard", 1, REPLACE),
+    Case("replace-1-shard", 1, REPLACE, examples=200, steps=50),
     Case("replace-4-shards", 4, REPLACE),
     Case("reject-1-shard", 1, REJECT, heals=False),
     Case("reject-4-shards", 4, REJECT, labels=2),
-    Case("single-device", 1, {"max_sessions": 1}, labels=1, examples=10),
+    Case("single-device", 1, {"max_sessions": 1}, labels=1),
     Case("forgetful", 4, FORGETFUL),
-    Case("async", 4, REPLACE, mode="async", examples=5),
+    Case("async", 4, REPLACE, mode="async"),
 ]
 LOSS_CASES: Final = [
     Case("1-shard", 1, REPLACE),

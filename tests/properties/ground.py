@@ -12,9 +12,11 @@ from typing import Any, Final
 from hypothesis.stateful import RuleBasedStateMachine
 
 from presence_core import Ended, Settings
+from presence_core.keyspace import Keyspace
 from presence_core.models import Record
 from presence_core.scripts import Call
 from tests.facade import Clock
+from tests.fair_clock import PATIENT
 from tests.properties.drawing import DECLARED, UIDS, Issued
 from tests.properties.model import Model
 from tests.properties.raw import Bench, Raw
@@ -41,10 +43,11 @@ class Ground(RuleBasedStateMachine):
         self.namespace = f"h{next(_namespaces)}"
         case = bench.case
         usual: dict[str, Any] = {"idle_timeout": 20, "absolute_timeout": 60, "namespace": self.namespace}
+        usual |= {"timeout": PATIENT}
         usual |= {"facets": DECLARED}
         self.settings = Settings(**usual | {"shards": case.shards} | case.settings)
         silent = Settings(**usual | {"heal": False} | case.settings)  # goes by the layout that is there
-        self.clock = Clock(START)
+        self.clock = Clock(lambda: START)
         self.clock.set(START)
         second = self.settings if case.heals else silent
         self.clients = [bench.connect(one, self.clock) for one in (self.settings, second)]
@@ -117,8 +120,7 @@ class Ground(RuleBasedStateMachine):
         assert (ended.public.code, ended.public.message, ended.public.at) == (ended.reason, ended.message, ended.at)
 
     def tags(self) -> list[str]:
-        shards = self.bench.case.shards
-        return [f"{{{self.namespace}:{shards}:{index}}}" for index in range(shards)]
+        return [shard.tag for shard in Keyspace(self.namespace, self.bench.case.shards).shards]
 
     def tag(self, uid: str) -> str:
         return self.tags()[self.model.shard(uid)]

@@ -46,7 +46,8 @@ class Agreement(Answers):
         for stay in self.model.stays.values():
             self.record_agrees(raw, stay)
         self.reads_agree()
-        self.searches_agree()
+        if self.steps % 2:  # they are half the time, and what they read has just been looked at
+            self.searches_agree()
         self.sound = True
 
     def notice(self, raw: Raw) -> set[Ref]:
@@ -95,9 +96,11 @@ class Agreement(Answers):
         """Every key that is there is one that must be, or one that may be."""
         model = self.model
         must = {f"{{{self.namespace}}}:layout"}
-        names = ["labels", "events", "meta", "words", "addresses", "facets"]
+        names = ["labels", "events", "meta", "moved", "words", "addresses", "facets"]
         names += ["recount", "counted"] if self.counting else []
         may = {f"{tag}:{name}" for tag in self.tags() for name in names}
+        may |= {f"{tag}:job:{job}" for job in model.jobs for tag in self.tags()}
+        must |= {f"{self.tags()[0]}:job:{job}" for job in model.jobs} | {f"{self.tags()[0]}:jobs" for _ in model.jobs}
         for uid in UIDS:
             tag = self.tag(uid)
             if model.listed(uid):

@@ -15,7 +15,7 @@ from tests.properties.stays import Ref
 
 LISTS: Final = ("sessions", "deadlines", "users", "user", "devices")
 INDEXES: Final = ("words", "addresses", "facets", "labels", "person")
-REST: Final = ("layout", "people", "totals", "meta", "ended", "block")
+REST: Final = ("layout", "people", "totals", "meta", "moved", "ended", "block")
 
 places = st.integers(0, 9)
 pauses = st.sampled_from([0, 2000, 5000, 21_000])
@@ -117,7 +117,7 @@ class Losses(History):
     def place(self, key: str) -> tuple[int, str]:
         """A key's shard, and what comes behind its family."""
         tag, _, rest = key.partition("}:")
-        return int(tag.rpartition(":")[2]) if ":" in tag else 0, rest.partition(":")[2]
+        return self.tags().index(tag + "}") if ":" in tag else 0, rest.partition(":")[2]
 
     def is_labelled(self, ref: Ref) -> bool:
         stay = self.model.stays[ref]

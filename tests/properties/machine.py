@@ -8,11 +8,13 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import MultipleResults, initialize, multiple, rule
 
-from presence_core import Login, LoginRefused
+from presence_core import Login, LoginRefused, SessionFilter
 from presence_core.models import moment
 from presence_core.operations import reindex
 from presence_core.scripts import FINISH, GATHER, INDEX, LOGIN, READ, TIDY, WALK, Script
 from tests.properties.drawing import (
+    ALL,
+    FILTERS,
     UIDS,
     Issued,
     acts,
@@ -190,6 +192,11 @@ class Visits(Agreement):
 class Staff(Visits):
     """What staff do to others."""
 
+    def time_passes(self, ms: int) -> None:
+        self.act()
+        self.model.now += ms
+        self.clock.set(self.model.now)
+
     @rule(client=clients, ref=refs, why=kicks)
     def staff_kick_a_session(self, client: int, ref: Ref, why: dict[str, Any]) -> None:
         uid, sid = ref
@@ -215,6 +222,32 @@ class Staff(Visits):
         self.model.kick(uid, victims, why)
         self.are(result.kicked, victims)
         assert result.already_ended == []
+
+    @rule(
+        client=clients,
+        asked=st.sampled_from([*FILTERS, *[ALL] * 5]),
+        why=whys,
+        first=st.lists(st.tuples(uids, st.none() | own_ids, arguments), max_size=4),
+        spare=st.integers(0, 2),
+    )
+    def staff_kick_all_that_match(
+        self, client: int, asked: dict[str, Any], why: dict[str, Any], first: list[Any], spare: int
+    ) -> None:
+        """Some log in the moment before, for it spares whoever logs in as it begins."""
+        for newcomer in first:
+            self.log_in(client, *newcomer)
+        self.time_passes(1)
+        self.act(*UIDS)
+        self.mixed = True
+        model = self.model
+        victims = model.matching(asked | {"logged_in_before": model.now / 1000})
+        refs, victims = [stay.name for stay in victims[:spare]], victims[spare:]
+        most = len(victims) + (99 if model.stale else 0)  # what a lost record left behind may be counted
+        result = self.clients[client].kick_where(SessionFilter(**asked), expected=most, exclude=refs, **why)
+        assert result.job is not None
+        assert (result.job.state, result.count) == ("done", len(victims))
+        self.are(result.kicked, victims)
+        model.kick_job(result.job.id, victims, why)
 
     @rule(client=clients, uid=uids, why=holds)
     def staff_block_a_user(self, client: int, uid: str, why: dict[str, Any]) -> None:
@@ -247,10 +280,8 @@ class History(Staff):
             self.clean = set(who)
 
     @rule(ms=st.sampled_from([1, 999, 1000, 2000, 5000, 21_000, 60_000]))
-    def time_passes(self, ms: int) -> None:
-        self.act()
-        self.model.now += ms
-        self.clock.set(self.model.now)
+    def some_time_passes(self, ms: int) -> None:
+        self.time_passes(ms)
 
     @rule(which=st.integers(0, 9), off=st.sampled_from([-1, 0, 1]))
     def time_comes_to_a_deadline(self, which: int, off: int) -> None:

@@ -134,14 +134,23 @@ class Model(State):
     def kick(self, uid: str, stays: list[Stay], said: dict[str, Any]) -> None:
         """``said``: by, reason and perhaps message, ticket and for how long they may not come back."""
         self.audits[self.shard(uid)] += 1
-        message, ticket = said.get("message"), said.get("ticket")
-        if stays and self.keep("kicked"):
-            self.notes |= {(self.shard(uid), text) for text in (said["reason"], message) if text}
-        for stay in stays:
-            why = {"by": said["by"], "note": said["reason"], "message": message, "ticket": ticket}
-            self.end(stay, End(reason="kicked", cause="staff", at=self.now, **why))
+        self._kick(stays, said)
         if "block_for" in said:
             self._hold(uid, said, said["block_for"])
+
+    def kick_job(self, job_id: str, stays: list[Stay], said: dict[str, Any]) -> None:
+        """A bulk kick, from its first record in the audit to its second."""
+        self.audits[0] += 2
+        self.jobs.add(job_id)
+        self._kick(stays, said)
+
+    def _kick(self, stays: list[Stay], said: dict[str, Any]) -> None:
+        message = said.get("message")
+        for stay in stays:
+            if self.keep("kicked"):
+                self.notes |= {(self.shard(stay.uid), text) for text in (said["reason"], message) if text}
+            why = {"by": said["by"], "note": said["reason"], "message": message, "ticket": said.get("ticket")}
+            self.end(stay, End(reason="kicked", cause="staff", at=self.now, **why))
 
     def block(self, uid: str, said: dict[str, Any]) -> None:
         self.audits[self.shard(uid)] += 1

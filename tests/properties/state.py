@@ -36,6 +36,7 @@ class State:
     opening: int = 0  #: sessions that the totals know only as ended: they began before totals were lost
     audits: Counter[int] = field(default_factory=Counter)
     notes: set[tuple[int, str]] = field(default_factory=set)  #: what staff wrote, by shard
+    jobs: set[str] = field(default_factory=set)  #: bulk kicks
     labels: dict[int, set[str]] = field(default_factory=dict)  #: texts that are kept once, by shard
     holds: dict[str, Hold] = field(default_factory=dict)  #: who may not log in; some may be over
     revoked: dict[int, Revocation] = field(default_factory=dict)  #: the watermark of each shard

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from presence_core import Login, Presence, Settings
+from presence_core import Presence
 from presence_dashboard import format as fmt
+from presence_dashboard import store as store_room
 from presence_dashboard import texts
 from presence_dashboard.actions import Why, kick_person, kick_sessions
-from presence_dashboard.store import KEEP_FAILURE, Store, open_store
-from tests.servers import Server, missing, redis_binary, valkey_binary
+from presence_dashboard.store import Store
+from tests.dashboard.conftest import IMPATIENT, confirm, log_in, open_anew, refs, tick, toasts, uids
+from tests.servers import Server
 
-SCRIPT = str(Path(__file__).parent.parent / "presence_dashboard" / "main.py")
 HOSTILE = [
     "<script>alert(1)</script>",
     ":red[x]",
@@ -30,75 +26,7 @@ HOSTILE = [
     "**b** _i_ -- ->",
     "# h",
 ]
-IMPATIENT = Settings(timeout=0.5)
 WHY = Why("Shared account", "Please sign in again.")
-
-
-@pytest.fixture(scope="module")
-def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    binary = valkey_binary() or redis_binary() or missing("any Redis server")
-    with Server.start(binary, tmp_path_factory.mktemp("redis")) as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared_server: Server) -> Iterator[Server]:
-    yield shared_server
-    if not shared_server.running:
-        shared_server.restart()
-    shared_server.command("FLUSHALL")
-
-
-@pytest.fixture
-def presence(server: Server) -> Iterator[Presence]:
-    with Presence.from_url(server.url, IMPATIENT) as client:
-        yield client
-
-
-@pytest.fixture
-def app(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppTest]:
-    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
-    monkeypatch.setenv("PRESENCE_TIMEOUT", "0.5")
-    monkeypatch.delenv("PRESENCE_DEMO", raising=False)
-    st.cache_resource.clear()
-    yield AppTest.from_file(SCRIPT, default_timeout=30)
-    st.cache_resource.clear()
-
-
-def log_in(presence: Presence, count: int, prefix: str = "user") -> list[Login]:
-    return [presence.login(f"{prefix}{number:02}", name=f"Person {number}", device="Mac") for number in range(count)]
-
-
-def refs(*logins: Login) -> list[str]:
-    return [login.session.ref for login in logins]
-
-
-def uids(app: AppTest) -> list[str]:
-    assert not app.exception
-    return list(app.dataframe[0].value["uid"])
-
-
-def toasts(app: AppTest) -> str:
-    return " | ".join(toast.value for toast in app.toast)
-
-
-def tick(app: AppTest, *rows: int) -> AppTest:
-    key = f"table-{app.session_state['listing'].key}"
-    app.session_state[key] = {"selection": {"rows": list(rows), "columns": [], "cells": []}}
-    return app.run()
-
-
-def confirm(app: AppTest, reason: str = "Shared account") -> AppTest:
-    field = next(area for area in app.text_area if area.label == texts.REASON)
-    field.set_value(reason)
-    button = next(one for one in app.button if one.proto.is_form_submitter and one.label != texts.CANCEL)
-    return button.click().run()
-
-
-def open_anew(app: AppTest) -> AppTest:
-    """As a tick later: what was counted is no longer shared."""
-    open_store().read(anew=True)
-    return app.run()
 
 
 # -- The list ----------------------------------------------------------------------------------------------------------
@@ -187,6 +115,19 @@ def test_kicking_ticked_rows_ends_those_sessions_and_no_other(app: AppTest, pres
     assert "Kicked 2 sessions of **Person 3** and 1 other." in toasts(app)
     assert [bool(presence.validate(login.token)) for login in logins] == [True, False, True, False]
     assert uids(app) == ["user02", "user00"]
+
+
+def test_a_kick_that_no_replica_has_confirmed_says_so(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_CONFIRM_REPLICAS", "1")
+    monkeypatch.setenv("PRESENCE_CONFIRM_TIMEOUT", "20")
+    [login] = log_in(presence, 1)
+    tick(app.run(), 0)
+    app.button(key="kick-selected").click().run()
+    confirm(app)
+    assert not presence.validate(login.token)
+    assert texts.UNCONFIRMED in toasts(app)
 
 
 def test_a_kick_needs_a_reason(app: AppTest, presence: Presence) -> None:
@@ -300,24 +241,27 @@ def test_a_kick_without_an_answer_says_so_and_is_looked_at_again(
     assert "kicked by **local operator**" in told or "Not kicked: **user00**" in told
 
 
-def test_a_failure_is_shared_for_a_moment_and_not_longer(server: Server) -> None:
+def test_a_failure_is_shared_for_a_moment_and_not_longer(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_room, "KEEP_FAILURE", 60.0)
     store = Store(lambda: Presence.from_url(server.url, IMPATIENT))
-    assert store.read().failure is None
+    assert store.counts().failure is None
     server.pause()
-    failed = store.read(anew=True)
+    failed = store.counts(anew=True)
     assert failed.failure is not None
-    assert failed.counts is not None
+    assert failed.value is not None
     server.resume()
-    assert store.read() is failed
-    time.sleep(KEEP_FAILURE)
-    assert store.read().failure is None
+    assert store.counts() is failed
+    monkeypatch.setattr(store_room, "KEEP_FAILURE", 0.0)
+    assert store.counts().failure is None
     store.close()
 
 
 def test_an_action_stops_where_redis_is_away(server: Server, presence: Presence) -> None:
     logins = log_in(presence, 3)
-    server.pause()
-    outcome = kick_sessions(presence, refs(*logins), WHY)
+    with Presence.from_url(server.url, IMPATIENT) as impatient:
+        assert impatient.counts().sessions == 3
+        server.pause()
+        outcome = kick_sessions(impatient, refs(*logins), WHY)
     assert (outcome.unknown or outcome.untouched)[0] == logins[0].session.ref
     assert outcome.untouched[-2:] == tuple(refs(*logins[1:]))
     assert outcome.failure

@@ -1,0 +1,274 @@
+"""What a browser could send that no page of ours offers, and every byte that comes back: a real dashboard behind a
+password, spoken to by its websocket alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from presence_core import Presence, Session, SessionFilter, Settings
+from presence_dashboard import texts
+from presence_dashboard.gate.desk import COOKIE, KEEP
+from presence_dashboard.records import VIEWS
+from presence_dashboard.roles import HIDDEN
+from tests.dashboard.wire import Wire, serve
+from tests.fair_clock import PATIENT
+from tests.servers import Server, missing, redis_binary, valkey_binary
+
+STAFF = {"dana": "support", "eve": "viewer", "stan": "stats"}
+PAGES = ("", "live", "sessions", "person", "history", "health", "staff")
+
+NAMES = (b"Lovelace", b"ada@example.com")
+SEARCHES = ("", "q=visitor-7", "q=Lovelace", "q=ada@example.com&inside=ada@example.com", "q=203.0.113.7")
+FIRST_ROW = '{"selection": {"rows": [0], "columns": [], "cells": []}}'
+PLACES = (b"203.0.113.7", b"198.51.100.7")
+
+
+@dataclass
+class House:
+    url: str
+    server: Server
+    presence: Presence
+    staff: Presence  #: where sign-ins are sessions
+    log: Path
+    cookies: dict[str, str]
+    tokens: list[str] = field(default_factory=list)
+    number: int = 0
+
+    def called(self, name: str) -> str:
+        return f"{name}{self.number}"
+
+    def log_in(self) -> Session:
+        login = self.presence.login("visitor-7", name="Ada Lovelace", aliases=["ada@example.com"], ip="203.0.113.7")
+        self.presence.validate(login.token, ip="198.51.100.7")
+        self.tokens.append(login.token)
+        return login.session
+
+    def is_live(self, session: Session) -> bool:
+        return bool(self.presence.validate_session(session.uid, session.session_id, touch=False))
+
+    def refused(self, by: str) -> list[str]:
+        return [one.outcome for one in self.presence.audit(by=self.called(by)).items if one.action == "denied"]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    directory = tmp_path_factory.mktemp("frames")
+    log = directory / "log"
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with (
+        Server.start(binary, directory / "redis") as server,
+        Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence,
+        Presence.from_url(
+            server.url, Settings(namespace=f"{presence.settings.namespace}-staff", timeout=PATIENT)
+        ) as staff,
+    ):
+        environ = {
+            "PRESENCE_REDIS_URL": server.url,
+            "PRESENCE_DASHBOARD_ACCESS": "password",
+            "PRESENCE_STAFF_FILE": str(directory / "staff"),
+            "PRESENCE_DASHBOARD_MASK": "name,ip",
+        }
+        with serve(environ, log) as url:
+            yield House(url, server, presence, staff, log, {})
+
+
+@pytest.fixture
+def house(running: House) -> Iterator[House]:
+    """Everybody is signed in, each time under a new name: the dashboard remembers a role for a second."""
+    running.number += 1
+    for name, role in STAFF.items():
+        login = running.staff.login(running.called(name), app="dashboard")
+        running.presence.set_staff(running.called(name), role, by="test")
+        running.cookies[name] = f"{COOKIE}={login.token}"
+    yield running
+    running.server.command("FLUSHALL")
+
+
+def opened(house: House, name: str) -> Any:
+    return Wire.open(house.url, house.cookies[name])
+
+
+def pressed(cell: str, row: int = 0) -> dict[str, Any]:
+    return {"id": cell, "string_trigger_value": {"data": json.dumps({"row": row, "label": texts.KICK})}}
+
+
+def holds(wire: Wire, words: tuple[bytes, ...]) -> list[bytes]:
+    everything = b"".join(wire.heard)
+    return [word for word in words if word in everything]
+
+
+def send_later(wire: Wire, wish: bytes) -> None:
+    """Once what was known of roles a moment ago has been forgotten."""
+    time.sleep(KEEP + 0.1)
+    wire.heard.clear()
+    wire.socket.send(wish)
+    wire.hear()
+
+
+def fill(wire: Wire) -> dict[str, Any]:
+    """The reason, as it stands in the dialog that is open."""
+    fields = {one.text_area.label: one.text_area.id for one in wire.elements() if one.WhichOneof("type") == "text_area"}
+    return {"id": fields[texts.REASON], "string_value": "forged"}
+
+
+def test_a_viewer_gets_nowhere_with_the_frames_of_a_colleague_who_may_kick(house: House) -> None:
+    session = house.log_in()
+    with opened(house, "dana") as dana, opened(house, "eve") as eve:
+        dana.go()
+        kick = dana.cells()["kick"]
+        dana.ask(pressed(kick))
+        confirm = {"id": dana.buttons()[texts.confirm(1)], "trigger_value": True}
+        assert holds(dana, NAMES + PLACES)  # it is there for who may see it
+
+        eve.go()
+        assert "kick" not in eve.cells()
+        for forged in (pressed(kick), pressed(eve.cells()["name"].replace("open-", "click-"))):
+            eve.ask(forged)
+        eve.ask(fill(dana), confirm)
+        for wish in (dana.wish(pressed(kick)), dana.wish(fill(dana), confirm)):
+            eve.socket.send(wish)
+            eve.hear()
+        assert holds(eve, NAMES + PLACES) == []
+        eve.ask(pressed(eve.cells()["name"]))  # to open a person is what they may
+    assert house.is_live(session)
+    [refused] = house.refused("eve")
+    assert refused.startswith("kick refused 5 times")
+
+
+@pytest.mark.parametrize("act", ["click-1", "kick-selected", "select-all", "FormSubmitter:kick-1-Kick", "bulk-again"])
+def test_a_frame_that_presses_what_nobody_was_offered_is_written_down(house: House, act: str) -> None:
+    session = house.log_in()
+    with opened(house, "stan") as stan:
+        stan.go().ask({"id": f"$$ID-{'0' * 32}-{act}", "trigger_value": True})
+        stan.ask({"id": f"$$ID-{'0' * 32}-{act}", "bool_value": True})  # set, and not pressed
+        stan.socket.send(b"\xff\xff not a frame")
+        with pytest.raises(ConnectionClosed):
+            stan.ask()
+    assert house.is_live(session)
+    assert house.refused("stan") == ["kick refused once"]
+    [entry] = [one for one in house.presence.audit(by=house.called("stan")).items if one.action == "denied"]
+    assert entry.reason == texts.FORGED
+
+
+def test_a_kick_by_who_was_demoted_with_the_dialog_open_is_refused_written_down_and_names_nobody(house: House) -> None:
+    session = house.log_in()
+    with opened(house, "dana") as dana:
+        kick = dana.go().cells()["kick"]
+        dana.ask(pressed(kick))
+        wish = dana.wish(fill(dana), {"id": dana.buttons()[texts.confirm(1)], "trigger_value": True})
+        house.presence.set_staff(house.called("dana"), "viewer", by="test")
+        send_later(dana, wish)
+        assert house.refused("dana") == ["kick refused once"]
+        assert holds(dana, NAMES + PLACES) == []
+        assert texts.KICK_ONE.encode() not in b"".join(dana.heard)
+    assert house.is_live(session)
+
+
+@pytest.mark.parametrize("how", ["removed", "signed out"])
+def test_a_kick_by_who_is_no_longer_in_is_written_down_and_names_nobody(house: House, how: str) -> None:
+    session = house.log_in()
+    with opened(house, "dana") as dana:
+        dana.ask(pressed(dana.go().cells()["kick"]))
+        wish = dana.wish(fill(dana), {"id": dana.buttons()[texts.confirm(1)], "trigger_value": True})
+        if how == "removed":
+            house.presence.remove_staff(house.called("dana"), by="test")
+        else:
+            house.staff.kick(house.called("dana"), by="test", reason="laptop stolen")
+        send_later(dana, wish)
+        assert house.refused("dana") == ["kick refused once"]
+        assert texts.SIGNED_OUT_TITLE.encode() in b"".join(dana.heard)
+        assert holds(dana, NAMES + PLACES) == []
+    assert house.is_live(session)
+
+
+def test_a_kick_that_a_viewer_made_up_is_written_down_also_once_they_are_signed_out(house: House) -> None:
+    session = house.log_in()
+    with opened(house, "eve") as eve:
+        wish = eve.go().wish({"id": f"$$ID-{'0' * 32}-click-1", "trigger_value": True})
+        house.staff.kick(house.called("eve"), by="test", reason="laptop stolen")
+        send_later(eve, wish)
+        send_later(eve, wish)
+    [refused] = house.refused("eve")
+    assert refused.startswith("kick refused 2 times")
+    assert house.is_live(session)
+
+
+def test_the_widgets_of_another_tab_of_ones_own_do_nothing(house: House) -> None:
+    session = house.log_in()
+    with opened(house, "dana") as one, opened(house, "dana") as two:
+        one.ask(pressed(one.go().cells()["kick"]))
+        two.go()
+        two.ask(fill(one), {"id": one.buttons()[texts.confirm(1)], "trigger_value": True})
+        assert texts.confirm(1) not in two.buttons()
+    assert house.is_live(session)
+
+
+def test_a_role_without_people_is_sent_none_whatever_address_it_opens(house: House) -> None:
+    house.log_in()
+    for page in PAGES:
+        with opened(house, "stan") as stan:
+            stan.go(page, "q=visitor-7&person=visitor-7&view=staff")
+            assert holds(stan, (*NAMES, *PLACES, b"visitor-7")) == []
+            assert stan.cells() == {}
+
+
+def test_who_must_not_see_names_and_addresses_is_sent_none_on_any_page(house: House) -> None:
+    session = house.log_in()
+    presence = house.presence
+    presence.kick(session.uid, by="alex", reason="Shared account")
+    presence.audit_note(by="alex", what="export", outcome='1 session exported: {"text":"Lovelace"}')
+    presence.denied(by="mallory", what="sign-in", reason="wrong password, from 203.0.113.7")
+    asked = SessionFilter(text="Lovelace", ip="203.0.113.7")
+    presence.pause_job(presence.start_kick(asked, by="alex", reason="Clean-up", expected=50).id, by="alex")
+    house.log_in()
+    seen: list[bytes] = []
+    for page, query in (
+        *((page, query) for page in ("sessions", "person") for query in SEARCHES),
+        *(("history", f"view={view}") for view in VIEWS),
+        ("live", ""),
+        ("health", ""),
+    ):
+        with opened(house, "eve") as eve:
+            eve.go(page, query)
+            for table in [one.dataframe for one in eve.elements() if one.WhichOneof("type") == "dataframe"]:
+                if page == "history":
+                    eve.ask({"id": table.id, "string_value": FIRST_ROW}, query=query)
+            own = query.encode()  # what they typed themselves is shown to them
+            assert [word for word in holds(eve, NAMES + PLACES) if word not in own] == [], (page, query)
+            seen += eve.heard
+    everything = b"".join(seen)
+    for there in (b"Clean-up", b"1 session exported", b"wrong password, from", HIDDEN.encode(), b"text = "):
+        assert there in everything
+
+
+def test_a_foreign_origin_a_foreign_host_and_a_bent_cookie_open_nothing(house: House) -> None:
+    good = house.cookies["dana"]
+    bent = good[:-4] + ("AAAA" if not good.endswith("AAAA") else "BBBB")
+    for cookies, headers in (
+        (good, {"Origin": "https://evil.example"}),
+        (good, {"Origin": "null"}),
+        (good, {"Host": "rebound.example"}),
+        (bent, {}),
+        ("", {}),
+    ):
+        with pytest.raises((InvalidStatus, ConnectionClosed)), Wire.open(house.url, cookies, **headers) as wire:
+            wire.go()
+
+
+def test_no_frame_and_no_line_of_the_log_holds_a_token(house: House) -> None:
+    house.log_in()
+    with opened(house, "dana") as dana:
+        for page in PAGES:
+            dana.go(page, "q=visitor-7")
+        assert holds(dana, NAMES)
+        said = b"".join(dana.heard) + house.log.read_bytes()
+    for token in (*house.tokens, *(one.partition("=")[2] for one in house.cookies.values())):
+        assert token.rpartition(".")[2].encode() not in said

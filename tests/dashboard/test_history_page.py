@@ -1,0 +1,288 @@
+"""The History page without a browser, on a real server, and the files that are taken from it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from presence_core import AuditEntry, Presence, SessionFilter
+from presence_dashboard import ledger, texts
+from presence_dashboard.ledger import scan
+from presence_dashboard.records import Question, View, asker
+from presence_dashboard.roles import HIDDEN
+from presence_dashboard.store import Store
+from tests.dashboard.conftest import IMPATIENT, open_anew, toasts
+from tests.servers import Server
+
+HOSTILE = '=HYPERLINK("http://example.invalid")'
+
+
+def history(app: AppTest, **address: str) -> AppTest:
+    for field, value in address.items():
+        app.query_params[field] = value
+    app.switch_page("views/history.py").run()
+    assert not app.exception
+    return app
+
+
+def column(app: AppTest, name: str) -> list[object]:
+    return list(app.dataframe[0].value[name])
+
+
+def tick(app: AppTest, view: View, row: int) -> AppTest:
+    key = f"history-{view}-{app.session_state[f'ledger-{view}'].generation}"
+    app.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
+    app.run()
+    assert not app.exception
+    return app
+
+
+def details(app: AppTest) -> list[str]:
+    return [text.value for text in app.text]
+
+
+def keys(app: AppTest) -> list[str]:
+    return [button.key or "" for button in app.button]
+
+
+def kick(presence: Presence, uid: str, by: str = "alex", reason: str = "Shared account", **also: str) -> None:
+    presence.login(uid, name=f"Name of {uid}", device="Mac", ip="192.0.2.7")
+    presence.kick(uid, by=by, reason=reason, **also)  # type: ignore[arg-type]
+
+
+# -- Views and filters -------------------------------------------------------------------------------------------------
+
+
+def test_ended_sessions_are_found_by_person_staff_reason_and_how(app: AppTest, presence: Presence) -> None:
+    kick(presence, "dana", ticket="HD-1")
+    kick(presence, "kim", by="robin", reason="Lost device")
+    left = presence.login("lee")
+    presence.logout("lee", left.session.session_id)
+    history(app)
+    assert column(app, "uid") == ["lee", "kim", "dana"]
+    assert column(app, "how") == ["Signed out", "Kicked", "Kicked"]
+    assert texts.history_place("1", "3", "3", 1) in [text.value for text in app.markdown]
+    for field, value, found in (
+        ("person", "dana", ["dana"]),
+        ("by", "robin", ["kim"]),
+        ("words", "LOST", ["kim"]),
+        ("words", "hd-1", ["dana"]),
+    ):
+        app.text_input(key=field).set_value(value).run()
+        assert column(app, "uid") == found
+        app.button(key="clear").click().run()
+    app.selectbox(key="history-how").select("logout").run()
+    assert column(app, "uid") == ["lee"]
+    assert app.query_params["how"] == "logout"
+
+
+def test_a_link_opens_a_view_with_its_filters(app: AppTest, presence: Presence) -> None:
+    presence.block("dana", by="alex", reason="Chargeback", duration=3_600)
+    presence.block("kim", by="robin", reason="Spam")
+    history(app, view="blocks", by="robin")
+    assert column(app, "uid") == ["kim"]
+    assert column(app, "until") == [texts.HISTORY_OPEN_END]
+    app.text_input(key="by").set_value("").run()
+    app.text_input(key="person").set_value("dana").run()
+    assert column(app, "reason") == ["Chargeback"]
+    app.button_group(key="history-view").set_value("staff").run()
+    assert column(app, "action") == ["Block"]  # the person is asked for here too
+    assert app.query_params["view"] == "staff"
+
+
+def test_staff_actions_show_denied_attempts_and_are_found_by_kind(app: AppTest, presence: Presence) -> None:
+    kick(presence, "dana")
+    presence.denied(by="vera", what="kick", uid="dana")
+    presence.audit_note(by="alex", what="export", outcome="3 sessions exported")
+    history(app, view="staff")
+    assert sorted(column(app, "action")) == ["Denied attempts", "Export", "Kick"]  # type: ignore[type-var]
+    for act, outcome in (("denied", "kick refused once"), ("kick", "1 session ended")):
+        app.selectbox(key="history-act").select(act).run()
+        assert column(app, "outcome") == [outcome]
+
+
+def test_a_time_is_the_readers_own_and_one_that_ends_before_it_begins_is_said(app: AppTest, presence: Presence) -> None:
+    kick(presence, "dana")
+    history(app)
+    an_hour_ago = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=1)
+    app.session_state["until"] = an_hour_ago
+    app.run()
+    assert [header.value for header in app.subheader] == [texts.HISTORY_NO_MATCH_TITLE]
+    app.session_state["since"] = an_hour_ago
+    app.run()
+    assert [error.value for error in app.error] == [texts.unreadable("`since must be before until.`")]
+    app.session_state["until"] = None
+    app.run()
+    assert column(app, "uid") == ["dana"]
+
+
+def test_what_the_library_has_no_index_of_is_looked_for_page_by_page(
+    presence: Presence, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        presence.block(f"u{number:02}", by="alex", reason="rare" if number in (3, 7) else "usual")
+    monkeypatch.setattr(ledger, "_STEP", 2)
+    store = Store(lambda: Presence.from_url(server.url, IMPATIENT))
+    ask = asker("blocks", store, Question(words="RARE"))
+    first = ask(1, None)
+    assert ([one.uid for one in first], first.total_is_exact) == (["u07"], False)
+    assert [one.uid for one in ask(50, first.next_cursor)] == ["u03"]
+    monkeypatch.setattr(ledger, "LOOK_AT", 4)
+    bounded = ask(50, None)
+    assert (bounded.items, bounded.next_cursor is None) == ([], False)
+    everything = scan(asker("blocks", store, Question()), lambda _: True, 2, None)
+    assert [one.uid for one in everything] == ["u11", "u10"]
+    store.close()
+
+
+def test_pages_lead_through_all_ends_and_back(app: AppTest, presence: Presence) -> None:
+    for _ in range(120):
+        presence.login("dana")
+    presence.kick("dana", by="alex", reason="test")
+    history(app)
+    assert len(column(app, "uid")) == 50
+    app.button(key="older").click().run()
+    app.button(key="older").click().run()
+    assert len(column(app, "uid")) == 20
+    assert texts.history_place("101", "120", "120", 3) in [text.value for text in app.markdown]
+    assert app.button(key="older").disabled
+    app.button(key="newer").click().run()
+    assert len(column(app, "uid")) == 50
+    app.button(key="newest").click().run()
+    assert app.button(key="newer").disabled
+
+
+def test_a_ticked_row_shows_all_of_it(app: AppTest, presence: Presence) -> None:
+    kick(presence, "dana", reason="First line\n=second **line**", message="Sorry.", ticket="HD-1")
+    kick(presence, "kim")
+    tick(history(app), "ended", 1)
+    for value in ("First line\n=second **line**", "Sorry.", "HD-1", "alex", "dana", texts.HISTORY_CAUSES["staff"]):
+        assert value in details(app)
+    assert column(app, "reason") == ["Shared account", "First line =second **line**"]
+
+
+# -- Bulk kicks --------------------------------------------------------------------------------------------------------
+
+
+def test_a_bulk_kick_is_resumed_and_cancelled_from_its_details(app: AppTest, presence: Presence) -> None:
+    presence.login("dana", device="Mac")
+    job = presence.start_kick(SessionFilter(device="Mac"), by="alex", reason="Shared account", expected=1)
+    presence.pause_job(job.id, by="alex")
+    tick(history(app, view="jobs"), "jobs", 0)
+    assert column(app, "state") == ["paused"]
+    assert any("device = Mac" in text for text in details(app))
+    app.button(key=f"cancel-{job.id}").click().run()
+    assert texts.job_steered("cancelled") in toasts(app)
+    cancelled = presence.job(job.id)
+    assert cancelled is not None
+    assert (cancelled.state, cancelled.kicked) == ("cancelled", 0)
+    assert column(app, "state") == ["cancelled"]
+
+
+def test_who_may_not_kick_in_bulk_sees_no_buttons_for_it(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    job = presence.start_kick(SessionFilter(device="Mac"), by="alex", reason="Shared account", expected=1)
+    presence.pause_job(job.id, by="alex")
+    tick(history(app, view="jobs"), "jobs", 0)
+    assert "Shared account" in details(app)
+    assert not [key for key in keys(app) if key.endswith(job.id) or key == "export-history"]
+
+
+# -- Export ------------------------------------------------------------------------------------------------------------
+
+
+def file_of(app: AppTest) -> list[dict[str, str]]:
+    made: bytes = app.session_state["export-ask"].file
+    return list(csv.DictReader(io.StringIO(made.decode("utf-8-sig"))))
+
+
+def exported(presence: Presence) -> list[AuditEntry]:
+    return [entry for entry in presence.audit() if entry.action in ("export", "denied")]
+
+
+def test_what_matches_is_exported_without_formulas_and_that_is_written_down(app: AppTest, presence: Presence) -> None:
+    presence.login(HOSTILE, name=HOSTILE, device="+1", ip="192.0.2.7")
+    presence.kick(HOSTILE, by="@alex", reason=HOSTILE, message="-1")
+    kick(presence, "kim", by="robin")
+    history(app, by="@alex")
+    app.button(key="export-history").click().run()
+    [row] = file_of(app)
+    assert row["uid"] == row["name"] == row["note"] == f"'{HOSTILE}"
+    assert (row["by"], row["device"], row["message"], row["ip"]) == ("'@alex", "'+1", "'-1", "192.0.2.7")
+    assert datetime.fromisoformat(row["at"]).tzinfo is not None
+    [entry] = exported(presence)
+    assert (entry.by, entry.outcome) == ("local operator", "1 ended session exported, by @alex")
+
+
+@pytest.mark.parametrize("view", ["blocks", "jobs", "staff"])
+def test_every_view_is_exported(app: AppTest, presence: Presence, view: View) -> None:
+    presence.block("dana", by="alex", reason="Chargeback")
+    job = presence.start_kick(SessionFilter(device="Mac"), by="alex", reason="Shared account", expected=1)
+    history(app, view=view)
+    app.button(key="export-history").click().run()
+    rows = file_of(app)
+    assert {row["by"] for row in rows} == {"alex"}
+    if view == "jobs":
+        assert rows[0]["id"] == job.id
+        assert '"device": "Mac"' in rows[0]["filter"].replace('":"', '": "')
+
+
+def test_support_exports_ends_but_not_what_staff_did(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kick(presence, "dana")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "support")
+    history(app, view="staff")
+    assert column(app, "uid") == ["dana"]
+    assert "export-history" not in keys(app)
+    app.button_group(key="history-view").set_value("ended").run()
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")  # demoted between seeing the button and pressing it
+    app.button(key="export-history").click().run()
+    assert "export-ask" not in app.session_state
+    assert [(entry.action, entry.outcome) for entry in exported(presence)] == [("denied", "export ended refused once")]
+
+
+# -- States ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_view_and_one_without_a_match_say_which(app: AppTest, presence: Presence) -> None:
+    history(app)
+    for view in texts.HISTORY_VIEWS:
+        app.button_group(key="history-view").set_value(view).run()
+        assert [header.value for header in app.subheader] == [texts.HISTORY_EMPTY_TITLE[view]]
+        app.text_input(key="by").set_value("nobody").run()
+        assert [header.value for header in app.subheader] == [texts.HISTORY_NO_MATCH_TITLE]
+        app.button(key="clear").click().run()
+
+
+def test_a_masked_viewer_sees_no_name_or_address(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", "name,ip")
+    kick(presence, "dana")
+    tick(history(app), "ended", 0)
+    assert column(app, "name") == column(app, "ip") == [HIDDEN]
+    shown = " ".join(details(app))
+    assert "Name of dana" not in shown
+    assert "192.0.2" not in shown
+    assert "dana" in shown
+
+
+def test_an_outage_keeps_the_rows_and_turns_the_page_off(app: AppTest, server: Server, presence: Presence) -> None:
+    kick(presence, "dana")
+    history(app)
+    server.pause()
+    open_anew(app)
+    assert column(app, "uid") == ["dana"]
+    assert app.button(key="refresh-ledger").disabled
+    assert app.button(key="export-history").disabled
+    server.resume()
+    open_anew(app)
+    assert not app.button(key="refresh-ledger").disabled

@@ -1,0 +1,327 @@
+"""The Live page without a browser, on a real server, and the figures that it is made of."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from presence_core import Presence, Sample, Worker
+from presence_dashboard import access, figures, texts
+from presence_dashboard import store as store_room
+from presence_dashboard.access import Actor
+from presence_dashboard.readings import shared
+from presence_dashboard.store import Reading, open_store
+from presence_dashboard.views.feed import merged
+from tests.dashboard.conftest import log_in
+from tests.samples import write_samples
+from tests.servers import Server
+
+
+def opened(app: AppTest) -> AppTest:
+    app.run()
+    return anew(app.switch_page("views/live.py"))
+
+
+def anew(app: AppTest) -> AppTest:
+    """As some ticks later: nothing that was read is shared any more."""
+    open_store()._shared.clear()
+    app.run()
+    assert not app.exception
+    return app
+
+
+def metrics(app: AppTest) -> dict[str, str]:
+    return {metric.label: metric.value for metric in app.metric}
+
+
+def captions(app: AppTest) -> str:
+    return "\n".join(caption.value for caption in app.caption)
+
+
+def chart(app: AppTest) -> Any:
+    [found] = app.get("vega_lite_chart")
+    return found.proto
+
+
+def spec(app: AppTest) -> str:
+    text: str = chart(app).spec
+    json.loads(text)
+    return text
+
+
+# -- The strip and the chart -------------------------------------------------------------------------------------------
+
+
+def test_without_samples_the_page_says_what_takes_them(app: AppTest, presence: Presence) -> None:
+    log_in(presence, 2)
+    opened(app)
+    assert [title.value for title in app.subheader] == [texts.LIVE_NO_SAMPLES_TITLE]
+    assert [warning.value for warning in app.warning] == [texts.live_no_worker(None)]
+    assert texts.LIVE_NO_SAMPLES_CODE in [block.value for block in app.code]
+    shown = metrics(app)
+    assert (shown[texts.USERS], shown[texts.SESSIONS]) == ("2", "2")
+    assert (shown[texts.LIVE_LOGINS], shown[texts.LIVE_ENDS]) == (texts.NO_VALUE, texts.NO_VALUE), "not zero"
+    assert not app.get("vega_lite_chart")
+
+
+def test_a_worker_that_runs_is_named_and_its_samples_are_drawn(app: AppTest, presence: Presence) -> None:
+    log_in(presence, 3)
+    with Worker(presence, interval=0.05):
+        deadline = time.monotonic() + 20
+        while not presence.history(time.time() - 60) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        opened(app)
+    assert not app.warning
+    assert texts.live_worker("`").rstrip("`") in captions(app)
+    assert "sweep lag" in captions(app)
+    assert chart(app).alt == texts.LIVE_CHART_ALT
+    assert len(chart(app).datasets) == 2, "the samples and the edges; nothing was sampled yesterday"
+    assert texts.LIVE_KEY_NO_GHOST[texts.LIVE_GHOST_DAY].capitalize() in captions(app)
+
+
+def test_the_strip_tells_of_the_last_minute_and_of_today(app: AppTest, presence: Presence) -> None:
+    minute = time.time() // 60 * 60 - 60  # the last, and still the last but one should another be over when it is shown
+    write_samples(presence, minute, [(50, 60, 0), (70, 80, 2), (60, 66, 3), (60, 66, 3), (60, 66, 3), (60, 66, 4)])
+    log_in(presence, 1)
+    shown = metrics(opened(app))
+    assert (shown[texts.USERS], shown[texts.LIVE_LOGINS], shown[texts.LIVE_ENDS]) == ("1", "4", "4")
+    assert shown[texts.LIVE_PEAK] == "70" or minute % 86_400 >= 86_400 - 120, "before midnight was not today"
+    assert "lowest 50" in captions(app)
+    assert "highest 70" in captions(app)
+
+
+def test_the_range_and_the_ghost_are_those_of_the_address(app: AppTest, presence: Presence) -> None:
+    now = time.time() // 60 * 60
+    write_samples(presence, now - 8 * 86_400, [(20, 22, 0)] * 30, step=3600)
+    write_samples(presence, now - 1200, [(30, 33, 0)] * 5, step=60)
+    app.query_params["range"] = "24h"
+    app.query_params["ghost"] = texts.LIVE_GHOST_WEEK
+    opened(app)
+    assert app.button_group(key="range").value == "24h"
+    assert texts.live_key([texts.LIVE_KEY_GHOST[texts.LIVE_GHOST_WEEK]], "5 min", "UTC") in captions(app)
+    assert "ghost" in spec(app)
+    app.button_group(key="ghost").set_value(texts.LIVE_GHOST_NONE).run()
+    assert '"ghost"' not in spec(app)
+    app.query_params["range"] = "a year"
+    assert anew(app).button_group(key="range").value in figures.RANGES
+
+
+def test_one_line_alone_keeps_its_colour_and_its_words(app: AppTest, presence: Presence) -> None:
+    write_samples(presence, time.time() - 60, [(30, 40, 0), (30, 40, 1)])
+    opened(app)
+    both = spec(app)
+    assert texts.LIVE_KEY_KICKS in captions(app)
+    app.button_group(key="lines").set_value([texts.SESSIONS]).run()
+    assert f"{texts.USERS}: lowest" not in captions(app)
+    assert f"{texts.SESSIONS}: lowest 40" in captions(app)
+    scale = f'"domain": ["{texts.USERS}", "{texts.SESSIONS}"]'
+    assert both.count(scale) == spec(app).count(scale) > 0
+    app.toggle(key="live-as-table").set_value(True).run()
+    table = next(frame.value for frame in app.dataframe if texts.LIVE_AT_UTC in frame.value)
+    assert list(table[texts.SESSIONS]) == [40, 40]
+    assert texts.USERS not in table
+
+
+def test_an_outage_leaves_the_last_good_data_on_the_page(app: AppTest, presence: Presence, server: Server) -> None:
+    log_in(presence, 3)
+    write_samples(presence, time.time() - 60, [(3, 3, 0)] * 3)
+    opened(app)
+    server.pause()
+    try:
+        for kept in open_store()._shared.values():
+            kept.reading = Reading(kept.reading.value, kept.reading.read)  # too old to be shared
+        app.run()
+    finally:
+        server.resume()
+    assert not app.exception
+    assert len(app.error) == 1, "the banner alone"
+    assert metrics(app)[texts.USERS] == "3"
+    assert chart(app).datasets[0].data.data
+    assert "As read" in captions(app)
+
+
+def test_while_redis_is_away_nothing_but_the_counts_asks_it(
+    app: AppTest, presence: Presence, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_room, "KEEP_FAILURE", 60.0)
+    asked: list[Presence] = []
+
+    def ask(client: Presence) -> bool:
+        asked.append(client)
+        return client.is_online("ada")
+
+    assert shared("first", ask).value is False
+    server.pause()
+    try:
+        open_store().counts(anew=True)
+        reading = shared("second", ask)
+    finally:
+        server.resume()
+    assert reading.value is None
+    assert reading.failure == open_store().counts().failure
+    assert len(asked) == 1
+
+
+def test_the_first_part_that_finds_redis_away_spares_the_others_the_wait(
+    app: AppTest, presence: Presence, server: Server
+) -> None:
+    assert open_store().counts().failure is None
+    server.pause()
+    try:
+        assert shared("first", lambda client: client.is_online("ada")).failure
+        assert open_store().counts().failure
+    finally:
+        server.resume()
+
+
+# -- On what, and who --------------------------------------------------------------------------------------------------
+
+
+def test_sessions_are_broken_down_by_device_app_and_browser(app: AppTest, presence: Presence) -> None:
+    for number in range(3):
+        presence.login(f"user{number}", device="<b>Mac</b>" if number else None, app="web")
+    tables = [frame.value for frame in opened(app).dataframe][:3]
+    assert [table.columns[0] for table in tables[:2]] == [texts.LIVE_BY_DEVICE, texts.LIVE_BY_APP]
+    assert list(tables[0].itertuples(index=False, name=None)) == [
+        ("<b>Mac</b>", pytest.approx(66.7, abs=0.1), 2),
+        (texts.LIVE_NOT_TOLD, pytest.approx(33.3, abs=0.1), 1),
+    ]
+    assert list(tables[1][texts.SESSIONS]) == [3]
+
+
+def test_the_feed_tells_who_came_and_who_went_and_why(app: AppTest, presence: Presence) -> None:
+    ada, bob = (presence.login(uid, name=f"{uid.title()} [x](y)", device=":red[Mac]").session for uid in ("ada", "bob"))
+    presence.kick("bob", bob.session_id, by="dana", reason="**Shared** account")
+    presence.logout("ada", ada.session_id)
+    opened(app)
+    links = [(link.proto.label, link.proto.query_string) for link in app.get("page_link")]
+    assert len(links) == 4
+    assert set(links) == {("`Ada [x](y)`", "q=ada"), ("`Bob [x](y)`", "q=bob")}
+    assert "kicked by **dana**: `**Shared** account`" in captions(app)
+    assert texts.LIVE_SIGNED_OUT in captions(app)
+    assert f"{texts.LIVE_SIGNED_IN} · `:red[Mac]`" in captions(app)
+
+
+def test_an_end_of_the_same_moment_stands_above_its_login(presence: Presence) -> None:
+    login = presence.login("ada")
+    presence.logout("ada", login.session.session_id)
+    items = merged([], presence.ended(limit=5).items)
+    assert [item.kind for item in items] == ["logout", "login"]
+
+
+def test_who_may_see_no_people_sees_counts_alone(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(presence, 2)
+    monkeypatch.setattr(access, "current", lambda touch=True: Actor("sam", "stats"))
+    opened(app)
+    assert metrics(app)[texts.USERS] == "2"
+    assert not app.get("page_link")
+    assert "live-news" not in open_store()._shared, "they were not even read"
+
+
+def test_names_are_masked_for_who_may_not_see_them(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(presence, 1)
+    monkeypatch.setattr(access, "current", lambda touch=True: Actor("vic", "viewer", frozenset({"name"})))
+    opened(app)
+    assert [link.proto.label for link in app.get("page_link")] == ["**user00**"]
+
+
+# -- Against the week before -------------------------------------------------------------------------------------------
+
+
+def test_days_are_compared_with_the_same_days_a_week_before(app: AppTest, presence: Presence) -> None:
+    midnight = time.time() // 86_400 * 86_400
+    write_samples(presence, midnight - 8 * 86_400, [(100, 120, hour) for hour in range(24)], step=3600)
+    write_samples(presence, midnight - 86_400, [(150, 160, 100 + 2 * hour) for hour in range(24)], step=3600)
+    opened(app)
+    app.button_group(key="compare-days").set_value(texts.LIVE_YESTERDAY).run()
+    table = next(frame.value for frame in app.dataframe if texts.LIVE_CHANGE in frame.value)
+    rows = {row[0]: row[1:] for row in table.itertuples(index=False, name=None)}
+    assert rows[texts.LIVE_UNIQUES_DAY] == ("450", "300", "+50%")
+    assert rows[texts.LIVE_PEAK_USERS] == ("150", "100", "+50%")
+    assert rows[texts.LIVE_MEAN_USERS] == ("150", "100", "+50%")
+    assert rows[texts.LIVE_PEAK_SESSIONS][0] == "160"
+    assert rows[texts.LIVE_KICKS_COLUMN][1] == "23"
+    assert "gaps" not in captions(app)
+    app.button_group(key="compare-days").set_value(texts.LIVE_OTHER_DAYS).run()
+    app.date_input(key="compare-from").set_value(datetime.now(UTC).date() - timedelta(days=40)).run()
+    assert [error.value for error in app.error] == [texts.live_too_many_days(figures.MOST_DAYS)]
+    app.date_input(key="compare-from").set_value(datetime.now(UTC).date()).run()
+    assert [error.value for error in app.error] == [texts.LIVE_FROM_AFTER_TO]
+
+
+# -- Figures -----------------------------------------------------------------------------------------------------------
+
+
+def sample(at: int, step: int = 60, users: int = 5, complete: bool = True, **more: Any) -> Sample:
+    fields: dict[str, Any] = {
+        "at": datetime.fromtimestamp(at, UTC), "step": step, "complete": complete, "samples": step // 10,
+        "users": users, "users_min": users, "users_mean": float(users), "users_max": users,
+        "sessions": users, "sessions_min": users, "sessions_mean": float(users), "sessions_max": users,
+        "logins": 0, "logouts": 0, "kicked": 0, "expired": 0, "replaced": 0,
+    }  # fmt: skip
+    return Sample(**fields | more)
+
+
+def test_a_gap_breaks_the_line_and_the_running_step_is_its_dashed_end() -> None:
+    samples = [sample(0), sample(60), sample(180), sample(300), sample(360, complete=False)]
+    table = figures.table(samples).to_pydict()
+    assert table["part"] == [0, 0, 1, 2, 2]
+    assert table["alone"] == [False, False, True, False, False]
+    assert table["done"] == [True, True, True, True, False]
+    assert table["tail"] == [False, False, False, True, True]
+    assert figures.table([]).num_rows == 0
+
+
+def test_an_earlier_day_is_drawn_later_but_keeps_its_own_time() -> None:
+    [at], [taken] = (figures.table([sample(0)], 86_400).to_pydict()[name] for name in ("at", "taken"))
+    assert (at, taken) == (86_400_000, 0)
+
+
+def test_an_old_minute_is_not_called_the_last() -> None:
+    now = datetime.fromtimestamp(1_000, UTC)
+    assert figures.last_whole([sample(900), sample(960, complete=False)], now) == sample(900)
+    assert figures.last_whole([sample(0)], now) is None
+    assert figures.last_whole([], now) is None
+
+
+def test_shares_name_the_most_frequent_and_sum_up_the_rest() -> None:
+    found = figures.shares({f"v{number:02}": 20 - number for number in range(11)} | {"": 3}, 200)
+    assert [one.value for one in found] == [*(f"v{number:02}" for number in range(8)), None, ""]
+    assert (found[8].sessions, found[8].values) == (33, 3)
+    assert sum(one.sessions for one in found) == 200
+    assert sum(one.share for one in found) == pytest.approx(1)
+    assert len(figures.shares({f"v{number}": 1 for number in range(9)}, 9)) == 9, "one alone is named"
+    assert figures.shares({}, 0) == []
+    assert figures.shares({"a": 5}, 3)[0].share == 1, "facets may be a sweep ahead of the count"
+
+
+def test_a_change_from_nothing_is_not_told() -> None:
+    assert (figures.change(5, 0), figures.change(None, 5), figures.change(5, None)) == (None, None, None)
+    assert figures.change(15, 10) == pytest.approx(0.5)
+
+
+def test_the_mean_of_hours_counts_each_by_its_samples() -> None:
+    hours = [sample(0, 3600, 10), sample(3600, 3600, 40, samples=180)]
+    found = figures.summary(hours, [sample(0, 86_400, uniques=7), sample(0, 86_400, complete=False, uniques=1)])
+    assert found.mean_users == pytest.approx(20)
+    assert (found.peak_users, found.uniques) == (40, 7)
+    assert figures.summary([], []).mean_users is None
+
+
+def test_the_csv_holds_numbers_and_utc_times() -> None:
+    text = figures.as_csv({"these_days": [sample(3600, 3600, 10, uniques=12)], "week_before": [sample(0, 3600)]})
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(row["at"], row["range"], row["users_mean"], row["uniques"]) for row in rows] == [
+        ("1970-01-01T01:00:00Z", "these_days", "10.00", "12"), ("1970-01-01T00:00:00Z", "week_before", "5.00", ""),
+    ]  # fmt: skip

@@ -1,0 +1,385 @@
+"""The Person page without a browser, on a real server, and the timeline that draws nothing."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from presence_core import Ended, Presence
+from presence_dashboard import dossier, texts
+from presence_dashboard import format as fmt
+from presence_dashboard.dossier import find, this_state
+from presence_dashboard.store import open_store
+from presence_dashboard.timeline import Happening, by_day, merge
+from presence_dashboard.views import cards
+from tests.dashboard.conftest import confirm, open_anew, toasts
+from tests.servers import Server
+
+HOSTILE = "<script>alert(1)</script> **b** $x$ and $y$ :red[z] [a](javascript:alert(1)) \u202enimda"
+
+
+def look_for(app: AppTest, wanted: str) -> AppTest:
+    """By the page's address; once it is open, by its search box."""
+    if "q" in app.session_state:
+        app.text_input(key="q").set_value(wanted).run()
+    else:
+        app.query_params["q"] = wanted
+        app.switch_page("views/person.py").run()
+    assert not app.exception
+    return app
+
+
+def said(app: AppTest) -> str:
+    """All that the page says, but for buttons."""
+    elements = (*app.markdown, *app.text, *app.header, *app.subheader, *app.caption, *app.code, *app.error, *app.info)
+    return "\n".join(str(element.value) for element in elements)
+
+
+def keys(app: AppTest) -> list[str]:
+    return [button.key or "" for button in app.button]
+
+
+def cards_of(app: AppTest) -> list[str]:
+    return [key.removeprefix("kick-") for key in keys(app) if key.startswith("kick-") and key != "kick-all"]
+
+
+def look_anew(uid: str) -> None:
+    """As a tick later: what was read of a person is no longer shared."""
+    this_state(open_store(), uid, anew=True)
+
+
+def told(presence: Presence, uid: str) -> list[Happening]:
+    return merge(presence.sessions(uid), presence.ended(uid), presence.audit(uid=uid))
+
+
+# -- The timeline ------------------------------------------------------------------------------------------------------
+
+
+def test_a_kick_that_ends_and_audit_both_tell_of_is_there_once(presence: Presence) -> None:
+    logins = [presence.login("dana", device=f"Device {number}") for number in range(3)]
+    presence.kick("dana", logins[0].session.session_id, by="alex", reason="one")
+    presence.kick("dana", by="robin", reason="all", block_for=60)
+    presence.kick("dana", by="robin", reason="none left")
+    happened = told(presence, "dana")
+    assert [one.kind for one in happened] == ["staff", "end", "end", "login", "login", "login"]
+    nothing, both, single = happened[:3]
+    assert nothing.entry is not None
+    assert nothing.entry.outcome == "no session to end"
+    assert {record.session_id for record in both.records} == {login.session.session_id for login in logins[1:]}
+    assert both.entry is not None
+    assert both.entry.outcome.startswith("2 sessions ended, blocked until")
+    assert [record.session_id for record in single.records] == [logins[0].session.session_id]
+    assert single.kinds == {"end", "staff"}
+
+
+def test_the_timeline_holds_logins_ends_blocks_and_denied_attempts_newest_first(presence: Presence) -> None:
+    login = presence.login("dana")
+    presence.logout("dana", login.session.session_id)
+    presence.block("dana", by="alex", reason="test")
+    presence.unblock("dana", by="alex", reason="test")
+    presence.denied(by="vera", what="kick", uid="dana")
+    presence.login("dana")
+    happened = told(presence, "dana")
+    assert [one.at for one in happened] == sorted((one.at for one in happened), reverse=True)
+    assert {one.entry.action for one in happened if one.entry} == {"block", "unblock", "denied"}
+    [end] = [one for one in happened if one.kind == "end"]
+    assert isinstance(end.records[0], Ended)
+    assert end.kinds == {"end"}
+    [(_, whole_day)] = by_day(happened, happened[0].at.tzinfo)  # type: ignore[arg-type]
+    assert whole_day == happened
+
+
+# -- Finding -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_link_opens_the_person_by_uid_or_email(app: AppTest, presence: Presence) -> None:
+    presence.login("u1", name="Dana Novak", aliases=["dana@example.com"], device="Mac", ip="192.0.2.7")
+    presence.login("u2", name="Dana Other", aliases=["dana@example.org"])
+    for wanted in ("u1", "Dana@Example.com"):
+        look_for(app, wanted)
+        assert [header.value for header in app.header] == ["**Dana Novak**"]
+        assert app.code[0].value == "u1"
+        assert "192.0.2.7" in said(app)
+        assert app.session_state["q"] == wanted
+
+
+def test_a_name_lists_people_who_are_online_or_were_and_one_is_opened(app: AppTest, presence: Presence) -> None:
+    presence.login("u1", name="Dana Novak")
+    gone = presence.login("u2", name="Dana Other")
+    presence.logout("u2", gone.session.session_id)
+    look_for(app, "dana")
+    assert texts.person_hits(2, True) in said(app)
+    assert f"**Dana Novak** {texts.person_online('1 session')}" in said(app)
+    assert "**Dana Other** :gray-badge[offline, last seen" in said(app)
+    app.button(key="open-1").click().run()
+    assert [header.value for header in app.header] == ["**Dana Other**"]
+    assert texts.PERSON_NO_SESSION in said(app)
+    assert texts.happened_logout(fmt.name(texts.PERSON_NO_DEVICE)) in said(app)
+
+
+def test_others_who_start_alike_are_one_click_away_from_an_exact_hit(app: AppTest, presence: Presence) -> None:
+    presence.login("kim")
+    presence.login("u2", name="Kim Lee")
+    look_for(app, "kim")
+    assert app.code[0].value == "kim"
+    assert app.button(key="open-0").click().run().code[0].value == "u2"
+
+
+def test_nobody_found_says_what_to_do_next(app: AppTest, presence: Presence) -> None:
+    look_for(app, "nobody*")
+    assert [header.value for header in app.subheader] == [texts.PERSON_NONE_TITLE]
+    assert texts.person_none("`nobody*`", 7, 30) in said(app)
+    look_for(app, "")
+    assert [header.value for header in app.subheader] == [texts.PERSON_START_TITLE]
+    look_for(app, "é" * 200)  # 400 bytes
+    assert [error.value for error in app.error] == [texts.unreadable("`text must be text of 1 to 256 bytes.`")]
+
+
+def test_who_was_never_here_but_is_blocked_is_found_and_unblocked(app: AppTest, presence: Presence) -> None:
+    presence.block("dana", by="alex", reason="Chargeback", message="Call us.", ticket="HD-7", duration=3_600)
+    look_for(app, "dana")
+    for value in (texts.PERSON_BLOCKED, "**alex**", "Chargeback", "Call us.", "HD-7"):
+        assert value in said(app)
+    app.button(key="unblock").click().run()
+    confirm(app, "It was paid")
+    assert presence.blocked("dana") is None
+    assert "unblock" not in keys(app)
+    assert texts.happened_staff("unblock", "**local operator**") in said(app)
+
+
+# -- Acting ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_card_kicks_its_own_session_and_the_timeline_tells_of_it(app: AppTest, presence: Presence) -> None:
+    logins = [presence.login("dana", device=f"Device {number}") for number in range(3)]
+    look_for(app, "dana")
+    assert set(cards_of(app)) == {login.session.session_id for login in logins}
+    app.button(key=f"kick-{logins[1].session.session_id}").click().run()
+    assert "Device 1" in [text.value for text in app.text]
+    next(area for area in app.text_area if area.label == texts.MESSAGE).set_value("Please sign in again.")
+    confirm(app, "Lost\nand found")
+    assert [bool(presence.validate(login.token)) for login in logins] == [True, False, True]
+    assert len(cards_of(app)) == 2
+    assert texts.happened_kicked("**Device 1**", "**local operator**") in said(app)
+    assert "Reason: Lost\nand found\nTold them: Please sign in again." in [text.value for text in app.text]
+
+
+def test_keeping_only_one_ends_all_others_also_one_that_came_meanwhile(app: AppTest, presence: Presence) -> None:
+    first, second = presence.login("dana"), presence.login("dana")
+    look_for(app, "dana")
+    late = presence.login("dana")
+    app.button(key=f"keep-{first.session.session_id}").click().run()
+    assert app.checkbox[0].value
+    confirm(app)
+    assert [bool(presence.validate(login.token)) for login in (first, second, late)] == [True, False, False]
+    assert cards_of(app) == [first.session.session_id]
+
+
+def test_kick_all_can_block_by_the_way(app: AppTest, presence: Presence) -> None:
+    presence.login("dana")
+    presence.login("dana")
+    look_for(app, "dana")
+    app.button(key="kick-all").click().run()
+    next(box for box in app.selectbox if box.label == texts.BLOCK_FOR).select(texts.BLOCK_DAY)
+    confirm(app)
+    assert presence.sessions("dana") == []
+    assert presence.blocked("dana") is not None
+    assert texts.PERSON_BLOCKED in said(app)
+    assert "kick-all" not in keys(app)
+
+
+def test_who_comes_second_is_told_who_was_first(app: AppTest, presence: Presence) -> None:
+    login = presence.login("dana", device="Mac")
+    look_for(app, "dana")
+    app.button(key=f"kick-{login.session.session_id}").click().run()
+    presence.kick("dana", login.session.session_id, by="alex", reason="test")
+    confirm(app)
+    assert "Already ended: **dana** (**Mac**) – kicked by **alex** at" in toasts(app)
+
+
+def test_cards_stay_until_asked_for_and_changes_are_announced(app: AppTest, presence: Presence) -> None:
+    first = presence.login("dana")
+    look_for(app, "dana")
+    assert app.button(key="refresh-person").label == texts.REFRESH
+    presence.login("dana")
+    look_anew("dana")
+    app.run()
+    assert cards_of(app) == [first.session.session_id]
+    assert app.button(key="refresh-person").label == texts.PERSON_CHANGED
+    app.button(key="refresh-person").click().run()
+    assert len(cards_of(app)) == 2
+    assert app.button(key="refresh-person").label == texts.REFRESH
+    presence.block("dana", by="alex", reason="test")
+    look_anew("dana")
+    assert app.run().button(key="refresh-person").label == texts.PERSON_CHANGED
+
+
+def test_who_comes_back_to_the_page_finds_it_read_anew(app: AppTest, presence: Presence) -> None:
+    presence.login("dana")
+    look_for(app, "dana")
+    presence.login("dana")
+    app.switch_page("views/history.py").run()
+    assert not app.dataframe
+    presence.kick("dana", by="alex", reason="test")
+    app.switch_page("views/person.py").run()
+    assert texts.PERSON_NO_SESSION in said(app)
+    app.switch_page("views/history.py").run()
+    assert len(app.dataframe[0].value) == 2
+
+
+def test_somebody_with_many_devices_is_shown_page_by_page(app: AppTest, presence: Presence) -> None:
+    for _ in range(cards.FIRST + 5):
+        presence.login("dana")
+    look_for(app, "dana")
+    assert len(cards_of(app)) == cards.FIRST
+    assert app.button(key="more-cards").label == texts.person_more_cards(0, "5", "17")
+    app.button(key="more-cards").click().run()
+    assert len(cards_of(app)) == 17
+    assert "more-cards" not in keys(app)
+
+
+def test_pills_choose_what_the_timeline_shows(app: AppTest, presence: Presence) -> None:
+    login = presence.login("dana", device="Mac")
+    presence.logout("dana", login.session.session_id)
+    presence.block("dana", by="alex", reason="test")
+    look_for(app, "dana")
+    lines = {
+        "login": texts.happened_login("**Mac**"),
+        "end": texts.happened_logout("**Mac**"),
+        "staff": texts.happened_staff("block", "**alex**"),
+    }
+    assert all(line in said(app) for line in lines.values())
+    for kind in lines:
+        app.button_group(key="kinds").set_value(kind).run()
+        assert [other for other, line in lines.items() if line in said(app)] == [kind]
+
+
+def test_older_staff_actions_are_read_on_demand(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        presence.block("dana", by=f"staff{number}", reason="test")
+    monkeypatch.setattr(dossier, "_ENTRIES", 2)
+    look_for(app, "dana")
+    assert "**staff0**" not in said(app)
+    app.button(key="look-back").click().run()
+    assert "**staff0**" in said(app)
+    assert "look-back" not in keys(app)
+
+
+# -- Who may see and do what -------------------------------------------------------------------------------------------
+
+
+def test_a_masked_viewer_finds_nobody_by_name_and_sees_no_name_or_address(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", "name,ip")
+    login = presence.login("u1", name="Dana Novak", aliases=["dana@example.com"], ip="192.0.2.7", device="Mac")
+    presence.validate(login.token, ip="198.51.100.7")
+    for wanted in ("dana", "dana@example.com"):
+        assert [header.value for header in look_for(app, wanted).subheader] == [texts.PERSON_NONE_TITLE]
+    look_for(app, "u1")
+    assert [header.value for header in app.header] == [texts.PERSON_NAME_HIDDEN]
+    assert "**Mac**" in said(app)
+    for hidden in ("Dana", "example.com", "192.0.2", "198.51.100"):
+        assert hidden not in said(app)
+    assert cards_of(app) == []
+    assert not {"kick-all", "block", "unblock"} & set(keys(app))
+
+
+def test_a_role_without_people_sees_no_page(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "stats")
+    look_for(app, "dana")
+    assert [header.value for header in app.subheader] == [texts.NO_PERMISSION_TITLE]
+
+
+def test_a_kick_by_who_has_lost_the_role_is_refused_and_written_down(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    login = presence.login("dana")
+    look_for(app, "dana")
+    app.button(key="kick-all").click().run()
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    confirm(app)
+    assert presence.validate(login.token)
+    [entry] = presence.audit(uid="dana").items
+    assert (entry.action, entry.outcome) == ("denied", "kick refused once")
+
+
+# -- Text, and Redis away ----------------------------------------------------------------------------------------------
+
+
+def test_hostile_text_is_shown_as_it_is(app: AppTest, presence: Presence) -> None:
+    presence.login("mallory", name=HOSTILE, device=HOSTILE[:32], aliases=["<b>m</b>"])
+    presence.kick("mallory", by="<i>alex</i>", reason=HOSTILE, message=HOSTILE)
+    look_for(app, "mallory")
+    shown = fmt.literal(HOSTILE)
+    assert "‹U+202E›" in shown
+    assert app.header[0].value == fmt.code(fmt.cut(HOSTILE, 80))
+    assert texts.happened_kicked(fmt.code(HOSTILE[:32]), "`<i>alex</i>`") in said(app)
+    assert f"Reason: {shown}\nTold them: {shown}" in [text.value for text in app.text]
+    assert not [one for one in app.markdown if "<script>" in one.value.replace(fmt.code(HOSTILE[:32]), "")]
+
+
+def test_an_outage_keeps_the_person_and_turns_actions_off(app: AppTest, server: Server, presence: Presence) -> None:
+    login = presence.login("dana", name="Dana Novak")
+    look_for(app, "dana")
+    server.pause()
+    open_anew(app)
+    assert [header.value for header in app.header] == ["**Dana Novak**"]
+    assert app.button(key=f"kick-{login.session.session_id}").disabled
+    assert app.button(key="kick-all").disabled
+    server.resume()
+    open_anew(app)
+    assert not app.button(key="kick-all").disabled
+
+
+def test_a_person_opened_in_an_outage_shows_when_redis_is_back(
+    app: AppTest, server: Server, presence: Presence
+) -> None:
+    presence.login("dana", name="Dana Novak")
+    server.pause()
+    look_for(app, "dana")
+    assert texts.PERSON_UNREAD in said(app)
+    server.resume()
+    find(open_store(), "dana", by_name=True, anew=True)
+    open_anew(app)
+    assert [header.value for header in app.header] == ["**Dana Novak**"]
+
+
+# -- At the person's wish ----------------------------------------------------------------------------------------------
+
+
+def test_an_admin_who_types_the_user_id_forgets_a_person(app: AppTest, presence: Presence) -> None:
+    presence.login("u1", name="Dana Novak")
+    look_for(app, "u1")
+    app.button(key="privacy-export").click().run()
+    assert not app.exception
+    assert [entry.action for entry in presence.audit()] == ["export_person"]
+    assert app.button(key="forget").disabled
+    app.text_input(key="forget-reason").set_value("asked by letter").run()
+    app.text_input(key="forget-typed").set_value("u2").run()
+    assert app.button(key="forget").disabled
+    app.text_input(key="forget-typed").set_value("u1").run()
+    app.button(key="forget").click().run()
+    assert not app.exception
+    assert "Forgotten: 1 session." in toasts(app)
+    assert not presence.sessions("u1")
+    assert not presence.ended("u1").items
+    entry = presence.audit().items[0]
+    assert (entry.action, entry.by, entry.reason) == ("forget", "local operator", "asked by letter")
+
+
+def test_nobody_but_an_admin_is_offered_it_and_a_demoted_one_is_refused(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    presence.login("u1")
+    look_for(app, "u1")
+    app.text_input(key="forget-reason").set_value("asked").run()
+    app.text_input(key="forget-typed").set_value("u1").run()
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "support")
+    app.button(key="forget").click().run()
+    assert len(presence.sessions("u1")) == 1
+    app.run()
+    assert "forget" not in keys(app)

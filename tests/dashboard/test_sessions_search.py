@@ -1,0 +1,292 @@
+"""The Sessions page: what it is asked for, by box, filter and link, and what it answers."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from presence_core import InvalidArgument, Presence, Settings
+from presence_dashboard import access, questions, texts
+from presence_dashboard import format as fmt
+from presence_dashboard.access import Actor
+from presence_dashboard.questions import Question
+from tests.dashboard.conftest import IMPATIENT, log_in, open_anew, uids
+from tests.servers import Server
+
+NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+VIEWER = Actor("vera", "viewer", frozenset({"name", "ip"}))
+
+
+def search(app: AppTest, text: str) -> AppTest:
+    return app.text_input(key="q").set_value(text).run()
+
+
+def titles(app: AppTest) -> list[str]:
+    assert not app.exception
+    return [title.value for title in app.subheader]
+
+
+def shown(app: AppTest) -> str:
+    return " | ".join(element.value for kind in (app.markdown, app.caption, app.warning) for element in kind)
+
+
+def act_as(monkeypatch: pytest.MonkeyPatch, actor: Actor) -> None:
+    """Somebody else is signed in."""
+    monkeypatch.setattr(access, "current", lambda *, touch=True: actor)
+
+
+@pytest.fixture
+def crowd(presence: Presence) -> None:
+    people = [
+        ("u1", "Dana Novak", "iPhone", "192.0.2.7"),
+        ("u2", "Okafor Danso", "Mac", "192.0.2.99"),
+        ("u3", "Jordan Reyes", "Mac", "198.51.100.1"),
+        ("dan@example.com", None, "iPhone", "2001:db8::1"),
+    ]
+    now = time.time()
+    rows = [
+        {"uid": uid, "name": name, "device": device, "ip": ip, "login_at": now - 10 + place, "last_seen": now}
+        for place, (uid, name, device, ip) in enumerate(people)
+    ]
+    presence.login_many(rows, imported=True)
+
+
+# -- The box -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("dan", ["dan@example.com", "u2", "u1"]),
+        ("  NOVÁK ", ["u1"]),
+        ("u3", ["u3"]),
+        ("192.0.2.7", ["u1"]),
+        ("192.0.2.0/24", ["u2", "u1"]),
+        ("2001:db8::/32", ["dan@example.com"]),
+    ],
+)
+def test_one_box_finds_by_name_uid_address_and_block(app: AppTest, crowd: None, text: str, found: list[str]) -> None:
+    assert uids(search(app.run(), text)) == found
+
+
+def test_a_link_opens_what_it_asks_for(app: AppTest, crowd: None) -> None:
+    app.query_params.update({"q": "dan", "device": "iPhone"})
+    assert uids(app.run()) == ["dan@example.com", "u1"]
+    assert app.text_input(key="q").value == "dan"
+    assert app.button(key="chip-device").label == texts.chip("Device", "**iPhone**")
+
+
+def test_a_block_that_is_none_is_told_and_the_list_stays(app: AppTest, crowd: None) -> None:
+    search(app.run(), "dan")
+    search(app, "192.0.2.0/99")
+    assert [warning.value for warning in app.warning] == [
+        fmt.code("ip must be an IPv4 or IPv6 address, or a block such as 192.0.2.0/24.")
+    ]
+    assert uids(app) == ["dan@example.com", "u2", "u1"]
+    assert app.button(key="select-all").disabled, "all that match is not what the box says"
+    assert uids(search(app, "192.0.2.0/9")) == ["u2", "u1"]
+    assert not app.warning
+
+
+def test_what_matches_nothing_can_be_looked_for_inside_names(app: AppTest, crowd: None) -> None:
+    search(app.run(), "ordan")
+    assert titles(app) == [texts.NO_MATCH_TITLE]
+    app.button(key="look-inside").click().run()
+    assert uids(app) == ["u3"]
+    assert titles(search(app, "orda")) == [texts.NO_MATCH_TITLE], "a text goes inside names only when that was asked"
+
+
+def test_an_address_is_not_looked_for_inside_names(app: AppTest, crowd: None) -> None:
+    search(app.run(), "203.0.113.1")
+    assert titles(app) == [texts.NO_MATCH_TITLE]
+    assert not [button for button in app.button if button.key == "look-inside"]
+
+
+def test_a_new_question_begins_at_its_first_page(app: AppTest, presence: Presence) -> None:
+    log_in(presence, 60)
+    log_in(presence, 30, "other")
+    app.run()
+    app.selectbox(key="page-size").select(25).run()
+    app.button(key="older").click().run()
+    before = app.session_state["listing"].key
+    assert uids(search(app, "user"))[0] == "user59"
+    assert app.session_state["listing"].key != before, "no tick of the old table holds in the new one"
+    assert len(app.session_state["listing"].cursors) == 1
+    seen = uids(app)
+    for _ in range(2):
+        seen += uids(app.button(key="older").click().run())
+    assert seen == [f"user{number:02}" for number in reversed(range(60))]
+
+
+def test_logins_since_are_not_said_to_match(app: AppTest, presence: Presence, crowd: None) -> None:
+    search(app.run(), "dan")
+    log_in(presence, 2, "late")
+    open_anew(app)
+    assert app.button(key="refresh").label == texts.logins_since(2, "2")
+    app.button(key="refresh").click().run()
+    assert app.button(key="refresh").label == texts.REFRESH
+    assert uids(app) == ["dan@example.com", "u2", "u1"]
+
+
+def test_a_search_while_redis_is_away_leaves_the_rows_and_is_answered_afterwards(
+    app: AppTest, server: Server, crowd: None
+) -> None:
+    app.run()
+    server.pause()
+    search(app, "novak")
+    assert len(uids(app)) == 4
+    assert "**Redis is away.**" in app.error[0].value
+    assert all(app.button(key=key).disabled for key in ("select-all", "export", "kick-selected"))
+    server.resume()
+    open_anew(app)
+    assert uids(app) == ["u1"]
+
+
+# -- Filters -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_menu_counts_its_values_and_a_choice_can_be_taken_back(app: AppTest, crowd: None, presence: Presence) -> None:
+    presence.sweep()
+    app.session_state["menu-device"] = True
+    app.run()
+    labels = [button.label for button in app.button if (button.key or "").startswith("choose-device-")]
+    assert labels == [texts.facet_value("**Mac**", "2"), texts.facet_value("**iPhone**", "2")]
+    assert texts.FACET_SCOPE in shown(app)
+    app.button(key="choose-device-Mac").click().run()
+    assert uids(app) == ["u3", "u2"]
+    assert app.query_params["device"] == "Mac"
+    app.button(key="chip-device").click().run()
+    assert len(uids(app)) == 4
+    assert "device" not in app.query_params
+
+
+def test_a_value_that_nobody_has_stays_chosen_and_finds_nobody(app: AppTest, crowd: None) -> None:
+    app.query_params["device"] = "Nokia"
+    assert titles(app.run()) == [texts.NO_MATCH_TITLE]
+    assert app.button(key="chip-device").label == texts.chip("Device", "**Nokia**")
+
+
+def test_clearing_takes_back_all_that_was_asked(app: AppTest, crowd: None) -> None:
+    app.query_params.update({"q": "dan", "device": "iPhone", "login": "today", "idle": "300"})
+    app.run()
+    app.button(key="clear").click().run()
+    assert len(uids(app)) == 4
+    assert not {"q", "device", "login", "idle"} & set(app.query_params)
+    assert app.text_input(key="q").value == ""
+
+
+def test_a_declared_attribute_is_a_filter_and_a_column(
+    app: AppTest, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_FACETS", "plan")
+    with Presence.from_url(server.url, Settings(timeout=0.5, facets=("plan",))) as presence:
+        presence.login("u1", attributes={"plan": "pro"})
+        presence.login("u2", attributes={"plan": "free"})
+        app.query_params["attr.plan"] = "pro"
+        assert uids(app.run()) == ["u1"]
+        assert list(app.dataframe[0].value["attr.plan"]) == ["pro"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("idle", "-1", "idle must be whole seconds"),
+        ("idle", "12x", "idle must be whole seconds"),
+        ("login", "tomorrow", "login must be 1h, today, 7d, or two times"),
+        ("login", "2026-01-31T12:00..", "login must be 1h, today, 7d, or two times"),
+        ("device", "x" * 65, "device must be text of 1 to 64 bytes"),
+    ],
+)
+def test_a_link_that_makes_no_sense_says_so_and_shows_everybody(
+    app: AppTest, crowd: None, name: str, value: str, sentence: str
+) -> None:
+    app.query_params[name] = value
+    app.run()
+    assert sentence in app.warning[0].value
+    assert len(uids(app)) == 4
+
+
+@pytest.mark.parametrize(
+    ("question", "after", "before"),
+    [
+        (Question(login="1h"), NOW - timedelta(hours=1), None),
+        (Question(login="7d"), NOW - timedelta(days=7), None),
+        (Question(login="today"), datetime(2026, 2, 28, 15, tzinfo=UTC), None),
+        (Question(login="2026-02-28T10:00Z.."), datetime(2026, 2, 28, 10, tzinfo=UTC), None),
+        (Question(login="..2026-02-28T10:00Z"), None, datetime(2026, 2, 28, 10, tzinfo=UTC)),
+    ],
+)
+def test_login_times_are_those_of_the_reader(question: Question, after: datetime, before: datetime) -> None:
+    asked = question.filter(NOW, ZoneInfo("Asia/Tokyo"))  # where it is 21:30, midnight was at 15:00 UTC
+    assert asked is not None
+    assert (asked.logged_in_after, asked.logged_in_before) == (after, before)
+
+
+def test_a_range_of_times_comes_back_from_its_link() -> None:
+    after, before = NOW - timedelta(days=2), NOW
+    assert questions.moments(questions.between(after, before)) == (after, before)
+    assert questions.moments(questions.between(None, before)) == (None, before)
+    with pytest.raises(InvalidArgument, match=r"^login must be"):
+        questions.moments("..")
+
+
+# -- Who may see what --------------------------------------------------------------------------------------------------
+
+
+def test_a_masked_viewer_sees_dots_and_finds_whole_user_ids_only(
+    app: AppTest, crowd: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act_as(monkeypatch, VIEWER)
+    app.run()
+    rows = app.dataframe[0].value
+    assert {*rows["name"], *rows["ip"], *rows["last_ip"], *rows["aliases"]} == {"•••"}
+    for probe in ("Dana", "u", "192.0.2.7", "192.0.2.0/24"):
+        assert titles(search(app, probe)) == [texts.NO_MATCH_TITLE], probe
+    assert texts.NO_MATCH_MASKED in shown(app)
+    app.query_params["inside"] = "Dana"
+    assert titles(search(app, "Dana")) == [texts.NO_MATCH_TITLE]
+    assert uids(search(app, "u1")) == ["u1"]
+
+
+def test_who_may_not_kick_has_neither_buttons_nor_boxes(
+    app: AppTest, crowd: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act_as(monkeypatch, Actor("vera", "viewer"))
+    app.run()
+    assert len(uids(app)) == 4
+    assert "kick" not in app.dataframe[0].proto.column_order
+    assert not {"kick-selected", "kick-person", "select-all", "export"} & {button.key for button in app.button}
+
+
+# -- Rare matches ------------------------------------------------------------------------------------------------------
+
+
+def test_where_matches_are_rare_the_page_says_how_far_it_looked_and_goes_on(
+    app: AppTest, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("presence_core.operations.listing.BUDGET", 20)
+    monkeypatch.setattr("presence_core.operations.merging.STEP", 20)
+    with Presence.from_url(server.url, IMPATIENT) as presence:
+        people = [{"uid": f"u{number:03}", "attributes": {"rare": number == 0}} for number in range(600)]
+        presence.login_many(people)
+        presence.login("newest", attributes={"rare": True})
+    monkeypatch.setenv("PRESENCE_FACETS", "rare")
+    app.query_params["attr.rare"] = "true"
+    assert uids(app.run()) == ["newest"]
+    assert "Matches are rare: looked at" in shown(app)
+    app.button(key="go-on").click().run()
+    assert uids(app) == ["newest", "u000"]
+    assert not [button for button in app.button if button.key == "go-on"]
+
+
+def test_columns_are_those_that_were_chosen(app: AppTest, crowd: None) -> None:
+    app.run()
+    assert app.dataframe[0].proto.column_order[:3] == ["kick", "name", "uid"]
+    app.multiselect(key="columns").set_value(["ip", "aliases"]).run()
+    assert list(app.dataframe[0].proto.column_order) == ["kick", "name", "ip", "aliases"]
+    app.multiselect(key="columns").set_value([]).run()
+    assert "uid" in app.dataframe[0].proto.column_order

@@ -1,0 +1,124 @@
+"""A dashboard process and its websocket, spoken to without a browser: what is sent, and all that comes back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.sync.client import ClientConnection, connect
+
+from tests.servers import free_port, wait_for
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/healthz").status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+@contextmanager
+def serve(environ: dict[str, str], log: Path) -> Iterator[str]:
+    """The dashboard as people start it; its address."""
+    port = free_port()
+    command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.port", str(port)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=ROOT, env=os.environ | environ, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_for("the dashboard", partial(_answers, url))
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@dataclass
+class Wire:
+    """One open page, as its browser speaks with the server."""
+
+    socket: ClientConnection
+    page: str = ""
+    heard: list[bytes] = field(default_factory=list)
+    frames: list[ForwardMsg] = field(default_factory=list)  #: of the latest run
+    _hash: str = ""
+
+    @classmethod
+    @contextmanager
+    def open(cls, url: str, cookies: str = "", **headers: str) -> Iterator[Wire]:
+        given = {"Cookie": cookies} | headers
+        origin: Any = given.pop("Origin", url)
+        with connect(
+            f"{url.replace('http', 'ws', 1)}/_stcore/stream",
+            subprotocols=["streamlit"],  # type: ignore[list-item]
+            origin=origin,
+            additional_headers=given,
+            max_size=None,
+        ) as socket:
+            yield cls(socket)
+
+    def go(self, page: str = "", query: str = "") -> Wire:
+        """Open a page, as its address does."""
+        self.page, self._hash = page, ""
+        return self.ask(query=query)
+
+    def ask(self, *states: dict[str, Any], query: str = "") -> Wire:
+        """Run the page anew with what these widgets say, and hear all that comes of it."""
+        self.socket.send(self.wish(*states, query=query))
+        return self.hear()
+
+    def wish(self, *states: dict[str, Any], query: str = "") -> bytes:
+        """The frame that ``ask`` sends."""
+        asked = BackMsg()
+        asked.rerun_script.query_string = query
+        asked.rerun_script.page_name = self.page
+        asked.rerun_script.page_script_hash = self._hash
+        asked.rerun_script.context_info.timezone = "UTC"
+        for state in states:
+            asked.rerun_script.widget_states.widgets.add(**state)
+        frame: bytes = asked.SerializeToString()
+        return frame
+
+    def hear(self) -> Wire:
+        """All until the page has been drawn, also where it is drawn twice."""
+        self.frames = []
+        while True:
+            frame = self.socket.recv(10)
+            assert isinstance(frame, bytes)
+            self.heard.append(frame)
+            said = ForwardMsg.FromString(frame)
+            self.frames.append(said)
+            if said.WhichOneof("type") == "navigation":
+                self._hash = said.navigation.page_script_hash
+            if (
+                said.WhichOneof("type") == "script_finished"
+                and said.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN
+            ):
+                return self
+
+    def elements(self) -> Iterator[Any]:
+        """What the latest run drew."""
+        for one in self.frames:
+            if one.WhichOneof("type") == "delta" and one.delta.WhichOneof("type") == "new_element":
+                yield one.delta.new_element
+
+    def buttons(self) -> dict[str, str]:
+        """Label → widget id."""
+        return {one.button.label: one.button.id for one in self.elements() if one.WhichOneof("type") == "button"}
+
+    def cells(self) -> dict[str, str]:
+        """Buttons in the cells of a table: column → widget id."""
+        tables = [one for one in self.elements() if one.WhichOneof("type") == "dataframe"]
+        return {column: key for one in tables for column, key in one.dataframe.button_click_widgets.items()}

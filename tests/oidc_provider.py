@@ -1,0 +1,79 @@
+"""A small OpenID provider that signs everybody in at once, as whoever the test says: discovery, code flow, RS256."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import jwt
+import uvicorn
+from cryptography.hazmat.primitives.asymmetric import rsa
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from tests.servers import free_port, wait_for
+
+CLIENT = "dashboard"
+
+
+class Provider:
+    """Runs in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.claims: dict[str, Any] = {}  #: of whoever signs in next
+        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self._nonces: dict[str, str] = {}
+        routes = [
+            Route("/.well-known/openid-configuration", self._discovery),
+            Route("/authorize", self._authorize),
+            Route("/token", self._token, methods=["POST"]),
+            Route("/jwks", self._jwks),
+        ]
+        config = uvicorn.Config(Starlette(routes=routes), host="127.0.0.1", port=self.port, log_level="error")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        wait_for("the provider", lambda: self._server.started)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+
+    async def _discovery(self, _request: Request) -> Response:
+        paths = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "jwks"}
+        return JSONResponse(
+            {name: f"{self.url}/{path}" for name, path in paths.items()}
+            | {
+                "issuer": self.url,
+                "response_types_supported": ["code"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": ["RS256"],
+                "code_challenge_methods_supported": ["S256"],
+            }
+        )
+
+    async def _authorize(self, request: Request) -> Response:
+        code, asked = secrets.token_urlsafe(), request.query_params
+        self._nonces[code] = asked["nonce"]
+        return RedirectResponse(f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}")
+
+    async def _token(self, request: Request) -> Response:
+        nonce = self._nonces.pop(str((await request.form())["code"]))
+        now = int(time.time())
+        claims = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 600, "nonce": nonce} | self.claims
+        token = jwt.encode(claims, self._key, "RS256", {"kid": "one"})
+        return JSONResponse({"access_token": "unused", "token_type": "Bearer", "id_token": token})
+
+    async def _jwks(self, _request: Request) -> Response:
+        public = jwt.algorithms.RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
+        return JSONResponse({"keys": [public | {"kid": "one", "use": "sig", "alg": "RS256"}]})

@@ -1,0 +1,81 @@
+"""A proxy in front of a server that is slow, cuts connections, or loses what was on its way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import TracebackType
+from typing import Self
+
+from tests.facade import EventLoop
+from tests.servers import HOST, Server
+
+
+class Proxy:
+    """``with Proxy(server, loop) as proxy``: clients connect to ``proxy.url``, and what it does to them is set."""
+
+    def __init__(self, server: Server, loop: EventLoop) -> None:
+        self.delay = 0.0  #: seconds that each answer takes longer
+        self.lost = 0  #: so many answers more are swallowed, and their connection is cut: the server has done its part
+        self.halved = 0  #: so many requests more reach the server in part, and their connection is cut
+        self._target = server.port
+        self._loop = loop
+        self._ends: set[asyncio.StreamWriter] = set()
+
+    def __enter__(self) -> Self:
+        self._server = self._loop.run(asyncio.start_server(self._serve, HOST, 0))
+        port = self._server.sockets[0].getsockname()[1]
+        self.address = f"{HOST}:{port}"
+        self.url = f"redis://{self.address}/0"
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._loop.call(self._server.close)
+        self.cut()
+
+    def cut(self) -> None:
+        """Every connection, now."""
+
+        def abort() -> None:
+            for end in list(self._ends):
+                end.transport.abort()
+
+        self._loop.call(abort)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ends = {writer}
+        try:
+            upstream, server = await asyncio.open_connection(HOST, self._target)
+            ends.add(server)
+            self._ends |= ends
+            async with asyncio.TaskGroup() as pumps:
+                pumps.create_task(self._requests(reader, server))
+                pumps.create_task(self._answers(upstream, writer))
+        except (OSError, ExceptionGroup):
+            pass
+        finally:
+            self._ends -= ends
+            for end in ends:
+                with contextlib.suppress(OSError, RuntimeError):
+                    end.transport.abort()
+
+    async def _requests(self, reader: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65_536):
+            is_cut = self.halved > 0
+            self.halved -= is_cut
+            server.write(data[: len(data) // 4] if is_cut else data)
+            await server.drain()
+            if is_cut:
+                break
+        raise ConnectionError("the client has gone, or was cut off")
+
+    async def _answers(self, upstream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await upstream.read(65_536):
+            if self.delay:
+                await asyncio.sleep(self.delay)
+            if self.lost > 0:
+                self.lost -= 1
+                break
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionError("the server has gone, or its answer was lost")

@@ -1,0 +1,160 @@
+"""What the benchmarks measure with: that it counts what it says, and that the books of a soak would notice."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import capacity, crowd, growth, soak
+from benchmarks.crowd import Act, Scene, Story
+from benchmarks.data import logins
+from benchmarks.measure import Side, _cost, shares_of_scripts
+from benchmarks.soak import Watched
+from benchmarks.stage import SETTINGS, Stage
+from presence_core import Presence
+from tests.fair_clock import PATIENT
+from tests.servers import missing, valkey_binary
+
+LONG = "redis.call('LRANGE', KEYS[1], 0, -1) return 1"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    if not valkey_binary():
+        missing("the Valkey server")
+    with Stage("valkey", 300, tmp_path, quiet=True) as stage:
+        yield stage
+
+
+def _costs(stage: Stage, run: Any) -> tuple[float, Counter[str]]:
+    """What a benchmark says of five calls, and what the server says of each command; µs."""
+    stage.redis.rpush("long", *range(20_000))
+    shares = shares_of_scripts(stage.redis, run)
+    before = stage.meter()
+    (server_us, _, _, _), _ = _cost(stage, Side(lambda _: run()), 5, 1, shares)
+    return 5 * server_us, (stage.meter() - before).us
+
+
+def test_a_plain_command_beside_a_script_counts_for_the_servers_time(stage: Stage) -> None:
+    sha = stage.redis.script_load("return 1")
+
+    def both() -> None:
+        stage.redis.evalsha(sha, 0)
+        stage.redis.lrange("long", 0, -1)
+
+    took, spent = _costs(stage, both)
+    assert took == pytest.approx(spent["evalsha"] + spent["lrange"])
+    assert spent["lrange"] > spent["evalsha"]
+
+
+def test_what_a_script_calls_counts_once(stage: Stage) -> None:
+    sha = stage.redis.script_load(LONG)
+    took, spent = _costs(stage, lambda: stage.redis.evalsha(sha, 1, "long"))
+    assert took == pytest.approx(spent["evalsha"])
+    assert spent["lrange"] > 0
+
+
+def _scene(stage: Stage, seconds: float) -> Scene:
+    refs = [ticket.ref for ticket in stage.new_tickets(logins(300))]
+    return Scene(stage.url, replace(SETTINGS, timeout=PATIENT), time.monotonic(), seconds, refs)
+
+
+def test_a_crowd_does_as_much_as_it_was_asked_and_its_books_agree_with_the_library(stage: Stage) -> None:
+    scene = _scene(stage, 1.0)
+    heard, told = Pipe(duplex=False)
+    rows = lambda number: logins(60, first_user=1_000 + 60 * number)  # noqa: E731
+    visitors = crowd.visitors(scene, 100, 40, rows, told)
+    beats = crowd.heartbeats(scene, 500, heard)  # late by a second: it begins nothing that is not asked for
+    acts = visitors.acts | beats.acts
+    assert {name: act.done for name, act in acts.items()} == {
+        "login": 100, "kick": 40, "validate after kick": 40, "heartbeats": 500,
+    }  # fmt: skip
+    assert beats.acts["heartbeats"].as_json(1.0)["p50_ms"] > 100, "they are timed from the moment when they were due"
+    assert visitors.errors == beats.errors == []
+    assert set(beats.offline) <= set(visitors.kicked)
+    assert set(soak._reckoning(stage, scene, [], [visitors, beats]).values()) == {0}
+
+
+def test_a_soak_notices_one_session_that_is_missing_and_one_that_is_told_to_be_offline(stage: Stage) -> None:
+    scene = _scene(stage, 1.0)
+    stage.redis.zrem(stage.keys.sessions, scene.refs[0])
+    off = soak._reckoning(stage, scene, [], [Story(offline=[scene.refs[1]])])
+    assert off["counts().sessions"] + off["list: missing, strange or twice"] >= 1
+    assert off["told offline, though live"] == 1
+    assert off["found by repair"] >= 1
+
+
+def test_a_crowd_writes_down_what_failed_and_goes_on(stage: Stage) -> None:
+    scene = _scene(stage, 0.5)
+    stage.redis.config_set("maxmemory", 1)
+    heard, told = Pipe(duplex=False)
+    story = crowd.visitors(scene, 40, 0, lambda number: logins(30, first_user=5_000 + number), told)
+    assert story.failed == 20
+    assert story.acts["login"].done == 0
+    assert not heard.poll()
+    assert "OOM" in story.errors[0] or "memory" in story.errors[0]
+
+
+def test_dashboards_that_cannot_keep_up_or_give_up_are_noticed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowd, "TICK", 0.1)
+    monkeypatch.setattr(crowd, "GRACE", 0.0)
+    scene = _scene(stage, 1.1)
+
+    def slow(presence: Presence) -> None:
+        time.sleep(0.4)
+
+    def dashboards(status: Callable[[Presence], object]) -> tuple[Act, Act, Story]:
+        monkeypatch.setattr(Presence, "worker_status", status)
+        story = crowd.dashboards(replace(scene, begin=time.monotonic()), 2)
+        return story.acts["counts"], story.acts["search"], story
+
+    counts, search, story = dashboards(slow)
+    assert (counts.asked, search.asked, story.failed) == (20, 60, 0)
+    assert counts.done < 0.5 * counts.asked
+    assert max(counts.waits) > 300, "a tick that is late has been waited for"
+    monkeypatch.setattr(crowd, "GRACE", 60.0)
+    counts, search, story = dashboards(lambda presence: None)
+    assert (counts.done, search.done, story.failed) == (20, 60, 0)
+    _, _, story = dashboards(lambda presence: [][1])
+    assert (story.failed, story.errors[0]) == (2, "gave up: IndexError('list index out of range')")
+
+
+def test_a_soak_breaks_its_promise_when_memory_or_the_lag_grows_an_act_is_left_out_or_a_call_fails() -> None:
+    def broken(seen: Watched, story: Story) -> list[str]:
+        return [one.what for one in soak._promises(seen, [story], "", {"list": 0}) if not one.met]
+
+    steady = Watched(server=[900.0] * 60, lag=[4.0] * 60, others={"worker": [50.0] * 20 + [60.0] * 40})
+    done = Story(acts={"kick": Act(asked=100, done=100)})
+    assert broken(steady, done) == []
+    assert broken(replace(steady, server=[900.0] * 40 + [910.0] * 20), done) == ["server: memory, growth in MB"]
+    assert broken(replace(steady, lag=[4.0] * 59 + [10.5]), done) == ["sweep lag, s"]
+    assert broken(replace(steady, others={"worker": [50.0] * 40 + [61.0] * 20}), done) == [
+        "worker: memory, growth in MB"
+    ]
+    assert broken(steady, Story(acts={"kick": Act(asked=100, done=98)})) == ["kick, of those asked"]
+    assert broken(steady, replace(done, failed=1)) == ["errors"]
+
+
+def test_growth_in_pieces_keeps_other_sizes_and_replaces_its_own_and_a_cluster_of_as_many_nodes(tmp_path: Path) -> None:
+    def run(sessions: int, nodes: int, ms: float) -> dict[str, Any]:
+        return {"sessions": sessions, "nodes": nodes, "cluster": nodes > 1, "ms": ms}
+
+    path = tmp_path / "growth.json"
+    path.write_text(json.dumps([run(10, 1, 1.0), run(100, 1, 1.0), run(30, 3, 1.0)]))
+    merged = growth._merged(path, [run(100, 1, 2.0), run(90, 3, 2.0), run(1000, 1, 2.0)])
+    assert merged == [run(10, 1, 1.0), run(100, 1, 2.0), run(1000, 1, 2.0), run(90, 3, 2.0)]
+
+
+def test_the_page_on_capacity_says_what_the_runs_have_measured() -> None:
+    page = capacity.PAGE.read_text("utf-8")
+    said = page.partition(capacity.BEGIN)[2].partition(capacity.END)[0].strip()
+    assert said == capacity.derived().strip()
+    assert "**" in said, "there are figures"

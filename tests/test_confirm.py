@@ -1,0 +1,150 @@
+"""Kicks that replicas are to confirm: said when they do not, and applied again until they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pytest
+
+from presence_core import SessionFilter, cli
+from tests.conftest import Bed, on
+from tests.facade import P
+from tests.fair_clock import PATIENT
+from tests.servers import Server, _in_sync, missing, redis_binary, valkey_binary, wait_for
+
+SAID: dict[str, Any] = {"by": "staff", "reason": "test"}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A master, its replica, and the replica's replica."""
+
+    master: Server
+    replica: Server
+    third: Server
+
+
+@pytest.fixture(scope="module")
+def chains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Chain]]:
+    """One for each mode: Valkey for sync, Redis for async. Their WAITs differ in what a read counts for."""
+    with ExitStack() as running:
+
+        @cache
+        def start(mode: str) -> Chain:
+            binary = (valkey_binary, redis_binary)[mode == "async"]() or missing("a server of the kind wanted here")
+            servers: list[Server] = []
+            for name in ("master", "replica", "third"):
+                follow = ["--replicaof", "127.0.0.1", str(servers[-1].port)] if servers else []
+                directory = tmp_path_factory.mktemp(name)
+                quick = ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", *follow]
+                servers.append(running.enter_context(Server.start(binary, directory, *quick, port=True)))
+            wait_for("replicas in sync", lambda: all(map(_in_sync, servers[1:])))
+            return Chain(*servers)
+
+        yield start
+
+
+@pytest.fixture
+def chain(anywhere: Bed, chains: Callable[[str], Chain], monkeypatch: pytest.MonkeyPatch) -> Chain:
+    monkeypatch.setattr("presence_core.client.base.CONFIRM_EVERY", 0.1)
+    return chains(anywhere.backend.mode)
+
+
+def _connect(bed: Bed, server: Server, confirm_timeout: int = 400) -> P:
+    p = bed.connect_to(server.url, timeout=PATIENT, confirm_replicas=1, confirm_timeout=confirm_timeout, keep_logout=0)
+    p.clock.run_freely()
+    return p
+
+
+def test_an_unconfirmed_kick_is_said_and_held_until_a_replica_has_it(anywhere: Bed, chain: Chain) -> None:
+    p, patient = _connect(anywhere, chain.master), _connect(anywhere, chain.master, 10_000)
+    p.login_many({"uid": uid} for uid in ("ada", "bob", "bob", "eve", "kim", "lee"))
+    sure = patient.kick("ada", **SAID)
+    assert (sure.count, sure.confirmed) == (1, True)
+    assert patient.kick("ada", p.ended("ada").items[0].session_id, **SAID).confirmed
+    assert patient.block("ada", **SAID).confirmed
+    assert patient.kick_where(SessionFilter(uid="lee"), by="staff", reason="test", expected=1).confirmed
+    patient.revoke_before(1.0, **SAID)
+    assert p.unconfirmed() == 0
+
+    chain.replica.pause()
+    [bob, _] = p.sessions("bob")
+    one = p.kick("bob", bob.session_id, block_for=600, by="staff", reason="test")
+    assert (one.count, one.confirmed) == (1, False)
+    assert p.kick("bob", **SAID).confirmed is False
+    assert p.block("kim", **SAID).confirmed is False
+    assert p.kick_where(SessionFilter(uid="eve"), by="staff", reason="test", expected=1).confirmed is False
+    p.revoke_before(2.0, **SAID)
+    assert p.unconfirmed() == 6, "three sessions, two blocks, a watermark"
+    assert p.confirm() == 6
+    assert anywhere.connect_to(chain.master.url).unblock("kim", **SAID)
+    told = p.audit(limit=100)
+    chain.replica.resume()
+    wait_for("the replica to confirm all", lambda: p.unconfirmed() == 0)
+    assert p.audit(limit=100).items == told.items, "nothing was lost, so nothing was done again"
+    assert p.blocked("kim") is None, "staff have lifted it"
+
+
+def test_what_a_failover_loses_is_ended_again_and_what_began_later_is_not(  # the last one of a chain
+    anywhere: Bed, chain: Chain
+) -> None:
+    p = _connect(anywhere, chain.master)
+    ada, eve = p.login("ada"), p.login("eve", session_id="session-1")
+    p.login("kim")
+    p.unblock("kim", **SAID)
+    with chain.master.client() as raw:
+        assert raw.execute_command("WAIT", 1, 5000) == 1
+        assert raw.execute_command("INFO", "replication")
+    wait_for("the replica to have it all", lambda: _connect(anywhere, chain.replica).counts().sessions == 3)
+
+    chain.replica.command("REPLICAOF", "NO", "ONE")  # the network is cut: what comes now will be lost
+    for uid in ("ada", "eve"):
+        assert p.kick(uid, **SAID).confirmed is False
+    for uid in ("kim", "lee"):
+        assert p.block(uid, duration=600, **SAID).confirmed is False
+    chain.master.kill()
+    beside = _connect(anywhere, chain.replica)
+    assert beside.validate(ada.token), "it lives again"
+    assert not beside.blocked("kim")
+    assert beside.logout("eve", "session-1")
+    later = beside.login("eve", session_id="session-1")
+
+    chain.replica.command("CONFIG", "SET", "port", chain.master.port or 0)  # the promoted replica takes the address
+    wait_for("all to be confirmed there", lambda: p.unconfirmed() == 0)
+    assert not p.validate(ada.token)
+    assert not p.validate(eve.token)
+    assert p.validate(later.token), "it began later"
+    for uid in ("kim", "lee"):
+        block = p.blocked(uid)
+        assert block is not None
+        assert block.until is not None
+    assert [one.action for one in p.audit(uid="ada")] == ["kick"]
+    assert p.ended("ada").items[0].note == "test"
+
+
+@on("cluster-sync", "cluster-async")
+def test_a_cluster_is_asked_once_a_node_and_answers_within_the_calls_time(bed: Bed) -> None:
+    p = bed.connect(timeout=5, confirm_replicas=1, confirm_timeout=300)
+    p.login_many({"uid": f"u{number}"} for number in range(12))
+    assert p.kick("u1", **SAID).confirmed is False
+    assert p.revoke_before(**SAID) == 11  # 64 shards: one wait after the other would outlast any time limit
+    assert p.unconfirmed() == 2
+    assert p.counts().sessions == 0
+
+
+@on("valkey-sync")
+def test_the_command_says_it_and_is_done_all_the_same(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bed.connect().login_many([{"uid": "ada"}, {"uid": "bob"}])
+    environ = {"REDIS_URL": bed.url, "NAMESPACE": bed.namespace, "CONFIRM_REPLICAS": "1", "CONFIRM_TIMEOUT": "10"}
+    for name, value in environ.items():
+        monkeypatch.setenv(f"PRESENCE_{name}", value)
+    said = "This is not confirmed on a replica: should Redis fail over now, look, and do it again."
+    for words in (["kick", "ada"], ["block", "ada"], ["sign-out-all", "--before", "now", "--yes"]):
+        assert cli.main([*words, "--reason", "test"]) == 0
+        assert said in capsys.readouterr().out.splitlines()

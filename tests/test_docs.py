@@ -1,0 +1,286 @@
+"""The documents keep their word: what they show runs, where they point there is something, what they name exists."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+
+import presence_core
+from presence_core import Presence, Settings, cli
+from presence_core.web.rules import Rules
+from tests.conftest import Bed, on
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "demo/*.md")
+    for path in ROOT.glob(pattern)
+)
+
+RUN_HERE = ("README.md", "docs/quickstart.md")
+RUN_ELSEWHERE = {"docs/recipes.md": "test_recipes", "docs/moving.md": "test_moving", "docs/frameworks.md": ""}
+"""Who runs the blocks of these. In frameworks.md it is the named ones that run, in test_frameworks."""
+
+FENCE = re.compile(r"^(?:<!-- not run: (?P<why>.+?) -->\n)?```(?P<kind>\w*)[^\n]*\n(?P<code>.*?)^```", re.M | re.S)
+COMMAND = re.compile(r"(?:^|[\s;&|`(])presence (?P<words>[a-z][\w-]*[^\n`;|)]*)")
+
+
+@cache
+def read(document: str) -> str:
+    return (ROOT / document).read_text("utf-8")
+
+
+@cache
+def code_of(document: str) -> tuple[str, ...]:
+    """All that is set as code, but for the Python that runs: other fences, indented blocks, spans between backticks."""
+    text = read(document)
+    fences = [match["code"] for match in FENCE.finditer(text) if match["kind"] != "python" or match["why"]]
+    rest = FENCE.sub("", text)
+    indented = [line.strip() for line in rest.splitlines() if line.startswith("    ")]
+    rest = "\n".join(line for line in rest.splitlines() if not line.startswith("    "))
+    return (*fences, *indented, *re.findall(r"``? ?([^`]+?) ?``?", rest))
+
+
+@cache
+def source() -> str:
+    """All the code of the checkout, as one text."""
+    kinds = {".py", ".lua", ".js", ".css", ".html"}
+    rooms = ("presence_core", "presence_dashboard", "demo", "benchmarks", "tests", "docs")
+    found = [path for room in rooms for path in (ROOT / room).rglob("*") if path.suffix in kinds]
+    return "\n".join(path.read_text("utf-8") for path in [ROOT / "dashboard.py", *found])
+
+
+# -- what is shown runs -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("document", [*RUN_HERE, *RUN_ELSEWHERE])
+def test_each_block_is_run_or_says_why_it_is_not(document: str) -> None:
+    for block in FENCE.finditer(read(document)):
+        if document in RUN_HERE and block["kind"] == "sh":
+            commands = [line for line in block["code"].splitlines() if not line.startswith("presence ")]
+            assert block["why"] or not commands, block["code"]
+        elif document in RUN_HERE:
+            assert block["kind"] == "python", block["code"]
+        else:
+            assert not block["why"], f"{document} is run by a test of its own"
+
+
+def test_no_other_document_has_python_that_nobody_runs() -> None:
+    ours = {*RUN_HERE, *RUN_ELSEWHERE}
+    for document in DOCUMENTS:
+        blocks = [block for block in FENCE.finditer(read(document)) if block["kind"] == "python" and not block["why"]]
+        assert not blocks or document in ours, document
+
+
+@pytest.fixture
+def fresh(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bed]:
+    """An environment that names a server, and a namespace where nobody is."""
+    monkeypatch.setenv("PRESENCE_REDIS_URL", bed.url)
+    monkeypatch.setenv("PRESENCE_NAMESPACE", bed.namespace)
+    monkeypatch.setenv("USER", "sam")
+    yield bed
+    for key in bed.raw.scan_iter(match="visitors*"):
+        bed.raw.delete(key)
+
+
+@on("valkey-sync", "redis7-sync")
+def test_the_quickstart_runs_from_beginning_to_end(fresh: Bed, capsys: pytest.CaptureFixture[str]) -> None:
+    known: dict[str, Any] = {}
+    said = ""
+    try:
+        for block in FENCE.finditer(read("docs/quickstart.md")):
+            if block["why"]:
+                continue
+            if block["kind"] == "python":
+                exec(compile(block["code"], "docs/quickstart.md", "exec"), known)
+                printed = capsys.readouterr().out.splitlines()
+                told = re.findall(r"^print\(.+\)  # (.+)$", block["code"], re.M)
+                assert printed[len(printed) - len(told) :] == [one.partition(": ")[0] for one in told]
+            else:
+                for line in block["code"].splitlines():
+                    assert cli.main(shlex.split(line, comments=True)[1:]) == 0, line
+                said += capsys.readouterr().out
+    finally:
+        known["presence"].close()
+    assert "Emeka Okafor" in said
+    assert "stolen phone" in said
+    with Presence.from_env() as presence:
+        assert [one.device for one in presence.sessions("ada")] == ["laptop"]
+        assert [(end.reason, end.by) for end in presence.ended("ada")] == [("kicked", "sam@support")]
+
+
+@on("valkey-sync", "redis7-sync")
+def test_what_the_readme_shows_runs_as_one_story(fresh: Bed) -> None:
+    """Its first block answers a request: so they are the body of a function of a site, in order."""
+    code = "\n".join(block["code"] for block in FENCE.finditer(read("README.md")))
+    code = code.replace("redis://localhost:6379", fresh.url).replace("idle_timeout=1800", f'"{fresh.namespace}"')
+    assert "localhost" not in code
+    assert fresh.namespace in code
+    first = code.index("presence.kick(")
+    body = f"""\
+def sign_in(response):
+{textwrap.indent(code[: code.index("seen = ")], "    ")}
+    return presence, login.token
+
+def answer(presence, request):
+{textwrap.indent(code[code.index("seen = ") : first], "    ")}
+    return seen
+
+def rest(presence, visitor, friends):
+{textwrap.indent("from presence_core import Settings", "    ")}
+{textwrap.indent(code[first:], "    ")}
+    visitors.close()
+    return locals()
+"""
+    site: dict[str, Any] = {"time": time, "sign_in_page": lambda message: message}
+    exec(compile(body, "README.md", "exec"), site)
+    response = Response()
+    presence, token = site["sign_in"](response)
+    with presence:
+        cookie = response.headers["set-cookie"]
+        assert cookie.startswith(f"session={token}")
+        request = Request({"type": "http", "headers": [(b"cookie", cookie.encode())]})
+        assert site["answer"](presence, request).session.name == "Ada Lovelace"
+        presence.login("user-8", name="Emeka Okafor", device="iPhone", aliases=["emeka@example.org"])
+        story = site["rest"](presence, "somebody", ["user-8"])
+        assert story["session"].name == "Emeka Okafor"
+        assert story["preview"].total == 0
+        assert site["answer"](presence, request) == "Please sign in again."
+        acts = [(entry.action, entry.uid) for entry in presence.audit(by="sam@support")]
+        assert ("kick", "user-6") in acts
+        assert ("block", "user-6") in acts
+        assert presence.counts().sessions == 0, "everybody is out"
+
+
+# -- where they point there is something ------------------------------------------------------------------------------
+
+
+@cache
+def headings(document: str) -> frozenset[str]:
+    """The anchors that a heading gets: lower case, no punctuation, dashes for spaces."""
+    lines = re.findall(r"^#+ (.+)$", FENCE.sub("", read(document)), re.M)
+    return frozenset(re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_to_files_and_headings_that_exist(document: str) -> None:
+    text = "\n".join(re.sub(r"`[^`\n]*`", "", line) for line in FENCE.sub("", read(document)).splitlines())
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"\w+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / document).parent.joinpath(path) if path else ROOT / document
+        leads = target.exists() and (not anchor or anchor in headings(target.resolve().relative_to(ROOT).as_posix()))
+        broken += [] if leads else [link]
+    assert not broken
+
+
+def test_anchors_are_made_as_the_usual_renderers_make_them() -> None:
+    assert {"who-may-open-the-dashboard", "roles"} <= headings("docs/access.md")
+    assert "a-page-that-closes-by-itself" in headings("docs/frameworks.md")
+    assert "r1--visitor-counter" in headings("docs/recipes.md")
+
+
+# -- what they name exists --------------------------------------------------------------------------------------------
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    [action] = [one for one in cli._parser()._actions if isinstance(one, argparse._SubParsersAction)]
+    return dict(action.choices)
+
+
+def options(parser: argparse.ArgumentParser) -> set[str]:
+    """All of a command's, and of the commands below it."""
+    found = set()
+    for action in parser._actions:
+        found |= set(action.option_strings)
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                found |= options(below)
+    return found
+
+
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if name != "CHANGELOG.md"])
+def test_commands_and_their_options_are_those_of_the_parser(document: str) -> None:
+    known = commands()
+    wrong = []
+    for code in code_of(document):
+        for match in COMMAND.finditer(code):
+            words = match["words"].partition("#")[0].split()
+            if words[0] == "service" or "=" in match["words"].split("--")[0]:
+                continue
+            if words[0] not in known:
+                wrong.append(f"presence {words[0]}")
+                continue
+            given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+            wrong += [f"presence {words[0]} {one}" for one in given - options(known[words[0]]) - {"--help"}]
+    assert not wrong
+
+
+@cache
+def files() -> tuple[str, ...]:
+    rooms = ("presence_core", "presence_dashboard", "demo", "tests", "benchmarks", "docs", ".ci", ".streamlit")
+    below = [path.relative_to(ROOT).as_posix() for room in rooms for path in (ROOT / room).rglob("*")]
+    return (*below, *(path.name for path in ROOT.iterdir()))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_files_and_make_targets_exist(document: str) -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    elsewhere = source() + (ROOT / ".gitignore").read_text("utf-8")  # what is served, and what a user makes
+    wrong = []
+    for code in code_of(document):
+        wrong += [f"make {one}" for one in re.findall(r"(?:^|\s)make (\w+)\b(?!=)", code) if one not in targets]
+        if re.fullmatch(r"[\w.][\w./-]*\.(py|lua|md|toml|js)", code):
+            there = any(name == code or name.endswith("/" + code) for name in files())
+            wrong += [] if there or code in elsewhere else [code]
+    assert not wrong
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_names_of_the_library_exist(document: str) -> None:
+    public = {name: getattr(presence_core, name) for name in presence_core.__all__} | {"Rules": Rules}
+    wrong = []
+    for code in code_of(document):
+        named = [*re.findall(r"(?<![\w.])([A-Z]\w+)\.([a-z]\w*)\b", code)]
+        named += [("Presence", name) for name in re.findall(r"(?<![\w.])presence\.(\w+)\(", code)]
+        wrong += [f"{owner}.{name}" for owner, name in named
+                  if owner in public and not hasattr(public[owner], name)]  # fmt: skip
+        if re.fullmatch(r"[A-Z]\w*[a-z]\w*[A-Z]\w*(\(.*\))?", code):
+            name = code.partition("(")[0]
+            wrong += [] if re.search(rf"\b{name}\b", source()) else [name]
+    assert not wrong
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_variables_of_the_environment_are_read_by_something(document: str) -> None:
+    known = {f"PRESENCE_{one.name.upper()}" for one in fields(Settings)}
+    named = set(re.findall(r"\bPRESENCE_[A-Z_0-9]+\b", read(document)))
+    program = source()
+    assert not {name for name in named - known if not re.search(rf"\b{name}\b", program)}
+
+
+def test_each_promise_names_the_tests_that_try_to_break_it_and_they_exist() -> None:
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", read("docs/promises.md"), re.M)
+    promises = {promise: re.findall(r"`([\w/]+\.py)::(\w+)`", tests) for promise, tests in rows if promise != "promise"}
+    assert len(promises) > 40
+    assert [promise for promise, tests in promises.items() if not tests] == []
+    wrong = []
+    for file, name in (one for tests in promises.values() for one in tests):
+        code = (ROOT / file).read_text("utf-8") if (ROOT / file).exists() else ""
+        if not re.search(rf"^(?:async )?def {name}\(", code, re.M):
+            wrong.append(f"{file}::{name}")
+    assert not wrong

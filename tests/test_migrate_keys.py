@@ -1,0 +1,212 @@
+"""Moving to another number of shards, key by key: each family that a table documents comes along, or is said not to."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from presence_core import SessionFilter
+from presence_core.client import upkeep
+from presence_core.keyspace import Keyspace
+from presence_core.operations import ending, migrate
+from presence_core.operations.reindex import reindex
+from presence_core.scripts import Call
+from tests.conftest import Bed, family, on
+from tests.facade import P
+from tests.servers import wait_for
+
+ARCHITECTURE = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text("utf-8")
+SAID: dict[str, Any] = {"by": "staff", "reason": "why", "message": "Bye."}
+
+AS_THEY_ARE = {
+    "user:",
+    "session:",
+    "devices:",
+    "ended:",
+    "person:",
+    "block:",
+    "note:",
+    "job:",
+    "jobs",
+    "running",
+    "staff",
+}
+DIVIDED = {"sessions", "deadlines", "ended", "users", "people", "blocks", "closing", "labels", "audit"}
+SUMMED = {"totals", "meta"}
+MADE_ANEW = {"words", "addresses", "facets"}
+STAYS_BEHIND = {"events", "retold:", "recount", "counted", "moved"}
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "MOVED_FOR", 0.0)
+
+
+def _documented() -> set[str]:
+    """The families of a shard in the table of keys."""
+    cells = re.findall(r"^\| (`T:[^|]*) \|", ARCHITECTURE, re.MULTILINE)
+    names = re.findall(r"`T:([^`<]*)", " ".join(cells))
+    return set(names)
+
+
+def _leave_a_trace_everywhere(p: P, bed: Bed) -> None:
+    p.freeze()
+    rows = [{"uid": f"u{n % 12}", "name": f"N {n}", "device": f"d{n % 3}", "user_agent": f"curl/{n % 2}", "ip": "::1"}
+            for n in range(30)]  # fmt: skip
+    p.login_many([*rows, *({"uid": f"b{n}", "device": "bulk"} for n in range(4))])
+    p.advance(0.01)
+    p.kick("u1", **SAID)
+    p.logout("u2", p.sessions("u2")[0].session_id)
+    p.block("u3", **SAID, duration=3600)
+    p.kick_where(SessionFilter(device="bulk"), **SAID, expected=4)
+    p.login("late", device="bulk")
+    p.advance(0.01)
+    waits = p.start_kick(SessionFilter(device="bulk"), **SAID, expected=1)
+    p.set_staff("boss@example.org", "admin", by="setup")
+    p.forget("u4", by="dpo", reason="asked")
+    p.revoke_before(p.clock.ms / 1000 - 100, **SAID)
+    p.sweep()
+    _die_half_way_through_a_kick(p, "u5")
+    p.pause_job(waits.id, by="staff")
+    shard = p.context.keys.shards[0]
+    bed.raw.xadd(shard.retold("whoever"), {"k": "login"})  # forgot somebody, and died
+    bed.raw.zadd(shard.recount, {"-": 1})
+    bed.raw.sadd(shard.counted, "u1:session")
+
+
+def _die_half_way_through_a_kick(p: P, uid: str) -> None:
+    op = ending.kick(p.context, uid, None, "staff", "half", None, None, (), None)
+    reply: Any = None
+    for _ in range(2):
+        reply = p._run(_relay(op.send(reply)))
+
+
+def _relay(calls: list[Call]) -> Any:
+    return (yield calls)
+
+
+def _by_family(bed: Bed, shards: int) -> dict[str, list[bytes]]:
+    found: dict[str, list[bytes]] = {}
+    for key in bed.raw.scan_iter(match=f"{{{bed.namespace}:{shards}:*", count=5000):
+        found.setdefault(family(key), []).append(key)
+    return found
+
+
+def _value(bed: Bed, key: bytes) -> Any:
+    raw = bed.raw
+    reads = {
+        b"hash": raw.hgetall,
+        b"set": raw.smembers,
+        b"string": raw.get,
+        b"zset": lambda key: raw.zrange(key, 0, -1, withscores=True),
+    }
+    return reads[raw.type(key)](key)
+
+
+def _as_they_are(bed: Bed, found: dict[str, list[bytes]]) -> dict[bytes, tuple[Any, int]]:
+    keys = {key for name in AS_THEY_ARE for key in found.get(name, [])}
+    return {key.partition(b"}")[2]: (_value(bed, key), bed.raw.pexpiretime(key)) for key in keys}
+
+
+def _divided(bed: Bed, found: dict[str, list[bytes]]) -> dict[str, list[Any]]:
+    """Everything in the lists of all shards."""
+    out: dict[str, list[Any]] = {}
+    for name in DIVIDED:
+        keys = found.get(name, [])
+        if name in ("closing", "labels"):
+            every = list({item for key in keys for item in bed.raw.hgetall(key).items()})  # shards may share a text
+        elif name == "audit":
+            every = [fields for key in keys for _, fields in bed.raw.xrange(key)]
+        else:
+            every = [item for key in keys for item in _value(bed, key)]
+        out[name] = sorted(every, key=repr)
+    return out
+
+
+def _of_the_namespace(bed: Bed) -> dict[bytes, bytes]:
+    """What no shard has."""
+    keys = bed.raw.scan_iter(match=f"{{{bed.namespace}}}:*", count=5000)
+    return {key: bed.raw.dump(key) for key in keys if family(key) not in ("layout", "moving")}
+
+
+def _all_of(bed: Bed, shards: int) -> dict[str, Any]:
+    """What is copied, as far as it does not depend on the number of shards."""
+    found = _by_family(bed, shards)
+    metas = [bed.raw.hgetall(key) for key in found["meta"]]
+    one_of_them = {k: v for k, v in metas[0].items() if k not in (b"retold", b"confirmed", b"indexes")}
+    assert all(one_of_them.items() <= meta.items() for meta in metas)
+    assert len(metas) == shards
+    return {
+        "as they are": _as_they_are(bed, found),
+        "divided": _divided(bed, found),
+        "totals": [bed.raw.hgetall(key) for key in found["totals"]],
+        "meta": one_of_them,
+        "beside the shards": _of_the_namespace(bed),
+        "pseudonyms": bed.raw.hget(f"{{{bed.namespace}}}:layout", "pseudonyms"),
+    }
+
+
+@on("valkey-sync", "redis7-sync")
+def test_every_family_of_keys_comes_along_from_one_shard_to_four_and_back_or_is_said_not_to(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _documented() == AS_THEY_ARE | DIVIDED | SUMMED | MADE_ANEW | STAYS_BEHIND
+    p = bed.connect(shards=1, max_sessions_per_device=3, truncate_addresses_after=0)
+    _leave_a_trace_everywhere(p, bed)
+    there = _by_family(bed, 1)
+    assert there.keys() == _documented() - {"running"}, "there is something of everything"
+    before, goals = _all_of(bed, 1), (4, 1)
+    copies: list[dict[str, Any]] = []
+
+    def look(*words: Any) -> Any:
+        copies.append(_all_of(bed, goals[len(copies)]))
+        return reindex(*words)  # which also ends what had been ended half
+
+    monkeypatch.setattr(migrate, "reindex", look)
+    p.migrate(4)
+    assert copies == [before]
+    assert _by_family(bed, 1).keys() == {"moved"}
+    assert _by_family(bed, 4).keys() == _documented() - STAYS_BEHIND - {"running", "closing"}
+    assert p.facets("device") == Counter(one.device for one in p.iter_sessions())
+    assert p.ended("u5").total == 3
+    before = _all_of(bed, 4)
+    p.migrate(1)
+    assert copies[1] == before
+    assert _by_family(bed, 4).keys() == {"moved"}
+    assert p.repair().repaired == 0
+
+
+@on("valkey-sync")
+def test_a_person_is_forgotten_in_the_new_shards_as_in_the_old(bed: Bed) -> None:
+    p = bed.connect(shards=1)
+    for uid in ("quill", "other"):
+        p.login(uid, name=f"{uid}'s name", ip="192.0.2.1", user_agent=f"{uid}/1")
+        p.kick(uid, p.login(uid).session.session_id, by="staff", reason=f"{uid} asked")
+    was = p.forget("quill", by="dpo", reason="asked").pseudonym
+    p.login("quill", name="quill's name")
+    p.migrate(4)
+    report = p.forget("quill", by="dpo", reason="asked")
+    assert (report.complete, report.pseudonym) == (True, was)
+    p.forget("other", by="dpo", reason="asked")
+    left = [key for key, value in bed.dump().items() for word in (b"quill", b"other") if word in key + value]
+    assert not left
+    assert [one.action for one in p.audit(uid=was).items] == ["forget", "forget", "kick"]
+
+
+@on("valkey")
+def test_a_kick_that_no_replica_has_confirmed_is_applied_again_in_the_new_shards(bed: Bed) -> None:
+    p, other = bed.connect(shards=1, confirm_replicas=1, confirm_timeout=20), bed.connect()
+    p.freeze()
+    other.counts()
+    p.login("ada", session_id="session-1")
+    assert p.kick("ada", **SAID).confirmed is False
+    other.migrate(4)
+    record = Keyspace(bed.namespace, 4).shard("ada").record("ada", "session-1")
+    assert bed.raw.delete(record) == 1
+    assert other.login("ada", session_id="session-1").token, "as a failover brings back who was kicked"
+    wait_for("the kick to be applied again", lambda: not other.sessions("ada"))
+    assert p.unconfirmed() == 1

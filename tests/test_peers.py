@@ -1,0 +1,149 @@
+"""The benchmarks against the peers: small, to see that everybody does the same work and that it is counted once.
+
+Node and the Python peers are nothing that the tests need: where they are not installed, what concerns them is skipped,
+in CI too. `python -m benchmarks peers` installs them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.peers import command, install
+from benchmarks.peers.driver import PeerServer, programs
+from benchmarks.peers.install import HERE, KINDS, Kind, installed
+from benchmarks.peers.rounds import Rounds, WrongAnswer
+from benchmarks.peers.table import tables
+from benchmarks.stage import binaries
+from tests.servers import missing
+
+SIZE = 200
+ROWS = 8
+BY_KEY = {kind.key: kind for kind in KINDS}
+
+
+def why_not(kind: Kind) -> str | None:
+    """Why this peer cannot be run here."""
+    if kind.needs == "node" and not shutil.which("node"):
+        return "there is no node here, which only these peers need"
+    if not installed(kind.needs):
+        return f"the {kind.needs} peers are not installed: python -m benchmarks peers does it"
+    return None
+
+
+@pytest.fixture(scope="module")
+def server() -> str:
+    return next(iter(binaries()), "") or missing("any Redis server")
+
+
+@pytest.fixture(scope="module")
+def measured(server: str) -> tuple[str, Any]:
+    """One run with everybody who is here; a call a turn."""
+    return command.run(server, SIZE, [kind for kind in KINDS if not why_not(kind)], turn_us=0)
+
+
+@pytest.mark.parametrize("key", BY_KEY)
+def test_a_peer_answers_rightly_in_every_row_or_says_that_it_cannot(key: str, measured: tuple[str, Any]) -> None:
+    if reason := why_not(BY_KEY[key]):
+        pytest.skip(reason)
+    _, document = measured
+    cells = [row["peers"][key] for row in document["rows"]]
+    able = [cell for cell in cells if "cannot" not in cell]
+    assert len(cells) == ROWS
+    assert len(able) == {"ours": 8, "redis-sessions": 8, "flask-session": 2}.get(key, 7)
+    for cell in able:
+        assert cell["how"]
+        assert cell["calls"] == 5
+        assert cell["p50_us"] >= cell["best_us"] > 0
+        assert cell["server_commands_us"] > 0
+    assert 100 < document["bytes_per_session"][key] < 10_000
+    end = document["mass_expiry"][key]
+    assert end["worst_block_ms"] >= end["longest_command_ms"]
+    assert end["worst_ping_ms"] >= end["p99_ping_ms"] >= end["p50_ping_ms"] > 0
+    assert document["peers"][key]
+
+
+def test_the_table_marks_who_wins_and_says_who_cannot(measured: tuple[str, Any]) -> None:
+    text, document = measured
+    titles = [BY_KEY[key].title for key in document["peers"]]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    shown = rows[1 : 1 + ROWS]
+    assert rows[0][1:] == titles
+    for cells, row in zip(shown, document["rows"], strict=True):
+        assert cells[0] == row["operation"]
+        winners = [title for title, cell in zip(titles, cells[1:], strict=True) if cell.startswith("**")]
+        assert BY_KEY[row["fastest"]].title in winners
+        for key, cell in zip(document["peers"], cells[1:], strict=True):
+            assert (cell == "— (cannot)") == ("cannot" in row["peers"][key])
+    assert shown[0][-1].strip("*").endswith("°"), "SCAN goes through everything"
+
+
+def test_who_answers_something_else_has_not_done_the_same_work(server: str, tmp_path: Path) -> None:
+    with PeerServer(server, tmp_path) as stage, programs([BY_KEY["keys-get"]], stage) as peers:
+        rounds = Rounds(stage, peers, 20, turn_us=0)
+        rounds.load()
+        peers[0].redis.set("sess:stray", "{}")
+        with pytest.raises(WrongAnswer, match=r"KEYS \+ GET each, exact count of sessions: 21 is not 20"):
+            rounds.run()
+
+
+def test_a_program_that_falls_over_is_shown_so_and_the_others_go_on(server: str, tmp_path: Path) -> None:
+    with PeerServer(server, tmp_path) as stage, programs([BY_KEY["ours"], BY_KEY["keys-get"]], stage) as peers:
+        rounds = Rounds(stage, peers, 20, turn_us=0)
+        rounds.load()
+        peers[1]._process.kill()
+        lines = rounds.run()
+    assert {line.cells["keys-get"].why for line in lines if line.cells["keys-get"].how is None} == {"died", "cannot"}
+    assert all(not line.cells["keys-get"].us and len(line.cells["ours"].us) == 5 for line in lines)
+    sizes = {"ours": 1.0, "keys-get": 1.0}
+    text = tables({"server": "", "sessions": 20}, [BY_KEY["ours"], BY_KEY["keys-get"]], lines, sizes, {})
+    assert "— (died)" in text
+
+
+def test_what_a_script_or_a_transaction_calls_is_counted_once(server: str, tmp_path: Path) -> None:
+    with PeerServer(server, tmp_path) as stage, programs([BY_KEY["ours"]], stage) as peers:
+        [peer] = peers
+        rounds = Rounds(stage, peers, 20, turn_us=0)
+        rounds.load()
+        stage.learn(peer, "page", lambda: 1)
+        assert peer.lua["page"]["hgetall" if "hgetall" in peer.lua["page"] else "hmget"] == 0, (
+            "records are read beside it"
+        )
+        assert 1.0 in peer.lua["page"].values(), "places are found inside of it"
+        before = stage.redis.info("commandstats")
+        _, cost = stage.measured(peer, "page", [1] * 20)
+        after = stage.redis.info("commandstats")
+        spent = {name: one["usec"] - before.get(name, {"usec": 0})["usec"] for name, one in after.items()}
+        names = [name for name in spent if re.match(r"cmdstat_(eval|z|h|s[a-z]+$|get|time|exists)", name)]
+        assert spent["cmdstat_evalsha"] + spent.get("cmdstat_evalsha_ro", 0) <= cost.commands + 1
+        assert cost.commands < sum(spent[name] for name in names), "with both counted it would be more"
+
+
+def test_a_peer_that_cannot_be_installed_is_left_out_and_said_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(install, "PLACE", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    kinds = [BY_KEY["ours"], BY_KEY["redis-sessions"], BY_KEY["connect-redis"]]
+    assert command.able(kinds) == kinds[:1]
+    said = capsys.readouterr().err
+    assert "'node' was not found" in said
+    assert "Left out: redis-sessions, connect-redis." in said
+
+
+def test_the_lock_files_hold_digests_and_no_address_of_a_registry() -> None:
+    packages = json.loads((HERE / "node" / "package-lock.json").read_text("utf-8"))["packages"]
+    assert {"node_modules/redis-sessions", "node_modules/connect-redis"} <= packages.keys()
+    for name, package in packages.items():
+        assert "resolved" not in package, name
+        assert not name or package["integrity"].startswith("sha512-"), name
+    lock = (HERE / "python" / "requirements.lock").read_text("utf-8")
+    pinned = re.findall(r"^([\w-]+)==\S+ \\\n    --hash=sha256:", lock, re.M)
+    assert {"django-redis", "flask-session", "redis"} <= set(pinned)
+    assert "//" not in lock
+    assert "index" not in lock

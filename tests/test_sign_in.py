@@ -1,0 +1,460 @@
+"""The gate where people sign in: by password, by a proxy's word; who is kept out, and what a form may be made to do."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocket, WebSocketDisconnect
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
+
+from presence_core import Presence, Settings, Unavailable
+from presence_core.passwords import PasswordFile
+from presence_dashboard import texts
+from presence_dashboard.gate import SecurityHeaders, SignedInOnly, security_headers
+from presence_dashboard.gate.config import Config, staff_environ
+from presence_dashboard.gate.desk import COOKIE, KEEP, Desk
+from presence_dashboard.gate.forms import CSRF, Forms, safe_next
+from tests.conftest import Servers
+from tests.fair_clock import PATIENT
+from tests.servers import Server, missing, redis_binary, valkey_binary
+
+SECRET = "correct horse battery"
+HOME = "http://localhost:8501"
+PAGE = {"accept": "text/html"}
+PROXY = {
+    "PRESENCE_DASHBOARD_ACCESS": "proxy",
+    "PRESENCE_PROXY_HEADER": "X-Forwarded-Email",
+    "PRESENCE_TRUSTED_PROXIES": "10.1.0.0/16",
+    "PRESENCE_PROXY_ROLE_HEADER": "X-Groups",
+    "PRESENCE_ROLE_MAP": "desk=support,ops=admin",
+}
+
+
+async def _inner(request: Request) -> Response:
+    return PlainTextResponse(f"inside {request.url.path}")
+
+
+async def _socket(socket: WebSocket) -> None:
+    await socket.accept()
+    async for heard in socket.iter_bytes():
+        asked = BackMsg.FromString(heard).rerun_script
+        await socket.send_text(f"run {asked.fragment_id or 'everything'}")
+
+
+@dataclass
+class House:
+    """A gate before a tiny app, over a real server."""
+
+    presence: Presence
+    desk: Desk
+    app: Any
+    peer: str = "127.0.0.1"
+    open: list[TestClient] = field(default_factory=list)
+
+    def visit(self, home: str = HOME, peer: str | None = None) -> TestClient:
+        """Another browser."""
+        client = TestClient(self.app, home, follow_redirects=False, client=(peer or self.peer, 5000))
+        self.open.append(client.__enter__())
+        return client
+
+    def forget(self) -> None:
+        """As if some time had passed for what the desk remembers."""
+        for key, known in self.desk._known.items():
+            self.desk._known[key] = type(known)(known.value, known.at - KEEP, known.touched)
+
+    def audit(self) -> list[tuple[str | None, str]]:
+        return [(one.by, one.reason or "") for one in self.presence.audit() if one.action == "denied"]
+
+
+def house(presence: Presence, url: str, environ: dict[str, str], passwords: PasswordFile | None, peer: str) -> House:
+    environ = {
+        "PRESENCE_REDIS_URL": url,
+        "PRESENCE_NAMESPACE": presence.settings.namespace,
+        "PRESENCE_TIMEOUT": str(PATIENT),
+    } | environ
+    config = Config.from_env(environ)
+    staff = staff_environ(environ, config)
+    desk = Desk(config, lambda: presence, lambda: Presence.from_env(staff))
+    forms = Forms(desk, passwords)
+    routes: list[BaseRoute] = [
+        Route("/sign-in", forms.sign_in, methods=["GET", "POST"]),
+        Route("/sign-out", forms.sign_out, methods=["GET", "POST"]),
+        Route("/{path:path}", _inner, methods=["GET", "POST"]),
+        WebSocketRoute("/_stcore/stream", _socket),
+    ]
+    gates = [Middleware(SecurityHeaders, security_headers()), Middleware(SignedInOnly, desk)]
+    return House(presence, desk, Starlette(routes=routes, middleware=gates), peer)
+
+
+@pytest.fixture(scope="module")
+def passwords(tmp_path_factory: pytest.TempPathFactory) -> PasswordFile:
+    file = PasswordFile(tmp_path_factory.mktemp("staff") / "passwords")
+    for name in ("dana", "root"):
+        file.set(name, SECRET)
+    return file
+
+
+@pytest.fixture
+def presence(servers: Servers, request: pytest.FixtureRequest) -> Iterator[Presence]:
+    namespace = f"g{os.getpid()}-{abs(hash(request.node.name)) % 10**9}"
+    with Presence.from_url(servers.url("valkey"), Settings(namespace=namespace, timeout=PATIENT)) as made:
+        made.set_staff("root", "admin", by="test")
+        made.set_staff("dana", "viewer", by="test")
+        yield made
+
+
+@pytest.fixture
+def by_password(presence: Presence, servers: Servers, passwords: PasswordFile, tmp_path: Path) -> Iterator[House]:
+    environ = {"PRESENCE_DASHBOARD_ACCESS": "password", "PRESENCE_STAFF_FILE": str(passwords.path)}
+    made = house(presence, servers.url("valkey"), environ, passwords, "127.0.0.1")
+    yield made
+    close(made)
+
+
+@pytest.fixture
+def by_proxy(presence: Presence, servers: Servers) -> Iterator[House]:
+    made = house(presence, servers.url("valkey"), PROXY, None, "10.1.2.3")
+    yield made
+    close(made)
+
+
+def close(made: House) -> None:
+    for client in made.open:
+        client.__exit__(None, None, None)
+    made.desk.close()
+
+
+def sign_in(client: TestClient, name: str = "dana", password: str = SECRET, **changed: Any) -> Any:
+    home = str(client.base_url).rstrip("/")
+    form = client.get("/sign-in").text
+    token = re.search(r'name="csrf" value="([^"]+)"', form)
+    assert token
+    data = {"csrf": token[1], "name": name, "password": password, "next": "/person?q=ada"} | changed
+    return client.post("/sign-in", data=data, headers={"origin": home})
+
+
+def connect(client: TestClient, origin: str | None = HOME) -> Any:
+    return client.websocket_connect(
+        str(client.base_url).replace("http", "ws", 1) + "/_stcore/stream", headers={"origin": origin} if origin else {}
+    )
+
+
+def is_closed(client: TestClient, origin: str | None = HOME) -> bool:
+    try:
+        with connect(client, origin):
+            return False
+    except WebSocketDisconnect as closed:
+        return closed.code == 1008
+
+
+# -- by password ------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_session_there_is_the_form_and_nothing_else(by_password: House) -> None:
+    client = by_password.visit()
+    answer = client.get("/person?q=ada&x=%26", headers=PAGE)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/sign-in?next=/person%3Fq%3Dada%26x%3D%2526"
+    assert [client.get(path).status_code for path in ("/", "/_stcore/host-config", "/media/x.csv")] == [401] * 3
+    assert client.post("/_stcore/upload_file/x").status_code == 401
+    assert is_closed(client)
+    assert client.get("/healthz").text == "inside /healthz"
+    assert client.get("/static/js/index.js").text == "inside /static/js/index.js"
+    assert client.post("/static/js/index.js").status_code == 401
+    form = client.get("/sign-in?next=/person")
+    assert 'autocomplete="current-password"' in form.text
+    assert 'value="/person"' in form.text
+    assert "script" not in form.headers["content-security-policy"]
+    assert form.headers["cache-control"] == "no-store"
+    assert form.headers["x-frame-options"] == "DENY"
+
+
+def test_the_right_password_opens_pages_and_websockets_and_sign_out_closes_them(by_password: House) -> None:
+    client = by_password.visit()
+    answer = sign_in(client)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/person?q=ada")
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    assert "secure" not in cookie, "this machine is reached by http"
+    assert client.get("/person", headers=PAGE).text == "inside /person"
+    with connect(client) as socket:
+        assert ask_for(socket, "rows") == "run rows"
+    [session] = by_password.desk.sessions.sessions("dana")
+    assert session.app == "dashboard"
+    assert session.ip == "127.0.0.1"
+    assert session.idle_timeout == 1800
+    assert by_password.presence.counts().sessions == 0, "staff are not among those who are online"
+
+    token = re.search(r'name="csrf" value="([^"]+)"', client.get("/sign-out").text)
+    assert token
+    stolen = client.cookies[COOKIE]
+    assert client.post("/sign-out", data={"csrf": "x" * 43}, headers={"origin": HOME}).status_code == 200
+    assert client.get("/").status_code == 200, "a form without its token signs nobody out"
+    assert texts.SIGN_OUT_DONE in client.post("/sign-out", data={"csrf": token[1]}, headers={"origin": HOME}).text
+    assert COOKIE not in client.cookies
+    client.cookies[COOKIE] = stolen
+    assert client.get("/").status_code == 401
+    assert client.get("/", headers=PAGE).status_code == 303
+
+
+def test_a_wrong_password_and_an_unknown_name_are_answered_alike_and_written_down(by_password: House) -> None:
+    client = by_password.visit()
+    wrong, unknown = sign_in(client, password="wrong horse battery"), sign_in(client, name="my-password-by-mistake")
+    assert (wrong.status_code, unknown.status_code) == (403, 403)
+    for answer in (wrong, unknown):
+        assert f'role="alert" id="wrong">{texts.SIGN_IN_WRONG}' in answer.text
+        assert "wrong horse" not in answer.text
+        assert COOKIE not in answer.cookies
+    assert sorted(by_password.audit()) == [
+        ("(unknown name)", "wrong password, from 127.0.0.1"),
+        ("dana", "wrong password, from 127.0.0.1"),
+    ]
+
+
+def test_a_form_of_another_site_or_without_its_token_is_refused(by_password: House) -> None:
+    client = by_password.visit()
+    good = {"name": "dana", "password": SECRET}
+    for origin in ("https://evil.example", "null", "http://localhost:9999", ""):
+        headers = {"origin": origin} if origin else {}
+        answer = client.post("/sign-in", data=good | {"csrf": "x"}, headers=headers)
+        assert answer.status_code == 403
+        assert COOKIE not in answer.cookies
+    client.get("/sign-in")
+    assert CSRF in client.cookies
+    for csrf in ("", "x" * 43, client.cookies[CSRF][:-1]):
+        answer = client.post("/sign-in", data=good | {"csrf": csrf}, headers={"origin": HOME})
+        assert answer.status_code == 403
+        assert texts.SIGN_IN_STALE in answer.text
+    for body in (b"csrf=" + b"x" * 20_000, b"\xff\xfe", b"a=1&" * 50):
+        assert client.post("/sign-in", content=body, headers={"origin": HOME}).status_code == 403
+    assert by_password.desk.sessions.counts().sessions == 0
+
+
+def test_a_session_is_new_at_sign_in_whatever_cookie_was_there(by_password: House) -> None:
+    client = by_password.visit()
+    sign_in(client)
+    first = client.cookies[COOKIE]
+    assert sign_in_again(by_password, client) != first
+    [session] = by_password.desk.sessions.sessions("dana")
+    assert session.session_id in client.cookies[COOKIE], "the one before is over"
+    planted = by_password.visit()
+    planted.cookies[COOKIE] = "planted.by-somebody.else"
+    assert sign_in_again(by_password, planted) not in ("planted.by-somebody.else", first)
+
+
+def sign_in_again(made: House, client: TestClient) -> str:
+    made.forget()
+    client.get("/sign-out")  # the form for signing in is not shown to who is in; its token is the same
+    data = {"csrf": client.cookies[CSRF], "name": "dana", "password": SECRET}
+    assert client.post("/sign-in", data=data, headers={"origin": HOME}).status_code == 303
+    return str(client.cookies.get(COOKIE, domain="localhost.local"))
+
+
+def test_a_cookie_that_was_changed_opens_nothing(by_password: House) -> None:
+    client = by_password.visit()
+    sign_in(client)
+    token = client.cookies[COOKIE]
+    uid, sid, secret = token.split(".")
+    other = by_password.desk.admit("root", None, None).split(".")
+    for forged in (token[:-1], token + "x", f"{other[0]}.{sid}.{secret}", f"{uid}.{other[1]}.{secret}", "", "..", "é"):
+        stranger = by_password.visit()
+        assert stranger.get("/", headers={b"cookie": f"{COOKIE}={forged}".encode()}).status_code == 401, forged
+
+
+def test_after_five_wrong_guesses_there_is_a_wait(by_password: House) -> None:
+    client = by_password.visit()
+    tried = [sign_in(client, password="wrong horse battery").status_code for _ in range(6)]
+    assert tried == [403] * 5 + [429]
+    refused = sign_in(client)
+    assert refused.status_code == 429, "also with the right one"
+    assert 1 <= int(refused.headers["retry-after"]) <= 3
+    assert ("dana", "too many attempts, from 127.0.0.1") in by_password.audit()
+
+
+def ask_for(socket: Any, fragment: str) -> str:
+    """What is run when a part of the page wants to renew itself."""
+    socket.send_bytes(BackMsg(rerun_script=ClientState(fragment_id=fragment, is_auto_rerun=True)).SerializeToString())
+    return str(socket.receive_text())
+
+
+def test_who_loses_the_role_gets_no_part_of_a_page_and_no_page(by_password: House) -> None:
+    client = by_password.visit()
+    sign_in(client)
+    with connect(client) as socket:
+        assert [ask_for(socket, "rows"), ask_for(socket, "rows")] == ["run rows"] * 2
+        by_password.presence.set_staff("dana", "stats", by="root")
+        by_password.forget()
+        assert [ask_for(socket, "rows"), ask_for(socket, "rows")] == ["run everything", "run rows"]
+        by_password.presence.remove_staff("dana", by="root")
+        by_password.forget()
+        assert [ask_for(socket, "rows"), ask_for(socket, "rows")] == ["run everything"] * 2
+        for other in (b"", b"\xff\xff", BackMsg(clear_cache=True).SerializeToString()):
+            socket.send_bytes(other)
+        assert ask_for(socket, "rows") == "run everything", "what is no wish for a page is not even heard"
+    answer = client.get("/", headers=PAGE)
+    assert answer.status_code == 403
+    assert texts.no_role("dana") in answer.text
+    assert client.get("/").status_code == 403
+    assert is_closed(client)
+    refused = sign_in(by_password.visit())
+    assert refused.status_code == 403
+    assert texts.no_role("dana") in refused.text
+    assert ("dana", "has no role") in by_password.audit()
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:9999", "null", None])
+def test_a_websocket_from_a_page_of_another_site_is_refused(by_password: House, origin: str | None) -> None:
+    client = by_password.visit()
+    sign_in(client)
+    assert not is_closed(client)
+    assert is_closed(client, origin)
+
+
+def test_another_host_name_is_refused(by_password: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    for host in ("evil.example", "localhost.evil.example", "", "localhost:8501, evil.example"):
+        assert by_password.visit().get("/sign-in", headers={"host": host}).status_code == 421, host
+    monkeypatch.setattr(st, "get_option", {"server.allowedHosts": ["*.example.com"]}.get)
+    assert by_password.visit("https://online.example.com").get("/sign-in").status_code == 200
+    assert by_password.visit("https://example.com").get("/sign-in").status_code == 421
+
+
+def test_away_from_this_machine_passwords_and_cookies_go_over_https_only(
+    by_password: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(st, "get_option", {"server.allowedHosts": ["online.example.com"]}.get)
+    plain = sign_in(by_password.visit("http://online.example.com"))
+    assert plain.status_code == 403
+    assert texts.SIGN_IN_INSECURE in plain.text
+    answer = sign_in(by_password.visit("https://online.example.com"))
+    assert answer.status_code == 303
+    assert "; secure" in answer.headers["set-cookie"].lower()
+    assert answer.headers["strict-transport-security"] == "max-age=31536000"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["//evil.example", "https://evil.example", "/\\evil.example", "\\/evil", "javascript:alert(1)", "", "/a\nb",
+     "/\t/e", "/" + "x" * 2000],
+)  # fmt: skip
+def test_a_sign_in_leads_to_a_page_of_this_site(path: str) -> None:
+    assert safe_next(path) == "/"
+
+
+def test_a_form_leads_where_it_says_only_within_this_site(by_password: House) -> None:
+    assert sign_in(by_password.visit(), next="//evil.example/").headers["location"] == "/"
+    client = by_password.visit()
+    assert "evil" not in client.get("/sign-in?next=https://evil.example").text
+
+
+def test_hostile_text_is_shown_as_it_is(by_password: House) -> None:
+    answer = sign_in(by_password.visit(), name='"><script>alert(1)</script>')
+    assert "<script>" not in answer.text
+    assert "&lt;script&gt;" in answer.text
+
+
+# -- by a proxy -------------------------------------------------------------------------------------------------------
+
+
+def test_a_proxys_word_opens_a_session_and_its_groups_give_the_first_role(by_proxy: House) -> None:
+    client = by_proxy.visit()
+    said = {"X-Forwarded-Email": "Eve@Example.com", "X-Groups": "desk, all", "X-Forwarded-For": "203.0.113.9"}
+    assert client.get("/").status_code == 403, "the proxy names nobody"
+    assert client.get("/", headers=said).status_code == 401, "a session begins with a page"
+    answer = client.get("/", headers=said | PAGE)
+    assert answer.text == "inside /"
+    assert client.get("/", headers=said).text == "inside /", "at once"
+    member = by_proxy.presence.staff_member("eve@example.com")
+    assert member is not None
+    assert (member.role, member.by) == ("support", "sign-in by proxy")
+    assert by_proxy.desk.sessions.sessions("eve@example.com")[0].ip == "203.0.113.9"
+    assert "set-cookie" not in client.get("/", headers=said | PAGE).headers, "one session, not one a page"
+    by_proxy.presence.set_staff("eve@example.com", "viewer", by="root")
+    other = by_proxy.visit()
+    other.get("/", headers=said | PAGE | {"X-Groups": "ops"})
+    known = by_proxy.desk.by_token(other.cookies[COOKIE], anew=True)
+    assert known.role == "viewer", "from then on only the record counts"
+
+
+def test_a_cookie_counts_only_for_the_name_that_the_proxy_says(by_proxy: House) -> None:
+    client = by_proxy.visit()
+    client.get("/", headers=PAGE | {"X-Forwarded-Email": "dana"})
+    hers = client.cookies[COOKIE]
+    assert client.get("/", headers={"X-Forwarded-Email": "root"}).status_code == 401
+    assert client.get("/", headers=PAGE | {"X-Forwarded-Email": "root"}).status_code == 200
+    assert by_proxy.desk.by_token(hers).name == "dana"
+    tokens = [cookie.value for cookie in client.cookies.jar if cookie.name == COOKIE]
+    assert by_proxy.desk.by_token(tokens[-1]).name == "root"
+
+
+def test_nobody_but_the_named_proxies_is_believed(by_proxy: House) -> None:
+    headers = PAGE | {"X-Forwarded-Email": "root"}
+    for peer in ("10.2.0.1", "127.0.0.1", "203.0.113.9", "testclient"):
+        stranger = by_proxy.visit(peer=peer)
+        assert stranger.get("/", headers=headers).status_code == 403
+        assert stranger.get("/", headers=headers | {"X-Forwarded-For": "10.1.2.3"}).status_code == 403
+        assert is_closed(stranger)
+    twice = [("accept", "text/html"), ("X-Forwarded-Email", "root"), ("X-Forwarded-Email", "dana")]
+    answer = by_proxy.visit().get("/", headers=twice)
+    assert answer.status_code == 403, "a line of the client's own, and the proxy's"
+
+
+def test_who_has_no_role_and_who_was_removed_is_refused_and_that_is_written_down(by_proxy: House) -> None:
+    by_proxy.presence.remove_staff("dana", by="root")
+    for name, groups in (("stranger", "all"), ("dana", "ops")):
+        answer = by_proxy.visit().get("/", headers=PAGE | {"X-Forwarded-Email": name, "X-Groups": groups})
+        assert answer.status_code == 403
+        assert texts.no_role(name) in answer.text
+    assert sorted(by_proxy.audit()) == [("dana", "has no role"), ("stranger", "has no role")]
+    assert by_proxy.presence.staff_member("stranger") is None
+
+
+# -- Redis away -------------------------------------------------------------------------------------------------------
+
+
+def test_while_redis_is_away_nobody_comes_in_and_who_is_in_stays(tmp_path: Path, passwords: PasswordFile) -> None:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    environ = {"PRESENCE_DASHBOARD_ACCESS": "password", "PRESENCE_STAFF_FILE": str(passwords.path)}
+    with Server.start(binary, tmp_path) as server, Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
+        presence.set_staff("dana", "viewer", by="test")
+        made = house(presence, server.url, environ, passwords, "127.0.0.1")
+        client = made.visit()
+        sign_in(client)
+        with connect(client) as socket:
+            server.kill()
+            made.forget()
+            assert ask_for(socket, "rows") == "run rows"
+            assert client.get("/", headers=PAGE).status_code == 200, "known from a moment ago"
+            with pytest.raises(Unavailable):
+                made.desk.by_token(client.cookies[COOKIE], anew=True)  # an action is never let through by memory
+            stranger = made.visit()
+            stranger.cookies[COOKIE] = "never.seen-before.x" + "x" * 40
+            away = stranger.get("/", headers=PAGE)
+            assert (away.status_code, away.headers["refresh"]) == (503, "5")
+            assert texts.AWAY_LEAD in away.text
+            refused = stranger.post("/sign-in", data={}, headers={"origin": HOME})
+            assert refused.status_code == 403
+            assert sign_in_away(made) == 503
+        close(made)
+
+
+def sign_in_away(made: House) -> int:
+    client = made.visit()
+    client.cookies[CSRF] = "x" * 43
+    data = {"csrf": "x" * 43, "name": "dana", "password": SECRET}
+    status: int = client.post("/sign-in", data=data, headers={"origin": HOME}).status_code
+    return status

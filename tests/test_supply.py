@@ -1,0 +1,57 @@
+"""What is installed: exact versions, and for CI the digest of every file, wherever it comes from."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LOCK = (ROOT / "requirements-lock.txt").read_text("utf-8")
+ENTRY = re.compile(r"^([a-z0-9-]+)==(\S+)[^\\\n]*((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n", re.MULTILINE)
+
+
+def _pins(name: str) -> dict[str, str]:
+    lines = re.findall(r"^([A-Za-z0-9_.-]+)(?:\[\w+\])?==([^;\s]+)", (ROOT / name).read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[-_.]+", "-", package).lower(): version for package, version in lines}
+
+
+def test_all_that_ci_installs_is_pinned_with_the_digest_of_each_file() -> None:
+    entries = ENTRY.findall(LOCK)
+    assert ENTRY.sub("", LOCK) == "", "nothing stands in it without a digest"
+    locked = {(name, version) for name, version, _ in entries}
+    wanted = _pins("requirements.txt") | _pins("requirements-dev.txt")
+    assert len(wanted) > 30
+    assert set(wanted.items()) <= locked, "the lock is younger than what it was made of: make lock"
+    assert len(locked) > len(wanted), "and what those need in turn"
+
+
+def test_the_lock_names_no_registry() -> None:
+    assert "//" not in LOCK
+    assert "index" not in LOCK
+
+
+def test_ci_installs_by_the_lock() -> None:
+    assert (ROOT / ".ci" / "run").read_text("utf-8").endswith("\nmake test LOCKED=yes\n")
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_the_lock_is_installed_also_where_all_was_there_without_it(tmp_path: Path) -> None:
+    for name in ("Makefile", "requirements.txt", "requirements-dev.txt", "requirements-lock.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / ".venv").mkdir()
+
+    def done(*made: str, locked: str) -> str:
+        for stamp in made:
+            (tmp_path / ".venv" / stamp).touch()
+        words = ["make", "--dry-run", "lint", f"LOCKED={locked}"]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    locked, free = "--require-hashes -r requirements-lock.txt", "-r requirements-dev.txt"
+    assert (locked in done(locked="yes"), free in done(locked="")) == (True, True)
+    assert "pip install" not in done(".run", ".dev", locked="")
+    assert locked in done(locked="yes")
+    assert "pip install" not in done(".dev-locked", locked="yes")

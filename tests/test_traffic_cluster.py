@@ -1,0 +1,174 @@
+"""A cluster whose slots move, and whose masters die, while people log in: what callers hear of it, and what stays."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from presence_core import OutcomeUnknown, Presence, Settings, Unavailable
+from tests.agreement import comes_to_agree
+from tests.conftest import Bed
+from tests.fair_clock import PATIENT
+from tests.outages import failure
+from tests.servers import Cluster, Server, missing, redis_binary, valkey_binary, wait_for
+
+SETTINGS = Settings(namespace="traffic", shards=8, timeout=0.2)
+
+
+@dataclass
+class Visitors:
+    """Somebody who logs in, is seen, and is kicked, over and over; and writes down what they were told."""
+
+    presence: Presence
+    name: str
+    may_lose: bool = False  #: a master dies: what it had said and no replica had heard is gone
+    live: dict[str, tuple[str, str]] = field(default_factory=dict)  #: uid → session id and token, as it was told last
+    unknown: set[str] = field(default_factory=set)  #: users of whom something was not told
+    refused: set[tuple[str, str]] = field(default_factory=set)  #: logins that did not happen
+    wrong: list[str] = field(default_factory=list)
+    errors: int = 0
+    served: int = 0
+
+    def __post_init__(self) -> None:
+        self.over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Visitors:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *failed: object) -> None:
+        self.over.set()
+        self._thread.join()
+
+    def was_told_the_truth(self, presence: Presence) -> None:
+        """Once nothing is under way, and no server has died."""
+        assert self.wrong == []
+        for uid, (sid, token) in self.live.items():
+            assert uid in self.unknown or presence.validate(token), (uid, sid)
+        for uid, sid in self.refused:
+            assert presence.get(uid, sid) is None, "it was said not to have happened"
+
+    def _run(self) -> None:
+        rng = random.Random(self.name)
+        number = 0
+        while not self.over.is_set():
+            number += 1
+            uid, sid = f"{self.name}-{rng.randrange(40)}", f"{self.name}-session-{number}"
+            try:
+                self._do(rng.choice("lllhhvk"), uid, sid)
+                self.served += 1
+            except OutcomeUnknown:
+                self.errors += 1
+                self.unknown.add(uid)
+            except Unavailable:
+                self.errors += 1
+            except Exception as error:  # anything else is what this test is for
+                self.wrong.append(repr(error))
+
+    def _do(self, what: str, uid: str, sid: str) -> None:
+        known = self.live.get(uid)
+        if what == "l":
+            try:
+                self.live[uid] = sid, self.presence.login(uid, session_id=sid, device="phone", name="N").token
+            except Unavailable as error:
+                if not isinstance(error, OutcomeUnknown):
+                    self.refused.add((uid, sid))
+                raise
+        elif known and what in "hv":
+            sid, token = known
+            is_live = self.presence.heartbeat(uid, sid) if what == "h" else bool(self.presence.validate(token))
+            if not is_live and not self.may_lose and uid not in self.unknown:
+                self.wrong.append(f"{uid} is not live any more")
+        elif known and what == "k":
+            self.presence.kick(uid, by="staff", reason="test")
+            del self.live[uid]
+
+
+def _move(
+    cluster: Cluster, source: Server, target: Server, tag: str, at_its_end: Callable[[], object] = lambda: None
+) -> None:
+    """One slot from node to node, a key at a time, as redis-cli does. ``at_its_end``: while only the keys have gone."""
+    slot = source.command("CLUSTER", "KEYSLOT", tag)
+    ids = {node: node.command("CLUSTER", "MYID") for node in (source, target)}
+    target.command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
+    source.command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
+    moved = 0
+    with source.client() as raw:
+        while keys := raw.execute_command("CLUSTER GETKEYSINSLOT", slot, 1):
+            raw.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 2000, "KEYS", *keys)
+            moved += 1
+            time.sleep(0.03)  # for the others to meet a slot that is half here and half there
+    assert moved > 5
+    at_its_end()
+    for node in (target, source, *(one for one in cluster.masters() if one not in (source, target))):
+        node.command("CLUSTER", "SETSLOT", slot, "NODE", ids[target])
+
+
+@pytest.mark.cluster
+def test_while_slots_move_and_a_master_dies_callers_hear_only_what_is_true(tmp_path: Path) -> None:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with (
+        Cluster.start(binary, tmp_path, masters=3, replicas=1) as cluster,
+        Presence.from_url(cluster.url, SETTINGS) as hasty,
+        Presence.from_url(cluster.url, replace(SETTINGS, timeout=PATIENT)) as p,
+        cluster.client(decode_responses=True) as raw,
+    ):
+        p.login_many({"uid": f"{name}-{number}", "device": "phone"} for name in "ab" for number in range(40))
+        s = p._ctx.keys.shard("a-1")
+        source = cluster.master_of(s.sessions)
+        target = next(node for node in cluster.masters() if node is not source)
+        with Visitors(hasty, "a") as ann, Visitors(hasty, "b") as ben:
+            _move(cluster, source, target, s.tag)
+            wait_for("traffic", lambda: min(ann.served, ben.served) > 100)
+        comes_to_agree(p, raw)
+        assert ann.errors + ben.errors > 0, "they have met it"
+        for one in (ann, ben):
+            one.was_told_the_truth(p)
+
+        lost = cluster.master_of(s.sessions)
+        with Visitors(hasty, "c", may_lose=True) as ann, Visitors(hasty, "d", may_lose=True) as ben:
+            wait_for("traffic", lambda: ann.served > 50 and ben.served > 50)
+            lost.kill()
+            cluster.wait_ok()
+            served = ann.served, ben.served
+            wait_for("callers to recover by themselves", lambda: p.login("a-2", device="phone"))
+            wait_for("traffic", lambda: ann.served > served[0] + 50 and ben.served > served[1] + 50)
+        assert (ann.wrong, ben.wrong) == ([], [])
+        assert ann.errors + ben.errors > 0
+        p.repair()
+        assert comes_to_agree(p, raw) > 0
+
+
+@pytest.mark.cluster
+def test_a_call_follows_its_keys_to_a_node_that_knows_no_script_and_may_be_lost_there(
+    anywhere: Bed, tmp_path: Path
+) -> None:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with Cluster.start(binary, tmp_path, masters=2, replicas=0) as cluster:
+        p = anywhere.connect_to(cluster.url, timeout=1)
+        p.clock.run_freely()
+        p.login("ada")
+        block = p.block("ada", by="staff", reason="test")
+        p.sweep()  # each shard has its fence from then on
+        source = cluster.master_of(p.context.keys.shard("ada").sessions)
+        target = next(node for node in cluster.nodes if node is not source)
+
+        def every_key_is_there() -> None:
+            target.command("SCRIPT", "FLUSH")
+            assert p.blocked("ada") == block
+            target.pause()
+            error = failure(lambda: p.unblock("ada", by="staff", reason="test"), within=1.8)
+            target.resume()
+            assert isinstance(error, OutcomeUnknown), "it was sent there, and may run when that node wakes"
+            assert error.server == f"127.0.0.1:{target.port}"
+
+        _move(cluster, source, target, p.context.keys.shard("ada").tag, every_key_is_there)
+        assert p.blocked("ada") is None
+        assert len(p.sessions("ada")) == 1
