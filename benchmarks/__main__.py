@@ -1,4 +1,8 @@
-"""``python -m benchmarks [--sizes 10k,100k,1m] [--server valkey|redis|both] [--only name,…] [--json FILE]``"""
+"""``python -m benchmarks [--sizes 10k,100k,1m] [--server valkey|redis|both] [--only name,…] [--json FILE]``
+
+``python -m benchmarks peers``, ``growth``, ``soak`` and ``move`` have options of their own: see ``benchmarks/peers``,
+``growth.py``, ``soak.py``, ``move.py``. ``capacity`` works out docs/capacity.md from what ``growth`` wrote.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +59,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "logout": ending.logout,
     "login_many": sites.login_many,
     "sweep": ending.sweep,
+    "purge": ending.purge,
     "tombstones": memory.tombstones,
 }
 
@@ -104,6 +109,26 @@ def _run(server: str, size: int, names: list[str]) -> tuple[Json, list[Result]]:
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["peers"]:
+        from benchmarks.peers import command
+
+        return command.main(sys.argv[2:], _size)
+    if sys.argv[1:2] == ["growth"]:
+        from benchmarks import growth
+
+        return growth.main(sys.argv[2:])
+    if sys.argv[1:2] == ["soak"]:
+        from benchmarks import soak
+
+        return soak.main(sys.argv[2:])
+    if sys.argv[1:2] == ["move"]:
+        from benchmarks import move
+
+        return move.main(sys.argv[2:])
+    if sys.argv[1:2] == ["capacity"]:
+        from benchmarks import capacity
+
+        return capacity.main()
     arguments = _arguments()
     found = binaries()
     servers = [name for name in ("valkey", "redis") if arguments.server in (name, "both")]

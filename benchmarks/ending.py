@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from itertools import islice
@@ -111,4 +114,65 @@ def sweep(stage: Stage) -> Result:
         result.targets.append(Target(what, 10, max(result.undisturbed)))
     else:
         result.targets.append(Target("longest call, ms", 10, result.longest["longest_ms"] if result.longest else 0.0))
+    return result
+
+
+_BEATS = """
+import json, sys, threading, time
+from presence_core import Presence, Settings
+done = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), done.set()), daemon=True).start()
+took = []
+with Presence.from_url(sys.argv[1], Settings(idle_timeout=21_600)) as presence:
+    refs = [presence.login(f"after-{n}").session for n in range(200)]
+    print("ready", flush=True)
+    while not done.wait(0.004):
+        one = refs[len(took) % 200]
+        begin = time.perf_counter()
+        assert presence.heartbeat(one.uid, one.session_id)
+        took.append((time.perf_counter() - begin) * 1000)
+print(json.dumps(took))
+"""
+
+
+def purge(stage: Stage) -> Result:
+    """Everybody signed out, and swept off every list, while another process sends 200 single heartbeats a second or so.
+
+    Must come last: nobody is left.
+    """
+    count = int(stage.redis.zcard(stage.keys.sessions))
+    stage.progress(f"purge of {count:,}")
+    time.sleep(0.01)  # the last of them began before now
+    begin = time.perf_counter()
+    stage.presence.revoke_before(by=BY, reason=REASON, message=MESSAGE)
+    out_after = time.perf_counter() - begin
+    words = [sys.executable, "-c", _BEATS, stage.url]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as others:
+        assert others.stdout
+        assert others.stdout.readline() == "ready\n"
+        before, ours = stage.meter(), time.process_time()
+        begin = time.perf_counter()
+        swept = stage.presence.sweep().expired
+        seconds = time.perf_counter() - begin
+        server, ours = (stage.meter() - before).cpu_us / 1e6, time.process_time() - ours
+        beats = sorted(json.loads(others.communicate()[0]))
+    assert swept == count
+    assert stage.presence.counts().sessions == 200
+    result = Result("purge", (purge.__doc__ or "").partition("\n")[0])
+    p99 = beats[int(len(beats) * 0.99)]
+    result.figures = {
+        "sessions": count,
+        "out for everybody after, ms": out_after * 1000,
+        "off every list after, s": seconds,
+        "of it the server's processor, s": server,
+        "of it this process's, s": ours,
+        "heartbeats beside": len(beats),
+        "their median, ms": beats[len(beats) // 2],
+        "their p99, ms": p99,
+        "the longest, ms": beats[-1],
+    }
+    result.targets += [
+        Target("s for a million", 60, seconds * 1_000_000 / count),
+        Target("p99 of heartbeats, ms", 15, p99),
+    ]
     return result

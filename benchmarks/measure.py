@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
     from benchmarks.stage import Stage
 
 Json = dict[str, Any]
+
+Shares = Mapping[str, float]
+"""Command → the share of its calls that scripts made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class Times:
 
     us: list[float]
     units: int
-    server_us: float  #: of Redis running commands or scripts, per unit
+    server_us: float  #: of Redis running commands and scripts, each counted once, per unit
     lua_us: float  #: of that, what scripts took beside the commands that they called
     server_cpu_us: float  #: of the server's main thread, reading and writing sockets included, per unit
     client_cpu_us: float  #: of this process, per unit
@@ -142,8 +147,8 @@ def compare(
     """
     stage.progress(name)
     sides = (ours, bare)
-    for side in sides:  # connections, scripts, caches
-        _timed(side)
+    # Before anything is measured: connections, scripts, caches.
+    shares = [shares_of_scripts(stage.redis, partial(_timed, side)) for side in sides]
     stage.slow_log_clear()
     log = _Log(stage, each_run=units > 1)
     begin, waited = time.perf_counter_ns(), stage.waited_ns()
@@ -152,7 +157,7 @@ def compare(
     log.read(None)
     calls = {script: spread(ms) for script, ms in log.calls.items()}
     alone = max(2, runs // 5)
-    costs = [_cost(stage, side, alone, units) for side in sides]
+    costs = [_cost(stage, side, alone, units, share) for side, share in zip(sides, shares, strict=True)]
     for script, figures in costs[0][1].items():
         calls.setdefault(script, {}).update(figures)
     done = [Times([pair[i] for pair in times], units, *costs[i][0]) for i in (0, 1)]
@@ -203,10 +208,23 @@ def _timed(side: Side) -> float:
     return took / 1000
 
 
+def shares_of_scripts(client: Any, run: Callable[[], object]) -> Shares:
+    """Which share of each command's calls scripts make in a run, by MONITOR: INFO does not tell them apart."""
+    every, called = Counter[str](), Counter[str]()
+    with client.monitor() as monitor:
+        run()
+        client.echo("over")
+        while (seen := monitor.next_command())["command"] != "ECHO over":
+            name = seen["command"].partition(" ")[0].lower()
+            every[name] += 1
+            called[name] += seen["client_type"] == "lua"
+    return {name: called[name] / every[name] for name in called}
+
+
 Cost = tuple[float, float, float, float]
 
 
-def _cost(stage: Stage, side: Side, runs: int, units: int) -> tuple[Cost, Json]:
+def _cost(stage: Stage, side: Side, runs: int, units: int, shares: Shares) -> tuple[Cost, Json]:
     """Per unit: µs of commands on the server, of Lua in that, of its main thread, of our process; and script calls."""
     given = [side.prepare() for _ in range(runs)]
     before, cpu = stage.meter(), time.process_time_ns()
@@ -221,9 +239,8 @@ def _cost(stage: Stage, side: Side, runs: int, units: int) -> tuple[Cost, Json]:
     calls: Json = {}
     if used.script_calls:
         calls["all scripts"] = {"calls": used.script_calls, "us_per_call": _short(used.script_us / used.script_calls)}
-    # What a script calls is counted a second time under its own name.
-    command_us = used.script_us or used.other_us
-    lua_us = max(0, used.script_us - used.other_us) if used.script_us else 0
+    command_us, script_us = used.once_us(shares), used.script_us
+    lua_us = max(0.0, script_us - used.called_us(shares)) if script_us else 0.0
     return (command_us / total, lua_us / total, used.cpu_us / total, own / total), calls
 
 

@@ -7,6 +7,7 @@ import platform
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, Final, Self
 import redis
 
 from benchmarks.data import SEED, Row, imported_logins, logins
-from benchmarks.measure import Json
+from benchmarks.measure import Json, Shares
 from presence_core import Login, LoginRefused, Presence, Settings, scripts
 from presence_core.keyspace import Shard
 from tests.servers import Server, redis_binary, valkey_binary
@@ -33,6 +34,8 @@ SAMPLE: Final = 100_000
 
 SLOW_US: Final = 500
 """Script calls that take longer are logged one by one."""
+
+SCRIPT_CALLS: Final = ("evalsha", "evalsha_ro")
 
 # A new uid for every login that a benchmark adds, beyond those of any loaded stage.
 _NEW_USERS: Final = 50_000_000
@@ -56,17 +59,24 @@ class Meter:
     """What the server has spent so far."""
 
     script_calls: int
-    script_us: int
-    other_us: int
+    us: Counter[str]  #: of each command; what a script called stands under its own name and in the script's time, too
     cpu_us: float
 
     def __sub__(self, other: Meter) -> Meter:
-        return Meter(
-            self.script_calls - other.script_calls,
-            self.script_us - other.script_us,
-            self.other_us - other.other_us,
-            self.cpu_us - other.cpu_us,
-        )
+        us = Counter({name: us - other.us[name] for name, us in self.us.items()})
+        return Meter(self.script_calls - other.script_calls, us, self.cpu_us - other.cpu_us)
+
+    @property
+    def script_us(self) -> int:
+        return sum(self.us[name] for name in SCRIPT_CALLS)
+
+    def called_us(self, shares: Shares) -> float:
+        """Of commands that scripts called."""
+        return sum(us * shares.get(name, 0.0) for name, us in self.us.items())
+
+    def once_us(self, shares: Shares) -> float:
+        """Of everything, scripts and plain commands, each counted once."""
+        return sum(self.us.values()) - self.called_us(shares)
 
 
 def binaries() -> dict[str, str]:
@@ -78,12 +88,14 @@ def binaries() -> dict[str, str]:
 class Stage:
     """One server of its own on a unix socket, without persistence; ``size`` sessions after ``load``."""
 
-    def __init__(self, server: str, size: int, directory: Path, *, quiet: bool = False) -> None:
+    def __init__(
+        self, server: str, size: int, directory: Path, *, quiet: bool = False, settings: Settings = SETTINGS
+    ) -> None:
         self.server, self.size, self.quiet = server, size, quiet
         # One thread for everything, as both are by default; it does not matter at one client.
         self._process = Server.start(binaries()[server], directory)
         self.redis: Any = redis.Redis.from_url(self._process.url)  # Any: redis-py types replies of both its worlds
-        self.presence = Presence.from_url(self._process.url, SETTINGS)
+        self.presence = Presence.from_url(self._process.url, settings)
         self.random = random.Random(SEED)
         self.tickets: list[Ticket] = []
         self.load_seconds = 0.0
@@ -129,6 +141,15 @@ class Stage:
         self.redis.config_set("slowlog-log-slower-than", SLOW_US)
         self.redis.config_set("slowlog-max-len", 20_000)
 
+    @property
+    def url(self) -> str:
+        """The server's."""
+        return self._process.url
+
+    def commands(self) -> int:
+        """How many the server has carried out."""
+        return int(self.redis.info("stats")["total_commands_processed"])
+
     # -- material -----------------------------------------------------------------------------------------------------
 
     @property
@@ -172,17 +193,14 @@ class Stage:
         }
 
     def meter(self) -> Meter:
-        stats = self.redis.info("commandstats")
-        script = [stats.get(f"cmdstat_{name}") for name in ("evalsha", "evalsha_ro")]
-        ours = [one for one in script if one]
-        other = sum(one["usec"] for name, one in stats.items() if name not in _NOT_WORK)
+        stats, us = self.redis.info("commandstats"), Counter[str]()
+        for full, one in stats.items():
+            name = full.removeprefix("cmdstat_")
+            if not name.startswith(_NOT_WORK):
+                us[name.partition("|")[0]] += one["usec"]
+        calls = sum(stats[f"cmdstat_{name}"]["calls"] for name in SCRIPT_CALLS if f"cmdstat_{name}" in stats)
         cpu = self.redis.info("cpu")
-        return Meter(
-            sum(one["calls"] for one in ours),
-            sum(one["usec"] for one in ours),
-            other,
-            (cpu["used_cpu_user_main_thread"] + cpu["used_cpu_sys_main_thread"]) * 1e6,
-        )
+        return Meter(calls, us, (cpu["used_cpu_user_main_thread"] + cpu["used_cpu_sys_main_thread"]) * 1e6)
 
     def waited_ns(self, *, server_only: bool = False) -> int | None:
         """For how long server and client together have been ready to run while no core was free; Linux alone tells."""
@@ -219,9 +237,8 @@ class Stage:
         return last
 
 
-_NOT_WORK: Final = frozenset(
-    f"cmdstat_{name}" for name in ("info", "evalsha", "evalsha_ro", "slowlog|get", "slowlog|reset", "config|set")
-)
+_NOT_WORK: Final = ("info", "monitor", "echo", "slowlog|", "config|", "client|", "hello", "select", "auth", "exec")
+"""Our own commands, what opens a connection, and what holds the time of commands that are counted by themselves."""
 
 
 def _tickets(answers: Iterable[Login | LoginRefused]) -> Iterator[Ticket]:

@@ -65,7 +65,7 @@ async def _measure(url: str, requests: list[bytes], clients: int, seconds: float
     return sorted(one for took in every for one in took)
 
 
-def _processor_seconds(pid: int) -> float:
+def processor_seconds(pid: int) -> float:
     """What a process has used so far; 0.0 where there is no /proc to say."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -98,9 +98,9 @@ def main() -> int:
                 url = json.loads(service.stdout.readline())["url"]
                 requests = _requests(urlsplit(url).netloc, key, tokens)
                 asyncio.run(_measure(url, requests, args.clients, 1.0))  # warm
-                before = _processor_seconds(service.pid)
+                before = processor_seconds(service.pid)
                 rounds = [asyncio.run(_measure(url, requests, args.clients, args.seconds)) for _ in range(args.rounds)]
-                spent = _processor_seconds(service.pid) - before
+                spent = processor_seconds(service.pid) - before
             finally:
                 service.terminate()
     rates = [len(took) / args.seconds for took in rounds]

@@ -1,0 +1,115 @@
+"""``python -m benchmarks move``: what a move to another number of shards keeps others waiting for.
+
+Sessions are moved there and back while visitors log in, are seen, validate and are kicked at a steady rate, from a
+process of their own. Told of each move: how long it took, how long writes stood still, and how many calls were refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import time
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import quantiles
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.data import imported_logins
+from benchmarks.stage import LOADED_SPAN, SETTINGS, binaries
+from presence_core import Presence, Unavailable
+from tests.servers import Server
+
+CHUNK = 5_000
+QUIET = ("--save", "", "--appendonly", "no")
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser("python -m benchmarks move", description=__doc__)
+    parser.add_argument("--sessions", type=int, default=100_000)
+    parser.add_argument("--shards", type=int, nargs=2, default=(1, 4), metavar=("FROM", "TO"))
+    parser.add_argument("--rate", type=int, default=100, help="visitors a second: four calls each (100)")
+    parser.add_argument("--server", choices=sorted(binaries()), default=next(iter(binaries())))
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    args = parser.parse_args(argv)
+    binary = binaries()[args.server]
+    with TemporaryDirectory(prefix="move-") as place, Server.start(binary, Path(place), *QUIET, port=True) as server:
+        told = _measure(server.url, args)
+    for move in told:
+        print(", ".join(f"{name} {value:,}" for name, value in move.items()))
+    if args.json:
+        args.json.write_text(json.dumps(told, indent=1) + "\n")
+    return 0
+
+
+def _measure(url: str, args: argparse.Namespace) -> list[dict[str, Any]]:
+    before, after = args.shards
+    with Presence.from_url(url, replace(SETTINGS, shards=before)) as presence:
+        rows = imported_logins(args.sessions, time.time(), LOADED_SPAN)
+        while chunk := list(itertools.islice(rows, CHUNK)):
+            presence.login_many(chunk, imported=True)
+        return [_move(presence, url, goal, args.rate) for goal in (after, before)]
+
+
+def _move(presence: Presence, url: str, goal: int, rate: int) -> dict[str, Any]:
+    marks: dict[str, float] = {}
+    ours, theirs = multiprocessing.Pipe()
+    visitors = multiprocessing.get_context("spawn").Process(target=_visit, args=(url, rate, theirs))
+    visitors.start()
+    ours.recv()  # they have begun
+    time.sleep(2)
+    begun = time.monotonic()
+    done = presence.migrate(goal, on_progress=lambda step, _: marks.setdefault(step, time.monotonic()))
+    ended = time.monotonic()
+    time.sleep(2)
+    ours.send("enough")
+    took, refused = ours.recv()
+    visitors.join()
+    if presence.repair().repaired:
+        raise SystemExit("Something was lost on the way.")
+    waits = sorted(ms for _, ms in took)
+    alone = sorted(ms for at, ms in took if not begun <= at <= ended)
+    return {
+        "from": done.before,
+        "to": done.shards,
+        "sessions": done.sessions,
+        "keys": done.keys,
+        "copied in s": round(marks["last"] - begun, 1),
+        "last changes and indexes in s": round(marks["remove"] - marks["last"] - 7.5, 1),
+        "calls meanwhile": len(took),
+        "refused": refused,
+        "p99 ms": round(quantiles(waits, n=100)[98], 1),
+        "p99 ms without a move": round(quantiles(alone, n=100)[98], 1),
+        "longest ms": round(waits[-1]),
+    }
+
+
+def _visit(url: str, rate: int, told: Connection) -> None:
+    """Each visitor logs in, is seen, is validated, and kicked: how long each call took, and how many were refused."""
+    took: list[tuple[float, float]] = []
+    refused, count = 0, 0
+    with Presence.from_url(url) as presence:
+        presence.counts()
+        told.send("begun")
+        begun = time.monotonic()
+        while not told.poll():
+            uid, sid = f"visitor{count}", f"visit-{begun:.0f}-{count:09}"
+            for call in (
+                lambda: presence.login(uid, session_id=sid),  # noqa: B023
+                lambda: presence.heartbeat(uid, sid),  # noqa: B023
+                lambda: presence.validate_session(uid, sid),  # noqa: B023
+                lambda: presence.kick(uid, by="benchmark", reason="move"),  # noqa: B023
+            ):
+                at = time.monotonic()
+                try:
+                    call()
+                except Unavailable:
+                    refused += 1
+                took.append((at, (time.monotonic() - at) * 1000))
+            count += 1
+            time.sleep(max(0.0, begun + count / rate - time.monotonic()))
+        told.recv()
+    told.send((took, refused))

@@ -1,0 +1,123 @@
+"""The tables, in Markdown, and the JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from benchmarks.measure import Json
+from benchmarks.peers.install import Kind
+from benchmarks.peers.rounds import Cell, Line
+
+_THROUGH_ALL: Final = ("SCAN", "KEYS", "everything", "iter_keys", "store.all")
+
+Shown = tuple[float, str]
+"""What decides who wins, and what is said; infinity where there is no figure."""
+
+_NONE: Final = float("inf")
+
+
+def tables(about: Json, kinds: Sequence[Kind], lines: Sequence[Line], sizes: Json, expiry: Mapping[str, Json]) -> str:
+    """What one run measured, for reading and for docs/peers.md."""
+    keys = [kind.key for kind in kinds]
+
+    def of_calls(value: Callable[[Cell, Cell], tuple[float, str]]) -> list[tuple[str, list[Shown]]]:
+        return [(line.title, [_of(line, key, value) for key in keys]) for line in lines]
+
+    def of_figures(title: str, say: Callable[[float], str], values: Mapping[str, float]) -> tuple[str, list[Shown]]:
+        return title, [(values[key], say(values[key])) if key in values else (_NONE, "— (died)") for key in keys]
+
+    blocks, pings = "worst server block in it, ms", "PING of others meanwhile, ms"
+    ends = [
+        of_figures("bytes a session", lambda value: f"{value:,.0f}", sizes),
+        of_figures(blocks, "{:.1f}".format, {key: one["worst_block_ms"] for key, one in expiry.items()}),
+        of_figures(f"{pings}: median", "{:.1f}".format, {key: one["p50_ping_ms"] for key, one in expiry.items()}),
+        of_figures(f"{pings}: slowest", "{:.1f}".format, {key: one["worst_ping_ms"] for key, one in expiry.items()}),
+        of_figures("until all are gone, s", "{:.1f}".format, {key: one["seconds"] for key, one in expiry.items()}),
+    ]
+    parts = [
+        f"### {about['server']}, {about['sessions']:,} sessions",
+        "Wall time of a call, median, and times ours:",
+        _table(kinds, of_calls(lambda cell, ours: (cell.p50, _time(cell.p50) + _times(cell, ours)))),
+        "Server: µs of commands a call (`INFO commandstats`):",
+        _table(kinds, of_calls(lambda cell, _: _plain(cell.server_us()))),
+        "Server: µs of its main thread a call (`INFO cpu`), sockets included:",
+        _table(kinds, of_calls(lambda cell, _: _plain(cell.server_cpu_us()))),
+        "Memory, and a mass expiry of everything:",
+        _table(kinds, ends),
+        "**Bold** wins its row. ° goes through all sessions, by KEYS, SCAN or a list of everything.",
+    ]
+    return "\n\n".join(parts)
+
+
+def _of(line: Line, key: str, value: Callable[[Cell, Cell], tuple[float, str]]) -> Shown:
+    cell = line.cells[key]
+    if cell.how is None:
+        return _NONE, f"— ({cell.why})"
+    number, said = value(cell, line.cells["ours"])
+    return number, said + "°" * any(word in cell.how for word in _THROUGH_ALL)
+
+
+def _table(kinds: Sequence[Kind], rows: Sequence[tuple[str, list[Shown]]]) -> str:
+    cells = [["", *(kind.title for kind in kinds)]]
+    for title, shown in rows:
+        best = min(one[0] for one in shown)
+        cells.append([title, *(_cell(one, best) for one in shown)])
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    lines = ["| " + " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) + " |"
+             for row in cells]  # fmt: skip
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+
+def _cell(shown: Shown, best: float) -> str:
+    return f"**{shown[1]}**" if shown[0] == best < _NONE else shown[1]
+
+
+def _time(us: float) -> str:
+    if us >= 1e6:
+        return f"{us / 1e6:.2f} s"
+    return f"{us / 1000:.1f} ms" if us >= 10_000 else f"{us / 1000:.2f} ms" if us >= 1000 else f"{us:.0f} µs"
+
+
+def _times(cell: Cell, ours: Cell) -> str:
+    if cell is ours:
+        return ""
+    ratio = cell.ratio(ours)
+    return f" ×{ratio:,.0f}" if ratio >= 10 else f" ×{ratio:.2f}"
+
+
+def _plain(us: float) -> tuple[float, str]:
+    return us, f"{us:,.0f}" if us >= 10 else f"{us:.1f}"
+
+
+def as_json(about: Json, lines: Sequence[Line], sizes: Json, expiry: Mapping[str, Json]) -> Json:
+    rows = []
+    for line in lines:
+        cells = {key: _cell_json(cell, line.cells["ours"]) for key, cell in line.cells.items()}
+        able = {key: cell.p50 for key, cell in line.cells.items() if cell.how is not None}
+        fastest: str = min(able, key=lambda key: able[key])
+        rows.append({"operation": line.title, "fastest": fastest, "peers": cells})
+    return about | {
+        "rows": rows,
+        "bytes_per_session": {key: round(value, 1) for key, value in sizes.items()},
+        "mass_expiry": dict(expiry),
+    }
+
+
+def _cell_json(cell: Cell, ours: Cell) -> Json:
+    if cell.how is None:
+        return {cell.why: True}
+    calls = len(cell.us)
+    figures = {
+        "p50_us": cell.p50,
+        "best_us": min(cell.us),
+        "times_ours": cell.ratio(ours),
+        "server_commands_us": cell.server_us(),
+        "server_cpu_us": cell.server_cpu_us(),
+        "server_waited_us": sum(cost.waited for cost in cell.costs) / calls,
+        "client_cpu_us": cell.client_us / calls,
+    }
+    return {"how": cell.how, "calls": calls, "turns": len(cell.turns)} | {
+        name: float(f"{value:.4g}") for name, value in figures.items()
+    }
