@@ -1,11 +1,12 @@
 """Makes the README's pictures of the dashboard, from the demo's people: ``python docs/make_pictures.py``.
 
 Needs Chromium on PATH and what the tests need. It signs them in on an embedded server in a temporary directory,
-serves the real dashboard over it, and takes one picture in light and one in dark.
+writes a day of samples, serves the real dashboard over it, and takes each page in light and in dark.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import shutil
@@ -27,7 +28,8 @@ sys.path.insert(0, str(ROOT))
 from playwright.sync_api import sync_playwright  # noqa: E402
 
 from demo.people import MEMBERS  # noqa: E402
-from presence_core import Login, Presence  # noqa: E402
+from presence_core import Login, Presence, Worker  # noqa: E402
+from tests.samples import write_samples  # noqa: E402
 
 PEOPLE: Final = [member for member in MEMBERS if member.name == member.latin_name]
 """Not all machines that make pictures have the letters of every script."""
@@ -99,7 +101,7 @@ CHROMIUM_ARGS: Final[Sequence[str]] = (
 )  # fmt: skip
 
 
-def take(url: str) -> None:
+def take(url: str, somebody: str) -> None:
     IMAGES.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_ARGS))
@@ -114,8 +116,25 @@ def take(url: str) -> None:
             page.mouse.move(700, 20)  # away from the table, whose tools would show
             page.wait_for_timeout(500)
             page.screenshot(path=IMAGES / f"dashboard-{scheme}.png")
+            for name, path in (("live", "live?range=24h"), ("person", f"person?q={somebody}")):
+                page.goto(f"{url}/{path}")
+                page.wait_for_timeout(4_000)
+                page.screenshot(path=IMAGES / f"{name}-{scheme}.png")
             page.close()
         browser.close()
+
+
+def remember(presence: Presence) -> None:
+    """Two days of samples, as a worker would have taken them, up to who is online now: busiest four hours ago."""
+    now, chance, counts = time.time() // 60 * 60, random.Random(3), presence.counts()
+    minutes = 48 * 60
+    rows = []
+    for minute in range(minutes):
+        wave = 1 + 0.6 * math.cos(((minutes - minute) / 60 - 4) / 24 * 2 * math.pi)
+        share = wave / (1 + 0.6 * math.cos(4 / 24 * 2 * math.pi)) * (0.94 if minute < minutes / 2 else 1)
+        users = share * counts.users + chance.gauss(0, 3)
+        rows.append((round(users), round(users * counts.sessions / counts.users), minute // 97))
+    write_samples(presence, now - minutes * 60, rows, 60)
 
 
 @contextmanager
@@ -134,9 +153,12 @@ def main() -> None:
         for login in logins[:12]:
             presence.kick(login.session.uid, login.session.session_id, by="local operator", reason="Shared account")
         presence.sweep()
-        with dashboard({"PRESENCE_DATA_DIR": directory, "PRESENCE_REDIS_URL": ""}) as url:
-            take(url)
-    print(f"{IMAGES / 'dashboard-light.png'} and dashboard-dark.png")
+        remember(presence)
+        somebody = next(uid for uid in (login.session.uid for login in logins[:12]) if presence.is_online(uid))
+        with Worker(presence), dashboard({"PRESENCE_DATA_DIR": directory, "PRESENCE_REDIS_URL": ""}) as url:
+            time.sleep(15)  # until the worker has taken a sample
+            take(url, somebody)
+    print(f"Dashboard, live and person, light and dark, in {IMAGES}")
 
 
 if __name__ == "__main__":
