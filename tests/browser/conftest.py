@@ -130,6 +130,12 @@ class Tab:
         self.page.wait_for_timeout(200)
         self.page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
 
+    def press(self, key: str) -> None:
+        """A shortcut, once what it is for is there: a page is drawn part by part, and a key pressed before its button
+        has come is nobody's."""
+        self.settle()
+        self.page.keyboard.press(key)
+
     def everything(self) -> list[bytes]:
         return [*self.frames, self.page.content().encode()]
 

@@ -94,6 +94,7 @@ def page(browser: Browser, team: Team) -> Iterator[Page]:
 
 def sign_in(page: Page, name: str, password: str = SECRET) -> None:
     """With the keyboard alone: the field that is to be filled in has the focus."""
+    expect(page.get_by_label(texts.SIGN_IN_NAME)).to_be_focused()
     page.keyboard.type(name)
     page.keyboard.press("Tab")
     page.keyboard.type(password)

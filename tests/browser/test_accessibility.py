@@ -48,14 +48,14 @@ def walk(tab: Tab, home: str) -> Iterator[str]:
     page.get_by_role("button", name=texts.FACET_LABELS["device"], exact=True).click()
     expect(page.get_by_test_id("stPopoverBody").get_by_role("button", name="Mac")).to_be_visible()
     yield "sessions, a menu"
-    page.keyboard.press("Escape")
+    tab.press("Escape")
     tab.settle()
     tab.click(KICK_BUTTON, 1)
     expect(page.get_by_role("dialog").get_by_role("textbox", name=texts.REASON)).to_be_visible()
     page.get_by_role("dialog").get_by_text("Lost device", exact=True).click()
     tab.settle()
     yield "sessions, the dialog"
-    page.keyboard.press("Escape")
+    tab.press("Escape")
     tab.settle()
     for name, there in (
         (texts.LIVE_PAGE, "stMetricChart"),

@@ -25,7 +25,7 @@ def test_keys_alone_find_a_person_tick_the_row_and_kick(dashboard: Dashboard, op
     logins = log_in(dashboard, 12)
     tab = open_tab()
     keys = tab.page.keyboard
-    keys.press("/")
+    tab.press("/")
     keys.type("person 0")
     expect(tab.page.get_by_role("button", name="Select all 10 that match")).to_be_visible()
     tab.settle()
@@ -36,7 +36,7 @@ def test_keys_alone_find_a_person_tick_the_row_and_kick(dashboard: Dashboard, op
     keys.press("Shift+Space")
     expect(tab.page.get_by_role("button", name=texts.kick_selected(1))).to_be_enabled()
     [ticked] = tab.page.locator("[data-testid=stDataFrame] tr[aria-selected=true] td:nth-child(3)").all_inner_texts()
-    keys.press("k")
+    tab.press("k")
     dialog = tab.page.get_by_role("dialog")
     expect(dialog).to_contain_text(ticked)
     reason = dialog.get_by_role("textbox", name=texts.REASON)

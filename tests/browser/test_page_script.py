@@ -21,7 +21,7 @@ def test_a_slash_goes_to_the_search_box_but_is_a_letter_inside_of_it(dashboard: 
     log_in(dashboard, 1)
     tab = open_tab()
     box = tab.page.locator("input[type=search]").first
-    tab.page.keyboard.press("/")
+    tab.press("/")
     expect(box).to_be_focused()
     expect(box).to_have_value("")
     tab.page.keyboard.type("192.0.2.0/24")
