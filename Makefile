@@ -21,10 +21,9 @@ run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (
 test: lint  ## Lint, types, then the tests (ARGS="-k kick" for some of them)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-soak: $(DEV)  ## What takes long: thousands of random histories, days of traffic, ten browsers, failovers, all behind Sentinel
+soak: $(DEV)  ## What takes long: thousands of random histories, days of traffic, ten browsers, failovers
 	PRESENCE_SOAK=1500 $(BIN)/python -m pytest tests/properties tests/test_day.py tests/test_failover.py \
 	  tests/browser/test_many_browsers.py $(ARGS)
-	PRESENCE_BACKENDS=all $(BIN)/python -m pytest -n 2 --dist loadfile -k "sentinel-sync or sentinel-async" $(ARGS)
 
 lint: $(DEV)  ## Ruff (rules and format) and mypy only
 	$(BIN)/python -m ruff check

@@ -25,7 +25,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 from benchmarks.stage import Stage, binaries
 from benchmarks.web import ROOT, processor_seconds
@@ -96,13 +96,14 @@ def served(redis_url: str) -> Iterator[tuple[str, int]]:
     environ = os.environ | {"PRESENCE_REDIS_URL": redis_url}
     with subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL) as process:
         try:
-            _await(f"http://127.0.0.1:{port}/healthz")
+            await_answer(f"http://127.0.0.1:{port}/healthz")
             yield f"http://127.0.0.1:{port}", process.pid
         finally:
             process.terminate()
 
 
-def _await(url: str) -> None:
+def await_answer(url: str) -> None:
+    """Come back once somebody serves there."""
     for _ in range(200):
         try:
             urllib.request.urlopen(url, timeout=1).close()
@@ -110,7 +111,15 @@ def _await(url: str) -> None:
             time.sleep(0.1)
         else:
             return
-    raise TimeoutError("the dashboard does not answer")
+    raise TimeoutError(f"{url} does not answer")
+
+
+def launched(playwright: Playwright) -> Browser:
+    """The Chromium of this machine; without one, the end."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        sys.exit("There is no Chromium here.")
+    return playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
 
 
 def _open(browser: Browser, url: str) -> Page:
@@ -176,16 +185,13 @@ def main() -> int:
     parser.add_argument("--tabs", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=30, help="that the tabs are watched")
     args = parser.parse_args()
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
-        sys.exit("There is no Chromium here.")
     server = next(iter(binaries()))
     with TemporaryDirectory() as directory, Stage(server, args.sessions, Path(directory)) as stage:
         stage.load()
         picked = random.Random(1).sample(stage.refs(10 * args.times), 2 * args.times)
         uids = list(dict.fromkeys(ref.rpartition(":")[0] for ref in picked))
         with served(stage.url) as (address, pid), sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+            browser = launched(playwright)
             page = _open(browser, address)
             list(_search(page, uids[:1]))  # warm
             page.locator("input[type=search]").first.fill("")

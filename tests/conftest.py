@@ -53,32 +53,6 @@ def on(*chosen: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("bed", _params(part), indirect=True)
 
 
-SENTINEL_ALWAYS = (
-    "test_login",
-    "test_validate",
-    "test_kick",
-    "test_events",
-    "test_blocks",
-    "test_revoke",
-    "test_online_users",
-)
-"""What runs behind Sentinel each time. The rest of the table does where PRESENCE_BACKENDS is ``all`` (``make soak``):
-it meets one server as elsewhere, only found in another way."""
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.environ.get("PRESENCE_BACKENDS") == "all":
-        return
-    kept: list[pytest.Item] = []
-    left_out: list[pytest.Item] = []
-    for one in items:
-        backend = getattr(getattr(one, "callspec", None), "params", {}).get("bed")
-        spare = isinstance(backend, Backend) and backend.server == "sentinel" and one.path.stem not in SENTINEL_ALWAYS
-        (left_out if spare else kept).append(one)
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = kept
-
-
 def _params(backends: list[Backend]) -> list[Any]:
     return [
         pytest.param(one, id=one.name, marks=[pytest.mark.cluster] if one.server in ("cluster", "sentinel") else [])
