@@ -85,7 +85,9 @@ def test_after_its_first_hours_a_day_of_traffic_takes_no_more_memory_and_leaves_
     third = len(used) // 3
     grown = median(used[-third:]) - median(used[third : 2 * third])
     jobs = 1500 * third // 12  # each stays for thirty days
-    assert grown <= jobs + 20_000, "bytes"
+    # How far the server is with making its tables larger depends on the machine, by tens of thousands of bytes.
+    # Fourteen bytes that stay of each login would be more than this.
+    assert grown <= jobs + 60_000, "bytes"
     assert median(keys[-third:]) <= median(keys[third : 2 * third]) * 1.02 + third // 12
     audit: Page[AuditEntry] = p.audit(limit=1000)
     assert len(audit.items) < 300

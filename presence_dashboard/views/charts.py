@@ -63,7 +63,8 @@ def _spec(show: tuple[What, ...], has_ghost: bool) -> dict[str, Any]:
 
 
 def _time() -> alt.X:
-    return alt.X("at:T", title=None, axis=alt.Axis(labelExpr=_CLOCK, labelOverlap=True, grid=False, tickCount=8))
+    axis = alt.Axis(labelExpr=_CLOCK, labelOverlap=True, labelSeparation=10, grid=False, tickCount=8)
+    return alt.X("at:T", title=None, axis=axis)
 
 
 def _value() -> alt.Y:

@@ -275,7 +275,7 @@ def _columns() -> dict[str, Any]:
         ),
         "kicked": column.NumberColumn(texts.HISTORY_KICKED, width=80, format="localized"),
         "total": column.NumberColumn(texts.HISTORY_TOTAL, width=80, format="localized"),
-        "reason": column.TextColumn(texts.HISTORY_REASON, width=220),
+        "reason": column.TextColumn(texts.HISTORY_REASON, width=175),
         "ticket": column.TextColumn(texts.HISTORY_TICKET, width=90),
         "device": column.TextColumn(texts.HISTORY_DEVICE, width=105),
         "ip": column.TextColumn(texts.HISTORY_IP, width=112),
