@@ -53,6 +53,14 @@ def on(*chosen: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("bed", _params(part), indirect=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What fails in Chromium is tried once more, and the summary names it (RERUN): between a key and what it does there
+    are a browser, a websocket and another project's page, on cores that may be busy. No other test is tried again."""
+    for one in items:
+        if one.get_closest_marker("browser"):
+            one.add_marker(pytest.mark.flaky(reruns=1))
+
+
 def _params(backends: list[Backend]) -> list[Any]:
     return [
         pytest.param(one, id=one.name, marks=[pytest.mark.cluster] if one.server in ("cluster", "sentinel") else [])
