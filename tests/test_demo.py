@@ -419,7 +419,7 @@ def test_one_ctrl_c_ends_all_and_the_next_run_goes_on_where_it_was(tmp_path: Pat
         assert urls[:2] == [f"http://{HOST}:{demo.port}", f"http://{HOST}:{demo.site_port}"]
         assert Browser(demo.port).get().status == 200
         with Presence.from_url(f"unix://{demo.data / 'server.sock'}", Settings(timeout=PATIENT)) as presence:
-            wait_for("visitors", lambda: presence.counts().sessions >= 20, timeout=60)
+            wait_for("visitors", lambda: presence.counts().sessions >= 20, timeout=120)
             before = {one.ref for one in presence.iter_sessions()}
         assert len(demo.family) >= 6
         assert demo.end(signal.SIGINT, group=True) == 0
