@@ -166,6 +166,7 @@ class AsyncClient:
         self._transport = AsyncTransport(client, self.settings.timeout)
         self._ctx = _context(self.settings, self._transport)
         self._on_close: list[Any] = []
+        self._closed = False
         self._confirming: asyncio.Task[None] | None = None
 
     @classmethod
@@ -197,6 +198,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """See Presence.close."""
+        self._closed = True
         if self._confirming is not None:
             self._confirming.cancel()
             await asyncio.gather(self._confirming, return_exceptions=True)
@@ -218,9 +220,14 @@ class AsyncClient:
 
     async def _run(self, op: Op[T]) -> T:
         answer = await self._transport.run(upkeep.at_home(self._ctx, op))
-        if self._ctx.unconfirmed and (self._confirming is None or self._confirming.done()):
-            self._confirming = asyncio.create_task(self._confirm_all())
+        if self._ctx.unconfirmed:
+            self._keep_confirming()
         return answer
+
+    def _keep_confirming(self) -> None:
+        """A task for as long as there is something to confirm."""
+        if not self._closed and (self._confirming is None or self._confirming.done()):
+            self._confirming = asyncio.create_task(self._confirm_all())
 
     async def _confirm_all(self) -> None:
         rounds = 0
