@@ -43,7 +43,9 @@ class HeartbeatBuffer:
         max_waiting: int = 100_000,
         on_offline: Callable[[list[str]], None] | None = None,
     ) -> None:
-        if not isinstance(interval, int | float) or not 0.01 <= interval <= 3600:
+        if not isinstance(presence, Presence | AsyncPresence):
+            raise InvalidArgument("presence", "must be a Presence or an AsyncPresence")
+        if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0.01 <= interval <= 3600:
             raise InvalidArgument("interval", "must be 0.01 to 3600 seconds")
         self._presence = presence
         self._interval = float(interval)

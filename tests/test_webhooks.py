@@ -317,6 +317,8 @@ def test_a_signature_is_of_this_body_this_secret_and_this_time() -> None:
         ({"secret": []}, "secret must be text of at least 16 bytes, or up to 4 of them."),
         ({"position": ""}, "position must be a directory."),
         ({"kinds": ["login"]}, "kinds must be some of kicked, blocked, unblocked, revoked, gap."),
+        ({"urls": [["http://x"]]}, "urls must be a list of 1 to 100 http or https URLs."),
+        ({"kinds": [["kicked"]]}, "kinds must be some of kicked, blocked, unblocked, revoked, gap."),
         ({"kinds": "kicked"}, "kinds must be some of kicked, blocked, unblocked, revoked, gap."),
         ({"timeout": 0}, "timeout must be 0.05 to 60 seconds."),
         ({"give_up": 0}, "give_up must be 1 to 604800 seconds."),

@@ -85,11 +85,11 @@ class Webhooks:
     ) -> None:
         if not isinstance(presence, Presence):
             raise InvalidArgument("presence", "must be a Presence")
-        targets = [] if isinstance(urls, str) or not isinstance(urls, Iterable) else list(dict.fromkeys(urls))
+        targets = [] if isinstance(urls, str) or not isinstance(urls, Iterable) else list(urls)
         if not 1 <= len(targets) <= 100 or not all(_is_http(url) for url in targets):
             raise InvalidArgument("urls", "must be a list of 1 to 100 http or https URLs")
         chosen = () if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
-        if not chosen or not set(chosen) <= set(KINDS):
+        if not chosen or not all(one in KINDS for one in chosen):
             raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS))
         if not isinstance(position, str | PathLike) or not str(position):
             raise InvalidArgument("position", "must be a directory")
