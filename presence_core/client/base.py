@@ -86,7 +86,8 @@ class Client:
         With rediss in place of redis it speaks TLS; ``?ssl_ca_certs=``, ``ssl_certfile=`` and ``ssl_keyfile=`` name
         files, and the host's name is checked unless ``ssl_check_hostname=false`` says otherwise.
 
-        The first call connects, not this one (a cluster's layout is fetched here).
+        The first call connects, not this one (a cluster's layout is fetched here: Unavailable where it cannot be).
+        Raises InvalidArgument for what is no such URL, without repeating it.
         """
         settings = settings or Settings()
         client = connect(url, settings.timeout, use_asyncio=False)
@@ -171,7 +172,7 @@ class AsyncClient:
 
     @classmethod
     def from_url(cls, url: str, settings: Settings | None = None) -> Self:
-        """See Presence.from_url."""
+        """See Presence.from_url; the first call connects, to a cluster too."""
         settings = settings or Settings()
         client = connect(url, settings.timeout, use_asyncio=True)
         presence = cls(client, settings)
