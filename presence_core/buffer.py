@@ -43,7 +43,9 @@ class HeartbeatBuffer:
         max_waiting: int = 100_000,
         on_offline: Callable[[list[str]], None] | None = None,
     ) -> None:
-        if not isinstance(interval, int | float) or not 0.01 <= interval <= 3600:
+        if not isinstance(presence, Presence | AsyncPresence):
+            raise InvalidArgument("presence", "must be a Presence or an AsyncPresence")
+        if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0.01 <= interval <= 3600:
             raise InvalidArgument("interval", "must be 0.01 to 3600 seconds")
         self._presence = presence
         self._interval = float(interval)
@@ -132,7 +134,10 @@ class HeartbeatBuffer:
                 threading.Event().wait(self._interval)
 
     def flush(self) -> list[str]:
-        """Send what waits, now. Answers the refs that are no longer online."""
+        """Send what waits, now. Answers the refs that are no longer online; what Unavailable leaves unsent waits on.
+
+        Cost: that of ``heartbeats``, a call for 5,000.
+        """
         if not isinstance(self._presence, Presence):
             raise RuntimeError("an AsyncPresence's buffer is flushed by aflush()")
         offline: list[str] = []
@@ -180,7 +185,7 @@ class HeartbeatBuffer:
                 await asyncio.sleep(self._interval)
 
     async def aflush(self) -> list[str]:
-        """Send what waits, now. Answers the refs that are no longer online."""
+        """See flush."""
         if not isinstance(self._presence, AsyncPresence):
             raise RuntimeError("a Presence's buffer is flushed by flush()")
         offline: list[str] = []
@@ -198,7 +203,7 @@ class HeartbeatBuffer:
         return offline
 
     async def aclose(self) -> None:
-        """Send what waits and stop. Raises Unavailable when it cannot be sent; it may be called again then."""
+        """See close."""
         self._closed = True
         if self._full_async is not None:
             self._full_async.set()

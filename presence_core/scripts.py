@@ -67,7 +67,7 @@ class Script:
         self.fenced = fenced
         self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
         self.safe = safe
-        self.command = "EVALSHA_RO" if "flags=no-writes" in head else "EVALSHA"
+        self.command = "EVALSHA_RO" if looks else "EVALSHA"
 
     def __repr__(self) -> str:
         return f"<Script {self.name}>"

@@ -83,7 +83,7 @@ class Settings:
         seconds("keep_audit", self.keep_audit)
         if self.truncate_addresses_after is not None:
             whole("truncate_addresses_after", self.truncate_addresses_after, 0, 3650)
-        if not isinstance(self.indexes, tuple) or not set(self.indexes) <= set(INDEXES):
+        if not isinstance(self.indexes, tuple) or not all(one in INDEXES for one in self.indexes):
             raise InvalidArgument("indexes", "must be a tuple of some of " + ", ".join(INDEXES))
         if not isinstance(self.facets, tuple) or len(self.facets) > 8:
             raise InvalidArgument("facets", "must be a tuple of at most 8 names of attributes")

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Final
+from typing import Final, cast
 
-from presence_core.client import Presence
+from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import CorruptData, InvalidArgument, PresenceError
 from presence_core.keyspace import Keyspace, Shard
 from presence_core.models import SweepReport
@@ -72,6 +72,8 @@ class Worker:
     """
 
     def __init__(self, presence: Presence, *, interval: float = 5.0, accept_clock: bool = False) -> None:
+        if isinstance(cast(object, presence), AsyncPresence):
+            raise InvalidArgument("presence", "must be a Presence: a worker runs in a thread of its own")
         if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0.05 <= interval <= 3600:
             raise InvalidArgument("interval", "must be 0.05 to 3600 seconds")
         if not isinstance(accept_clock, bool):

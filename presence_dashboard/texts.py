@@ -88,7 +88,6 @@ def no_permission(role: str) -> str:
 
 
 SIGNED_OUT_TITLE: Final = "You are signed out"
-SIGN_IN: Final = "Sign in"
 
 # -- Navigation --------------------------------------------------------------------------------------------------------
 

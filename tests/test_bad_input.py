@@ -10,6 +10,7 @@ import pytest
 from presence_core import (
     AsyncLastSeenTracker,
     AsyncMinuteSetTracker,
+    AsyncPresence,
     HeartbeatBuffer,
     InvalidArgument,
     LastSeenTracker,
@@ -150,13 +151,17 @@ def test_a_url_that_is_refused_is_not_repeated_with_its_password() -> None:
         assert "hunter2" not in str(refused.value)
 
 
-def test_buffers_and_workers_check_their_arguments_too(nowhere: P) -> None:
-    presence = cast(Presence, nowhere)
-    options: list[dict[str, Any]] = [{"interval": 0}, {"interval": 3601}, {"interval": "1"}, {"max_refs": 0}]
+def test_buffers_and_workers_check_their_arguments_too() -> None:
+    presence = Presence.from_url("redis://127.0.0.1:1")
+    intervals: list[Any] = [0, 3601, "1", None, True]
+    options: list[dict[str, Any]] = [*({"interval": one} for one in intervals), {"max_refs": 0}]
     for option in options:
         with pytest.raises(InvalidArgument):
             HeartbeatBuffer(presence, **option)
-    intervals: list[Any] = [0, 3601, "1", None]
+    with pytest.raises(InvalidArgument, match=r"^presence must be a Presence or an AsyncPresence\.$"):
+        HeartbeatBuffer(cast(Presence, "redis://localhost"))
+    with pytest.raises(InvalidArgument, match=r"^presence must be a Presence: "):
+        Worker(cast(Presence, AsyncPresence.from_url("redis://127.0.0.1:1")))
     for interval in intervals:
         with pytest.raises(InvalidArgument):
             Worker(presence, interval=interval)

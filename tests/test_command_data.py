@@ -418,7 +418,8 @@ def test_every_command_and_every_finding_is_explained() -> None:
         for name in re.findall(r"`([\w-]+)`", line.split("|")[1])
     }
     assert set(_commands()) <= told
-    source = (ROOT / "presence_core" / "operations" / "findings.py").read_text("utf-8")
+    rooms = (ROOT / "presence_core" / "operations").glob("*findings.py")
+    source = "\n".join(room.read_text("utf-8") for room in rooms)
     subjects = set(re.findall(r'Finding\(\s*[^,]+,\s*"(\w+)"', source))
     assert len(subjects) > 10
     assert {one for one in subjects if f"\n| {one} |" not in page} == set()

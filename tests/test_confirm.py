@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import httpx
 import pytest
 
-from presence_core import SessionFilter, cli
+from presence_core import AsyncPresence, SessionFilter, Settings, cli
+from presence_core.web.app import create_app
 from tests.conftest import Bed, on
 from tests.facade import P
 from tests.fair_clock import PATIENT
@@ -134,6 +137,27 @@ def test_a_cluster_is_asked_once_a_node_and_answers_within_the_calls_time(bed: B
     assert p.revoke_before(**SAID) == 11  # 64 shards: one wait after the other would outlast any time limit
     assert p.unconfirmed() == 2
     assert p.counts().sessions == 0
+
+
+@on("valkey-async")
+def test_nothing_goes_on_behind_a_client_that_was_closed_be_it_used_by_the_http_service(bed: Bed) -> None:
+    settings = Settings(namespace=bed.namespace, timeout=PATIENT, confirm_replicas=1, confirm_timeout=10)
+
+    async def run() -> None:
+        me = asyncio.current_task()
+        presence = AsyncPresence.from_url(bed.url, settings)
+        await presence.login_many([{"uid": "ada"}, {"uid": "bob"}])
+        near = httpx.ASGITransport(create_app(presence, keys=None), client=("127.0.0.1", 1))
+        async with httpx.AsyncClient(transport=near, base_url="http://localhost") as site:
+            answer = await site.post("/v1/kicks", json={"uid": "ada", "reason": "test"})
+        assert answer.json()["confirmed"] is False
+        await presence.close()
+        assert asyncio.all_tasks() == {me}
+        assert (await presence.kick("bob", **SAID)).confirmed is False
+        assert asyncio.all_tasks() == {me}, "as with a Presence: nobody is there to end it"
+        await presence.close()
+
+    asyncio.run(run())
 
 
 @on("valkey-sync")

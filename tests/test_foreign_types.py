@@ -5,6 +5,7 @@ A Lua error rolls nothing back. So every script makes sure of its keys before it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_a_foreign_value_under_our_key_is_said_to_be_corrupt_and_nothing_is_half
         try:
             write(p, token)
         except CorruptData as error:
-            if "Another program shares this namespace" not in str(error):
+            if f"{key} holds what presence_core never wrote. Another program shares this namespace" not in str(error):
                 mistakes.append(f"{name}: {error}")
             if changed := _differences(before, _values(mine)):
                 mistakes.append(f"{name} failed after it had written {changed}")
@@ -170,4 +171,18 @@ def test_a_read_of_a_foreign_value_raises_nothing_but_corrupt_data(p: P, raw: An
             read()
         except CorruptData as error:
             said.append(str(error))
-    assert all("nother program shares this namespace" in sentence for sentence in said)
+    told = f"{key} holds what presence_core never wrote. Another program shares this namespace."
+    assert all(sentence.endswith(told) for sentence in said), said
+
+
+@on("valkey-sync", "redis7-sync", "cluster-sync")
+def test_a_counter_that_is_no_number_is_named(p: P, raw: Any) -> None:
+    p.login("ada")
+    for key, field in ((p.context.keys.shard("ada").totals, "login"), (p.context.keys.shard("ada").meta, "swept")):
+        p.sweep()
+        before = raw.hget(key, field)
+        raw.hset(key, field, "foreign")
+        with pytest.raises(CorruptData, match=re.escape(f"{key} holds what presence_core never wrote.")):
+            p.counts()
+        raw.hset(key, field, before)
+    assert p.counts().sessions == 1

@@ -6,26 +6,32 @@ import random
 import re
 import time
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from redis.crc import key_slot
 
-from presence_core import CorruptData, InvalidArgument, LoginRefused, SessionFilter, Worker, scripts
+from presence_core import CorruptData, InvalidArgument, LoginRefused, SessionFilter, Worker
+from presence_core.client import upkeep
 from presence_core.keyspace import Keyspace
 from presence_core.operations import history
+from presence_core.scripts import EVERY
 from tests.conftest import Bed, on
 from tests.facade import P
 from tests.monitor import Line, Monitor
 
+ARCHITECTURE = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text("utf-8")
 DOCUMENTED = {
-    "words", "addresses", "facets", "recount", "counted",
-    "layout", "sessions", "deadlines", "users", "people", "user:", "session:", "closing", "person:", "ended", "ended:",
-    "events", "audit", "meta", "totals", "labels", "note:", "devices:", "block:", "blocks", "denied",
-    "jobs", "job:", "running", "staff",
-    "history", "history:", "worker", "moved", "moving",
-}  # fmt: skip
-"""Design, §3. ``name:`` stands for a key per user, session or text."""
+    name.partition("<")[0]
+    for cells in re.findall(r"^\| (`(?:T|\{<namespace>\}):[^|]*) \|", ARCHITECTURE, re.MULTILINE)
+    for name in re.findall(r"`(?:T|\{<namespace>\}):([^`]*)`", cells)
+}
+"""Its table of keys, by family. ``name:`` stands for a key per user, session or text."""
+
+MOVERS = {"freeze", "put", "clear", "settle", "flip", "step"}
+TRACKERS = {"touch", "prune", "friends", "mark"}  # test_activity.py watches them
+WRITERS = {script.name for script in EVERY if script.command == "EVALSHA"} - TRACKERS
 
 SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "max_events": 100,
                             "truncate_addresses_after": 0}  # fmt: skip
@@ -150,35 +156,63 @@ def _keys_of(raw: Any, lines: list[Line]) -> list[set[bytes]]:
     return [{key.encode() for key in answer} if isinstance(answer, list) else set() for answer in answers]
 
 
-@on("valkey", "redis7")
-def test_a_script_that_writes_touches_only_keys_that_it_declared(bed: Bed, raw: Any) -> None:
-    p = bed.connect(shards=4, **SETTINGS)
-    p.freeze()
-    p.counts()
-    with Monitor(raw) as monitor:
-        _everything(p)
+def _only_declared(raw: Any, lines: list[Line]) -> set[str]:
+    """What scripts that write did is within the keys that they declared; answers which ran."""
     calls, owners = [], []
     script: Line | None = None
-    seen: set[bytes] = set()
-    for line in monitor.lines:
-        word = line.words[0].upper()
+    for line in lines:
         if not line.by_script:
-            script = line if word.startswith(b"EVAL") else None
-            assert word not in (b"KEYS", b"SCAN"), "nothing may walk the whole database"
+            script = line if line.words[0].upper().startswith(b"EVAL") else None
             continue
         assert script is not None
-        assert word not in (b"KEYS", b"SCAN", b"RANDOMKEY", b"EVAL")
-        seen.add(script.words[1])
+        assert line.words[0].upper() not in (b"KEYS", b"SCAN", b"RANDOMKEY", b"EVAL")
         if script.words[0].upper() == b"EVALSHA":  # a read-only script may derive keys of the same tag
             calls.append(line)
             owners.append(script)
-    assert len(seen) >= 13, "every script ran"
-    assert len(calls) > 1000
     for line, owner, keys in zip(calls, owners, _keys_of(raw, calls), strict=True):
         undeclared = keys - _declared(owner.words)
         assert not undeclared, f"{line.words[:3]} in {_name(owner)}"
         tags = {key.partition(b"}")[0] for key in _declared(owner.words)}
         assert len(tags) == 1, "all keys of a script carry one hash tag"
+    return {_name(owner) for owner in owners}
+
+
+@on("valkey", "redis7")
+def test_a_script_that_writes_touches_only_keys_that_it_declared(bed: Bed, raw: Any) -> None:
+    p = bed.connect(shards=4, **SETTINGS)
+    p.freeze()
+    p.counts()
+    shard = p.context.keys.shards[0]
+    raw.zadd(shard.addresses, {b"4\x00\x00\x00\x00gone:session-1": 0})  # what a crash may leave in an index
+    raw.zadd(shard.words, {b"nnobody\x00gone": 0})
+    with Monitor(raw) as monitor:
+        _everything(p)
+    sent = {line.words[0].upper() for line in monitor.lines if not line.by_script}
+    assert not sent & {b"KEYS", b"SCAN"}, "nothing may walk the whole database"
+    assert _only_declared(raw, monitor.lines) == WRITERS - MOVERS, "every script ran"
+
+
+@on("valkey-sync", "redis7-sync")
+def test_a_move_to_other_shards_writes_only_keys_that_it_declared(
+    bed: Bed, raw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "MOVED_FOR", 0.0)
+    p, other = bed.connect(shards=2), bed.connect()
+    rows = [
+        {"uid": f"u{n % 9}", "name": "N", "device": "phone", "user_agent": "curl/8", "ip": "::1"} for n in range(30)
+    ]
+    p.login_many(rows)
+    p.kick("u1", by="staff", reason="why", message="Bye.")
+    p.block("u2", by="staff", reason="why")
+    other.counts()
+
+    def meanwhile(step: str, _: int) -> None:
+        if step == "copy":  # so that something has changed
+            other.heartbeats([one.ref for one in other.sessions("u3")])
+
+    with Monitor(raw) as monitor:
+        assert p.migrate(4, on_progress=meanwhile).sessions > 20
+    assert _only_declared(raw, monitor.lines) >= MOVERS
 
 
 @on("valkey-sync", "redis7-sync")
@@ -202,8 +236,7 @@ def test_read_only_scripts_stay_within_one_hash_tag(bed: Bed, raw: Any) -> None:
 
 
 def _name(call: Line) -> str:
-    shas = {script.sha.encode(): name for name, script in vars(scripts).items() if isinstance(script, scripts.Script)}
-    return shas[call.words[1]]
+    return {script.sha.encode(): script.name for script in EVERY}[call.words[1]]
 
 
 def _random_run(p: P, steps: int) -> None:

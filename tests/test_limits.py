@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from presence_core import Login, LoginRefused
-from tests.conftest import Bed
+from tests.conftest import Bed, on
 from tests.facade import P
 
 
@@ -153,8 +153,17 @@ def test_the_highest_limit_is_a_thousand_sessions(p: P) -> None:
 
 
 def test_200_threads_logging_one_user_in_never_have_more_than_three_live(bed: Bed) -> None:
-    p, watcher = bed.connect(max_sessions=3), bed.connect()
-    p.login("ada")
+    _two_hundred_at_once(bed, max_sessions=3)
+
+
+@on("valkey-async", "redis7-sync", "cluster-sync")
+def test_nor_do_they_where_three_is_the_limit_of_each_device(bed: Bed) -> None:
+    _two_hundred_at_once(bed, max_sessions_per_device=3)
+
+
+def _two_hundred_at_once(bed: Bed, **limit: int) -> None:
+    p, watcher = bed.connect(**limit), bed.connect()
+    p.login("ada", device="phone")
     shard = p.context.keys.shard("ada")
     raw = bed.raw
     most, looks, stop = 0, 0, threading.Event()
@@ -174,7 +183,7 @@ def test_200_threads_logging_one_user_in_never_have_more_than_three_live(bed: Be
 
     def log_in(number: int) -> Login:
         barrier.wait()
-        return p.login("ada", session_id=f"session-{number:03}")
+        return p.login("ada", session_id=f"session-{number:03}", device="phone")
 
     try:
         with ThreadPoolExecutor(200) as threads:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from presence_core import InvalidArgument, Presence, Settings
+from presence_core.web.feed import Place
 from presence_core.web.signing import DELIVERY_ID, SIGNATURE, sign, verify
 from presence_core.web.webhooks import Webhooks
 from tests.conftest import Bed, on
@@ -316,6 +317,8 @@ def test_a_signature_is_of_this_body_this_secret_and_this_time() -> None:
         ({"secret": []}, "secret must be text of at least 16 bytes, or up to 4 of them."),
         ({"position": ""}, "position must be a directory."),
         ({"kinds": ["login"]}, "kinds must be some of kicked, blocked, unblocked, revoked, gap."),
+        ({"urls": [["http://x"]]}, "urls must be a list of 1 to 100 http or https URLs."),
+        ({"kinds": [["kicked"]]}, "kinds must be some of kicked, blocked, unblocked, revoked, gap."),
         ({"kinds": "kicked"}, "kinds must be some of kicked, blocked, unblocked, revoked, gap."),
         ({"timeout": 0}, "timeout must be 0.05 to 60 seconds."),
         ({"give_up": 0}, "give_up must be 1 to 604800 seconds."),
@@ -333,3 +336,13 @@ def test_bad_arguments_are_refused_in_one_sentence(arguments: dict[str, Any], se
         with pytest.raises(InvalidArgument) as caught:
             Webhooks(**(given | arguments))
         assert str(caught.value) == sentence
+
+
+def test_a_position_that_cannot_be_written_leaves_nothing_else_behind(tmp_path: Path) -> None:
+    """It is tried again every few seconds for as long as a disk is full."""
+    place = Place(tmp_path, "http://receiver.example/")
+    place._path.mkdir()  # nor can a full disk take its place
+    for _ in range(3):
+        with pytest.raises(OSError, match="directory"):
+            place.save()
+    assert list(tmp_path.iterdir()) == [place._path]

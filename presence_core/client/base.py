@@ -86,7 +86,8 @@ class Client:
         With rediss in place of redis it speaks TLS; ``?ssl_ca_certs=``, ``ssl_certfile=`` and ``ssl_keyfile=`` name
         files, and the host's name is checked unless ``ssl_check_hostname=false`` says otherwise.
 
-        The first call connects, not this one (a cluster's layout is fetched here).
+        The first call connects, not this one (a cluster's layout is fetched here: Unavailable where it cannot be).
+        Raises InvalidArgument for what is no such URL, without repeating it.
         """
         settings = settings or Settings()
         client = connect(url, settings.timeout, use_asyncio=False)
@@ -166,11 +167,12 @@ class AsyncClient:
         self._transport = AsyncTransport(client, self.settings.timeout)
         self._ctx = _context(self.settings, self._transport)
         self._on_close: list[Any] = []
+        self._closed = False
         self._confirming: asyncio.Task[None] | None = None
 
     @classmethod
     def from_url(cls, url: str, settings: Settings | None = None) -> Self:
-        """See Presence.from_url."""
+        """See Presence.from_url; the first call connects, to a cluster too."""
         settings = settings or Settings()
         client = connect(url, settings.timeout, use_asyncio=True)
         presence = cls(client, settings)
@@ -197,6 +199,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """See Presence.close."""
+        self._closed = True
         if self._confirming is not None:
             self._confirming.cancel()
             await asyncio.gather(self._confirming, return_exceptions=True)
@@ -218,9 +221,14 @@ class AsyncClient:
 
     async def _run(self, op: Op[T]) -> T:
         answer = await self._transport.run(upkeep.at_home(self._ctx, op))
-        if self._ctx.unconfirmed and (self._confirming is None or self._confirming.done()):
-            self._confirming = asyncio.create_task(self._confirm_all())
+        if self._ctx.unconfirmed:
+            self._keep_confirming()
         return answer
+
+    def _keep_confirming(self) -> None:
+        """A task for as long as there is something to confirm."""
+        if not self._closed and (self._confirming is None or self._confirming.done()):
+            self._confirming = asyncio.create_task(self._confirm_all())
 
     async def _confirm_all(self) -> None:
         rounds = 0

@@ -67,7 +67,10 @@ class Online(Client):
         return self._run(people.people(self._ctx, text, limit))
 
     def iter_sessions(self, filter: SessionFilter | None = None, *, page_size: int = 500) -> Iterator[Session]:
-        """Every live session, or every one that matches, newest login first, page by page."""
+        """Every live session, or every one that matches, newest login first, page by page.
+
+        page_size is 1…1000. What ``list_sessions`` says of its pages holds for all of them. Cost: that of each page.
+        """
         cursor = None
         while True:
             page = self.list_sessions(filter, limit=page_size, cursor=cursor)

@@ -68,7 +68,8 @@ class Site(Client):
         return self._run(access.validate(self._ctx, token, touch, ip))
 
     def validate_session(self, uid: str, session_id: str, *, touch: bool = True, ip: str | None = None) -> Validation:
-        """The same for sites with session ids of their own, which have checked the visitor's secret themselves."""
+        """The same for sites with session ids of their own, which have checked the visitor's secret themselves. See
+        ``validate``."""
         return self._run(access.validate_session(self._ctx, uid, session_id, touch, ip))
 
     def rotate(self, token: str) -> Login:

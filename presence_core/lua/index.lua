@@ -1,13 +1,11 @@
 #!lua flags=allow-oom
 -- Puts live sessions into the indexes and, once each, into the counters that a recount has begun.
--- include: time
 -- include: record
 -- include: facets
 -- KEYS: 1 sessions 2 words 3 addresses 4 recount 5 counted, then a record for each ref
 -- ARGV: 1 index addresses 0|1 2 declare facets anew 0|1, then for each ref: ref, name, aliases, attributes as they were
 --       read, declared attributes (facets.lua), number of entries, entries
 -- returns: how many entries and counts were missing
-local k = {counted = KEYS[5]}
 redis.call('ZCARD', KEYS[2])
 redis.call('ZCARD', KEYS[3])
 redis.call('HLEN', KEYS[4])

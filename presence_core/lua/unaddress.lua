@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
 -- Takes entries out of the index of addresses whose session has ended, or has another address.
--- include: time
 -- include: record
 -- include: facets
 -- KEYS: 1 addresses 2 sessions, then a record for each entry

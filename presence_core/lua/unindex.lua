@@ -1,8 +1,6 @@
 #!lua flags=allow-oom
 -- Takes entries out of the index of words, if what was read of their user still holds: nobody has logged in since,
 -- nor left a name. While ends wait for their tombstones, a name may still be on its way into `person`.
--- include: time
--- include: record
 -- KEYS: 1 words 2 user's live ids 3 person 4 people 5 closing, then a record for each session
 -- ARGV: 1 uid 2 when last seen, offline, ms|'' 3 person's name 4 aliases 5 number of sessions, then for each sid, name,
 --       aliases; then the entries

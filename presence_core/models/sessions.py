@@ -12,6 +12,7 @@ field       holds
 ``a``       aliases, one a line
 ``i``       the latest address, packed, where it is not the one of the login
 ``x``       attributes, JSON
+``f``       what of its attributes facets count, where ``Settings.facets`` names any; scripts alone read it
 ``C``       device, app, app version, one a line: only where the label table was full
 ``A``       os, browser, user agent, one a line: only where the label table was full
 ``e…``      how it ended: see END_FIELDS; a hash with ``e`` is a tombstone

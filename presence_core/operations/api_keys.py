@@ -9,8 +9,7 @@ from typing import Final
 
 from presence_core.errors import InvalidArgument
 from presence_core.models import ApiKey, moment
-from presence_core.operations.context import Context
-from presence_core.operations.facets import pairs
+from presence_core.operations.context import Context, pairs
 from presence_core.scripts import Call, Op, command
 
 SCOPES: Final = ("record", "read", "kick")

@@ -11,7 +11,7 @@ from presence_core import settings as check
 from presence_core.errors import CorruptData, InvalidArgument
 from presence_core.keyspace import Shard, digest
 from presence_core.models import AuditEntry, Page, moment, text
-from presence_core.operations.context import Context
+from presence_core.operations.context import Context, pairs
 from presence_core.operations.newest import LOOK_AT, Asked, Newest, Part, make_cursor, read_cursor
 from presence_core.scripts import AUDIT, DENIED, NOTE, TRIM, Call, Op, command, run
 
@@ -225,8 +225,8 @@ def _denied_rows(ctx: Context) -> Op[list[tuple[tuple[int, str], int, AuditEntry
     [table] = yield [command(key, "HGETALL", key, lenient=True)]
     if table is None:
         raise CorruptData(f"{key} holds what presence_core never wrote. Another program shares this namespace.")
-    out = []  # a map by RESP3, a flat list by RESP2
-    for raw, value in table.items() if isinstance(table, dict) else zip(table[::2], table[1::2], strict=True):
+    out = []
+    for raw, value in pairs(table):
         name, parts = text(raw), text(value).split("\n", 4)
         if name.count("\n") != 2 or len(parts) != 5 or not all(part.isdecimal() for part in parts[:3]):
             continue  # not ours

@@ -69,11 +69,16 @@ class Context:
         return self.keys.shard(uid)
 
 
-def book(pairs: Sequence[bytes | None]) -> Labels:
+def pairs(reply: Any) -> list[tuple[bytes, bytes]]:
+    """A hash as it arrives: flat by RESP2, and from any script, a dict by RESP3."""
+    return list(reply.items()) if isinstance(reply, dict) else list(zip(reply[::2], reply[1::2], strict=True))
+
+
+def book(flat: Sequence[bytes | None]) -> Labels:
     """{id, text, id, text, …} as a mapping."""
-    if not pairs:
+    if not flat:
         return NO_LABELS
-    return {key: value for key, value in zip(pairs[::2], pairs[1::2], strict=True) if key and value}
+    return {key: value for key, value in zip(flat[::2], flat[1::2], strict=True) if key and value}
 
 
 def with_end(row: Sequence[bytes | None], how: Sequence[bytes]) -> Sequence[bytes | None]:

@@ -20,6 +20,7 @@ from typing import Any, Final
 from presence_core.errors import CorruptData, Unavailable
 from presence_core.keyspace import Keyspace, Shard
 from presence_core.models import INLINE, NO_LABEL
+from presence_core.operations.context import pairs
 from presence_core.scripts import PUT, SETTLE, Call, Op, command, run
 
 BATCH: Final = 1_000
@@ -35,11 +36,6 @@ LEFT: Final = frozenset((b"words", b"addresses", b"facets", b"recount", b"counte
 
 Write = list[Any]
 """The words of a command whose second is its only key."""
-
-
-def mapping(reply: Any) -> dict[bytes, bytes]:
-    """A hash: RESP3 has it as a mapping, RESP2 as a list."""
-    return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
 
 
 def lost() -> Unavailable:
@@ -106,7 +102,7 @@ class Copy:
         """What an earlier mover has copied is known."""
         replies = yield [command(s.labels, "HGETALL", s.labels) for s in self.new.shards]
         for shard, flat in zip(self.new.shards, replies, strict=True):
-            self._labels[shard] = dict(mapping(flat))
+            self._labels[shard] = dict(pairs(flat))
 
     def keys(self, keys: Iterable[bytes], *, missing: bool = False, again: bool = False) -> Op[None]:
         """Copy those of them that go as they are; ``missing``: that have not been copied yet; ``again``: and remove
@@ -222,7 +218,7 @@ class Copy:
             cursor = b"0"
             while True:
                 [(cursor, flat)] = yield [command(old.moved, "HSCAN", old.moved, cursor, "COUNT", BATCH)]
-                noted = {key: change for key, change in mapping(flat).items() if key.startswith(b"{")}
+                noted = {key: change for key, change in pairs(flat) if key.startswith(b"{")}
                 if noted:
                     yield from self.again(old, noted)
                     words = [word for item in noted.items() for word in item]

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from presence_core.errors import InvalidArgument
 from presence_core.filters import AGENT_FIELDS, CLIENT_FIELDS, SessionFilter
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABEL
-from presence_core.operations.context import MAX_KNOWN_LABELS, Context
+from presence_core.operations.context import MAX_KNOWN_LABELS, Context, pairs
 from presence_core.scripts import Op, command
 
 FIELDS = (*CLIENT_FIELDS, *AGENT_FIELDS)
@@ -47,11 +47,6 @@ def _facets(ctx: Context, field: str) -> Op[dict[str, int]]:
         for value, count in _values(ctx, shard, field, known):
             total[value] += count
     return {value: count for value, count in sorted(total.items(), key=lambda item: (-item[1], item[0])) if count > 0}
-
-
-def pairs(reply: Any) -> list[tuple[bytes, bytes]]:
-    """A hash as it arrives: flat by the second protocol, a dict by the third."""
-    return list(reply.items()) if isinstance(reply, dict) else list(zip(reply[::2], reply[1::2], strict=True))
 
 
 def _values(ctx: Context, shard: Shard, field: str, known: list[tuple[bytes, bytes]]) -> Iterator[tuple[str, int]]:

@@ -17,7 +17,7 @@ from presence_core.errors import Unavailable
 from presence_core.keyspace import Shard, split_ref
 from presence_core.models import ForgetReport, text
 from presence_core.operations import listing
-from presence_core.operations.context import Context
+from presence_core.operations.context import Context, pairs
 from presence_core.operations.ending import Why
 from presence_core.operations.identity import Identity, Trace, pseudonym, read, trace, unshared
 from presence_core.operations.upkeep import tidy_calls
@@ -243,8 +243,7 @@ def _from_denied(ctx: Context, who: Identity) -> Op[int]:
     key = ctx.keys.common.denied
     [table] = yield [command(key, "HGETALL", key, lenient=True)]
     words: list[bytes | str] = []
-    pairs = table.items() if isinstance(table, dict) else zip(*[iter(table or ())] * 2, strict=True)
-    rows = dict(pairs)
+    rows = dict(pairs(table or ()))
     for raw, value in rows.items():
         name, parts = text(raw).split("\n"), text(value).split("\n", 4)
         if len(name) != 3 or len(parts) != 5:

@@ -13,9 +13,10 @@ from presence_core.errors import CorruptData, Unavailable
 from presence_core.keyspace import slot
 from presence_core.models import Health, NodeHealth, moment
 from presence_core.operations import leading, reading
-from presence_core.operations.context import Context
-from presence_core.operations.findings import Known, is_too_old, judged
+from presence_core.operations.context import Context, pairs
+from presence_core.operations.findings import Known, judged
 from presence_core.operations.reindex import drifted
+from presence_core.operations.server_findings import is_too_old
 from presence_core.operations.upkeep import handshake
 from presence_core.scripts import EXAMINE, Call, Op, ask, command, run
 from presence_core.settings import INDEXES
@@ -143,8 +144,8 @@ class _Reader:
 
 def _takes_snapshots(address: str, taken: int | None) -> Op[bool | None]:
     reply = yield from _asked(ask(address, "CONFIG", "GET", "save"))
-    if reply:  # a map by RESP3, a flat list by RESP2
-        [rule] = reply.values() if isinstance(reply, dict) else reply[1:]
+    if reply:
+        [(_, rule)] = pairs(reply)
         return bool(rule)
     return True if taken else None
 

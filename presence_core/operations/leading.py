@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from presence_core.models import WorkerStatus, moment
-from presence_core.operations.context import Context
+from presence_core.operations.context import Context, pairs
 from presence_core.scripts import GAUGE, LEAD, STATUS, Op, run
 
 
@@ -45,7 +45,7 @@ def lag(ctx: Context, now: int) -> Op[int]:
 
 def status(ctx: Context) -> Op[WorkerStatus | None]:
     [(now, flat)] = yield [run(STATUS, (ctx.keys.common.worker,), ctx.now)]
-    row = dict(zip(flat[::2], flat[1::2], strict=True))
+    row = dict(pairs(flat))
     began, last = _number(row.get(b"since")), _number(row.get(b"beat"))
     if began is None or last is None:
         return None

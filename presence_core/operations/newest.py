@@ -75,7 +75,7 @@ class _Head:
 
 
 class Newest:
-    """The parts as one list. ``begin`` asks each for its fair share and a margin (three standard deviations of a random
+    """The parts as one list. Each is first asked for its fair share and a margin (three standard deviations of a random
     spread); one whose entries run out is asked again, for twice as many."""
 
     def __init__(self, ctx: Context, parts: Sequence[Part], limit: int) -> None:

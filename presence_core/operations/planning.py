@@ -13,8 +13,8 @@ from typing import Any, Final
 from presence_core.filters import AGENT_FIELDS, CLIENT_FIELDS, CUT, SessionFilter, fold
 from presence_core.keyspace import Shard
 from presence_core.models import Plan
-from presence_core.operations.context import Context
-from presence_core.operations.facets import LabelTest, label_test, learn_labels, pairs, wanted_ids
+from presence_core.operations.context import Context, pairs
+from presence_core.operations.facets import LabelTest, label_test, learn_labels, wanted_ids
 from presence_core.operations.merging import Tests
 from presence_core.scripts import PLAN, Op, run
 
@@ -165,8 +165,7 @@ def _ways(asked: SessionFilter, best: str, looked: int, guess: float, tests: dic
 def _trusted(replies: list[Any]) -> bool:
     """Whether facets count every session and no other: not where their key or a record was lost, until a repair."""
     for reply in replies:
-        counts = zip(reply[6][::2], reply[6][1::2], strict=True)
-        if sum(int(raw) for name, raw in counts if name[:1] in (b"c", b"C") and raw.isdigit()) != reply[1]:
+        if sum(int(raw) for name, raw in pairs(reply[6]) if name[:1] in (b"c", b"C") and raw.isdigit()) != reply[1]:
             return False
     return True
 

@@ -67,23 +67,22 @@ def _found(ctx: Context, uid: str, sids: list[str]) -> Op[list[Found]]:
 def counts(ctx: Context) -> Op[Counts]:
     replies = yield [run(COUNT, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now) for s in ctx.keys.shards]
     totals = dict.fromkeys((b"login", b"logout", b"expired", b"kicked", b"replaced"), 0)
-    for _, _, _, _, flat, _ in replies:
+    for s, (_, _, _, _, flat, _) in zip(ctx.keys.shards, replies, strict=True):
         for kind, number in zip(flat[::2], flat[1::2], strict=True):
-            totals[kind] = totals.get(kind, 0) + _number(ctx, number)
-    swept = [reply[3] for reply in replies]
+            totals[kind] = totals.get(kind, 0) + _number(s.totals, number)
+    swept = [reply[3] and _number(s.meta, reply[3]) for s, reply in zip(ctx.keys.shards, replies, strict=True)]
     return Counts(
         users=sum(reply[2] for reply in replies),
         sessions=sum(reply[1] for reply in replies),
         totals={text(kind): number for kind, number in totals.items()},
         as_of=moment(min(reply[0] for reply in replies)),
         draining=any(reply[5] for reply in replies),
-        swept_at=moment(min(_number(ctx, one) for one in swept)) if all(swept) else None,
+        swept_at=moment(min(swept)) if all(swept) else None,
     )
 
 
-def _number(ctx: Context, raw: bytes) -> int:
+def _number(key: str, raw: bytes) -> int:
     try:
         return int(raw)
     except ValueError:
-        namespace = ctx.settings.namespace
-        raise CorruptData(f"A counter of namespace {namespace} holds what presence_core never wrote.") from None
+        raise CorruptData(f"{key} holds what presence_core never wrote.") from None

@@ -7,8 +7,7 @@ from typing import Final
 from presence_core import settings as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import STAFF_ROLES, StaffMember
-from presence_core.operations.context import Context
-from presence_core.operations.facets import pairs
+from presence_core.operations.context import Context, pairs
 from presence_core.scripts import STAFF, Op, command, run
 
 MOST: Final = 10_000

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from presence_core.errors import CorruptData
 from presence_core.keyspace import Keyspace, Shard
-from presence_core.operations.copying import BATCH, BY_REF, BY_UID, FIRST, Copy, Write, mapping
+from presence_core.operations.context import pairs
+from presence_core.operations.copying import BATCH, BY_REF, BY_UID, FIRST, Copy, Write
 from presence_core.scripts import Op, command
 
 _NOTE: Final = re.compile(rb"[0-9a-f]{16}")
@@ -45,7 +46,7 @@ class Rest:
         [flat] = yield [command(old.closing, "HGETALL", old.closing)]
         writes: list[tuple[Shard, Write]] = []
         notes: dict[tuple[Shard, bytes], set[Shard]] = {}
-        for ref, how in mapping(flat).items():
+        for ref, how in pairs(flat):
             new = self._copy.home(ref.rpartition(b":")[0])
             for note in _NOTE.findall(how):
                 notes.setdefault((old, note), set()).add(new)
@@ -53,20 +54,20 @@ class Rest:
         yield from self._copy.notes(notes)
         yield from self._copy.put(writes)
         prefix = old.record_prefix.encode()
-        yield from self._copy.again(old, [prefix + ref for ref in mapping(flat)])
+        yield from self._copy.again(old, [prefix + ref for ref, _ in pairs(flat)])
 
     def _sums(self) -> Op[None]:
         rows = yield [command(s.totals, "HGETALL", s.totals) for s in self._old.shards]
         totals: dict[bytes, int] = {}
         for flat in rows:
-            for name, number in mapping(flat).items():
+            for name, number in pairs(flat):
                 totals[name] = totals.get(name, 0) + int(number)
         first = self._new.shards[0]
         if totals:
             counts = [part for pair in totals.items() for part in pair]
             yield from self._copy.put([(first, ["HSET", first.totals, *counts])])
         rows = yield [command(s.meta, "HGETALL", s.meta) for s in self._old.shards]
-        metas: list[dict[bytes, bytes]] = [mapping(flat) for flat in rows]
+        metas: list[dict[bytes, bytes]] = [dict(pairs(flat)) for flat in rows]
         # A sign-everybody-out that has come to some shards only was told to nobody as failed: it holds for all.
         most = max(metas, key=lambda meta: int(meta.get(b"revoked", b"-1")))
         kept = {name: value for name, value in most.items() if name.startswith(b"revoked")}

@@ -1,4 +1,4 @@
-"""What keeps the lists true: healing what a read found dirty, the sweep, repair, and the first look at a server."""
+"""What keeps the lists true: healing what a read found dirty, the sweep, and the first look at a server."""
 
 from __future__ import annotations
 
@@ -78,9 +78,8 @@ def sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
 
 
 def _sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
-    yield from handshake(
-        ctx
-    )  # a layout lost with a flush is written again, before another client writes a different one
+    # A layout lost with a flush is written again, before another client writes a different one.
+    yield from handshake(ctx)
     report = SweepReport(0, 0, False)
     tried: dict[Shard, set[bytes]] = {}
     todo = list(ctx.keys.shards)

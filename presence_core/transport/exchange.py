@@ -1,4 +1,4 @@
-"""The flow that both drivers follow: what is sent where, what may be sent again, and what each failure means.
+"""The flow that both drivers follow: what is sent where, and what may be sent again. What a failure means: ``meaning``.
 
 What may be sent again: a call that was never written to a socket; a call that Redis answered without running it (MOVED,
 TRYAGAIN, LOADING, …); a ``safe`` call. A write whose reply was lost is none of these and ends as OutcomeUnknown.
@@ -6,7 +6,6 @@ TRYAGAIN, LOADING, …); a ``safe`` call. A write whose reply was lost is none o
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -17,17 +16,16 @@ from redis.exceptions import (
     AskError,
     AuthenticationError,
     MovedError,
-    NoPermissionError,
     NoScriptError,
     RedisClusterException,
-    ResponseError,
     SlotNotCoveredError,
 )
 
-from presence_core.errors import CorruptData, OutcomeUnknown, PresenceError, Unavailable
+from presence_core.errors import OutcomeUnknown
 from presence_core.keyspace import hashed, slot
 from presence_core.scripts import EVERY, Call, command
 from presence_core.transport import tls as secure
+from presence_core.transport.meaning import code_of, foreign, is_unnamed, meaning, plain, probes
 
 _PAUSES: Final = (0.02, 0.05, 0.1, 0.2)  # seconds between tries; the call's own time limit ends them
 NOT_RUN: Final = (
@@ -286,8 +284,16 @@ def _settle(
         ):
             _void(calls, places, replies)
             return reply
-        raise meaning(reply, router.name(node), doing=calls[i]) from reply
+        said = (yield from _named(node, calls[i], until)) if is_unnamed(reply) else reply
+        raise meaning(said, router.name(node), doing=calls[i]) from reply
     return None
+
+
+def _named(node: Any, call: Call, until: float) -> Generator[Send | Pause, Any, Exception]:
+    """A key of this call is of a foreign type, and Redis does not say which: each is asked by itself."""
+    asking = probes(call)
+    [answer] = (yield Send([(node, asking)], until)) if asking else [[]]
+    return foreign(call, asking, [] if isinstance(answer, Failed) else answer)
 
 
 def _is_frozen(error: Exception) -> bool:
@@ -318,79 +324,3 @@ def _void(calls: list[Call], places: list[int], replies: list[Any]) -> None:
     for i in places:
         if calls[i].waits:
             replies[i] = 0
-
-
-def code_of(error: BaseException) -> str:
-    """The error's first word: redis-py strips some codes and turns them into classes."""
-    name = type(error).__name__
-    by_class = {"BusyLoadingError": "LOADING", "ReadOnlyError": "READONLY", "TryAgainError": "TRYAGAIN",
-                "ClusterDownError": "CLUSTERDOWN", "MasterDownError": "MASTERDOWN"}  # fmt: skip
-    return by_class.get(name) or str(error).partition(" ")[0]
-
-
-def _needed(doing: Call, said: str) -> str:
-    """What the ACL user lacks, where Redis leaves it open: it names no key, and 7.0 no command of a script."""
-    words = doing.words
-    if doing.script is None:
-        return f"{words[0]!s} on {doing.key!r}"
-    place = re.search(r"@user_script:(\d+)", said)
-    line = doing.script.text.splitlines()[int(place[1]) - 1] if place else ""
-    if ran := re.search(r"redis\.p?call\('(\w+)'", line):
-        return f"script {doing.script.name}: +{ran[1].lower()}"
-    if "key" not in said:
-        return f"script {doing.script.name}"
-    tag = doing.key.partition("}")[0] + "}:"
-    names = (str(key).removeprefix(tag).partition(":") for key in words[3 : 3 + int(words[2])])
-    return f"script {doing.script.name} on {tag} " + ", ".join(
-        dict.fromkeys(f"{name}{colon}{'*' if rest else ''}" for name, colon, rest in names)
-    )
-
-
-def plain(error: BaseException) -> str:
-    return str(error).rstrip(".") or type(error).__name__
-
-
-def meaning(error: BaseException, where: str, *, tls: bool | None = None, doing: Call | None = None) -> PresenceError:
-    """What a failure says to our caller. Redis's own sentence is passed on: it names no secret. ``tls``, of one while
-    connecting: whether that was by TLS."""
-    if isinstance(error, PresenceError):
-        return error
-    code, at = code_of(error), f"Redis at {where}" if where else "Redis"
-    said = plain(error)
-    if code == "WRONGTYPE" or "WRONGTYPE" in said:
-        return CorruptData(f"{at}: {said.replace('WRONGTYPE ', '')}. Another program shares this namespace.")
-    if isinstance(error, AuthenticationError) or code in ("NOAUTH", "WRONGPASS"):
-        return Unavailable(f"{at} refused the user name or password.", where)
-    in_script = "ACL failure in script" in said or "executing the script can't run this command" in said
-    if isinstance(error, NoPermissionError) or code == "NOPERM" or in_script:
-        what = "" if doing is None else f" ({_needed(doing, said)})"
-        return Unavailable(
-            f"{at} does not permit this: {said}{what}. docs/operations.md lists what ACL users need.", where, "NOPERM"
-        )
-    if isinstance(error, redis.OutOfMemoryError) or code == "OOM":
-        return Unavailable(
-            f"{at} is out of memory: what adds data waits until maxmemory is raised or sessions end.", where, "OOM"
-        )
-    explained = {
-        "LAYOUT": "has data that are being moved to another number of shards (presence migrate)",
-        "LOADING": "is still loading its data",
-        "READONLY": "is a replica and takes no writes",
-        "BUSY": "is busy with another program's script",
-        "NOREPLICAS": "has too few replicas and takes no writes (min-replicas-to-write)",
-        "MISCONF": "cannot save its data and takes no writes (its log says why)",
-        "CLUSTERDOWN": "is part of a cluster that is down",
-        "MASTERDOWN": "has lost its master",
-        "TRYAGAIN": "is moving this slot to another node",
-    }.get(code)
-    if explained:
-        return Unavailable(f"{at} {explained}; try again.", where, code)
-    if isinstance(error, ResponseError):
-        return CorruptData(f"{at} could not run a script: {said}.")
-    if isinstance(error, redis.exceptions.MaxConnectionsError) or said == "Too many connections":
-        return Unavailable(f"All connections to {at} that its pool allows are in use.", where)
-    if type(error).__name__ == "MasterNotFoundError":  # redis-py has two of that name; its text names objects
-        papers = ", or their certificates and ours do not fit" if tls else ""
-        return Unavailable(f"{at}: none of them names a master just now; they may be away{papers}.", where)
-    if tls is not None and (of_tls := secure.told(said, asked=tls)):
-        return Unavailable(f"{at} {of_tls}.", where)
-    return Unavailable(f"{at} cannot be reached ({said}).", where)

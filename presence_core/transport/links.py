@@ -23,7 +23,7 @@ from redis.sentinel import Sentinel
 
 from presence_core.errors import InvalidArgument
 from presence_core.transport import tls
-from presence_core.transport.exchange import meaning
+from presence_core.transport.meaning import meaning
 
 _PLAIN_POOLS: Final = (redis.ConnectionPool, redis.asyncio.ConnectionPool)
 _POOL_PRIVATE: Final = ("maint_notifications", "orig_", "himport", "retry")

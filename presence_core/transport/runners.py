@@ -29,12 +29,11 @@ from presence_core.transport.exchange import (
     Pause,
     Router,
     Send,
-    code_of,
     exchange,
-    meaning,
     server_of,
 )
 from presence_core.transport.links import Spare, hurried, own_pool
+from presence_core.transport.meaning import code_of, meaning
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ def check_cookie(
         raise InvalidArgument("name", "must be 1 to 128 characters of those allowed in a cookie's name")
     if not isinstance(secure, bool):
         raise InvalidArgument("secure", "must be True or False")
-    if same_site not in _SAME_SITE:
+    if not isinstance(same_site, str) or same_site not in _SAME_SITE:
         raise InvalidArgument("same_site", 'must be "lax", "strict" or "none"')
     if not isinstance(path, str) or not _PATH.fullmatch(path):
         raise InvalidArgument("path", "must begin with / and hold neither white space nor ;")

@@ -98,11 +98,15 @@ class Place:
     def save(self) -> None:
         """All of it or nothing: a crash leaves the old file or the new one."""
         handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.stem)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"cursor": self.cursor, "audited": self.audited, "told": self.told}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, self._path)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump({"cursor": self.cursor, "audited": self.audited, "told": self.told}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, self._path)
+        except BaseException:
+            os.unlink(name)
+            raise
         self.is_new = False
         self._saved_at = time.monotonic()
 

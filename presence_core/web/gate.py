@@ -1,8 +1,8 @@
 """May this request pass? The decisions of both middlewares, with no framework and no I/O of their own.
 
 ``Gate.check`` is a generator, as operations are: it yields calls to make on a Presence or an AsyncPresence and is sent
-their answers. A kick is final at the next request because every
-request asks; only the note that a session was seen is rationed.
+their answers. A kick is final at the next request because every request asks; only the note that a session was seen is
+rationed.
 """
 
 from __future__ import annotations

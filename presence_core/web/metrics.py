@@ -66,12 +66,13 @@ class Timed(AsyncPresence):
 
     def __init__(self, presence: AsyncPresence, meters: Meters) -> None:
         self.__dict__.update(vars(presence))
+        self._presence = presence
         self._meters = meters
 
     async def _run(self, op: Op[T]) -> T:
         begun = time.perf_counter()
         try:
-            return await super()._run(op)
+            return await self._presence._run(op)  # what goes on behind it ends when that one is closed
         finally:
             self._meters.ran(op, time.perf_counter() - begun)
 

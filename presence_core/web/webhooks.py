@@ -64,9 +64,10 @@ class Webhooks:
     place within a second or two of its end, be that a kill. Machines without a directory in common know nothing of each
     other and would each tell everything, with the same ids: run it on one of them.
 
-    What is not answered with 2xx within ``timeout`` seconds (1…60) is tried again, after 1 s, 2 s, 4 s … up to
-    ``max_wait`` (1…3600); after ``give_up`` seconds (60…604,800) it is dropped, logged and counted in ``dropped``.
-    Redirects are not followed. At most 100 deliveries a URL are held in memory.
+    What is not answered with 2xx within ``timeout`` seconds (0.05…60) is tried again, after 1 s, 2 s, 4 s … up to
+    ``max_wait`` (0.01…3600); after ``give_up`` seconds (1…604,800) it is dropped, logged and counted in ``dropped``.
+    interval: seconds between two looks for something to tell, 0.01…60. Redirects are not followed. At most 100
+    deliveries a URL are held in memory.
     """
 
     def __init__(
@@ -84,11 +85,11 @@ class Webhooks:
     ) -> None:
         if not isinstance(presence, Presence):
             raise InvalidArgument("presence", "must be a Presence")
-        targets = [] if isinstance(urls, str) or not isinstance(urls, Iterable) else list(dict.fromkeys(urls))
+        targets = [] if isinstance(urls, str) or not isinstance(urls, Iterable) else list(urls)
         if not 1 <= len(targets) <= 100 or not all(_is_http(url) for url in targets):
             raise InvalidArgument("urls", "must be a list of 1 to 100 http or https URLs")
         chosen = () if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
-        if not chosen or not set(chosen) <= set(KINDS):
+        if not chosen or not all(one in KINDS for one in chosen):
             raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS))
         if not isinstance(position, str | PathLike) or not str(position):
             raise InvalidArgument("position", "must be a directory")

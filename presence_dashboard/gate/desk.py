@@ -236,8 +236,3 @@ def open_desk() -> Desk:
     config = Config.from_env(os.environ)
     environ = staff_environ(os.environ, config)
     return Desk(config, lambda: open_store().presence, lambda: Presence.from_env(environ))
-
-
-def close_desk() -> None:
-    """The next one reads the environment anew."""
-    open_desk.clear()

@@ -53,7 +53,8 @@ async def job(id: str, presence: Store) -> Response:
 
 @router.post("/jobs/{id:quoted}/{act}", response_model=JobAnswer)
 async def steer(id: str, act: Literal["pause", "resume", "cancel"], presence: Store, caller: Staff) -> Response:
-    """Let a bulk kick rest, go on, or end where it is, from its next batch on. 409 where it is over."""
+    """Let a bulk kick rest, go on, or end where it is. Once pause or cancel has answered, it ends no session. 409
+    where it is over."""
     before = await presence.job(id)
     if before is None:
         raise not_found(_UNKNOWN)
