@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from presence_core import Presence
+from presence_core import Presence, Unavailable
+from presence_dashboard import access, texts
 from presence_dashboard import format as fmt
 from presence_dashboard import store as store_room
-from presence_dashboard import texts
 from presence_dashboard.actions import Why, kick_person, kick_sessions
 from presence_dashboard.store import Store
+from presence_dashboard.tab import TICK_AWAY
 from tests.dashboard.conftest import IMPATIENT, confirm, log_in, open_anew, refs, tick, toasts, uids
 from tests.servers import Server
 
@@ -222,6 +226,37 @@ def test_a_page_that_opens_in_an_outage_fills_when_redis_is_back(app: AppTest, s
     server.resume()
     open_anew(app)
     assert [header.value for header in app.subheader] == [texts.EMPTY_TITLE]
+
+
+def test_who_cannot_be_told_from_others_while_redis_is_away_waits_and_is_let_in_by_itself(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(presence, 2)
+    known, ticks = access._actor, []
+
+    def unknown(**_: bool) -> access.Actor:
+        raise Unavailable("Redis is away")
+
+    def fragment(part: Callable[[], None], run_every: float | None = None) -> Callable[[], None]:
+        ticks.append((part, run_every))
+        return part
+
+    monkeypatch.setattr(access, "_actor", unknown)
+    with monkeypatch.context() as patch:
+        patch.setattr(st, "fragment", fragment)
+        app.run()
+    assert not app.exception
+    assert [header.value for header in app.subheader] == [texts.AWAY_TITLE]
+    [(part, every)] = ticks
+    assert every == TICK_AWAY
+    reruns: list[bool] = []
+    monkeypatch.setattr(st, "rerun", lambda: reruns.append(True))
+    part()
+    assert reruns == []
+    monkeypatch.setattr(access, "_actor", known)
+    part()
+    assert reruns == [True]
+    assert len(uids(app.run())) == 2
 
 
 def test_a_kick_without_an_answer_says_so_and_is_looked_at_again(
