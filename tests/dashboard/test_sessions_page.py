@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from presence_core import Presence, Unavailable
+from presence_core import OutcomeUnknown, Presence, Unavailable
 from presence_dashboard import access, texts
 from presence_dashboard import format as fmt
 from presence_dashboard import store as store_room
@@ -300,6 +301,37 @@ def test_an_action_stops_where_redis_is_away(server: Server, presence: Presence)
     assert (outcome.unknown or outcome.untouched)[0] == logins[0].session.ref
     assert outcome.untouched[-2:] == tuple(refs(*logins[1:]))
     assert outcome.failure
+
+
+@pytest.mark.parametrize("block", [0, 3_600])
+def test_a_kick_without_an_answer_tells_of_the_block_that_came_with_it(
+    presence: Presence, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    [login] = log_in(presence, 1)
+    kick = Presence.kick
+
+    def unheard(*args: Any, **more: Any) -> None:
+        kick(*args, **more)
+        raise OutcomeUnknown("no answer")
+
+    monkeypatch.setattr(Presence, "kick", unheard)
+    outcome = kick_sessions(presence, refs(login), Why("Shared account", block=block))
+    assert [one.ref for one in outcome.already] == refs(login)
+    assert outcome.blocked == "user00"
+
+
+def test_a_kick_that_failed_behind_its_block_tells_of_the_block(
+    presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [login] = log_in(presence, 1)
+
+    def failed(*_: Any, **__: Any) -> None:
+        raise Unavailable("away")
+
+    monkeypatch.setattr(Presence, "kick", failed)
+    assert kick_sessions(presence, refs(login), Why("Shared account", block=3_600)).blocked is None
+    outcome = kick_sessions(presence, refs(login), Why("Shared account", block=0))
+    assert (outcome.untouched, outcome.blocked) == (tuple(refs(login)), "user00")
 
 
 def test_kicking_all_tells_of_those_that_had_ended_before(presence: Presence) -> None:
