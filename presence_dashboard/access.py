@@ -21,10 +21,23 @@ from presence_core import PresenceError
 from presence_dashboard import texts
 from presence_dashboard.gate.config import Config, Mode
 from presence_dashboard.gate.desk import COOKIE, Desk, Member, NoRole, open_desk
-from presence_dashboard.roles import ROLES, Actor, Denied, Right, Role, SignedOut
+from presence_dashboard.roles import ROLES, Actor, CannotTell, Denied, Right, Role, SignedOut
 from presence_dashboard.store import open_store
 
-__all__ = ["ROLES", "Actor", "Denied", "Right", "Role", "SignedOut", "current", "mode", "require", "sign_out"]
+__all__ = [
+    "ROLES",
+    "Actor",
+    "CannotTell",
+    "Denied",
+    "Right",
+    "Role",
+    "SignedOut",
+    "current",
+    "may",
+    "mode",
+    "require",
+    "sign_out",
+]
 
 LOCAL_OPERATOR: Final = "local operator"
 
@@ -41,7 +54,15 @@ def current(*, touch: bool = True) -> Actor:
     except Denied as denied:
         raise SignedOut(str(denied)) from denied
     except PresenceError as away:
-        raise SignedOut(texts.CANNOT_TELL) from away
+        raise CannotTell(texts.CANNOT_TELL) from away
+
+
+def may(right: Right) -> bool:
+    """Whether the one who looks at this page may, as far as a part of it that renews itself can tell."""
+    try:
+        return current(touch=False).may(right)
+    except SignedOut:
+        return False
 
 
 def require(right: Right, *, what: str, uid: str | None = None) -> Actor:

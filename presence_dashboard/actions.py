@@ -164,11 +164,14 @@ def _tried(presence: Presence, refs: Sequence[str], why: Why, kick: Callable[[],
     try:
         result = kick()
     except OutcomeUnknown as error:
-        return Outcome(failure=str(error)) + look_again(presence, refs)
+        found = Outcome(failure=str(error)) + look_again(presence, refs)
+        return found if found.unknown else replace(found, blocked=_is_blocked(presence, refs, why))
     except InvalidArgument:
         raise
     except PresenceError as error:
-        return Outcome(untouched=tuple(refs), failure=str(error))
+        # A block without an end is set before the kick: it may hold although the kick failed.
+        held = _is_blocked(presence, refs, why) if why.block == 0 else None
+        return Outcome(untouched=tuple(refs), failure=str(error), blocked=held)
     told = {record.ref for record in (*result.kicked, *result.already_ended)}
     return Outcome(
         kicked=tuple(result.kicked),
@@ -177,3 +180,14 @@ def _tried(presence: Presence, refs: Sequence[str], why: Why, kick: Callable[[],
         blocked=split(refs[0])[0] if why.block is not None and refs else None,
         unconfirmed=result.confirmed is False,
     )
+
+
+def _is_blocked(presence: Presence, refs: Sequence[str], why: Why) -> str | None:
+    """The uid, where a block was asked for and one holds; None also where that cannot be read."""
+    if why.block is None or not refs:
+        return None
+    uid = split(refs[0])[0]
+    try:
+        return uid if presence.blocked(uid) is not None else None
+    except PresenceError:
+        return None

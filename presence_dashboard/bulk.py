@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from presence_core import Job, KickPreview, Page, Presence, PresenceError, SessionFilter
-from presence_dashboard import access
+from presence_dashboard import access, texts
 from presence_dashboard.access import Actor, Denied
 from presence_dashboard.actions import Why
 from presence_dashboard.store import Reading, Store
@@ -61,13 +61,18 @@ def start(store: Store, found: KickPreview, spared: Iterable[str], why: Why) -> 
     return job
 
 
+def what(act: Steer) -> str:
+    """What is refused, as the audit names it: to resume one is to kick."""
+    return "kick_where" if act == "resume" else f"{act}_job"
+
+
 def steer(store: Store, job: Job, act: Steer) -> Job:
     """Pause, resume or cancel a job, whoever began it."""
     presence = store.presence
     if act == "resume":
         actor = _may(presence, job.expected)
     else:
-        actor = access.require("bulk", what=f"{act}_job")
+        actor = access.require("bulk", what=what(act))
     acts: dict[Steer, Callable[..., Job]] = {
         "pause": presence.pause_job, "resume": presence.resume_job, "cancel": presence.cancel_job,
     }  # fmt: skip
@@ -84,9 +89,7 @@ def _may(presence: Presence, number: int) -> Actor:
         presence.denied(
             by=actor.name, what="kick_where", reason=f"{number:,} sessions, of {actor.bulk_limit:,} allowed"
         )
-        raise Denied(
-            f"You may end up to {actor.bulk_limit:,} sessions at once, and these are {number:,}: ask an admin."
-        )
+        raise Denied(texts.too_many_at_once(actor.bulk_limit, number))
     return actor
 
 

@@ -5,6 +5,7 @@ Names and devices come from strangers. A spreadsheet runs a cell that begins wit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,7 +29,8 @@ SESSION_COLUMNS: Final = (
 )  # fmt: skip
 
 _MASKED: Final = {"name": "name", "ip": "ip", "last_ip": "ip"}
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_FORMULA: Final = re.compile(r"(^|;)(?=[=+\-@\t\r\n＝＋－＠])")
+"""Where one would begin: also behind a semicolon, at which spreadsheets of many countries part the cells of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def csv(columns: Sequence[str], items: Sequence[Any], *, header: bool, masked: f
 
 def cell(text: str) -> str:
     """Text that no spreadsheet takes for a formula: an apostrophe before what would begin one."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return _FORMULA.sub(r"\1'", text)
 
 
 def _shown(item: Any, name: str, masked: frozenset[str]) -> str:

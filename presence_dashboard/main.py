@@ -32,7 +32,10 @@ def main() -> None:
     try:
         actor = access.current()
     except access.SignedOut as reason:
-        identity.signed_out(str(reason))
+        if isinstance(reason, access.CannotTell):
+            identity.wait_for_redis()
+        else:
+            identity.signed_out(str(reason))
         return
     pages = {
         file: st.Page(

@@ -15,17 +15,25 @@
 
   // A switch that nobody sees tells the server whether somebody looks: its live parts rest meanwhile.
   let waiting;
-  document.addEventListener("visibilitychange", () => {
+  const watch = () => {
     clearTimeout(waiting);
     waiting = setTimeout(tell, document.hidden ? PAUSE_AFTER : 0);
-  });
+  };
+  document.addEventListener("visibilitychange", watch);
+  if (document.hidden) watch(); // opened behind other tabs
   function tell() {
     const hidden = document.querySelector(".st-key-tab-hidden input");
     if (hidden && hidden.checked !== document.hidden) hidden.click();
   }
 
   // How often live figures renew themselves stands in the name of a container, and is kept for a year.
-  document.addEventListener("click", () => setTimeout(remember, 1_500));
+  let saving;
+  for (const act of ["click", "keyup"]) {
+    document.addEventListener(act, () => {
+      clearTimeout(saving);
+      saving = setTimeout(remember, 1_500);
+    }, true);
+  }
   function remember() {
     const named = document.querySelector('[class*="st-key-every-"]');
     const every = named && named.className.match(/st-key-every-(\d+)/);

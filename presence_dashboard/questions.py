@@ -10,10 +10,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
 
 from presence_core import InvalidArgument, SessionFilter
+from presence_dashboard import texts
 
 FACETS: Final = ("device", "app", "browser", "os")
 """Those that every site has; declared attributes come after them."""
@@ -102,11 +103,16 @@ def moments(login: str) -> tuple[datetime | None, datetime | None]:
     parts = login.split(BETWEEN)
     try:
         after, before = (datetime.fromisoformat(part) if part else None for part in parts)
-        if all(at is None or at.tzinfo for at in (after, before)) and (after or before):
+        if all(at is None or _is_a_time(at) for at in (after, before)) and (after or before):
             return after, before
     except ValueError:
         pass
-    raise InvalidArgument("login", "must be 1h, today, 7d, or two times such as 2026-01-31T12:00Z..2026-01-31T18:00Z")
+    raise InvalidArgument("login", texts.LOGIN_MALFORMED)
+
+
+def _is_a_time(at: datetime) -> bool:
+    """With its zone, and so far from where the calendar ends that every other zone has it too."""
+    return at.tzinfo is not None and MINYEAR < at.year < MAXYEAR
 
 
 def _period(login: str, now: datetime, zone: tzinfo) -> tuple[datetime | None, datetime | None]:
@@ -123,7 +129,7 @@ def _idle(seconds: str) -> int | None:
     if not seconds:
         return None
     if not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 10 and int(seconds) <= MOST_IDLE):
-        raise InvalidArgument("idle", f"must be whole seconds, up to {MOST_IDLE}")
+        raise InvalidArgument("idle", texts.idle_malformed(MOST_IDLE))
     return int(seconds)
 
 

@@ -27,6 +27,10 @@ class SignedOut(Exception):
     """Nobody is signed in, or no longer: the sentence for who tries."""
 
 
+class CannotTell(SignedOut):
+    """Redis is away, and who this is has not been asked for too long."""
+
+
 class Denied(Exception):
     """Whoever acts may not do that: the sentence that says so."""
 

@@ -13,6 +13,11 @@ from presence_dashboard.store import Store
 
 SIGNED_OUT: Final = "signed out on the Staff page"
 
+# What is refused, as the audit names it.
+SET_ROLE: Final = "set staff role"
+REMOVE: Final = "remove staff"
+SIGN_OUT: Final = "sign staff out"
+
 
 @dataclass(frozen=True, slots=True)
 class Colleague:
@@ -49,19 +54,19 @@ def sign_ins(name: str) -> list[Session]:
 
 def set_role(presence: Presence, name: str, role: str) -> StaffMember:
     """Give somebody another role. Raises InvalidArgument for the last admin, Denied and SignedOut."""
-    actor = access.require("staff", what="set staff role")
+    actor = access.require("staff", what=SET_ROLE)
     return presence.set_staff(name, role, by=actor.name)
 
 
 def remove(presence: Presence, name: str) -> bool:
     """Take somebody's role away. Raises as ``set_role``; False: they had none."""
-    actor = access.require("staff", what="remove staff")
+    actor = access.require("staff", what=REMOVE)
     return presence.remove_staff(name, by=actor.name)
 
 
 def sign_out(presence: Presence, name: str) -> int:
     """End all sign-ins of somebody, and write that down; they may sign in again. Answers how many there were."""
-    actor = access.require("staff", what="sign staff out")
+    actor = access.require("staff", what=SIGN_OUT)
     count = open_desk().sessions.kick(name, by=actor.name, reason=SIGNED_OUT).count
     presence.audit_note(by=actor.name, what="staff", outcome=f"{name} was signed out, {count} sign-ins ended")
     return count

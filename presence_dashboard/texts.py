@@ -302,6 +302,11 @@ LOGIN_FROM: Final = "From"
 LOGIN_TO: Final = "To"
 LOGIN_APPLY: Final = "Apply"
 LOGIN_RANGE_MISSING: Final = "Please give a time for one of them at least."
+LOGIN_MALFORMED: Final = "must be 1h, today, 7d, or two times such as 2026-01-31T12:00Z..2026-01-31T18:00Z"
+
+
+def idle_malformed(most: int) -> str:
+    return f"must be whole seconds, up to {most}"
 
 
 def login_zone(zone: str) -> str:
@@ -455,6 +460,10 @@ def bulk_found(count: int, shown: str, clock: str, which: str) -> str:
 
 def bulk_over(most: str) -> str:
     return f"Your role may kick up to {most} at once. Take fewer, or ask an admin."
+
+
+def too_many_at_once(most: int, count: int) -> str:
+    return f"You may end up to {most:,} sessions at once, and these are {count:,}: ask an admin."
 
 
 def bulk_spare(count: int) -> str:
@@ -736,7 +745,7 @@ def happened_staff(action: str, by: str) -> str:
         "unblock": "Unblocked by",
         "denied": "Denied attempt by",
     }.get(action)
-    return f":orange[:material/{icon}:] {what} {by}" if what else f":orange[:material/{icon}:] {action} by {by}"
+    return f":orange[:material/{icon}:] {what} {by}" if what else f":orange[:material/{icon}:] {act(action)} by {by}"
 
 
 def devices_and_more(devices: str, more: int) -> str:
@@ -792,7 +801,25 @@ HISTORY_ACTS: Final = {
     "staff": "Staff roles",
     "export": "Export",
     "denied": "Denied attempts",
+    "repair": "Repair",
+    "reindex": "Reindex",
+    "import": "Import",
+    "export_person": "Export of a person",
+    "forget": "Person forgotten",
 }
+_BULK_STEPS: Final = {
+    "kick_where_start": "Bulk kick begun",
+    "kick_where_pause": "Bulk kick paused",
+    "kick_where_resume": "Bulk kick resumed",
+    "kick_where_cancel": "Bulk kick cancelled",
+}
+
+
+def act(action: str) -> str:
+    """What staff did, as the audit calls it: others than those that are known here keep their own name."""
+    return _BULK_STEPS.get(action) or HISTORY_ACTS.get(action) or action
+
+
 HISTORY_TIME: Final = "Any time"
 HISTORY_TIME_SET: Final = "Time: limited"
 HISTORY_CLEAR: Final = "Clear filters"
@@ -1489,9 +1516,16 @@ REFUSED_TITLE: Final = "Not open to you"
 FOREIGN_HOST: Final = "This dashboard does not answer under this name."
 FOREIGN_ORIGIN: Final = "This request came from a page of another site."
 FORGED: Final = "pressed what none of their pages offers"
+LOOPBACK_REFUSAL: Final = (
+    "This dashboard is open on its own machine only: use http://localhost at the machine that runs it."
+)
+LOOPBACK_PROXIED: Final = "This dashboard is open on its own machine only and does not answer through a proxy."
 NOT_BY_PROXY: Final = "This dashboard is reached through its proxy only."
 PROXY_SILENT: Final = "The proxy did not say who you are."
 AWAY_TITLE: Final = "Redis is away"
+AWAY_PAGE: Final = (
+    "Who you are cannot be looked up just now. This page comes back by itself, within 5 seconds of Redis."
+)
 AWAY_LEAD: Final = "Who you are cannot be looked up just now. This page tries again by itself every 5 seconds."
 
 # -- On every page -----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -37,7 +38,8 @@ LINE: Final = 65_536
 COMPLAINTS: Final = 20
 """Bad lines that are told one by one."""
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_FORMULA: Final = re.compile(r"(^|;)(?=[=+\-@\t\r\n＝＋－＠])")
+"""Where one would begin: also behind a semicolon, at which spreadsheets of many countries part the cells of a file."""
 
 
 def add_commands(command: Maker) -> None:
@@ -112,7 +114,7 @@ def _cell(value: Any) -> str:
         return value.isoformat()
     elif not isinstance(value, str):
         value = json.dumps(plain(value), ensure_ascii=False) if value != {} else ""
-    return f"'{value}" if value.startswith(_FORMULA) else str(value)
+    return _FORMULA.sub(r"\1'", value)
 
 
 @contextlib.contextmanager

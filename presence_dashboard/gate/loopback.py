@@ -15,9 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from presence_core.loopback import PROXY_HEADERS, host_of, is_loopback
-
-REFUSAL: Final = "This dashboard is open on its own machine only: use http://localhost at the machine that runs it.\n"
-PROXIED: Final = "This dashboard is open on its own machine only and does not answer through a proxy.\n"
+from presence_dashboard import texts
 
 _POLICY_VIOLATION: Final = 1008
 
@@ -46,17 +44,17 @@ class LoopbackOnly:
         elif scope["type"] == "websocket":
             await WebSocketClose(_POLICY_VIOLATION)(scope, receive, send)
         else:
-            await PlainTextResponse(refusal, 403)(scope, receive, send)
+            await PlainTextResponse(f"{refusal}\n", 403)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> str | None:
         headers = Headers(scope=scope)
         if any(name in headers for name in PROXY_HEADERS):
-            return PROXIED
+            return texts.LOOPBACK_PROXIED
         # The server's own end of the connection tells of a wildcard bind that no option of Streamlit's showed.
         ends: Iterable[tuple[str, int] | None] = (scope.get("client"), scope.get("server"))
         if not all(end is not None and is_loopback(end[0]) for end in ends):
-            return REFUSAL
+            return texts.LOOPBACK_REFUSAL
         named = [f"//{host}" for host in headers.getlist("host")] + headers.getlist("origin")
         if not headers.get("host") or not all(is_loopback(host_of(name)) for name in named):
-            return REFUSAL
+            return texts.LOOPBACK_REFUSAL
         return None

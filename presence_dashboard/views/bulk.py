@@ -212,6 +212,8 @@ def panel() -> None:
 
 
 def _panel(shown: tuple[str, ...]) -> None:
+    if not access.may("bulk"):
+        return
     reading = bulk.jobs(open_store())
     known = {job.id: job for job in reading.value or ()}
     for job_id in shown:
@@ -240,7 +242,13 @@ def _row(job: Job) -> None:
 
 
 def _button(job: Job, act: Steer, label: str) -> None:
-    if not st.button(label, key=f"{act}-{job.id}", disabled=this_tab().away):
+    if not st.button(
+        label,
+        key=f"{act}-{job.id}",
+        disabled=this_tab().away,
+        on_click=notices.check,
+        args=("bulk", bulk.what(act)),
+    ):
         return
     store = open_store()
     try:

@@ -83,7 +83,7 @@ def _block(one: Block) -> dict[str, str | datetime | None]:
 def _entry(one: AuditEntry, actor: Actor) -> dict[str, str | datetime | None]:
     return {
         texts.FACT_AT: one.at,
-        texts.FACT_ACTION: texts.HISTORY_ACTS.get(one.action, one.action),
+        texts.FACT_ACTION: texts.act(one.action),
         texts.FACT_BY: one.by,
         texts.FACT_UID: one.uid,
         texts.FACT_SESSION: one.session_id,
@@ -125,7 +125,7 @@ def _job(job_id: str, actor: Actor) -> None:
             texts.FACT_ERROR: job.error,
         }
     )
-    if actor.may("bulk") and not job.done:
+    if access.may("bulk") and not job.done:
         _steering(job)
 
 
@@ -147,7 +147,14 @@ def _steering(job: Job) -> None:
 
 def _button(act: Steer, label: str, job: Job) -> None:
     kind: Literal["primary", "secondary"] = "primary" if act == "cancel" else "secondary"
-    if st.button(label, key=f"{act}-{job.id}", disabled=this_tab().away, type=kind):
+    if st.button(
+        label,
+        key=f"{act}-{job.id}",
+        disabled=this_tab().away,
+        type=kind,
+        on_click=notices.check,
+        args=("bulk", bulk.what(act)),
+    ):
         notices.tell(_steer(act, job))
         this_tab().acted += 1
         st.rerun()

@@ -74,12 +74,14 @@ def feed() -> None:
         st.caption(texts.LIVE_FEED_EMPTY)
         return
     try:
-        masked = "name" in access.current(touch=False).masked
+        actor = access.current(touch=False)
     except access.SignedOut:
         return  # the pulse says so
+    if not actor.may("people"):
+        return
     with st.container(gap="xxsmall", key="feed"):
         for item in found.value.items:
-            _row(item, found.value.as_of, masked)
+            _row(item, found.value.as_of, "name" in actor.masked)
     st.caption(texts.live_feed_as_of(clock(found.value.as_of)))
 
 

@@ -19,7 +19,7 @@ from presence_dashboard.mending import Act, open_bench
 from presence_dashboard.readings import health_before, health_now, now
 from presence_dashboard.store import open_store
 from presence_dashboard.tab import this_tab
-from presence_dashboard.views import kept
+from presence_dashboard.views import kept, notices
 from presence_dashboard.views.pending import not_yet
 
 _ASK: Final = "health-ask"
@@ -268,11 +268,7 @@ def _upkeep() -> None:
     st.markdown(f"**{texts.HEALTH_UPKEEP}**")
     work = open_bench().work
     _progress()
-    try:
-        may = access.current(touch=False).may("repair")
-    except access.SignedOut:
-        return
-    if not may:
+    if not access.may("repair"):
         st.caption(texts.HEALTH_UPKEEP_READ_ONLY)
         return
     off = this_tab().away or (work is not None and work.runs)
@@ -281,7 +277,14 @@ def _upkeep() -> None:
             ("repair", texts.HEALTH_REPAIR, texts.HEALTH_REPAIR_HELP),
             ("reindex", texts.HEALTH_REINDEX, texts.HEALTH_REINDEX_HELP),
         ):
-            if st.button(label, key=f"health-{act}", help=explained, disabled=off):
+            if st.button(
+                label,
+                key=f"health-{act}",
+                help=explained,
+                disabled=off,
+                on_click=notices.check,
+                args=("repair", act),
+            ):
                 st.session_state[_ASK] = act
                 st.rerun()  # the dialog is the page's, not this fragment's
         if this_tab().away:

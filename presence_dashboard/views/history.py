@@ -37,7 +37,7 @@ def page() -> None:
         ledger.refresh()
     st.session_state["history-shown"] = view
     with st.skeleton(height=320):
-        ledger.load(open_store(), question, asker(view, open_store(), question))
+        ledger.load(open_store(), question, asker(view, open_store(), question, actor))
     if ledger.failure is not None and not this_tab().away:
         st.error(texts.unreadable(code(ledger.failure)))
     if ledger.page is None:
@@ -240,7 +240,7 @@ def _staff_rows(entries: Sequence[AuditEntry], actor: Actor) -> dict[str, list[A
     return {
         "when": [one.at for one in entries],
         "by": [literal(one.by or "") for one in entries],
-        "action": [texts.HISTORY_ACTS.get(one.action, literal(one.action)) for one in entries],
+        "action": [literal(texts.act(one.action)) for one in entries],
         "uid": [literal(one.uid or "") for one in entries],
         "outcome": [literal(records.outcome(one, actor)) for one in entries],
         "reason": [_line(records.reason(one, actor)) for one in entries],

@@ -11,6 +11,7 @@ from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.format import code, name
 from presence_dashboard.gate.forms import safe_next
+from presence_dashboard.tab import TICK_AWAY
 
 
 def badge(actor: Actor) -> None:
@@ -23,6 +24,25 @@ def badge(actor: Actor) -> None:
         st.button(texts.SIGN_OUT_BUTTON, on_click=access.sign_out, key="sign-out")
     else:
         _link("/sign-out", texts.SIGN_OUT_BUTTON)
+
+
+def wait_for_redis() -> None:
+    """In place of every page, while nobody can tell who this is. The page comes back by itself."""
+    with st.container(border=True, key="who-is-unknown"):
+        st.subheader(texts.AWAY_TITLE, anchor=False)
+        st.markdown(texts.AWAY_PAGE)
+    with st.container():
+        st.fragment(_look_again, run_every=TICK_AWAY)()
+
+
+def _look_again() -> None:
+    try:
+        access.current(touch=False)
+    except access.CannotTell:
+        return
+    except access.SignedOut:
+        pass
+    st.rerun()
 
 
 def signed_out(reason: str) -> None:

@@ -51,6 +51,11 @@ def refused(right: Right, what: str, uid: str | None = None) -> bool:
     return False
 
 
+def check(right: Right, what: str, uid: str | None = None) -> None:
+    """What a button does first: the page that is drawn next may no longer have it, and would not hear of the click."""
+    refused(right, what, uid)
+
+
 def person(record: Session | Ended) -> str:
     """Name and device, short and safe for Markdown."""
     who = name(cut(record.name or record.uid, 40))

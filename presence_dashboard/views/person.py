@@ -50,7 +50,8 @@ def page() -> None:
         st.button(texts.PERSON_RETRY, key="retry")  # any run asks again, once the failure is a second old
     found = reading.value
     if found is None:
-        st.info(texts.PERSON_UNREAD)
+        if this_tab().away:
+            st.info(texts.PERSON_UNREAD)
     elif found.uid is not None:
         _others(found)
         _person(this_dossier(found.uid), actor)
@@ -275,7 +276,8 @@ def _headline(one: Happening, known: dict[str, Session | Ended]) -> str:
         return _end(one, first, known)
     entry = one.entry
     by = name(cut((entry.by if entry else None) or texts.NO_VALUE, 60))
-    return texts.happened_staff(entry.action if entry else texts.NO_VALUE, by)
+    action = entry.action if entry else texts.NO_VALUE
+    return texts.happened_staff(action if action in texts.HISTORY_ACTS else name(cut(action, 60)), by)
 
 
 def _end(one: Happening, first: Ended, known: dict[str, Session | Ended]) -> str:

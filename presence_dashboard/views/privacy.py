@@ -31,7 +31,9 @@ def rights(dossier: Dossier, actor: Actor) -> None:
 
 def _export(uid: str) -> None:
     st.caption(texts.PRIVACY_EXPORT_EXPLAINED)
-    if st.button(texts.PRIVACY_EXPORT, key="privacy-export"):
+    if st.button(
+        texts.PRIVACY_EXPORT, key="privacy-export", on_click=notices.check, args=("staff", "export_person", uid)
+    ):
         try:
             st.session_state[_FILE] = (uid, actions.export_person(open_store().presence, uid))
         except (PresenceError, access.Denied, access.SignedOut) as error:
@@ -53,7 +55,15 @@ def _forget(dossier: Dossier) -> None:
     st.text(texts.privacy_type(isolated(dossier.uid)))
     typed = st.text_input(texts.PRIVACY_TYPED, key="forget-typed", max_chars=256)
     is_meant = typed.strip() == dossier.uid.strip() and bool(reason.strip())
-    if not st.button(texts.PRIVACY_FORGET, key="forget", type="primary", disabled=not is_meant) or not is_meant:
+    pressed = st.button(
+        texts.PRIVACY_FORGET,
+        key="forget",
+        type="primary",
+        disabled=not is_meant,
+        on_click=notices.check,
+        args=("staff", "forget", dossier.uid),
+    )
+    if not pressed or not is_meant:
         return
     try:
         report = actions.forget(open_store().presence, dossier.uid, reason)

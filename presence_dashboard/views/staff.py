@@ -117,10 +117,10 @@ def _colleague(one: Colleague) -> None:
             )
         _role(member.name, member.role)
         with st.container(horizontal=True, gap="small"):
-            _act("sign-out", texts.STAFF_SIGN_OUT, partial(_sign_out, member.name), is_off=not one.is_in)
+            _act("sign-out", texts.STAFF_SIGN_OUT, partial(_sign_out, member.name), team.SIGN_OUT, is_off=not one.is_in)
             with st.popover(texts.STAFF_REMOVE, disabled=this_tab().away or member.role is None):
                 st.caption(texts.STAFF_REMOVE_EXPLAINED)
-                _act("remove", texts.STAFF_REMOVE_CONFIRM, partial(_remove, member.name))
+                _act("remove", texts.STAFF_REMOVE_CONFIRM, partial(_remove, member.name), team.REMOVE)
 
 
 def _sign_ins(who: str, now: datetime) -> str:
@@ -143,11 +143,17 @@ def _role(who: str, role: str | None) -> None:
             key=f"role-{who}-{role}",
             width=160,
         )
-        _act("set-role", texts.STAFF_SET, partial(_set_role, who, wanted or ""), is_off=wanted in (None, role))
+        _act(
+            "set-role",
+            texts.STAFF_SET,
+            partial(_set_role, who, wanted or ""),
+            team.SET_ROLE,
+            is_off=wanted in (None, role),
+        )
 
 
-def _act(key: str, label: str, act: Callable[[], Notice], *, is_off: bool = False) -> None:
-    if st.button(label, key=key, disabled=this_tab().away or is_off):
+def _act(key: str, label: str, act: Callable[[], Notice], what: str, *, is_off: bool = False) -> None:
+    if st.button(label, key=key, disabled=this_tab().away or is_off, on_click=notices.check, args=("staff", what)):
         try:
             told = act()
         except (PresenceError, access.Denied, access.SignedOut) as error:

@@ -71,6 +71,35 @@ def test_how_often_figures_renew_is_remembered(dashboard: Dashboard, open_tab: O
     context.clear_cookies()
 
 
+def test_a_choice_by_keys_alone_is_remembered_too(
+    dashboard: Dashboard, open_tab: Open, context: BrowserContext
+) -> None:
+    log_in(dashboard, 1)
+    tab = open_tab()
+    tab.page.get_by_role("combobox", name=texts.REFRESH_EVERY).focus()
+    tab.page.keyboard.press("ArrowDown")
+    expect(tab.page.get_by_role("option", name=texts.refresh_every(30))).to_be_visible()
+    tab.page.keyboard.press("End")
+    tab.page.keyboard.press("Enter")
+    expect(tab.page.locator("[class*=st-key-every-0]")).to_have_count(1)
+    wait_for("the cookie", lambda: "presence_every=0" in tab.page.evaluate("document.cookie"))
+    context.clear_cookies()
+
+
+def test_a_tab_that_was_opened_behind_others_rests_until_somebody_looks(
+    dashboard: Dashboard, open_tab: Open, context: BrowserContext
+) -> None:
+    log_in(dashboard, 1)
+    open_tab()
+    page = context.new_page()
+    page.add_init_script("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+    page.goto(dashboard.url)
+    expect(page.locator(".st-key-tab-hidden input")).to_be_checked()
+    page.evaluate(HIDE, False)
+    expect(page.locator(".st-key-tab-hidden input")).not_to_be_checked()
+    page.close()
+
+
 def test_the_first_page_is_found_by_its_name_too(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 3)
     tab = open_tab()

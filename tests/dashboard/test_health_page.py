@@ -179,6 +179,17 @@ def test_an_admin_who_is_demoted_before_the_click_is_refused(
     assert "repair" in repr(entry)
 
 
+def test_an_admin_who_is_demoted_before_the_first_click_is_refused_too(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(app)
+    act_as(monkeypatch, "support")
+    app.button(key="health-repair").click().run()
+    assert open_bench().work is None
+    [entry] = [one for one in presence.audit().items if one.by == "sam"]
+    assert entry.outcome == "repair refused once"
+
+
 def test_work_that_loses_redis_says_so_and_may_be_begun_again(app: AppTest, presence: Presence, server: Server) -> None:
     bench, store = Bench(), Store(lambda: Presence.from_url(server.url, IMPATIENT))
     client = store.presence

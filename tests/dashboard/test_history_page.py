@@ -194,6 +194,24 @@ def test_who_may_not_kick_in_bulk_sees_no_buttons_for_it(
     assert not [key for key in keys(app) if key.endswith(job.id) or key == "export-history"]
 
 
+@pytest.mark.parametrize("act", ["resume", "cancel"])
+def test_who_is_demoted_before_they_steer_a_bulk_kick_is_refused_and_that_is_written_down(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    presence.login("dana", device="Mac")
+    job = presence.start_kick(SessionFilter(device="Mac"), by="alex", reason="Shared account", expected=1)
+    presence.pause_job(job.id, by="alex")
+    tick(history(app, view="jobs"), "jobs", 0)
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    app.button(key=f"{act}-{job.id}").click().run()
+    assert not app.exception
+    after = presence.job(job.id)
+    assert after is not None
+    assert after.state == "paused"
+    [entry] = exported(presence)
+    assert entry.outcome in ("kick_where refused once", "cancel_job refused once")
+
+
 # -- Export ------------------------------------------------------------------------------------------------------------
 
 
@@ -273,6 +291,35 @@ def test_a_masked_viewer_sees_no_name_or_address(
     assert "Name of dana" not in shown
     assert "192.0.2" not in shown
     assert "dana" in shown
+
+
+@pytest.mark.parametrize("words", ["203.0.113", "Lovelace"])
+def test_who_is_masked_finds_nothing_by_what_is_hidden_from_them(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    presence.audit_note(by="alex", what="export", outcome='1 session exported: {"text":"Lovelace"}')
+    presence.denied(by="mallory", what="sign-in", reason="wrong password, from 203.0.113.7")
+    assert len(column(history(app, view="staff", words=words), "by")) == 1
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", "name,ip")
+    app.session_state["ledger-staff"].refresh()
+    app.run()
+    assert [header.value for header in app.subheader] == [texts.HISTORY_NO_MATCH_TITLE]
+    app.text_input(key="words").set_value("exported" if words == "Lovelace" else "wrong password").run()
+    assert len(column(app, "by")) == 1
+
+
+def test_what_staff_did_is_told_in_words(app: AppTest, presence: Presence) -> None:
+    presence.login("dana", device="Mac")
+    job = presence.start_kick(SessionFilter(device="Mac"), by="alex", reason="Shared account", expected=1)
+    presence.pause_job(job.id, by="alex")
+    presence.audit_note(by="alex", what="repair", outcome="nothing to put right")
+    presence.audit_note(by="alex", what="of our own", outcome="done")
+    assert column(history(app, view="staff"), "action") == [
+        "of our own", "Repair", "Bulk kick paused", "Bulk kick begun",
+    ]  # fmt: skip
+    app.selectbox(key="history-act").select("repair").run()
+    assert column(app, "action") == ["Repair"]
 
 
 def test_an_outage_keeps_the_rows_and_turns_the_page_off(app: AppTest, server: Server, presence: Presence) -> None:

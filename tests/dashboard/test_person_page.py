@@ -307,6 +307,13 @@ def test_a_kick_by_who_has_lost_the_role_is_refused_and_written_down(
     assert (entry.action, entry.outcome) == ("denied", "kick refused once")
 
 
+@pytest.mark.parametrize("nobody", ["\x07", "💥" * 256])
+def test_what_nobody_can_be_called_is_not_said_to_wait_for_redis(app: AppTest, nobody: str) -> None:
+    look_for(app, nobody)
+    assert "text must be text of 1 to 256 bytes" in app.error[0].value
+    assert not app.info
+
+
 # -- Text, and Redis away ----------------------------------------------------------------------------------------------
 
 
@@ -381,5 +388,7 @@ def test_nobody_but_an_admin_is_offered_it_and_a_demoted_one_is_refused(
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "support")
     app.button(key="forget").click().run()
     assert len(presence.sessions("u1")) == 1
+    [denied] = presence.audit(uid="u1")
+    assert denied.outcome == "forget refused once"
     app.run()
     assert "forget" not in keys(app)

@@ -287,6 +287,9 @@ def test_masked_columns_are_masked_in_the_file(presence: Presence) -> None:
         ("\r=1", "'\r=1"),
         ("＝1", "'＝1"),
         ("a=1", "a=1"),
+        ("a;=1", "a;'=1"),  # where a comma is a decimal point, a semicolon parts cells
+        (";-1;@x", ";'-1;'@x"),
+        ("a; b", "a; b"),
         ("Dana", "Dana"),
         ("", ""),
     ],

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from presence_core import Presence
+from presence_core import OutcomeUnknown, Presence, Unavailable
+from presence_dashboard import access, texts
 from presence_dashboard import format as fmt
 from presence_dashboard import store as store_room
-from presence_dashboard import texts
 from presence_dashboard.actions import Why, kick_person, kick_sessions
 from presence_dashboard.store import Store
+from presence_dashboard.tab import TICK_AWAY
 from tests.dashboard.conftest import IMPATIENT, confirm, log_in, open_anew, refs, tick, toasts, uids
 from tests.servers import Server
 
@@ -224,6 +229,37 @@ def test_a_page_that_opens_in_an_outage_fills_when_redis_is_back(app: AppTest, s
     assert [header.value for header in app.subheader] == [texts.EMPTY_TITLE]
 
 
+def test_who_cannot_be_told_from_others_while_redis_is_away_waits_and_is_let_in_by_itself(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(presence, 2)
+    known, ticks = access._actor, []
+
+    def unknown(**_: bool) -> access.Actor:
+        raise Unavailable("Redis is away")
+
+    def fragment(part: Callable[[], None], run_every: float | None = None) -> Callable[[], None]:
+        ticks.append((part, run_every))
+        return part
+
+    monkeypatch.setattr(access, "_actor", unknown)
+    with monkeypatch.context() as patch:
+        patch.setattr(st, "fragment", fragment)
+        app.run()
+    assert not app.exception
+    assert [header.value for header in app.subheader] == [texts.AWAY_TITLE]
+    [(part, every)] = ticks
+    assert every == TICK_AWAY
+    reruns: list[bool] = []
+    monkeypatch.setattr(st, "rerun", lambda: reruns.append(True))
+    part()
+    assert reruns == []
+    monkeypatch.setattr(access, "_actor", known)
+    part()
+    assert reruns == [True]
+    assert len(uids(app.run())) == 2
+
+
 def test_a_kick_without_an_answer_says_so_and_is_looked_at_again(
     app: AppTest, server: Server, presence: Presence
 ) -> None:
@@ -265,6 +301,37 @@ def test_an_action_stops_where_redis_is_away(server: Server, presence: Presence)
     assert (outcome.unknown or outcome.untouched)[0] == logins[0].session.ref
     assert outcome.untouched[-2:] == tuple(refs(*logins[1:]))
     assert outcome.failure
+
+
+@pytest.mark.parametrize("block", [0, 3_600])
+def test_a_kick_without_an_answer_tells_of_the_block_that_came_with_it(
+    presence: Presence, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    [login] = log_in(presence, 1)
+    kick = Presence.kick
+
+    def unheard(*args: Any, **more: Any) -> None:
+        kick(*args, **more)
+        raise OutcomeUnknown("no answer")
+
+    monkeypatch.setattr(Presence, "kick", unheard)
+    outcome = kick_sessions(presence, refs(login), Why("Shared account", block=block))
+    assert [one.ref for one in outcome.already] == refs(login)
+    assert outcome.blocked == "user00"
+
+
+def test_a_kick_that_failed_behind_its_block_tells_of_the_block(
+    presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [login] = log_in(presence, 1)
+
+    def failed(*_: Any, **__: Any) -> None:
+        raise Unavailable("away")
+
+    monkeypatch.setattr(Presence, "kick", failed)
+    assert kick_sessions(presence, refs(login), Why("Shared account", block=3_600)).blocked is None
+    outcome = kick_sessions(presence, refs(login), Why("Shared account", block=0))
+    assert (outcome.untouched, outcome.blocked) == (tuple(refs(login)), "user00")
 
 
 def test_kicking_all_tells_of_those_that_had_ended_before(presence: Presence) -> None:

@@ -198,6 +198,8 @@ def test_a_declared_attribute_is_a_filter_and_a_column(
         ("idle", "12x", "idle must be whole seconds"),
         ("login", "tomorrow", "login must be 1h, today, 7d, or two times"),
         ("login", "2026-01-31T12:00..", "login must be 1h, today, 7d, or two times"),
+        ("login", "0001-01-01T00:00+14:00..", "login must be 1h, today, 7d, or two times"),  # no year in any zone
+        ("login", "..9999-12-31T23:59-12:00", "login must be 1h, today, 7d, or two times"),
         ("device", "x" * 65, "device must be text of 1 to 64 bytes"),
     ],
 )

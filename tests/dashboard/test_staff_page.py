@@ -106,6 +106,8 @@ def test_a_demoted_admin_changes_nobodys_role(
     assert member is not None
     assert member.role == "support"
     assert [header.value for header in team.subheader] == [texts.NO_PERMISSION_TITLE]
+    [denied] = [entry for entry in presence.audit() if entry.action == "denied"]
+    assert denied.outcome == "set staff role refused once"
 
 
 def test_without_records_the_page_says_how_the_first_one_is_made(app: AppTest, desk: Presence) -> None:
