@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -173,6 +173,31 @@ def test_lost_events_are_told_as_a_gap_before_the_rest(bed: Bed) -> None:
     assert found[0]["event"] == "gap"
     assert {one["event"] for one in found[1:]} == {"login"}
     assert json.loads(found[-1]["data"])["uid"] == "u199"
+
+
+@once
+def test_a_reader_that_is_ahead_of_a_stream_set_back_is_told_of_a_gap(bed: Bed) -> None:
+    """Redis came back from an older snapshot, or with nothing, and so did this process: what it holds is older."""
+    p = bed.connect()
+    presence: Any = p._target  # type: ignore[attr-defined]
+    p.counts()  # learns the layout
+
+    async def run(lost: Callable[[], Any]) -> list[Told]:
+        await presence.login_many([{"uid": "ada"}, {"uid": "bob"}, {"uid": "eve"}])
+        [*_, last] = await presence.events()
+        await asyncio.to_thread(lost)
+        async with _feed(presence) as feed:
+            return await _some((await feed.open(last.cursor)).body_iterator, 1)  # type: ignore[arg-type]
+
+    stream = p.context.keys.shard("ada").events
+
+    def snapshot() -> None:
+        kept = bed.raw.xrange(stream, count=1)
+        bed.raw.delete(stream)
+        bed.raw.xadd(stream, kept[0][1], id=kept[0][0])
+
+    assert [one["event"] for one in bed.loop.run(run(snapshot))] == ["gap", "login"]
+    assert [one["event"] for one in bed.loop.run(run(lambda: bed.raw.delete(stream)))] == ["gap"]
 
 
 @once

@@ -211,7 +211,9 @@ class Feed:
         cursor = after
         if gap:
             yield b"".join(frame(event, event.cursor) for event in gap)
-        while any(ours < theirs for ours, theirs in zip(seen, target, strict=True)) and not line.closed:
+        # Also who is ahead must look: the poller has been where the stream ends now, so theirs was another stream.
+        behind = seen != target
+        while behind and not line.closed:
             try:
                 batch = await self._presence.events(after=cursor, limit=BATCH)
             except Unavailable:
@@ -227,8 +229,7 @@ class Feed:
                 if event.kind == "gap" or seen[changed] <= target[changed]:  # what is beyond comes by the line
                     told = events.cursor_of([min(both) for both in zip(seen, target, strict=True)])
                     frames.append(frame(event, told))
-            if not batch:
-                break
+            behind = bool(batch) and any(ours < theirs for ours, theirs in zip(seen, target, strict=True))
             if frames:
                 yield b"".join(frames)
         async for data in _live(line, allowed):
