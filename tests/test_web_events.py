@@ -242,6 +242,24 @@ def test_a_reader_far_behind_is_dropped_and_the_others_are_not(bed: Bed, monkeyp
 
 
 @once
+def test_many_events_at_once_drop_nobody_who_reads_them(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On 1024 shards an event is 45 KB long, most of it cursor: a hundred together are more than may wait."""
+    monkeypatch.setattr(sse, "MAX_WAITING", 20_000)
+    p = bed.connect()
+    presence: Any = p._target  # type: ignore[attr-defined]
+    uids = [f"u{number}" for number in range(200)]
+
+    async def run() -> list[Told]:
+        async with _feed(presence) as feed:
+            stream: Any = (await feed.open(None)).body_iterator
+            assert await anext(stream) == b": welcome\n\n"
+            await presence.login_many([{"uid": uid} for uid in uids])
+            return await _some(stream, 200)
+
+    assert sorted(_uids(bed.loop.run(run()))) == sorted(uids)
+
+
+@once
 def test_a_cursor_that_is_none_and_too_many_readers_are_refused(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     s = service(bed)
     foreign = events.make_cursor(["1-0", "2-0"])

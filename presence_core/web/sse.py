@@ -12,7 +12,7 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -49,6 +49,19 @@ def frame(event: Event, cursor: str) -> bytes:
     """An event on the wire."""
     kind = event.kind if event.kind.isalpha() else "unknown"
     return f"id: {cursor}\nevent: {kind}\ndata: {json.dumps(plain(event) | {'cursor': cursor})}\n\n".encode()
+
+
+def _pieces(batch: list[Event]) -> Iterator[list[Event]]:
+    """Some events at a time, so that none who reads them is further behind than may be: cursors of many shards are
+    long."""
+    if not batch:
+        return
+    most = max(1, MAX_WAITING // 4 // len(frame(batch[-1], batch[-1].cursor)))
+    if len(batch) <= most:
+        yield batch
+        return
+    for first in range(0, len(batch), most):
+        yield batch[first : first + most]
 
 
 class Line:
@@ -190,11 +203,14 @@ class Feed:
                     waiter.cancel()
                 raise
             is_away = False
-            if batch and self._task is me:
-                self._cursor = batch[-1].cursor
-                data = b"".join(frame(event, event.cursor) for event in batch)
-                for line in self._lines:
-                    line.put(data)
+            for part in _pieces(batch):
+                if part is not batch:
+                    await asyncio.sleep(INTERVAL / 10)  # for readers to take what came before
+                if self._task is me:
+                    self._cursor = part[-1].cursor
+                    data = b"".join(frame(event, event.cursor) for event in part)
+                    for line in self._lines:
+                        line.put(data)
             if len(batch) < BATCH:
                 for waiter in waiters:
                     if not waiter.done():
