@@ -109,6 +109,16 @@ def test_everybody_out_is_felt_until_each_end_has_been_read(p: P) -> None:
 
 
 @on("valkey-sync")
+def test_a_clock_of_redis_that_leaps_ahead_revives_no_jwt(p: P) -> None:
+    """A JWT expires by the site's clock: what that has not let expire, a leap must not let go of."""
+    kicked = p.login("ada").session.session_id
+    p.kick("ada", by="staff", reason="test")
+    p.advance(7200)
+    with RevocationCache(p, keep=3600) as cache:
+        assert cache.is_revoked(kicked, "ada")
+
+
+@on("valkey-sync")
 def test_more_ends_than_are_listed_are_asked_of_redis(bed: Bed) -> None:
     p = bed.connect(max_ended=10)
     sessions = [p.login(f"u{number}").session for number in range(40)]
