@@ -394,6 +394,32 @@ def test_redis_that_is_away_is_an_exit_code_of_its_own(said: Said, monkeypatch: 
         assert err.count("\n") == 1
 
 
+# -- where the answer goes --------------------------------------------------------------------------------------------
+
+
+@on("valkey-sync")
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a disk that is always full")
+def test_an_answer_that_cannot_be_written_is_told_in_one_sentence(p: P, environ: dict[str, str]) -> None:
+    p.login("ada")
+    for words in (["counts", "--json"], ["export"]):
+        with open("/dev/full", "wb") as full:
+            command = [sys.executable, "-m", "presence_core.cli", *words]
+            done = subprocess.run(command, cwd=ROOT, env=environ, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert (done.returncode, done.stderr) == (4, "The answer could not be written: No space left on device.\n")
+
+
+@on("valkey-sync")
+def test_a_command_whose_answers_nobody_wants_does_its_work(p: P, environ: dict[str, str]) -> None:
+    """A service manager or a script may close both streams."""
+    p.login("ada")
+    command = [sys.executable, sys.executable, "-m", "presence_core.cli"]
+    for redirect, word, code in ((">&-", "list", 0), (">&- 2>&-", "export", 0), ("2>&-", "no-such-command", 2)):
+        shell = ["sh", "-c", f'"$@" {redirect}', *command, word]
+        done = subprocess.run(shell, cwd=ROOT, env=environ, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (code, "")
+        assert "Traceback" not in done.stderr
+
+
 # -- the terminal -----------------------------------------------------------------------------------------------------
 
 EVIL = "\x1b]0;owned\x07\x1b[31mRED\nFAKE ROW\x9b2J\u202e"

@@ -266,3 +266,33 @@ def test_hooks_describe_a_login_and_answer_who_is_refused(presence: Presence) ->
         assert (session.device, session.name, session.aliases) == ("Mac", "ADA", ("ada", "ada@example.org"))
         presence.kick(uid("ada"), by="sam", reason="test")
         assert (client.get("/").status_code, client.get("/").content) == (418, b"nobody none")
+
+
+def test_no_name_that_django_takes_keeps_its_user_out(presence: Presence) -> None:
+    from django.contrib.auth import get_user_model
+
+    users = get_user_model().objects
+    users.create_user("Ж" * 150, "", PASSWORD, first_name="Ж" * 150, last_name="Ж" * 150)
+    users.create_user("bob", "", PASSWORD, first_name="Bob\n\x00", last_name="\x9b2J")
+    for who, name in (("Ж" * 150, "Ж" * 126 + "…"), ("bob", "Bob    2J")):
+        client = browser()
+        sign_in(client, who)
+        assert client.get("/").status_code == 200
+        [session] = presence.sessions(str(users.get(username=who).pk))
+        assert session.name == name
+    [session] = presence.sessions(str(users.get(username="Ж" * 150).pk))
+    assert session.aliases == ("Ж" * 126 + "…",)
+
+
+def test_a_description_that_cannot_be_recorded_is_left_out(
+    presence: Presence, caplog: pytest.LogCaptureFixture
+) -> None:
+    from django.test import override_settings
+
+    with override_settings(PRESENCE_DESCRIBE=lambda request, user: {"device": "x" * 65, "app": "shop"}):
+        client = browser()
+        sign_in(client)
+        assert client.get("/").status_code == 200
+    [session] = presence.list_sessions()
+    assert (session.name, session.device, session.app) == ("Ada Lovelace", None, None)
+    assert "without what PRESENCE_DESCRIBE says of it: device must be text" in caplog.text

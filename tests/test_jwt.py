@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from presence_core import AsyncPresence, InvalidArgument, Presence, Settings
+from presence_core import AsyncPresence, InvalidArgument, Login, Presence, Settings
+from presence_core.web.flow import drive
 from presence_core.web.jwt import RevocationCache
 from tests.conftest import Bed, on
 from tests.facade import P
@@ -79,6 +80,62 @@ def test_everybody_out_is_felt_before_the_sweep_has_told_of_each(p: P) -> None:
             pass
         until(lambda: not cache.is_revoked(after))
         assert cache.is_revoked(before)
+
+
+@on("valkey-sync")
+def test_everybody_out_is_felt_until_each_end_has_been_read(p: P) -> None:
+    """The sweeps are through, their events are more than the cache reads at once."""
+    logins = p.login_many([{"uid": f"u{number}"} for number in range(1500)])
+    sessions = [login.session for login in logins if isinstance(login, Login)]
+    cache = RevocationCache(p)
+    cache._started = True  # but by no thread: each step is taken here
+
+    def step() -> bool:
+        cache._counted_at = float("-inf")
+        return drive(cache._step(), p)
+
+    while step():
+        pass
+    assert not any(cache.is_revoked(one.session_id) for one in sessions)
+    p.revoke_before(by="staff", reason="keys leaked")
+    step()
+    while p.sweep().has_more:
+        pass
+    assert step(), "this was the first thousand"
+    assert all(cache.is_revoked(one.session_id, one.uid) for one in sessions)
+    while step():
+        pass
+    assert not cache.is_revoked("never-there")
+
+
+@on("valkey-sync")
+def test_a_clock_of_redis_that_leaps_ahead_revives_no_jwt(p: P) -> None:
+    """A JWT expires by the site's clock: what that has not let expire, a leap must not let go of."""
+    kicked = p.login("ada").session.session_id
+    p.kick("ada", by="staff", reason="test")
+    p.advance(7200)
+    with RevocationCache(p, keep=3600) as cache:
+        assert cache.is_revoked(kicked, "ada")
+
+
+@on("valkey-sync")
+def test_more_ends_than_are_listed_are_asked_of_redis(bed: Bed) -> None:
+    p = bed.connect(max_ended=10)
+    sessions = [p.login(f"u{number}").session for number in range(40)]
+    live = p.login("ada").session
+    for one in sessions:
+        p.kick(one.uid, by="staff", reason="test")
+    while p.sweep().has_more:
+        pass
+    assert p.ended().total == 10
+    now = [0.0]
+    with RevocationCache(p, keep=60) as cache:
+        assert all(cache.is_revoked(one.session_id, one.uid) for one in sessions)
+        assert not cache.is_revoked(live.session_id, live.uid)
+        assert cache.is_revoked(live.session_id), "without a uid nobody can be asked"
+        cache._clock = lambda: time.monotonic() + now[0]
+        now[0] += 61
+        until(lambda: not cache.is_revoked(live.session_id))
 
 
 @pytest.fixture
@@ -183,5 +240,8 @@ def test_bad_arguments_are_refused_in_one_sentence() -> None:
             with pytest.raises(InvalidArgument) as caught:
                 RevocationCache(presence, **options)
             assert str(caught.value) == sentence
+    unlisted = Presence.from_url("redis://127.0.0.1:1", Settings(max_ended=0))
+    with unlisted, pytest.raises(InvalidArgument, match=r"^max_ended must be more than 0"):
+        RevocationCache(unlisted)
     with pytest.raises(InvalidArgument):
         RevocationCache("redis://")  # type: ignore[arg-type]

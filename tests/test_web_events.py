@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -176,6 +176,31 @@ def test_lost_events_are_told_as_a_gap_before_the_rest(bed: Bed) -> None:
 
 
 @once
+def test_a_reader_that_is_ahead_of_a_stream_set_back_is_told_of_a_gap(bed: Bed) -> None:
+    """Redis came back from an older snapshot, or with nothing, and so did this process: what it holds is older."""
+    p = bed.connect()
+    presence: Any = p._target  # type: ignore[attr-defined]
+    p.counts()  # learns the layout
+
+    async def run(lost: Callable[[], Any]) -> list[Told]:
+        await presence.login_many([{"uid": "ada"}, {"uid": "bob"}, {"uid": "eve"}])
+        [*_, last] = await presence.events()
+        await asyncio.to_thread(lost)
+        async with _feed(presence) as feed:
+            return await _some((await feed.open(last.cursor)).body_iterator, 1)  # type: ignore[arg-type]
+
+    stream = p.context.keys.shard("ada").events
+
+    def snapshot() -> None:
+        kept = bed.raw.xrange(stream, count=1)
+        bed.raw.delete(stream)
+        bed.raw.xadd(stream, kept[0][1], id=kept[0][0])
+
+    assert [one["event"] for one in bed.loop.run(run(snapshot))] == ["gap", "login"]
+    assert [one["event"] for one in bed.loop.run(run(lambda: bed.raw.delete(stream)))] == ["gap"]
+
+
+@once
 def test_a_reader_that_comes_back_after_a_move_to_other_shards_is_told_of_a_gap(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +239,24 @@ def test_a_reader_far_behind_is_dropped_and_the_others_are_not(bed: Bed, monkeyp
         assert not quick.closed
 
     bed.loop.run(run())
+
+
+@once
+def test_many_events_at_once_drop_nobody_who_reads_them(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On 1024 shards an event is 45 KB long, most of it cursor: a hundred together are more than may wait."""
+    monkeypatch.setattr(sse, "MAX_WAITING", 20_000)
+    p = bed.connect()
+    presence: Any = p._target  # type: ignore[attr-defined]
+    uids = [f"u{number}" for number in range(200)]
+
+    async def run() -> list[Told]:
+        async with _feed(presence) as feed:
+            stream: Any = (await feed.open(None)).body_iterator
+            assert await anext(stream) == b": welcome\n\n"
+            await presence.login_many([{"uid": uid} for uid in uids])
+            return await _some(stream, 200)
+
+    assert sorted(_uids(bed.loop.run(run()))) == sorted(uids)
 
 
 @once

@@ -292,6 +292,29 @@ def test_a_quiet_site_looks_back_no_further_than_it_must(p: P, receiver: Receive
         until(lambda: hooks._places[receiver.url].audited > begin)
 
 
+@on("valkey-sync")
+def test_a_clock_that_is_set_back_holds_no_webhook_up(p: P, receiver: Receiver, tmp_path: Path) -> None:
+    start = p.freeze()
+    hooks = Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK)
+    place = hooks._places[receiver.url]
+    with hooks:
+        p.block("ada", by="sam", reason="long before")
+        until(lambda: len(receiver.taken) == 1)
+        p.advance(600)
+        p.block("bob", by="sam", reason="just before")
+        until(lambda: len(receiver.taken) == 2 and place.audited > (start + 500_000) / 1000)
+        p.set_now(start - 600_000)
+        p.block("eve", by="sam", reason="set back")
+        until(lambda: len(receiver.taken) >= 3)
+        p.advance(1)
+        p.block("eve", by="sam", reason="and on")
+        until(lambda: len(receiver.taken) >= 4)
+        p.login("kim")
+        p.kick("kim", by="sam", reason="last")  # each look takes the audit in first
+        until(lambda: ("kicked", "kim") in receiver.told())
+    assert receiver.told() == [("blocked", who) for who in ("ada", "bob", "eve", "eve")] + [("kicked", "kim")]
+
+
 def test_a_signature_is_of_this_body_this_secret_and_this_time() -> None:
     body = b'{"a":1}'
     header = sign(SECRET, body, at=1000)

@@ -2,7 +2,7 @@
 
 Finds Redis as the library does: ``PRESENCE_REDIS_URL``, else the embedded server. Exit codes: 0 done; 1 not so (nobody
 was kicked, nothing was found, a login was refused, the doctor warns); 2 a wrong argument or file; 3 Redis is away or
-refuses; 130 interrupted.
+refuses; 4 the answer could not be written; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from presence_core.errors import InvalidArgument, PresenceError, Unavailable
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; answers its exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who began us: nobody listens, which is no reason to fail either
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that knows no Unicode is no reason to fail
@@ -43,10 +46,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             complain(args.when_away)
         return 3
     except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _hush()
         return 0
+    except OSError as error:  # what follows standard output is full
+        _hush()
+        complain(f"The answer could not be written: {error.strerror or error}.")
+        return 4
     except KeyboardInterrupt:
         return 130
+
+
+def _hush() -> None:
+    """What is still to be written goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Misuse(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tempfile
 import time
@@ -20,7 +21,12 @@ BATCH: Final = 100
 SLACK: Final = 60.0
 """Seconds by which audit entries may come out of order: shards have clocks of their own. What was told within them is
 remembered by id."""
+LONG_AGO: Final = 3600.0
+"""Seconds since the last look, where that was another process's."""
+
 SAVE_EVERY: Final = 5.0
+
+log = logging.getLogger("presence_core")
 
 _ACTIONS: Final = {"block": "blocked", "unblock": "unblocked", "revoke_before": "revoked"}
 
@@ -126,6 +132,7 @@ class Feed:
         self._presence = presence
         self._place = place
         self._kinds = kinds
+        self._looked_at = time.monotonic() - LONG_AGO
 
     @staticmethod
     def begin(presence: Presence, place: Place) -> None:
@@ -138,9 +145,9 @@ class Feed:
 
     def read(self) -> list[Delivery]:
         """The next batch; empty when there is nothing new."""
-        deliveries = self._audited()
         events = self._presence.events(after=self._place.cursor, limit=BATCH)
         told = [self._of_event(event) for event in events]
+        deliveries = self._audited()  # moves the place, so nothing may fail behind it
         for one, after in zip(told, [*told[1:], None], strict=False):
             # Logins are most of all events: only the last of a row of them moves the place.
             if one.body is not None or after is None or after.body is not None:
@@ -152,12 +159,20 @@ class Feed:
         wanted = {what for what, kind in _ACTIONS.items() if kind in self._kinds}
         if not wanted:
             return []
-        found = []
-        entries, as_of = _audit(self._presence, place.audited - SLACK)
+        found, until, begin = [], place.audited, time.monotonic()
+        entries, as_of = _audit(self._presence, until - SLACK)
+        set_back = as_of < until - SLACK / 2
+        if set_back:  # what was done since the last look may bear times from before it
+            log.warning("Redis's clock was set back by %.0f s: webhooks go on from there", until - as_of)
+            entries, as_of = _audit(self._presence, as_of - SLACK - (begin - self._looked_at))
+            place.audited = as_of
+        self._looked_at = begin
         for entry in entries:
-            one = _audit_id(entry)
-            if entry.action in wanted and one not in place.told:
-                found.append(Delivery(_of_audit(one, entry), audited=entry.at.timestamp(), audit_id=one))
+            one, at = _audit_id(entry), entry.at.timestamp()
+            # What lies in the future is from before a clock was set back, and was told then.
+            is_old = at > as_of + SLACK and not (set_back and at >= until - SLACK)
+            if entry.action in wanted and one not in place.told and not is_old:
+                found.append(Delivery(_of_audit(one, entry), audited=min(at, as_of), audit_id=one))
         if not found:  # so that the next look need not go back to the last block, be it years ago
             place.audited = max(place.audited, as_of)
         return sorted(found, key=lambda delivery: delivery.audited or 0.0)[:BATCH]

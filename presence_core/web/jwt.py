@@ -18,6 +18,7 @@ import logging
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, Self
@@ -26,7 +27,8 @@ from weakref import WeakSet
 from presence_core import settings as check
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import InvalidArgument, PresenceError
-from presence_core.models import Event
+from presence_core.keyspace import Shard
+from presence_core.models import Counts, Event
 from presence_core.web.flow import Call, Flow, drive, drive_async
 from presence_core.web.rules import number
 
@@ -56,7 +58,9 @@ class RevocationCache:
 
     An expiry by time is an event once a sweep has found it, some seconds late: give JWTs a life no longer than the
     timeouts. While ``revoke_before`` is being drained the events do not know yet who is out: sessions that are not
-    known to have ended are then asked of Redis, if a Presence and the ``uid`` are at hand, and else are revoked.
+    known to have ended are then asked of Redis, if a Presence and the ``uid`` are at hand, and else are revoked. So are
+    they for ``keep`` seconds where the ends that were to be read are as many as ``Settings.max_ended`` lets be listed:
+    there may have been more.
     """
 
     def __init__(
@@ -73,6 +77,8 @@ class RevocationCache:
         kept = min(getattr(presence.settings, f"keep_{reason}") for reason in ("kicked", "replaced", "logout"))
         if keep > kept:
             raise InvalidArgument("keep", f"must be at most {kept}, for which Settings keep tombstones")
+        if not presence.settings.max_ended:
+            raise InvalidArgument("max_ended", "must be more than 0: a lost event could not be made good")
         if on_stale not in ("closed", "open"):
             raise InvalidArgument("on_stale", 'must be "closed" or "open"')
         self._presence = presence
@@ -88,6 +94,8 @@ class RevocationCache:
         self._cursor: str | None = None  # None: to be read anew
         self._fresh_at = float("-inf")
         self._draining = False
+        self._drained = True  # as it was last counted, which holds once all events up to then are read
+        self._unsure_until = float("-inf")
         self._closed = False
         self._counted_at = float("-inf")
         self._started = False
@@ -120,7 +128,7 @@ class RevocationCache:
             return True
         if self.is_stale:
             return self._on_stale == "closed"
-        if not self._draining:
+        if not self._draining and self._clock() >= self._unsure_until:
             return False
         if uid is None or not isinstance(self._presence, Presence):
             return True
@@ -147,8 +155,14 @@ class RevocationCache:
             self._cursor = events[-1].cursor
         return True
 
+    def _count(self, counts: Counts) -> None:
+        """Draining is believed at once, that it is over only when the events of all that was drained are read."""
+        self._drained = not counts.draining
+        self._draining = self._draining or counts.draining
+
     def _agree(self) -> None:
         self._fresh_at = now = self._clock()
+        self._draining = not self._drained
         for session_id, until in list(self._ended.items())[:1000]:
             if until > now:
                 break
@@ -160,16 +174,25 @@ class RevocationCache:
         if self._cursor is None:
             end = yield lambda p: p.events_end()  # before the ends are read: what comes meanwhile is read again
             counts = yield lambda p: p.counts()
-            since = counts.as_of.timestamp() - self._keep
+            self._count(counts)
+            # By the earlier clock: JWTs expire by the site's, and that of Redis may have leapt.
+            since, ends = min(counts.as_of.timestamp(), time.time()) - self._keep, Counter[Shard]()
             page = yield _ends(since)
-            self._note(one.session_id for one in page)
-            while page.next_cursor:
-                page = yield _ends(since, page.next_cursor)
+            while True:
                 self._note(one.session_id for one in page)
-            self._cursor, self._draining = end, counts.draining
+                ends.update(self._presence._ctx.keys.shard(one.uid) for one in page)
+                if not page.next_cursor:
+                    break
+                page = yield _ends(since, page.next_cursor)
+            shards = len(self._presence._ctx.keys.shards)
+            # A shard's list that is (nearly: some are hidden) as long as it may be has lost older ones.
+            if 10 * max(ends.values(), default=0) >= 9 * (self._presence.settings.max_ended // shards):
+                log.warning("more may have ended than are listed: for %s s Redis is asked", self._keep)
+                self._unsure_until = self._clock() + self._keep
+            self._cursor = end
         elif self._clock() - self._counted_at >= 1.0:
             self._counted_at = self._clock()
-            self._draining = (yield lambda p: p.counts()).draining
+            self._count((yield lambda p: p.counts()))
         events = yield lambda p: p.events(after=self._cursor, limit=1000)
         if not self._take(events):
             self._cursor = None  # and meanwhile the cache grows stale, which is_revoked minds

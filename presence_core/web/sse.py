@@ -12,7 +12,7 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -49,6 +49,19 @@ def frame(event: Event, cursor: str) -> bytes:
     """An event on the wire."""
     kind = event.kind if event.kind.isalpha() else "unknown"
     return f"id: {cursor}\nevent: {kind}\ndata: {json.dumps(plain(event) | {'cursor': cursor})}\n\n".encode()
+
+
+def _pieces(batch: list[Event]) -> Iterator[list[Event]]:
+    """Some events at a time, so that none who reads them is further behind than may be: cursors of many shards are
+    long."""
+    if not batch:
+        return
+    most = max(1, MAX_WAITING // 4 // len(frame(batch[-1], batch[-1].cursor)))
+    if len(batch) <= most:
+        yield batch
+        return
+    for first in range(0, len(batch), most):
+        yield batch[first : first + most]
 
 
 class Line:
@@ -190,11 +203,14 @@ class Feed:
                     waiter.cancel()
                 raise
             is_away = False
-            if batch and self._task is me:
-                self._cursor = batch[-1].cursor
-                data = b"".join(frame(event, event.cursor) for event in batch)
-                for line in self._lines:
-                    line.put(data)
+            for part in _pieces(batch):
+                if part is not batch:
+                    await asyncio.sleep(INTERVAL / 10)  # for readers to take what came before
+                if self._task is me:
+                    self._cursor = part[-1].cursor
+                    data = b"".join(frame(event, event.cursor) for event in part)
+                    for line in self._lines:
+                        line.put(data)
             if len(batch) < BATCH:
                 for waiter in waiters:
                     if not waiter.done():
@@ -211,7 +227,9 @@ class Feed:
         cursor = after
         if gap:
             yield b"".join(frame(event, event.cursor) for event in gap)
-        while any(ours < theirs for ours, theirs in zip(seen, target, strict=True)) and not line.closed:
+        # Also who is ahead must look: the poller has been where the stream ends now, so theirs was another stream.
+        behind = seen != target
+        while behind and not line.closed:
             try:
                 batch = await self._presence.events(after=cursor, limit=BATCH)
             except Unavailable:
@@ -227,8 +245,7 @@ class Feed:
                 if event.kind == "gap" or seen[changed] <= target[changed]:  # what is beyond comes by the line
                     told = events.cursor_of([min(both) for both in zip(seen, target, strict=True)])
                     frames.append(frame(event, told))
-            if not batch:
-                break
+            behind = bool(batch) and any(ours < theirs for ours, theirs in zip(seen, target, strict=True))
             if frames:
                 yield b"".join(frames)
         async for data in _live(line, allowed):

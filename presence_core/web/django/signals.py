@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import unicodedata
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -10,7 +11,9 @@ from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 
-from presence_core.errors import LoginRefused, PresenceError, Unavailable
+from presence_core.errors import InvalidArgument, LoginRefused, PresenceError, Unavailable
+from presence_core.operations.login import check_row
+from presence_core.settings import CUT_MARK
 from presence_core.web.django.apps import config
 from presence_core.web.rules import hashed_id
 from presence_core.web.wsgi import asked_of
@@ -28,12 +31,27 @@ log = logging.getLogger("presence_core")
 
 
 def describe(request: Any, user: Any) -> dict[str, Any]:
-    """What is recorded of a login: login's arguments."""
-    hook = config().describe
+    """What is recorded of a login: login's arguments. Nothing that users may call themselves keeps them out."""
+    here = config()
     name = user.get_full_name() if hasattr(user, "get_full_name") else ""
-    names = (user.get_username(), getattr(user, "email", None))
-    found: dict[str, Any] = {"name": name or user.get_username(), "aliases": [one for one in names if one]}
-    return found | (dict(hook(request, user)) if hook is not None else {})
+    aliases = [_fitting(one) for one in (user.get_username(), getattr(user, "email", None))]
+    found: dict[str, Any] = {"name": _fitting(name) or aliases[0], "aliases": [one for one in aliases if one]}
+    if here.describe is None:
+        return found
+    more = dict(here.describe(request, user))
+    try:
+        check_row(here.presence.settings, {"uid": "any", **found, **more}, "")
+    except InvalidArgument as error:
+        log.warning("a login is recorded without what PRESENCE_DESCRIBE says of it: %s", error)
+        return found
+    return found | more
+
+
+def _fitting(name: str | None) -> str | None:
+    """Django takes longer ones: 150 characters may be 600 bytes, and first and last name are two."""
+    clean = "".join(" " if unicodedata.category(char) in ("Cc", "Cs") else char for char in name or "").strip()
+    raw = clean.encode()
+    return (clean if len(raw) <= 256 else f"{raw[:253].decode(errors='ignore')}{CUT_MARK}") or None
 
 
 def new_id(request: Any) -> str:
