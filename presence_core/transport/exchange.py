@@ -265,9 +265,12 @@ def _settle(
             if isinstance(reply, Exception):
                 raise meaning(reply, router.name(node)) from reply
     for i in places:
-        if isinstance(reply := replies[i], AskError):
+        reply = replies[i]
+        if isinstance(reply, AskError) and not isinstance(reply, MovedError):  # which redis-py takes for one of those
             _void(calls, places, replies)
-            replies[i] = yield from _ask(router, router.node_at(reply.host, reply.port), calls[i], until)
+            target = router.node_at(reply.host, reply.port)
+            if target is not None:  # a node that has only joined, and gets its first slot, is in nobody's layout yet
+                replies[i] = yield from _ask(router, target, calls[i], until)
     for i in places:
         reply = replies[i]
         if not isinstance(reply, Exception):
@@ -279,7 +282,7 @@ def _settle(
             replies[i] = 0
             continue
         if (
-            isinstance(reply, MovedError)
+            isinstance(reply, AskError)
             or code_of(reply) in NOT_RUN
             or _is_frozen(reply)
             or (isinstance(reply, LOST) and calls[i].safe)
@@ -324,7 +327,8 @@ def code_of(error: BaseException) -> str:
     """The error's first word: redis-py strips some codes and turns them into classes."""
     name = type(error).__name__
     by_class = {"BusyLoadingError": "LOADING", "ReadOnlyError": "READONLY", "TryAgainError": "TRYAGAIN",
-                "ClusterDownError": "CLUSTERDOWN", "MasterDownError": "MASTERDOWN"}  # fmt: skip
+                "ClusterDownError": "CLUSTERDOWN", "MasterDownError": "MASTERDOWN",
+                "MovedError": "MOVED", "AskError": "ASK"}  # fmt: skip
     return by_class.get(name) or str(error).partition(" ")[0]
 
 
@@ -381,6 +385,8 @@ def meaning(error: BaseException, where: str, *, tls: bool | None = None, doing:
         "CLUSTERDOWN": "is part of a cluster that is down",
         "MASTERDOWN": "has lost its master",
         "TRYAGAIN": "is moving this slot to another node",
+        "ASK": "is moving this slot to another node",
+        "MOVED": "does not serve this slot any more",
     }.get(code)
     if explained:
         return Unavailable(f"{at} {explained}; try again.", where, code)
