@@ -108,6 +108,15 @@ def test_who_moves_the_shards_needs_the_few_rights_more_that_are_named(
 
 
 @on("valkey-sync", "redis7-sync")
+def test_who_does_everything_holds_up_nobody_elses_connection_and_no_server(bed: Bed) -> None:
+    bed.raw.execute_command("ACL", "SETUSER", "site", "reset", "on", ">s3cret", "~{acl:*}*", "~{acl}*", *_rights())
+    for line in ("CLIENT KILL ID 5", "CLIENT PAUSE 9000", "CLIENT LIST", "KEYS *", "SCAN 0", "FLUSHALL", "FLUSHDB",
+                 "CONFIG GET *", "DEBUG SLEEP 0", "SHUTDOWN", "SCRIPT FLUSH", "ACL LIST", "GET other"):  # fmt: skip
+        answer = bed.raw.execute_command("ACL", "DRYRUN", "site", *line.split())
+        assert b"no permissions" in answer or b"has no" in answer, line
+
+
+@on("valkey-sync", "redis7-sync")
 def test_trackers_need_the_same_rights_on_keys_of_their_own(bed: Bed) -> None:
     raw = bed.raw
     raw.execute_command("ACL", "SETUSER", "counter", "reset", "on", ">s3cret", "~{acl-trackers}*", *_rights())

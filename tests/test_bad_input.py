@@ -137,11 +137,31 @@ def test_the_error_is_a_value_error_that_names_its_field(nowhere: P) -> None:
 
 @pytest.mark.parametrize(
     "url", ["", "localhost", "http://localhost", "redis+what://x", "redis://h:port", "redis+sentinel://",
-            "redis+sentinel://h", "redis+sentinel://h:x/name", None, 5],
+            "redis+sentinel://h", "redis+sentinel://h:x/name", None, 5,
+            "redis://h:99999", "redis://h/name", "redis://h/-1", "redis://h/?nonsense=1", "redis://h/?protocol=7",
+            "redis+cluster://h:99999", "redis+cluster://", "redis+cluster://:6379", "redis+cluster://h/3",
+            "redis+cluster://h/name", "redis+cluster://h?db=3", "redis+cluster://h?nonsense=1",
+            "redis+cluster://h:1,h:2", "redis+cluster://h?protocol=7",
+            "redis+sentinel://h:99999/name", "redis+sentinel://h,,h2/name", "redis+sentinel://h/name/-1",
+            "redis+sentinel://h/name?nonsense=1", "redis+sentinel://h/name?protocol=7",
+            "redis+sentinel://h/name?sentinel_passwd=s3cret"],
 )  # fmt: skip
 def test_a_url_that_cannot_be_one_is_refused(url: Any) -> None:
-    with pytest.raises(InvalidArgument, match=r"^url .*\.$"):
-        Presence.from_url(url)
+    for kind in (Presence, AsyncPresence):
+        with pytest.raises(InvalidArgument, match=r"^url .*\.$") as refused:
+            kind.from_url(url)
+        assert "s3cret" not in str(refused.value)
+
+
+def test_options_of_a_url_hold_behind_sentinels_too() -> None:
+    with Presence.from_url("redis+sentinel://[::1]:5,localhost/name/2?max_connections=7&health_check_interval=3") as p:
+        pool = p._transport._client.connection_pool
+    assert [one.connection_pool.connection_kwargs["host"] for one in pool.sentinel_manager.sentinels] == [
+        "::1",
+        "localhost",
+    ]
+    assert pool.max_connections == 7
+    assert (pool.connection_kwargs["db"], pool.connection_kwargs["health_check_interval"]) == (2, 3)
 
 
 def test_a_url_that_is_refused_is_not_repeated_with_its_password() -> None:

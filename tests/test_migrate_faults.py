@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import CorruptData, LoginRefused, Presence, Settings, Unavailable
+from presence_core import CorruptData, LoginRefused, Presence, SessionFilter, Settings, Unavailable
 from presence_core.client import upkeep
 from presence_core.keyspace import Keyspace
 from presence_core.operations import copying, ending, migrate
@@ -233,6 +233,31 @@ def test_a_copy_that_the_server_has_no_room_for_keeps_nobody_from_logging_in(bed
     left = list(bed.raw.scan_iter(match=f"{{{bed.namespace}:4:*", count=5000))
     assert all(key.partition(b"}")[2] == b":moved" for key in left)
     assert p.migrate(4).sessions == 500
+
+
+@on("valkey-sync")
+def test_where_there_is_no_room_for_the_new_indexes_the_old_keys_go_first(bed: Bed) -> None:
+    p = bed.connect(shards=1, timeout=1)
+    p.login_many([{"uid": f"u{n}", "name": f"u{n}", "device": "phone"} for n in range(500)])
+    steps: list[str] = []
+
+    def fill(step: str, _: int) -> None:
+        if step == "index" and step not in steps:
+            bed.raw.config_set("maxmemory", 1)
+        if step == "remove":  # what it frees is room enough
+            bed.raw.config_set("maxmemory", 0)
+        steps.append(step)
+
+    try:
+        moved = p.migrate(4, on_progress=fill)
+    finally:
+        bed.raw.config_set("maxmemory", 0)
+    assert (moved.before, moved.shards, moved.sessions) == (1, 4, 500)
+    assert moved.removed > 500
+    assert steps[-1] == "index"
+    assert not bed.raw.hexists(p.context.keys.layout, "step")
+    assert p.facets("device") == {"phone": 500}
+    assert p.explain(SessionFilter(name_prefix="u9")).index == "name"
 
 
 @pytest.mark.cluster

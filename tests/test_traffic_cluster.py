@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from tests.agreement import comes_to_agree
 from tests.conftest import Bed
 from tests.fair_clock import PATIENT
 from tests.outages import failure
-from tests.servers import Cluster, Server, missing, redis_binary, valkey_binary, wait_for
+from tests.servers import Cluster, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
 SETTINGS = Settings(namespace="traffic", shards=8, timeout=0.2)
 
@@ -172,3 +173,68 @@ def test_a_call_follows_its_keys_to_a_node_that_knows_no_script_and_may_be_lost_
         _move(cluster, source, target, p.context.keys.shard("ada").tag, every_key_is_there)
         assert p.blocked("ada") is None
         assert len(p.sessions("ada")) == 1
+
+
+@pytest.mark.cluster
+def test_a_slot_that_has_moved_is_looked_up_once_and_followed_when_it_moves_on(anywhere: Bed, tmp_path: Path) -> None:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with Cluster.start(binary, tmp_path, masters=3, replicas=0) as cluster:
+        p, idle = (anywhere.connect_to(cluster.url, timeout=PATIENT) for _ in range(2))
+        p.clock.run_freely()
+        for number in range(20):
+            p.login("ada", session_id=f"session-{number}")
+        block = p.block("ada", by="staff", reason="test")
+        p.sweep()  # each shard has its fence from then on
+        tag = p.context.keys.shard("ada").tag
+        first = cluster.master_of(tag)
+        second, third = (node for node in cluster.nodes if node is not first)
+        assert idle.blocked("ada") == block
+
+        _move(cluster, first, second, tag)
+        assert len(p.sessions("ada")) == 20
+        told = _says_moved(first)
+        assert told > 0
+        assert all(p.heartbeat("ada", "session-1") for _ in range(3))
+        assert _says_moved(first) == told, "the client knows the new node by now"
+
+        def who_knows_the_first_node_only_finds_the_third() -> None:
+            assert idle.blocked("ada") == block
+
+        _move(cluster, second, third, tag, who_knows_the_first_node_only_finds_the_third)
+        assert len(p.sessions("ada")) == len(idle.sessions("ada")) == 20
+
+
+def _says_moved(node: Server) -> int:
+    """How often it has told somebody that another serves a slot."""
+    found = re.search(r"errorstat_MOVED:count=(\d+)", node.command("INFO", "errorstats"))
+    return int(found[1]) if found else 0
+
+
+@pytest.mark.cluster
+def test_a_node_that_has_only_joined_and_gets_its_first_slot_is_no_riddle(anywhere: Bed, tmp_path: Path) -> None:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with Cluster.start(binary, tmp_path / "two", masters=2, replicas=0) as cluster:
+        p = anywhere.connect_to(cluster.url, timeout=PATIENT)
+        p.clock.run_freely()
+        hasty = anywhere.connect_to(cluster.url, timeout=0.5)
+        p.login("ada", session_id="session-1")
+        p.sweep()
+        hasty.sessions("ada")
+        options = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()), "--cluster-announce-ip", "127.0.0.1")
+        with Server.start(binary, tmp_path / "third", *options, port=True) as joined:
+            cluster.nodes.append(joined)
+            cluster.nodes[0].command("CLUSTER", "MEET", "127.0.0.1", str(joined.port), options[3])
+            wait_for("a node that all know", lambda: all(
+                "cluster_known_nodes:3" in node.command("CLUSTER", "INFO")
+                and "cluster_state:ok" in node.command("CLUSTER", "INFO")
+                and "handshake" not in node.command("CLUSTER", "NODES") for node in cluster.nodes
+            ))  # fmt: skip
+            tag = p.context.keys.shard("ada").tag
+
+            def callers_wait_or_hear_a_sentence() -> None:
+                assert failure(lambda: hasty.sessions("ada")).code == "ASK"
+
+            _move(cluster, cluster.master_of(tag), joined, tag, callers_wait_or_hear_a_sentence)
+            for one in (p, hasty):
+                assert len(one.sessions("ada")) == 1
+            assert cluster.master_of(tag) is joined

@@ -9,7 +9,7 @@ Each script on a shard looks at the shard's fence (``T:moved``; scripts.py). The
    of it. Whoever dies up to here has changed nothing, and the site goes on by itself. For an hour changes are noted,
    and as long the next mover copies only what has not been.
 2. ``open``: one write makes the new number the layout's. The old shards are closed for good, then the new ones opened.
-3. ``index``: search indexes and facets are made anew (``reindex``).
+3. ``index``: search indexes and facets are made anew (``reindex``), or behind the next step where there is no room.
 4. ``remove``: the old keys go.
 
 A client that comes to a shard that is closed reads the layout again.
@@ -110,9 +110,17 @@ def _steps(ctx: Context, token: str, nodes: Sequence[str], shards: int, progress
         step = b"index"
     ctx.adopt(shards, b"")
     if step == b"index":
-        yield from reindex(ctx, lambda done, of: progress("index", done) if progress else None)
-        yield from _done(key, text(sealed), "index", "remove")
+        try:
+            yield from _index(ctx, text(sealed), progress)
+        except Unavailable as error:
+            if error.code != "OOM":  # else there is room once the old keys have gone
+                raise
     return Migration(before, shards, sessions, keys)
+
+
+def _index(ctx: Context, sealed: str, progress: Progress) -> Op[None]:
+    yield from reindex(ctx, lambda done, of: progress("index", done) if progress else None)
+    yield from _done(ctx.keys.layout, sealed, "index", "remove")
 
 
 def _holding(hold: list[Call], op: Op[T]) -> Op[T]:
@@ -296,10 +304,12 @@ def _done(layout: str, sealed: str, step: str, then: str) -> Op[None]:
 def _remove(ctx: Context, nodes: Sequence[str], progress: Progress) -> Op[int]:
     key = ctx.keys.layout
     [(step, source, sealed)] = yield [command(key, "HMGET", key, "step", "from", "sealed")]
-    if step != b"remove":
+    if step not in (b"index", b"remove"):
         return 0
     old = Keyspace(ctx.settings.namespace, int(source))
     gone = yield from _unlink(nodes, old, text(sealed), progress)
+    if step == b"index":
+        yield from _index(ctx, text(sealed), progress)
     yield [_fence(s.moved, "renew", text(sealed), hold=KEEP_FENCE) for s in old.shards]
     yield from _done(key, text(sealed), "remove", "")
     return gone

@@ -263,9 +263,12 @@ def _settle(
             if isinstance(reply, Exception):
                 raise meaning(reply, router.name(node)) from reply
     for i in places:
-        if isinstance(reply := replies[i], AskError):
+        reply = replies[i]
+        if isinstance(reply, AskError) and not isinstance(reply, MovedError):  # which redis-py takes for one of those
             _void(calls, places, replies)
-            replies[i] = yield from _ask(router, router.node_at(reply.host, reply.port), calls[i], until)
+            target = router.node_at(reply.host, reply.port)
+            if target is not None:  # a node that has only joined, and gets its first slot, is in nobody's layout yet
+                replies[i] = yield from _ask(router, target, calls[i], until)
     for i in places:
         reply = replies[i]
         if not isinstance(reply, Exception):
@@ -277,7 +280,7 @@ def _settle(
             replies[i] = 0
             continue
         if (
-            isinstance(reply, MovedError)
+            isinstance(reply, AskError)
             or code_of(reply) in NOT_RUN
             or _is_frozen(reply)
             or (isinstance(reply, LOST) and calls[i].safe)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any, Final
-from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import redis
 import redis.asyncio
@@ -17,6 +18,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
+from redis.connection import parse_url
 from redis.exceptions import RedisClusterException, RedisError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
@@ -94,12 +96,15 @@ def connect(url: str, timeout: float, *, use_asyncio: bool) -> Any:
     try:
         secure = tls.in_url(url)
         if scheme in ("redis", "rediss", "unix"):
+            _said(url)
             client: Any = (redis.asyncio.Redis if use_asyncio else redis.Redis).from_url(url, **options)
-            pool = client.connection_pool
-            pool.connection_class(**pool.connection_kwargs)  # an option that there is not: said here, not at first use
-            return client
+            return _with_options_that_exist(client)
         if scheme in ("redis+cluster", "rediss+cluster"):
             url = f"{scheme.partition('+')[0]}://{rest}"
+            said = _said(url)
+            names = {name for name in said if not name.startswith("ssl_")}  # tls.py has looked at those
+            if "host" not in said or said["db"] or names - inspect.signature(AsyncRedisCluster).parameters.keys():
+                raise ValueError("host, database, options: redis-py would take what is left")
             cluster = AsyncRedisCluster if use_asyncio else RedisCluster
             return cluster.from_url(url, **options)
         if scheme in ("redis+sentinel", "rediss+sentinel"):
@@ -113,31 +118,54 @@ def connect(url: str, timeout: float, *, use_asyncio: bool) -> Any:
     raise InvalidArgument("url", "must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
 
 
+def _said(url: str) -> dict[str, Any]:
+    """What a URL says, but for TLS. redis-py passes over a database that is no number, and takes a protocol that there
+    is not for an outage."""
+    said: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
+    said.pop("connection_class", None)
+    if not url.startswith("unix"):
+        said.setdefault("db", 0)
+        if min(said["db"], int(unquote(urlsplit(url).path).strip("/") or 0)) < 0:
+            raise ValueError("db")
+    if str(said.get("protocol", 3)) not in ("2", "3"):
+        raise ValueError("protocol")
+    return said
+
+
+def _with_options_that_exist(client: Any) -> Any:
+    """Said here, not at first use."""
+    pool = client.connection_pool
+    pool.connection_class(**pool.connection_kwargs)
+    return client
+
+
 def _sentinel(url: str, options: dict[str, Any], secure: dict[str, Any], use_asyncio: bool) -> Any:
     """redis+sentinel://user:password@h1:26379,h2:26379/name/db. With rediss all speak TLS, the sentinels too."""
     scheme, _, rest = url.partition("://")
     authority, _, path = rest.partition("/")
     credentials, _, hosts = authority.rpartition("@")
-    name, _, db = path.partition("?")[0].partition("/")
-    if not hosts or not name:
+    path, _, query = path.partition("?")
+    name, _, db = path.partition("/")
+    if not name or not all(hosts.split(",")):
         raise ValueError("hosts and name")
-    pairs = (host.rpartition(":") if ":" in host else (host, "", "") for host in hosts.split(","))
-    addresses = [(host or "localhost", int(port or 26379)) for host, _, port in pairs]
+    parts = [urlsplit(f"//{host}") for host in hosts.split(",")]
+    addresses = [(part.hostname or "localhost", part.port or 26379) for part in parts]
     user, _, password = credentials.partition(":")
-    options, limits = dict(options), options
+    said = _said(f"redis:///{db}?{query}")
+    sentinel_options = dict(options)
+    if "sentinel_password" in said:
+        sentinel_options["password"] = said.pop("sentinel_password")
+    options |= {option: value for option, value in said.items() if option not in secure}
+    if "ssl" in options:
+        raise ValueError("rediss says it")
     if password:
         options["password"] = unquote(password)
     if user:
         options["username"] = unquote(user)
     if scheme.startswith("rediss"):
         secure = {"ssl": True, **secure}
-    query = parse_qs(urlsplit(url.replace("+sentinel", "", 1)).query)
-    sentinel_options = {**limits, **secure}
-    options |= secure
-    if "sentinel_password" in query:
-        sentinel_options["password"] = query["sentinel_password"][0]
-    made: Any = (AsyncSentinel if use_asyncio else Sentinel)(addresses, sentinel_kwargs=sentinel_options)
-    return made.master_for(name, db=int(db or 0), **options)
+    made: Any = (AsyncSentinel if use_asyncio else Sentinel)(addresses, sentinel_kwargs=sentinel_options | secure)
+    return _with_options_that_exist(made.master_for(name, **options, **secure))
 
 
 def closers(client: Any) -> list[Any]:

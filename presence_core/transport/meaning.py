@@ -18,7 +18,8 @@ def code_of(error: BaseException) -> str:
     """The error's first word: redis-py strips some codes and turns them into classes."""
     name = type(error).__name__
     by_class = {"BusyLoadingError": "LOADING", "ReadOnlyError": "READONLY", "TryAgainError": "TRYAGAIN",
-                "ClusterDownError": "CLUSTERDOWN", "MasterDownError": "MASTERDOWN"}  # fmt: skip
+                "ClusterDownError": "CLUSTERDOWN", "MasterDownError": "MASTERDOWN",
+                "MovedError": "MOVED", "AskError": "ASK"}  # fmt: skip
     return by_class.get(name) or str(error).partition(" ")[0]
 
 
@@ -100,6 +101,8 @@ def meaning(error: BaseException, where: str, *, tls: bool | None = None, doing:
         "CLUSTERDOWN": "is part of a cluster that is down",
         "MASTERDOWN": "has lost its master",
         "TRYAGAIN": "is moving this slot to another node",
+        "ASK": "is moving this slot to another node",
+        "MOVED": "does not serve this slot any more",
     }.get(code)
     if explained:
         return Unavailable(f"{at} {explained}; try again.", where, code)
