@@ -25,6 +25,7 @@ WALL = {
     "presence_core/worker.py": "compares Redis's clock with this machine's, to notice a jump; says when it last ran",
     "presence_core/client/upkeep.py": "health, which says how far the two are apart",
     "presence_core/activity.py": "guesses a bucket's number, which the script checks by Redis's clock",
+    "presence_core/web/jwt.py": "how far back it reads ends: by the earlier clock, since JWTs expire by the site's",
     "presence_core/web/signing.py": "a webhook's stamp, which its receiver compares with a clock of its own",
 }
 """Who may look at the machine's clock, and what for. Nobody else; and none of these decides on a session by it."""
