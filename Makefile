@@ -19,7 +19,7 @@ run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (
 	@exec $(BIN)/python -m demo
 
 test: lint  ## Lint, types, then the tests (ARGS="-k kick" for some of them)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 soak: $(DEV)  ## What takes long: thousands of random histories, days of traffic, ten browsers, failovers
 	PRESENCE_SOAK=1500 $(BIN)/python -m pytest tests/properties tests/test_day.py tests/test_failover.py \
