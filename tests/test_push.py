@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import http.client
 import json
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, expect, sync_playwright
+from playwright.sync_api import BrowserContext, expect
 
 from presence_core import Presence, Settings
-from tests.browser.conftest import ARGS
+from tests.browser.conftest import chromium
 from tests.fair_clock import PATIENT, ends
 from tests.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 from tests.test_demo import Browser, Site, module
@@ -134,15 +133,8 @@ def test_streams_outlive_an_outage_of_redis(site: Site) -> None:
 
 @pytest.fixture(scope="module")
 def context() -> Iterator[BrowserContext]:
-    found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
-    if not found:
-        missing("Chromium on PATH")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found[0], args=ARGS)
-        context = browser.new_context()
-        context.set_default_timeout(30_000)
-        yield context
-        browser.close()
+    with chromium() as own:
+        yield own
 
 
 def open_page(context: BrowserContext, site: Site, uid: str) -> tuple[Any, list[str]]:

@@ -9,6 +9,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,9 +34,9 @@ ROW = 31
 TICK_BOX, KICK_BUTTON, NAME = 17, 61, 140
 
 
-@pytest.fixture(scope="package")
-def context() -> Iterator[BrowserContext]:
-    """One for all tests: a page then finds Streamlit's scripts in its cache."""
+@contextmanager
+def chromium() -> Iterator[BrowserContext]:
+    """A browser, and what its pages share: cookies and a cache."""
     found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
     if not found:
         missing("Chromium on PATH")
@@ -45,6 +46,13 @@ def context() -> Iterator[BrowserContext]:
         context.set_default_timeout(30_000)
         yield context
         browser.close()
+
+
+@pytest.fixture(scope="package")
+def context() -> Iterator[BrowserContext]:
+    """One for all tests: a page then finds Streamlit's scripts in its cache."""
+    with chromium() as shared:
+        yield shared
 
 
 @dataclass
