@@ -1,7 +1,11 @@
-"""The dashboard's app: ``streamlit run dashboard.py``. The gate, the headers and our own routes; pages are elsewhere.
+"""The dashboard's app: the gate, the headers and our own routes; pages are elsewhere.
 
-It reads PRESENCE_REDIS_URL (without it, it uses the embedded server), and PRESENCE_DASHBOARD_ACCESS: how people get in.
+Start it with ``presence dashboard``, or in a checkout with ``streamlit run dashboard.py``. A wheel has this file and
+``.streamlit/config.toml`` inside ``presence_dashboard``. It reads PRESENCE_REDIS_URL (without it, it uses the embedded
+server), and PRESENCE_DASHBOARD_ACCESS: how people get in.
 """
+
+from pathlib import Path
 
 import streamlit as st
 from starlette.middleware import Middleware
@@ -19,7 +23,7 @@ async def healthz(_request: Request) -> Response:
 
 middleware, routes = gate.doors()
 app = st.App(
-    "presence_dashboard/main.py",
+    Path(browser.__file__).with_name("main.py"),
     routes=[Route("/healthz", healthz), *routes, *browser.routes],
     middleware=[*middleware, Middleware(browser.OwnFiles)],
 )

@@ -21,6 +21,7 @@ from presence_core import PresenceError
 from presence_dashboard import texts
 from presence_dashboard.gate.config import Config, Mode
 from presence_dashboard.gate.desk import COOKIE, Desk, Member, NoRole, open_desk
+from presence_dashboard.gate.mark import HEADER, is_marked
 from presence_dashboard.roles import ROLES, Actor, CannotTell, Denied, Right, Role, SignedOut
 from presence_dashboard.store import open_store
 
@@ -37,6 +38,7 @@ __all__ = [
     "mode",
     "require",
     "sign_out",
+    "stop_without_gate",
 ]
 
 LOCAL_OPERATOR: Final = "local operator"
@@ -83,6 +85,13 @@ def require(right: Right, *, what: str, uid: str | None = None) -> Actor:
     return actor
 
 
+def stop_without_gate() -> None:
+    """End a page's script with one sentence, unless the gate let its connection in. The first thing in each page."""
+    if not _has_gate():
+        st.error(texts.NO_GATE)
+        st.stop()
+
+
 def mode() -> Mode:
     """How people get in here."""
     return _config().mode
@@ -99,11 +108,17 @@ def sign_out() -> None:
     st.logout()
 
 
+def _has_gate() -> bool:
+    return is_marked(st.context.headers.get_all(HEADER))
+
+
 def _config() -> Config:
     return Config.from_env(os.environ)
 
 
 def _actor(*, touch: bool, anew: bool) -> Actor:
+    if not _has_gate():
+        raise Denied(texts.NO_GATE)
     config = _config()
     if config.mode == "open":
         return config.actor(LOCAL_OPERATOR, config.open_role)

@@ -13,6 +13,8 @@ from presence_dashboard.access import Actor, Right
 from presence_dashboard.views import identity, kick, notices
 from presence_dashboard.views.pulse import choice, pulse
 
+access.stop_without_gate()
+
 PAGES: Final[tuple[tuple[str, str, Right], ...]] = (
     ("live", texts.LIVE_PAGE, "counts"),
     ("sessions", texts.SESSIONS_PAGE, "people"),

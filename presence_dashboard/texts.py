@@ -1512,6 +1512,10 @@ PROVIDER_TOO_OLD: Final = "Your sign-in is too old for this dashboard. Please si
 
 # -- What the gate answers by itself -----------------------------------------------------------------------------------
 
+NO_GATE: Final = (
+    "The dashboard was started without its access control and shows nothing: start it with `presence dashboard`, or in "
+    "a checkout with `streamlit run dashboard.py`."
+)
 REFUSED_TITLE: Final = "Not open to you"
 FOREIGN_HOST: Final = "This dashboard does not answer under this name."
 FOREIGN_ORIGIN: Final = "This request came from a page of another site."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 import streamlit as st
@@ -14,17 +13,11 @@ from presence_dashboard import access, texts
 from presence_dashboard.access import ROLES, Actor, Denied, Right, SignedOut
 from presence_dashboard.gate.config import Config
 from presence_dashboard.gate.desk import COOKIE, open_desk
+from tests.behind_gate import stand_behind_gate
 from tests.conftest import Servers
 from tests.fair_clock import PATIENT
 
 ALL: tuple[Right, ...] = ("counts", "people", "kick", "bulk", "export", "audit_export", "repair", "staff")
-
-
-@dataclass
-class Handshake:
-    """What Streamlit knows of a page's connection."""
-
-    cookies: dict[str, str]
 
 
 @pytest.fixture
@@ -33,6 +26,7 @@ def presence(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pres
     namespace = f"acc{os.getpid()}-{id(monkeypatch) % 10**9}"
     for name, value in (("REDIS_URL", servers.url("valkey")), ("NAMESPACE", namespace), ("TIMEOUT", "0.5")):
         monkeypatch.setenv(f"PRESENCE_{name}", value)
+    stand_behind_gate(monkeypatch)
     st.cache_resource.clear()
     with Presence.from_url(servers.url("valkey"), Settings(namespace=namespace, timeout=PATIENT)) as made:
         yield made
@@ -77,7 +71,7 @@ def test_an_action_asks_the_store_though_the_page_still_shows_the_old_role(
     monkeypatch.setenv("PRESENCE_DASHBOARD_ACCESS", "password")
     monkeypatch.setenv("PRESENCE_STAFF_FILE", "/nowhere")
     cookies: dict[str, str] = {}
-    monkeypatch.setattr(st, "context", Handshake(cookies))
+    stand_behind_gate(monkeypatch, cookies)
     with pytest.raises(SignedOut, match=texts.NOT_SIGNED_IN):
         access.current()
     presence.set_staff("root", "admin", by="test")
@@ -112,7 +106,7 @@ def test_an_act_keeps_somebody_signed_in_and_a_tick_does_not(
     presence.set_staff("dana", "support", by="test")
     desk = open_desk()
     token = desk.admit("dana", None, None)
-    monkeypatch.setattr(st, "context", Handshake({COOKIE: token}))
+    stand_behind_gate(monkeypatch, {COOKIE: token})
     [begun] = desk.sessions.sessions("dana")
     access.current(touch=False)
     [after_tick] = desk.sessions.sessions("dana")
@@ -129,7 +123,7 @@ def test_without_redis_an_action_fails_and_a_page_that_nobody_knows_is_signed_ou
     monkeypatch.setenv("PRESENCE_STAFF_FILE", "/nowhere")
     monkeypatch.setenv("PRESENCE_REDIS_URL", "redis://127.0.0.1:1")
     monkeypatch.setenv("PRESENCE_TIMEOUT", "0.1")
-    monkeypatch.setattr(st, "context", Handshake({COOKIE: "ZGFuYQ.aaaaaaaaaaaaaaaaaaaaaa." + "x" * 43}))
+    stand_behind_gate(monkeypatch, {COOKIE: "ZGFuYQ.aaaaaaaaaaaaaaaaaaaaaa." + "x" * 43})
     st.cache_resource.clear()
     try:
         with pytest.raises(Unavailable):

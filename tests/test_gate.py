@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from multiprocessing import current_process
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import streamlit as st
 from starlette.types import Message, Receive, Scope, Send
 
 from presence_dashboard import gate
+from presence_dashboard.gate.mark import HEADER, is_marked
+from tests.behind_gate import through_the_mark
 from tests.servers import free_port
 
 ROOT = Path(__file__).parent.parent
@@ -76,6 +79,28 @@ def test_every_answer_carries_the_headers() -> None:
     assert "'unsafe-eval'" not in headers["Content-Security-Policy"]
     assert "script-src 'self' 'sha256-" in headers["Content-Security-Policy"]
     assert headers["X-Frame-Options"] == "DENY"
+
+
+def test_the_gate_marks_a_websocket_and_takes_away_what_a_client_sent_as_its_mark() -> None:
+    forged = [(HEADER, "0" * 64), (HEADER.title(), "0" * 64)]
+    [kept, mark] = through_the_mark("websocket", ("host", "localhost"), *forged)
+    assert kept == ("host", "localhost")
+    assert mark[0] == HEADER
+    assert is_marked([mark[1]])
+    assert through_the_mark("http", *forged) == [], "no page is drawn for a request"
+
+
+@pytest.mark.parametrize("values", [[], [""], ["0" * 64], ["é"]])
+def test_what_a_client_can_send_is_no_mark(values: list[str]) -> None:
+    assert not is_marked(values)
+    [(_, mark)] = through_the_mark("websocket")
+    assert not is_marked([mark, *values, "more than one"])
+
+
+def test_another_process_has_another_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    [(_, mark)] = through_the_mark("websocket")
+    monkeypatch.setattr(current_process(), "authkey", os.urandom(32))
+    assert not is_marked([mark])
 
 
 def test_the_dashboard_does_not_start_on_a_public_address() -> None:

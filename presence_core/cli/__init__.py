@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from presence_core.cli import doctor, jobs, moving, privacy, sessions, site, staff, stats, team, upkeep, web
+from presence_core.cli import dashboard, doctor, jobs, moving, privacy, sessions, site, staff, stats, team, upkeep, web
 from presence_core.cli.asked import Command
 from presence_core.cli.shown import complain
 from presence_core.client import Presence
@@ -32,8 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = argparse.Namespace()
     try:
         _parser().parse_args(argv, args)
+        run: Command = args.run
+        if run is dashboard.start:  # opens its own, also where Redis is away
+            return dashboard.start(None, args)
         with Presence.from_env() as presence:
-            run: Command = args.run
             code = run(presence, args)
         sys.stdout.flush()
         return code
@@ -77,10 +79,10 @@ def _parser() -> argparse.ArgumentParser:
     def command(name: str, run: Command, help: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=help, description=help)
         made.set_defaults(run=run)
-        if name not in ("worker", "watch"):
+        if name not in ("worker", "watch", "dashboard"):
             made.add_argument("--json", action="store_true", help="answer in JSON")
         return made
 
-    for room in (sessions, stats, site, staff, privacy, team, jobs, moving, upkeep, doctor, web):
+    for room in (sessions, stats, site, staff, privacy, team, jobs, moving, upkeep, doctor, web, dashboard):
         room.add_commands(command)
     return parser

@@ -1,7 +1,8 @@
 """Who gets in at all, and the headers that go with every answer. ASGI middleware around the whole app.
 
 ``config`` says how people get in, ``loopback`` and ``signed_in`` keep all others out, ``forms`` lets them sign in and
-out, and ``desk`` keeps their sessions and roles. ``docs/access.md`` is the manual.
+out, ``desk`` keeps their sessions and roles, and ``mark`` tells pages that the gate is there. ``docs/access.md`` is the
+manual.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from presence_dashboard.gate.desk import open_desk
 from presence_dashboard.gate.forms import Forms
 from presence_dashboard.gate.headers import SecurityHeaders, security_headers
 from presence_dashboard.gate.loopback import LoopbackOnly, refuse_public_address
+from presence_dashboard.gate.mark import GateMark
 from presence_dashboard.gate.signed_in import SignedInOnly
 
 __all__ = [
+    "GateMark",
     "LoopbackOnly",
     "SecurityHeaders",
     "SignedInOnly",
@@ -36,12 +39,12 @@ def doors() -> tuple[list[Middleware], list[BaseRoute]]:
     """What stands around the app, and the pages at the door. Ends the program with one sentence where the environment
     asks for what makes no sense, or for what would let everybody in."""
     _believe_nobody()
-    headers = Middleware(SecurityHeaders, security_headers())
+    headers, mark = Middleware(SecurityHeaders, security_headers()), Middleware(GateMark)
     try:
         config = Config.from_env(os.environ)
         if config.mode == "open":
             refuse_public_address()
-            return [headers, Middleware(LoopbackOnly)], []
+            return [headers, Middleware(LoopbackOnly), mark], []
         _check_place()
         passwords = PasswordFile.from_env(os.environ) if config.mode == "password" else None
         desk = open_desk()
@@ -52,7 +55,7 @@ def doors() -> tuple[list[Middleware], list[BaseRoute]]:
         Route("/sign-in", forms.sign_in, methods=["GET", "POST"]),
         Route("/sign-out", forms.sign_out, methods=["GET", "POST"]),
     ]  # fmt: skip
-    return [headers, Middleware(SignedInOnly, desk)], list(routes)
+    return [headers, Middleware(SignedInOnly, desk), mark], list(routes)
 
 
 def _believe_nobody() -> None:

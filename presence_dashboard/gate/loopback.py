@@ -27,7 +27,7 @@ def refuse_public_address() -> None:
         said = f"server.address is {address}" if address else "server.address is not set, which means everywhere"
         raise SystemExit(
             f"The dashboard is open to whoever reaches it, so it listens to this machine only, but {said}: "
-            "start it with --server.address 127.0.0.1, or set PRESENCE_DASHBOARD_ACCESS (docs/access.md)."
+            "set it to 127.0.0.1, or set PRESENCE_DASHBOARD_ACCESS (docs/access.md)."
         )
 
 

@@ -22,6 +22,8 @@ from presence_dashboard.tab import this_tab
 from presence_dashboard.views import kept, notices
 from presence_dashboard.views.pending import not_yet
 
+access.stop_without_gate()
+
 _ASK: Final = "health-ask"
 _PER_SECOND: Final = 5_000
 """Sessions that a repair visits, roughly: enough to say seconds, minutes or hours."""

@@ -23,6 +23,8 @@ from presence_dashboard.tab import this_tab, zone
 from presence_dashboard.views import details, export
 from presence_dashboard.views.paging import bar, pager
 
+access.stop_without_gate()
+
 ROW_HEIGHT: Final = 31
 MOST_ROWS: Final = 20
 

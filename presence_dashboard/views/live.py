@@ -23,6 +23,8 @@ from presence_dashboard.views.compare import compare
 from presence_dashboard.views.feed import feed
 from presence_dashboard.views.pending import not_yet
 
+access.stop_without_gate()
+
 GHOSTS: Final = {texts.LIVE_GHOST_NONE: 0, texts.LIVE_GHOST_DAY: DAY, texts.LIVE_GHOST_WEEK: 7 * DAY}
 FIELDS: Final = {"device": texts.LIVE_BY_DEVICE, "app": texts.LIVE_BY_APP, "browser": texts.LIVE_BY_BROWSER}
 _LINES: Final[dict[str, What]] = {texts.USERS: "users", texts.SESSIONS: "sessions"}

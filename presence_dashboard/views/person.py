@@ -19,6 +19,8 @@ from presence_dashboard.tab import this_tab, zone
 from presence_dashboard.timeline import Happening, by_day
 from presence_dashboard.views import cards, kick, privacy
 
+access.stop_without_gate()
+
 ROWS: Final = 25
 """So much of the timeline is shown at first, and added by one press of a button."""
 

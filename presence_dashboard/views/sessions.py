@@ -16,6 +16,8 @@ from presence_dashboard.views.search import ask_for_person, go_to_person, look_i
 from presence_dashboard.views.strip import strip
 from presence_dashboard.views.table import column_choice, pager, rare, table
 
+access.stop_without_gate()
+
 
 def page() -> None:
     go_to_person()

@@ -21,6 +21,8 @@ from presence_dashboard.views import cards, notices
 from presence_dashboard.views.notices import Notice
 from presence_dashboard.views.paging import bar, pager
 
+access.stop_without_gate()
+
 ROW_HEIGHT: Final = 31
 MOST_ROWS: Final = 20
 

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from presence_core import Login, Presence, Settings
 from presence_dashboard import texts
 from presence_dashboard.store import open_store
+from tests.behind_gate import stand_behind_gate
 from tests.fair_clock import PATIENT
 from tests.servers import Server, missing, redis_binary, valkey_binary
 
@@ -46,6 +47,7 @@ def app(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppTest]:
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
     monkeypatch.setenv("PRESENCE_TIMEOUT", str(IMPATIENT.timeout))
     monkeypatch.delenv("PRESENCE_DEMO", raising=False)
+    stand_behind_gate(monkeypatch)
     st.cache_resource.clear()
     yield AppTest.from_file(SCRIPT, default_timeout=30)
     st.cache_resource.clear()

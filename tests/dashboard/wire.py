@@ -22,7 +22,7 @@ from tests.servers import free_port, wait_for
 ROOT = Path(__file__).parent.parent.parent
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
     try:
         return httpx.get(f"{url}/healthz").status_code == 200
     except httpx.HTTPError:
@@ -38,7 +38,7 @@ def serve(environ: dict[str, str], log: Path) -> Iterator[str]:
         process = subprocess.Popen(command, cwd=ROOT, env=os.environ | environ, stdout=output, stderr=subprocess.STDOUT)
     try:
         url = f"http://127.0.0.1:{port}"
-        wait_for("the dashboard", partial(_answers, url))
+        wait_for("the dashboard", partial(answers, url))
         yield url
     finally:
         process.terminate()

@@ -1,0 +1,79 @@
+"""The page's script started without the gate, open to the network: as a user of the wheel might do it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from presence_dashboard import texts
+from presence_dashboard.gate.mark import HEADER
+from tests.browser.conftest import ROOT, Dashboard, log_in
+from tests.dashboard.wire import Wire
+from tests.servers import free_port, wait_for
+
+pytestmark = pytest.mark.browser
+
+
+def address_of_this_machine() -> str:
+    """One that others reach it under, if it has any. Nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unsent:
+        try:
+            unsent.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        host: str = unsent.getsockname()[0]
+        return host
+
+
+@pytest.fixture
+def open_door(dashboard: Dashboard, tmp_path: Path) -> Iterator[str]:
+    """Streamlit on main.py, with its own defaults, on all addresses; its address from outside."""
+    port = free_port()
+    script = str(ROOT / "presence_dashboard" / "main.py")
+    environ = os.environ | {"PRESENCE_REDIS_URL": dashboard.server.url, "PYTHONPATH": str(ROOT)}
+    options = ["--server.headless", "true", "--server.port", str(port), "--browser.gatherUsageStats", "false"]
+    with (tmp_path / "log").open("wb") as output:
+        command = [sys.executable, "-m", "streamlit", "run", script, *options]
+        process = subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=output, stderr=subprocess.STDOUT)
+    url = f"http://{address_of_this_machine()}:{port}"
+
+    def answers() -> bool:
+        try:
+            return httpx.get(f"{url}/_stcore/health").status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    try:
+        wait_for("Streamlit", answers)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def test_without_the_gate_every_page_is_one_sentence(
+    open_door: str, dashboard: Dashboard, context: BrowserContext
+) -> None:
+    log_in(dashboard, 2)
+    page = context.new_page()
+    for path in ("/", "/person?q=user00"):
+        page.goto(open_door + path)
+        expect(page.get_by_role("alert")).to_contain_text("start it with presence dashboard")
+        expect(page.locator(".stApp")).to_have_attribute("data-test-script-state", "notRunning")
+        drawn = page.locator("[data-testid=stMainBlockContainer]")
+        assert drawn.inner_text().strip() == texts.NO_GATE.replace("`", ""), path
+        assert page.locator("[data-testid=stDataFrame], [data-testid=stMainBlockContainer] button").count() == 0
+    page.close()
+    for guess in ("", "0" * 64):
+        with Wire.open(open_door, **{HEADER: guess}) as wire:
+            wire.go()
+            assert [element.WhichOneof("type") for element in wire.elements()] == ["alert"]
+            assert b"Person 00" not in b"".join(wire.heard)

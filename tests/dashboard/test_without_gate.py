@@ -1,0 +1,68 @@
+"""Pages that were started without the gate: each draws one sentence, and each action is refused."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Block
+
+from presence_core import Presence
+from presence_dashboard import access, actions, texts
+from presence_dashboard.access import Denied
+from presence_dashboard.store import open_store
+from tests.dashboard.conftest import SCRIPT, log_in
+from tests.servers import Server
+
+PACKAGE = Path(SCRIPT).parent
+
+
+@pytest.fixture(autouse=True)
+def site(server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A site with people, as the open mode would show it."""
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    monkeypatch.delenv("PRESENCE_DASHBOARD_ACCESS", raising=False)
+    st.cache_resource.clear()
+    log_in(presence, 3)
+
+
+def scripts() -> list[Path]:
+    """The files that do something when Streamlit runs them; the others only define."""
+
+    def acts(script: Path) -> bool:
+        body = ast.parse(script.read_text("utf-8")).body
+        return any(isinstance(line, ast.Expr) and isinstance(line.value, ast.Call) for line in body)
+
+    return [script for script in sorted(PACKAGE.rglob("*.py")) if acts(script)]
+
+
+def test_each_page_is_such_a_script() -> None:
+    assert {script.stem for script in scripts()} == {"main", "live", "sessions", "person", "history", "health", "staff"}
+
+
+@pytest.mark.parametrize("script", scripts(), ids=lambda script: script.stem)
+def test_no_script_draws_more_than_the_sentence(script: Path) -> None:
+    app = AppTest.from_file(str(script), default_timeout=30)
+    app.query_params["person"] = "user00"
+    drawn = [(node.type, getattr(node, "value", None)) for node in app.run() if not isinstance(node, Block)]
+    assert drawn == [("error", texts.NO_GATE)]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda: access.current(),
+        lambda: access.require("people", what="search"),
+        lambda: actions.unblock(open_store().presence, "user00", "a reason"),
+        lambda: actions.forget(open_store().presence, "user00", "a reason"),
+    ],
+)
+def test_no_action_is_done(act: Callable[[], object], presence: Presence) -> None:
+    assert not access.may("counts")
+    with pytest.raises((Denied, access.SignedOut), match=texts.NO_GATE[:40]):
+        act()
+    assert presence.counts().sessions == 3
