@@ -140,6 +140,7 @@ def keep_selected(count: int) -> str:
 
 
 PHRASES_LABEL: Final = "Saved phrases"
+PHRASES_HELP: Final = "A phrase fills the fields that are empty. What you typed stays."
 REASON: Final = "Reason (for us)"
 REASON_HELP: Final = "Kept with the session and in the audit trail, up to 500 characters. The visitor never sees it."
 REASON_MISSING: Final = "Please give a reason: it is what a colleague will read later."

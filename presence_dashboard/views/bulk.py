@@ -17,7 +17,7 @@ from presence_dashboard.bulk import Steer
 from presence_dashboard.format import clock, code, cut, name, number
 from presence_dashboard.store import open_store
 from presence_dashboard.tab import this_tab
-from presence_dashboard.views import notices
+from presence_dashboard.views import notices, phrases
 from presence_dashboard.views.notices import Notice
 from presence_dashboard.views.who import who
 
@@ -127,12 +127,11 @@ def _count(ask: Ask) -> None:
 
 def _form(ask: Ask, found: KickPreview) -> None:
     here, wanted = ask.number, number(found.total)
-    st.pills(texts.PHRASES_LABEL, list(texts.PHRASES), key=f"bulk-phrase-{here}", on_change=_use_phrase, args=(here,))
-    with st.form(f"bulk-{here}", border=False):
-        reason = st.text_area(texts.REASON, key=f"bulk-reason-{here}", max_chars=500, height=72, help=texts.REASON_HELP)
-        message = st.text_area(
-            texts.MESSAGE, key=f"bulk-message-{here}", max_chars=500, height=72, help=texts.MESSAGE_HELP
-        )
+    phrases.choice(f"bulk-phrase-{here}", f"bulk-reason-{here}", f"bulk-message-{here}")
+    # Outside of the form, so that a phrase knows what was typed.
+    reason = st.text_area(texts.REASON, key=f"bulk-reason-{here}", max_chars=500, height=72, help=texts.REASON_HELP)
+    message = st.text_area(texts.MESSAGE, key=f"bulk-message-{here}", max_chars=500, height=72, help=texts.MESSAGE_HELP)
+    with st.form(f"bulk-{here}", border=False, enter_to_submit=False):
         with st.container(horizontal=True, gap="small"):
             ticket = st.text_input(texts.TICKET, key=f"bulk-ticket-{here}", max_chars=64)
             typed = st.text_input(texts.bulk_type(wanted), key=f"bulk-typed-{here}", autocomplete="off")
@@ -158,12 +157,6 @@ def _form(ask: Ask, found: KickPreview) -> None:
                 st.error(texts.bulk_mistyped(wanted))
             else:
                 _start(ask, found, why)
-
-
-def _use_phrase(here: int) -> None:
-    chosen = st.session_state[f"bulk-phrase-{here}"]
-    if chosen is not None:
-        st.session_state[f"bulk-reason-{here}"], st.session_state[f"bulk-message-{here}"] = texts.PHRASES[chosen]
 
 
 def _start(ask: Ask, found: KickPreview, why: Why) -> None:
