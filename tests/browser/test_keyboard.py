@@ -35,7 +35,7 @@ def test_keys_alone_find_a_person_tick_the_row_and_kick(dashboard: Dashboard, op
     keys = tab.page.keyboard
     tab.press("/")
     keys.type("person 0")
-    expect(tab.page.get_by_role("button", name="Select all 10 that match")).to_be_visible()
+    expect(tab.page.get_by_role("button", name="Kick all 10 that match")).to_be_visible()
     tab.settle()
 
     tab_to_the_table(tab.page)
