@@ -1,8 +1,9 @@
 """The list of sessions as one browser tab sees it: what it asks for, which page, which rows, as of when. Kept in its
 session state.
 
-Rows are read when somebody asks for them, never by a tick: what is under the pointer stays there. Every reading has a
-generation of its own, and the table's key is made of it, so that an old click can never meet new rows.
+Rows are read when somebody asks for them, never by a tick: what is under the pointer stays there. A tick only marks
+those that have ended. Every reading has a generation of its own, and the table's key is made of it, so that an old
+click can never meet new rows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import streamlit as st
 
 from presence_core import Counts, InvalidArgument, Presence, PresenceError, Session, SessionFilter, Unavailable
 from presence_dashboard.questions import Question
-from presence_dashboard.store import Reading, Store
+from presence_dashboard.store import KEEP, Reading, Store
 from presence_dashboard.tab import this_tab
 
 Cursors = tuple[str | None, ...]
@@ -60,11 +61,13 @@ class Listing:
     rows: Rows | None = None
     failure: str | None = None  #: why the list could not be read, although Redis answers
     problem: str | None = None  #: what is wrong with the question; the rows are those of the one before
+    ended: frozenset[str] = frozenset()  #: refs of rows that have ended since they were read
     acted: int = 0  #: actions of this tab when the rows were read
     question: Question = field(default_factory=Question)  #: that the rows answer
     filter: SessionFilter | None = None  #: the same, as of page 1: the cursors belong to it
     _wanted: Cursors | None = (None,)
     _going_on: bool = False
+    _looked: float = 0.0  #: when the rows were last known to be live, by this process's own clock
 
     @property
     def page(self) -> int:
@@ -144,6 +147,7 @@ class Listing:
         else:
             self.question, self.filter = question, asked
             self.rows, self.cursors, self.failure, self._wanted = rows, cursors, None, None
+            self.ended, self._looked = frozenset(), rows.read
             self.generation += 1
 
     def _look_further(self, store: Store) -> None:
@@ -166,6 +170,21 @@ class Listing:
     def _give_up(self) -> None:
         if self.rows is not None:
             self._wanted = None
+
+    def look(self, store: Store) -> bool:
+        """Find out which rows have ended since they were read; whether any are new among them. Once a tick at most."""
+        if self.rows is None or time.monotonic() - self._looked < KEEP:
+            return False
+        refs = [session.ref for session in self.rows.sessions if session.ref not in self.ended]
+        if not refs:
+            return False
+        try:
+            gone = frozenset(refs) - store.presence.live_among(refs)
+        except PresenceError:
+            gone = frozenset()  # whether Redis is away is for the counts to find out
+        self._looked = time.monotonic()
+        self.ended |= gone
+        return bool(gone)
 
     def newer_logins(self, reading: Reading[Counts]) -> int:
         """How many have logged in since these rows were read, whether or not they match."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -52,3 +52,8 @@ def zone() -> tzinfo:
         return ZoneInfo(st.context.timezone or "UTC")
     except (ZoneInfoNotFoundError, ValueError):
         return UTC
+
+
+def here(moment: datetime) -> str:
+    """A moment of today as a time of day, where the reader is."""
+    return f"{moment.astimezone(zone()):%H:%M:%S}"

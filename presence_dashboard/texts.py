@@ -49,9 +49,8 @@ SESSIONS_HELP: Final = "Live logins: one for each device or browser that somebod
 NO_VALUE: Final = "–"
 
 
-def exact_as_of(age: str, swept: str | None) -> str:
-    users = f"users as of the last sweep {swept} ago" if swept else "users exact once a sweep has run"
-    return f"Counts exact as of {age} ago, {users}"
+def counts_as_of(clock: str, users: str | None) -> str:
+    return f"Counts as of {clock}, users as of {users}" if users else f"Counts as of {clock}, users not checked yet"
 
 
 # -- Renewal, and Redis away -------------------------------------------------------------------------------------------
@@ -140,6 +139,7 @@ def keep_selected(count: int) -> str:
 
 
 PHRASES_LABEL: Final = "Saved phrases"
+PHRASES_HELP: Final = "A phrase fills the fields that are empty. What you typed stays."
 REASON: Final = "Reason (for us)"
 REASON_HELP: Final = "Kept with the session and in the audit trail, up to 500 characters. The visitor never sees it."
 REASON_MISSING: Final = "Please give a reason: it is what a colleague will read later."
@@ -341,9 +341,10 @@ def logins_since(count: int, shown: str) -> str:
     return f"{shown} login{'' if count == 1 else 's'} since – refresh"
 
 
-def rows_as_of(clock: str, age: str, newer_elsewhere: str | None) -> str:
+def rows_as_of(clock: str, age: str | None, newer_elsewhere: str | None) -> str:
+    ago = f", {age} ago" if age else ""
     new = f" · {newer_elsewhere} logged in since" if newer_elsewhere else ""
-    return f"List as of {clock}, {age} ago{new}"
+    return f"List as of {clock}{ago}{new}"
 
 
 TABLE_LABEL: Final = "Sessions that are online, newest login first"
@@ -361,12 +362,17 @@ COLUMN_EXPIRES: Final = "Expires"
 COLUMN_LAST_IP: Final = "Latest IP"
 COLUMN_ALIASES: Final = "Also known as"
 NAME_HELP: Final = "Click a name to see the person."
-EXPIRES_HELP: Final = "When the session ends by itself, unless it is used before."
+SEEN_HELP: Final = "As of the time above: refresh the list to see whether they were active since."
+EXPIRES_HELP: Final = "When the session ends automatically, unless it is used before."
 IP_HELP: Final = "The address at login."
 
 
 def browser_on(browser: str | None, system: str | None) -> str:
     return f"{browser} on {system}" if browser and system else browser or system or ""
+
+
+ENDED_ROW: Final = "Ended"
+COLUMN_STATUS: Final = "Status"
 
 
 def kick_selected(count: int) -> str:
@@ -379,11 +385,19 @@ def kick_all_of(user: str | None) -> str:
 
 SELECT_HINT: Final = "Tick rows to act on several at once; by keyboard with Shift + Space."
 SELECT_ONE_PERSON: Final = "Tick rows of one user only."
+SELECT_NONE: Final = "Clear the selection"
 
 
-def selected_hint(count: int, users: int) -> str:
+def select_rows(count: int, ended: int) -> str:
+    if count == 1:
+        return "Select the one live row shown" if ended else "Select the one row shown"
+    return f"Select the {count} live rows shown" if ended else f"Select the {count} rows shown"
+
+
+def selected_hint(count: int, users: int, ended: int) -> str:
     people = "1 user" if users == 1 else f"{users} users"
-    return f"{count} selected · {people}"
+    over = f" · {ended} {'has' if ended == 1 else 'have'} ended" if ended else ""
+    return f"{count} selected · {people}{over}"
 
 
 NEWEST: Final = "Newest"
@@ -394,6 +408,9 @@ PER_PAGE: Final = "Rows per page"
 
 def rows_per_page(count: int) -> str:
     return f"{count} per page"
+
+
+SORT_NOTE: Final = "A click on a column header sorts the rows of this page only."
 
 
 def place(first: str, last: str, total: str, page: int) -> str:
@@ -438,12 +455,12 @@ ENDED_SESSIONS: Final = "See sessions that have ended"
 # -- Bulk kicks -------------------------------------------------------------------------------------------------------
 
 
-def select_all(total: str, *, matching: bool, exact: bool) -> str:
+def kick_all(total: str, *, matching: bool, exact: bool) -> str:
     that = " that match" if matching else ""
-    return f"Select all {total}{that}" if exact else f"Select all{that} ({about(total)})"
+    return f"Kick all {total}{that} …" if exact else f"Kick all{that} ({about(total)}) …"
 
 
-SELECT_ALL_HELP: Final = "To kick them all: first shows who they are, and asks you to type their number."
+KICK_ALL_HELP: Final = "Shows some of them first, and asks you to type their number."
 BULK_TITLE: Final = "Kick all that match?"
 BULK_TITLE_EVERYBODY: Final = "Kick everybody?"
 BULK_COUNTING: Final = "Counting them exactly …"
@@ -491,8 +508,8 @@ BULK_JOB_CANCEL: Final = "Cancel the rest"
 BULK_JOB_HIDE: Final = "Hide"
 
 
-def bulk_job_progress(state: str, kicked: str, total: str, by: str, reason: str) -> str:
-    return f"Bulk kick {state}: {kicked} of {total} · {by} · {reason}"
+def bulk_job_progress(state: str, kicked: str, total: str, clock: str, by: str, reason: str) -> str:
+    return f"Bulk kick {state}: {kicked} of {total} as of {clock} · {by} · {reason}"
 
 
 def bulk_job_result(state: str, kicked: str, total: str) -> str:

@@ -144,6 +144,9 @@ def _of_one_session() -> list[Case]:
         *_same(UID, [":session-1"], ["x" * 257 + ":session-1"]),
         *_same(UID + CONTROL, ["a\nb:session-1"]),
     ]
+    too_many = "refs must be at most 1000 refs"
+    of_live = refs + _same(too_many, ["ada:session-1"] * 1_001, itertools.repeat("ada:session-1"))
+    cases += [Case("live_among", (value,), {}, sentence) for value, sentence in of_live]
     return cases + [Case("heartbeats", (value,), {}, sentence) for value, sentence in refs]
 
 

@@ -43,6 +43,7 @@ ANSWERS: dict[str, Callable[[P], Any]] = {
     "history": lambda p: p.history(1_700_000_000),
     "is_online": lambda p: p.is_online("ada"),
     "online_among": lambda p: p.online_among(["ada"]),
+    "live_among": lambda p: p.live_among(["ada:session-1"]),
     "online_users": lambda p: p.online_users(),
     "count_users": lambda p: p.count_users(),
     "ended": lambda p: p.ended("ada"),

@@ -161,6 +161,37 @@ def test_online_among_is_one_round_trip_that_writes_nothing(bed: Bed) -> None:
     assert bed.dump() == before
 
 
+@on("valkey-sync", "valkey-async", "cluster-sync")
+def test_live_among_names_the_sessions_that_are_live_and_no_others(p: P) -> None:
+    kept, kicked, over = p.login("ada"), p.login("ada"), p.login("bob", idle_timeout=10)
+    others = [p.login(f"u{number}:x") for number in range(20)]
+    p.kick("ada", kicked.session.session_id, by="alex", reason="test")
+    refs = [login.session.ref for login in (kept, kicked, over, *others)]
+    p.freeze()
+    p.advance(11)
+    expected = {login.session.ref for login in (kept, *others)}
+    assert p.live_among([*refs, refs[0], "nobody:no-such-session"]) == expected
+    assert p.live_among(ref for ref in refs[:1]) == {kept.session.ref}
+    assert p.live_among(()) == set()
+    p.revoke_before(by="alex", reason="test")
+    assert p.live_among(refs) == set(), "also before a sweep has come by"
+
+
+@on("valkey")
+def test_live_among_is_one_round_trip_that_writes_nothing(bed: Bed) -> None:
+    p = bed.connect(shards=4)
+    p.login_many([{"uid": f"u{number}", "idle_timeout": 1} for number in range(50)])
+    refs = [session.ref for session in p.list_sessions(limit=50)]
+    p.freeze()
+    p.advance(5)
+    p.live_among(refs[:1])
+    before = bed.dump()
+    with Monitor(bed.raw) as monitor:
+        assert p.live_among(refs) == set()
+    assert {line.words[0] for line in monitor.lines if not line.by_script} == {b"EVALSHA_RO"}
+    assert bed.dump() == before
+
+
 def test_is_online_is_exact_where_a_record_was_lost_and_heals(p: P, bed: Bed) -> None:
     session = p.login("ada").session
     bed.raw.unlink(p.context.shard("ada").record("ada", session.session_id))

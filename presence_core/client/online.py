@@ -96,6 +96,12 @@ class Online(Client):
         """
         return self._run(online.online_among(self._ctx, uids))
 
+    def live_among(self, refs: Iterable[str]) -> set[str]:
+        """Those of these sessions (``uid:session_id``), at most 1,000, that are live: which rows of a list have ended
+        since it was read. Writes nothing. Cost: O(refs), one round trip, to all shards at once.
+        """
+        return self._run(online.live_among(self._ctx, refs))
+
     def online_users(self, within: int = 900) -> list[str]:
         """Everybody online who was seen within so many seconds (1…10 years), on whatever device, the latest first.
 
@@ -171,6 +177,10 @@ class AsyncOnline(AsyncClient):
     async def online_among(self, uids: Iterable[str]) -> set[str]:
         """See Presence.online_among."""
         return await self._run(online.online_among(self._ctx, uids))
+
+    async def live_among(self, refs: Iterable[str]) -> set[str]:
+        """See Presence.live_among."""
+        return await self._run(online.live_among(self._ctx, refs))
 
     async def online_users(self, within: int = 900) -> list[str]:
         """See Presence.online_users."""

@@ -9,7 +9,8 @@ from presence_core import settings as check
 from presence_core.errors import InvalidArgument
 from presence_core.keyspace import Shard
 from presence_core.models import text
-from presence_core.operations.context import Context
+from presence_core.operations.context import LIVE, Context, found_rows
+from presence_core.operations.reading import read_call
 from presence_core.scripts import ACTIVE, AMONG, ONLINE, Op, run
 
 ASKED_AT_MOST: Final = 10_000
@@ -17,6 +18,9 @@ ASKED_AT_MOST: Final = 10_000
 
 BATCH: Final = 1_000
 """Of them, in one script."""
+
+REFS_AT_MOST: Final = 1_000
+"""Sessions that one ``live_among`` may name: as many as a page of the list may hold."""
 
 ONE: Final = ord("1")
 
@@ -50,6 +54,30 @@ def _online_among(ctx: Context, uids: list[str]) -> Op[set[str]]:
         for (_, some), marks in zip(parts, replies, strict=True)
         for uid, mark in zip(some, marks, strict=True)
         if mark == ONE
+    }
+
+
+def live_among(ctx: Context, refs: object) -> Op[set[str]]:
+    if isinstance(refs, str | bytes) or not isinstance(refs, Iterable):
+        raise InvalidArgument("refs", "must be a list of refs")
+    by_user: dict[str, list[str]] = {}
+    for place, ref in enumerate(refs):
+        if place == REFS_AT_MOST:
+            raise InvalidArgument("refs", f"must be at most {REFS_AT_MOST} refs")
+        uid, session_id = check.ref(ref)
+        by_user.setdefault(uid, []).append(session_id)
+    return _live_among(ctx, by_user)
+
+
+def _live_among(ctx: Context, by_user: dict[str, list[str]]) -> Op[set[str]]:
+    if not by_user:
+        return set()
+    replies = yield [read_call(ctx, ctx.shard(uid), uid, sids) for uid, sids in by_user.items()]
+    return {
+        f"{uid}:{one.session_id}"
+        for uid, reply in zip(by_user, replies, strict=True)
+        for one in found_rows(uid, reply)
+        if one.state == LIVE
     }
 
 

@@ -6,6 +6,7 @@ The dialog acts on the question that it was opened with, frozen by the preview, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import streamlit as st
@@ -16,8 +17,8 @@ from presence_dashboard.actions import Why
 from presence_dashboard.bulk import Steer
 from presence_dashboard.format import clock, code, cut, name, number
 from presence_dashboard.store import open_store
-from presence_dashboard.tab import this_tab
-from presence_dashboard.views import notices
+from presence_dashboard.tab import here, this_tab
+from presence_dashboard.views import notices, phrases
 from presence_dashboard.views.notices import Notice
 from presence_dashboard.views.who import who
 
@@ -127,12 +128,11 @@ def _count(ask: Ask) -> None:
 
 def _form(ask: Ask, found: KickPreview) -> None:
     here, wanted = ask.number, number(found.total)
-    st.pills(texts.PHRASES_LABEL, list(texts.PHRASES), key=f"bulk-phrase-{here}", on_change=_use_phrase, args=(here,))
-    with st.form(f"bulk-{here}", border=False):
-        reason = st.text_area(texts.REASON, key=f"bulk-reason-{here}", max_chars=500, height=72, help=texts.REASON_HELP)
-        message = st.text_area(
-            texts.MESSAGE, key=f"bulk-message-{here}", max_chars=500, height=72, help=texts.MESSAGE_HELP
-        )
+    phrases.choice(f"bulk-phrase-{here}", f"bulk-reason-{here}", f"bulk-message-{here}")
+    # Outside of the form, so that a phrase knows what was typed.
+    reason = st.text_area(texts.REASON, key=f"bulk-reason-{here}", max_chars=500, height=72, help=texts.REASON_HELP)
+    message = st.text_area(texts.MESSAGE, key=f"bulk-message-{here}", max_chars=500, height=72, help=texts.MESSAGE_HELP)
+    with st.form(f"bulk-{here}", border=False, enter_to_submit=False):
         with st.container(horizontal=True, gap="small"):
             ticket = st.text_input(texts.TICKET, key=f"bulk-ticket-{here}", max_chars=64)
             typed = st.text_input(texts.bulk_type(wanted), key=f"bulk-typed-{here}", autocomplete="off")
@@ -160,12 +160,6 @@ def _form(ask: Ask, found: KickPreview) -> None:
                 _start(ask, found, why)
 
 
-def _use_phrase(here: int) -> None:
-    chosen = st.session_state[f"bulk-phrase-{here}"]
-    if chosen is not None:
-        st.session_state[f"bulk-reason-{here}"], st.session_state[f"bulk-message-{here}"] = texts.PHRASES[chosen]
-
-
 def _start(ask: Ask, found: KickPreview, why: Why) -> None:
     store = open_store()
     try:
@@ -180,8 +174,8 @@ def _start(ask: Ask, found: KickPreview, why: Why) -> None:
     except Refusal as error:
         st.error(texts.could_not(code(str(error))))
         return
-    _mine().add(job.id)
-    if not bulk.wait_for(job.id, AT_ONCE):
+    _mine()[job.id] = bulk.wait_for(job.id, AT_ONCE)
+    if not _mine()[job.id]:
         notices.tell(Notice("note", texts.BULK_BEGUN))
     bulk.jobs(store, anew=True)
     this_tab().acted += 1
@@ -189,51 +183,61 @@ def _start(ask: Ask, found: KickPreview, why: Why) -> None:
     st.rerun()
 
 
-def _mine() -> set[str]:
-    """Jobs that this tab began or steered: how they ended is shown until somebody has read it."""
-    mine: set[str] = st.session_state.setdefault(_MINE, set())
+def _mine() -> dict[str, bool]:
+    """Jobs that this tab began or steered: how they ended is shown until somebody has read it. The value: whether the
+    list was read again since."""
+    mine: dict[str, bool] = st.session_state.setdefault(_MINE, {})
     return mine
 
 
 # -- The panel ---------------------------------------------------------------------------------------------------------
 
 
-def panel() -> None:
+def panel(*, may_reread: bool) -> None:
     """Jobs that are under way, anybody's, and how those of this tab ended. Call it alone in a container of its own.
 
-    Which ones is decided by the page, not by a tick: the table below does not move by itself.
+    Which ones is decided by the page, not by a tick: the table below does not move by itself. But once a job of this
+    tab has ended, the list is read again. may_reread: unless somebody is at work with its rows.
     """
     reading = bulk.jobs(open_store())
     if reading.value is None:
         return
     shown = tuple(job.id for job in reading.value if not job.done or job.id in _mine())
     if shown:
-        st.fragment(_panel, run_every=this_tab().tick)(shown)
+        st.fragment(_panel, run_every=this_tab().tick)(shown, may_reread)
 
 
-def _panel(shown: tuple[str, ...]) -> None:
+def _panel(shown: tuple[str, ...], may_reread: bool) -> None:
     if not access.may("bulk"):
         return
-    reading = bulk.jobs(open_store())
-    known = {job.id: job for job in reading.value or ()}
+    jobs = bulk.jobs(open_store()).value
+    if jobs is None:
+        return
+    known = {job.id: job for job in jobs}
+    over = [job_id for job_id in shown if job_id in known and known[job_id].done and _mine().get(job_id) is False]
+    if over:
+        _mine().update(dict.fromkeys(over, True))
+        if may_reread:
+            this_tab().acted += 1
+            st.rerun()
     for job_id in shown:
         if job_id in known:
             with st.container(
                 horizontal=True, vertical_alignment="center", gap="small", border=True, key=f"job-{job_id}"
             ):
-                _row(known[job_id])
+                _row(known[job_id], jobs.as_of)
 
 
-def _row(job: Job) -> None:
+def _row(job: Job, as_of: datetime) -> None:
     if job.done:
         st.markdown(result(job), width="stretch")
         if st.button(texts.BULK_JOB_HIDE, key=f"hide-{job.id}"):
-            _mine().discard(job.id)
+            _mine().pop(job.id, None)
             st.rerun()
         return
     words = texts.bulk_job_progress(
-        texts.BULK_JOB_STATES[job.state], number(job.kicked), number(job.total), name(cut(job.by, 40)),
-        name(cut(job.reason, 60)),
+        texts.BULK_JOB_STATES[job.state], number(job.kicked), number(job.total), here(as_of),
+        name(cut(job.by, 40)), name(cut(job.reason, 60)),
     )  # fmt: skip
     st.progress(min(1.0, job.kicked / max(1, job.total)), text=words, width="stretch")
     other, label = ("resume", texts.BULK_JOB_RESUME) if job.state == "paused" else ("pause", texts.BULK_JOB_PAUSE)
@@ -256,7 +260,7 @@ def _button(job: Job, act: Steer, label: str) -> None:
     except Refusal as error:
         notices.tell(Notice("bad", texts.could_not(code(str(error)))))
     else:
-        _mine().add(job.id)
+        _mine()[job.id] = False
     bulk.jobs(store, anew=True)
     st.rerun()
 

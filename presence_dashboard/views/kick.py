@@ -18,7 +18,7 @@ from presence_dashboard.actions import Outcome, Why
 from presence_dashboard.format import clock, code, cut, exact, literal, name, since
 from presence_dashboard.store import open_store
 from presence_dashboard.tab import this_tab
-from presence_dashboard.views import notices
+from presence_dashboard.views import notices, phrases
 from presence_dashboard.views.notices import Notice
 from presence_dashboard.views.who import who
 
@@ -141,11 +141,10 @@ def _body(ask: Ask) -> None:
     if ask.selected and len(ask.sessions) > 1:
         keep = ask.selected if st.checkbox(_keep_label(ask), value=ask.keeps, key=f"keep-{number}") else ()
     if ask.act != "unblock":
-        st.pills(
-            texts.PHRASES_LABEL, list(texts.PHRASES), key=f"phrase-{number}", on_change=_use_phrase, args=(number,)
-        )
-    with st.form(f"kick-{number}", border=False):
-        why = _fields(ask)
+        phrases.choice(f"phrase-{number}", f"reason-{number}", f"message-{number}")
+    reason, message = _words(ask)
+    with st.form(f"kick-{number}", border=False, enter_to_submit=False):
+        why = _fields(ask, reason, message)
         problem = st.container()
         with st.container(horizontal=True, gap="small"):
             confirmed = st.form_submit_button(
@@ -166,12 +165,20 @@ def _confirmed(ask: Ask) -> None:
         _close()
 
 
-def _fields(ask: Ask) -> Why:
+def _words(ask: Ask) -> tuple[str, str]:
+    """The reason and the message. Outside of the form, so that a phrase knows what was typed."""
     number = ask.number
     reason = st.text_area(texts.REASON, key=f"reason-{number}", max_chars=500, height=72, help=texts.REASON_HELP)
     if ask.act == "unblock":
-        return Why(reason.strip())
+        return reason, ""
     message = st.text_area(texts.MESSAGE, key=f"message-{number}", max_chars=500, height=72, help=texts.MESSAGE_HELP)
+    return reason, message
+
+
+def _fields(ask: Ask, reason: str, message: str) -> Why:
+    number = ask.number
+    if ask.act == "unblock":
+        return Why(reason.strip())
     block: str | None = None
     with st.container(horizontal=True, gap="small"):
         ticket = st.text_input(texts.TICKET, key=f"ticket-{number}", max_chars=64)
@@ -192,12 +199,6 @@ def _keep_label(ask: Ask) -> str:
     if others:
         return texts.keep_selected(len(ask.selected))
     return texts.keep_one(name(cut(one.device or texts.NO_VALUE, 24)), clock(one.login_at))
-
-
-def _use_phrase(number: int) -> None:
-    chosen = st.session_state[f"phrase-{number}"]
-    if chosen is not None:
-        st.session_state[f"reason-{number}"], st.session_state[f"message-{number}"] = texts.PHRASES[chosen]
 
 
 # -- Acting ------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from presence_dashboard.tab import this_tab, zone
 from presence_dashboard.views import bulk, export, kick
 from presence_dashboard.views.search import ask_for_person, go_to_person, look_inside, search
 from presence_dashboard.views.strip import strip
-from presence_dashboard.views.table import column_choice, pager, rare, table
+from presence_dashboard.views.table import column_choice, has_ticks, pager, rare, table
 
 access.stop_without_gate()
 
@@ -34,13 +34,15 @@ def page() -> None:
     else:  # what is there stays until the answer is: a list that blinks at each key cannot be read
         listing.load(store, question, zone())
     _find_out_whether_redis_is_away(store)
+    if not this_tab().away:
+        listing.look(store)
     with counts:
         strip()
     if listing.problem is not None:
         problem.warning(code(listing.problem))
     if actor.may("bulk"):
         with jobs:
-            bulk.panel()
+            bulk.panel(may_reread=not (has_ticks(listing) or kick.is_open()))
     _list(listing, actor)
     if not kick.is_open():  # of dialogs there may be one
         _ = bulk.dialog() or export.dialog()

@@ -8,10 +8,10 @@ import streamlit as st
 
 from presence_core import Counts
 from presence_dashboard import texts
-from presence_dashboard.format import clock, number, span
+from presence_dashboard.format import MINUTE, code, number, span
 from presence_dashboard.listing import Listing, this_listing
 from presence_dashboard.store import Reading, open_store
-from presence_dashboard.tab import this_tab
+from presence_dashboard.tab import here, this_tab, zone
 
 METRIC_WIDTH: Final = 136
 
@@ -29,7 +29,10 @@ def strip() -> None:
 
 
 def _strip() -> None:
-    reading, listing = open_store().counts(), this_listing()
+    store, listing = open_store(), this_listing()
+    reading = store.counts()
+    if reading.failure is None and listing.look(store):
+        st.rerun()  # the page marks them in its table
     if listing.question.is_everybody and _is_empty(listing) and listing.newer_logins(reading):
         listing.refresh()  # nothing is there that could move under a pointer
         st.rerun()
@@ -69,17 +72,13 @@ def _refresh(listing: Listing, reading: Reading[Counts]) -> None:
 
 
 def _ages(listing: Listing, reading: Reading[Counts]) -> str:
+    """Times of day: they stay true on a page that does not renew itself. How long ago is added where it does."""
     parts = []
     if listing.rows is not None:
         new = listing.newer_logins(reading) if listing.page > 1 else 0
-        parts.append(texts.rows_as_of(clock(listing.rows.as_of), span(listing.rows.age), number(new) if new else None))
+        ago = span(listing.rows.age) if this_tab().tick and listing.rows.age >= MINUTE else None
+        parts.append(texts.rows_as_of(here(listing.rows.as_of), ago, number(new) if new else None))
     if reading.value is not None and reading.failure is None:
-        parts.append(texts.exact_as_of(span(reading.age), _swept(reading.value, reading.age)))
-    return " · ".join(parts)
-
-
-def _swept(counts: Counts, age: float) -> str | None:
-    """How long ago a sweep ran: by the clock of Redis alone, ours may be wrong."""
-    if counts.swept_at is None:
-        return None
-    return span(age + (counts.as_of - counts.swept_at).total_seconds())
+        users = reading.value.swept_at
+        parts.append(texts.counts_as_of(here(reading.value.as_of), here(users) if users else None))
+    return " · ".join((*parts, texts.login_zone(code(str(zone())))))

@@ -18,7 +18,7 @@ from presence_dashboard.listing import PAGE_SIZES, Listing, Rows
 from presence_dashboard.questions import ATTRIBUTE
 from presence_dashboard.roles import HIDDEN
 from presence_dashboard.store import open_store
-from presence_dashboard.tab import this_tab
+from presence_dashboard.tab import this_tab, zone
 from presence_dashboard.views import bulk, export, kick, notices
 from presence_dashboard.views.notices import Notice
 from presence_dashboard.views.search import ask_for_person, declared, in_words
@@ -34,10 +34,10 @@ def table(listing: Listing, rows: Rows, actor: Actor) -> None:
     """The page of rows, and above it what to do with those that are ticked."""
     bar = st.container(horizontal=True, vertical_alignment="center", gap="small", key="actions")
     may_kick = actor.may("kick")
-    shown = ["name", *_chosen()]
+    shown = ["name", *(["status"] if listing.ended else []), *_chosen()]
     event: Any = st.dataframe(
-        _frame(rows.sessions, actor, this_tab().away, may_kick=may_kick),
-        key=f"table-{listing.key}",
+        _frame(listing, rows.sessions, actor, this_tab().away, may_kick=may_kick),
+        key=_key(listing),
         on_select="rerun" if may_kick else "ignore",
         selection_mode="multi-row",
         column_config=_columns(listing, rows, may_kick=may_kick),
@@ -49,13 +49,43 @@ def table(listing: Listing, rows: Rows, actor: Actor) -> None:
         alt=texts.TABLE_LABEL,
     )
     places = event.selection.rows if may_kick else []
-    ticked = tuple(rows.sessions[row] for row in places if row < len(rows.sessions))
+    chosen = tuple(rows.sessions[row] for row in places if row < len(rows.sessions))
+    ticked = tuple(session for session in chosen if session.ref not in listing.ended)
     with bar:
         if may_kick:
+            _select_button(listing, rows, len(ticked))
             _kick_actions(ticked, this_tab().away)
         _list_actions(listing, rows, actor, ticked)
         if may_kick:
-            _hint(ticked, this_tab().away)
+            _hint(ticked, len(chosen) - len(ticked), this_tab().away)
+
+
+def _key(listing: Listing) -> str:
+    return f"table-{listing.key}"
+
+
+def has_ticks(listing: Listing) -> bool:
+    """Whether rows of the list that is shown are ticked."""
+    state = st.session_state.get(_key(listing))
+    return bool(state and state["selection"]["rows"])
+
+
+def _select_button(listing: Listing, rows: Rows, ticked: int) -> None:
+    """Ticks all rows that are shown. The table has a box for that too, but it is drawn on a canvas: no key reaches it
+    and no screen reader names it."""
+    live = tuple(place for place, session in enumerate(rows.sessions) if session.ref not in listing.ended)
+    is_all = bool(live) and ticked == len(live)
+    st.button(
+        texts.SELECT_NONE if is_all else texts.select_rows(len(live), len(listing.ended)),
+        key="select-rows",
+        disabled=not live,
+        on_click=_select,
+        args=(_key(listing), () if is_all else live),
+    )
+
+
+def _select(key: str, places: tuple[int, ...]) -> None:
+    st.session_state[key] = {"selection": {"rows": list(places), "columns": [], "cells": []}}
 
 
 def _kick_actions(ticked: tuple[Session, ...], away: bool) -> None:
@@ -86,13 +116,13 @@ def _list_actions(listing: Listing, rows: Rows, actor: Actor, ticked: tuple[Sess
     off = this_tab().away or listing.problem is not None  # what the box says and what the rows are differ then
     if actor.may("bulk"):
         st.button(
-            texts.select_all(
+            texts.kick_all(
                 number(max(rows.total, len(rows.sessions))),
                 matching=not listing.question.is_everybody,
                 exact=rows.total_is_exact,
             ),
-            key="select-all",
-            help=texts.SELECT_ALL_HELP,
+            key="kick-all",
+            help=texts.KICK_ALL_HELP,
             disabled=off,
             on_click=bulk.ask,
             args=(
@@ -109,12 +139,13 @@ def _list_actions(listing: Listing, rows: Rows, actor: Actor, ticked: tuple[Sess
         )
 
 
-def _hint(ticked: tuple[Session, ...], away: bool) -> None:
+def _hint(ticked: tuple[Session, ...], ended: int, away: bool) -> None:
     users = len({session.uid for session in ticked})
     if away:
-        st.caption(texts.AWAY_HINT, width="content")
+        words = texts.AWAY_HINT
     else:
-        st.caption(texts.selected_hint(len(ticked), users) if ticked else texts.SELECT_HINT, width="content")
+        words = texts.selected_hint(len(ticked), users, ended) if ticked or ended else texts.SELECT_HINT
+    st.caption(words, width="content")
 
 
 def _kick_clicked(listing: Listing, rows: Rows, key: str) -> None:
@@ -149,7 +180,7 @@ COLUMNS: Final[dict[str, str]] = {
 }
 """Those that can be chosen; the name is always there."""
 
-AT_FIRST: Final = tuple(COLUMNS)[:9]
+AT_FIRST: Final = ("uid", "device", "app", "browser", "ip", "login", "seen", "expires")
 
 _MASKED_BY: Final = {"name": "name", "aliases": "name", "ip": "ip", "last_ip": "ip"}
 
@@ -171,10 +202,14 @@ def _chosen() -> Sequence[str]:
     return st.session_state.get("columns") or AT_FIRST
 
 
-def _frame(sessions: tuple[Session, ...], actor: Actor, away: bool, *, may_kick: bool) -> pd.DataFrame:
+def _frame(
+    listing: Listing, sessions: tuple[Session, ...], actor: Actor, away: bool, *, may_kick: bool
+) -> pd.DataFrame:
+    has_ended = [one.ref in listing.ended for one in sessions]
     columns: dict[str, list[Any]] = {
-        **({"kick": [None if away else texts.KICK for _ in sessions]} if may_kick else {}),
+        **({"kick": [None if away or over else texts.KICK for over in has_ended]} if may_kick else {}),
         "name": [_label(one.name or one.uid) for one in sessions],
+        "status": [texts.ENDED_ROW if over else "" for over in has_ended],
         "uid": [literal(one.uid) for one in sessions],
         "device": [literal(one.device or "") for one in sessions],
         "app": [literal(" ".join(filter(None, (one.app, one.app_version)))) for one in sessions],
@@ -216,20 +251,25 @@ def _columns(listing: Listing, rows: Rows, *, may_kick: bool) -> dict[str, Any]:
     def button(label: str, width: int, key: str, clicked: Callable[..., None], *args: object, **more: Any) -> Any:
         return column.ButtonColumn(label, width=width, key=key, on_click=clicked, args=(*args, key), **more)
 
+    def time(label: str, **more: Any) -> Any:
+        # A time of day, not how long ago: that would be drawn once, and be wrong on a page that is left open.
+        return column.DatetimeColumn(label, width=122, format="MMM D, HH:mm:ss", timezone=str(zone()), **more)
+
     return {
         **({"kick": button("", 54, kicked, _kick_clicked, listing, rows, pinned=True)} if may_kick else {}),
         "name": button(
             texts.COLUMN_NAME, 145, opened, _name_clicked, rows, type="tertiary", alignment="left", help=texts.NAME_HELP
         ),
+        "status": column.TextColumn(texts.COLUMN_STATUS, width=64),
         "uid": column.TextColumn(texts.COLUMN_UID, width=90),
         "device": column.TextColumn(texts.COLUMN_DEVICE, width=105),
         "app": column.TextColumn(texts.COLUMN_APP, width=105),
         "browser": column.TextColumn(texts.COLUMN_BROWSER, width=150),
         "ip": column.TextColumn(texts.COLUMN_IP, width=112, help=texts.IP_HELP),
-        "login": column.DatetimeColumn(texts.COLUMN_LOGIN, width=112, format="distance"),
+        "login": time(texts.COLUMN_LOGIN),
         "login_exact": column.DatetimeColumn(texts.COLUMN_LOGIN_EXACT, width=138, format="YYYY-MM-DD HH:mm:ss"),
-        "seen": column.DatetimeColumn(texts.COLUMN_SEEN, width=112, format="distance"),
-        "expires": column.DatetimeColumn(texts.COLUMN_EXPIRES, width=100, format="distance", help=texts.EXPIRES_HELP),
+        "seen": time(texts.COLUMN_SEEN, help=texts.SEEN_HELP),
+        "expires": time(texts.COLUMN_EXPIRES, help=texts.EXPIRES_HELP),
         "last_ip": column.TextColumn(texts.COLUMN_LAST_IP, width=112),
         "aliases": column.TextColumn(texts.COLUMN_ALIASES, width=170),
         **{
@@ -251,6 +291,8 @@ def pager(listing: Listing, rows: Rows) -> None:
         )
         st.button(texts.OLDER, key="older", shortcut="O", disabled=this_tab().away or last_page, on_click=listing.older)
         st.markdown(_place(listing, rows), width="content")
+        if not (first_page and last_page):
+            st.caption(texts.SORT_NOTE, width="content")
         st.selectbox(
             texts.PER_PAGE,
             PAGE_SIZES,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from presence_dashboard import texts
 from tests.browser.conftest import Dashboard, Open, live, log_in
@@ -11,6 +11,14 @@ from tests.browser.conftest import Dashboard, Open, live, log_in
 pytestmark = pytest.mark.browser
 
 MOST_TABS = 20
+
+
+def tab_to(field: Locator) -> None:
+    for _ in range(MOST_TABS):
+        if field.evaluate("field => field === document.activeElement"):
+            return
+        field.page.keyboard.press("Tab")
+    raise AssertionError("it is out of reach of the Tab key")
 
 
 def tab_to_the_table(page: Page) -> None:
@@ -27,7 +35,7 @@ def test_keys_alone_find_a_person_tick_the_row_and_kick(dashboard: Dashboard, op
     keys = tab.page.keyboard
     tab.press("/")
     keys.type("person 0")
-    expect(tab.page.get_by_role("button", name="Select all 10 that match")).to_be_visible()
+    expect(tab.page.get_by_role("button", name="Kick all 10 that match")).to_be_visible()
     tab.settle()
 
     tab_to_the_table(tab.page)
@@ -40,12 +48,10 @@ def test_keys_alone_find_a_person_tick_the_row_and_kick(dashboard: Dashboard, op
     dialog = tab.page.get_by_role("dialog")
     expect(dialog).to_contain_text(ticked)
     reason = dialog.get_by_role("textbox", name=texts.REASON)
-    for _ in range(MOST_TABS):
-        if reason.evaluate("field => field === document.activeElement"):
-            break
-        keys.press("Tab")
+    tab_to(reason)
     keys.type("No mouse")
-    keys.press("Control+Enter")
+    tab_to(dialog.get_by_role("button", name=texts.confirm(1)))
+    keys.press("Enter")
     expect(tab.page.get_by_test_id("stToast")).to_contain_text(f"Kicked Person {ticked[-2:]} user")
     assert [login.session.uid for login in logins if login.session.uid not in live(dashboard, logins)] == [ticked]
     assert dashboard.presence.audit(uid=ticked).items[0].reason == "No mouse"

@@ -81,9 +81,37 @@ def test_ticked_rows_are_kicked_by_keyboard(dashboard: Dashboard, open_tab: Open
 
     reason = tab.page.get_by_role("textbox", name=texts.REASON)
     reason.press_sequentially("no kick")  # letters that are shortcuts elsewhere on the page
-    reason.press("Control+Enter")
+    reason.press("Control+Enter")  # this takes the text over, and kicks nobody
+    tab.page.get_by_role("button", name=texts.confirm(2)).click()
     expect(tab.page.get_by_test_id("stToast")).to_contain_text("Kicked 2 sessions")
     assert live(dashboard, logins) == ["user00", "user01", "user03"]
+
+
+def test_enter_in_the_ticket_kicks_nobody_and_a_phrase_leaves_what_was_typed(
+    dashboard: Dashboard, open_tab: Open
+) -> None:
+    logins = log_in(dashboard, 3)
+    tab = open_tab()
+    tab.click(KICK_BUTTON, 0)
+    dialog = tab.page.get_by_role("dialog")
+    reason = dialog.get_by_role("textbox", name=texts.REASON)
+    reason.press_sequentially("Chargeback 4711")
+    dialog.get_by_text("Lost device", exact=True).click()
+    message = dialog.get_by_role("textbox", name=texts.MESSAGE)
+    expect(message).to_have_value(texts.PHRASES["Lost device"][1])
+    expect(reason).to_have_value("Chargeback 4711")
+
+    ticket = dialog.get_by_role("textbox", name=texts.TICKET)
+    ticket.press_sequentially("FR-1")
+    ticket.press("Enter")
+    tab.settle()
+    expect(dialog).to_be_visible()
+    assert len(live(dashboard, logins)) == 3
+    dialog.get_by_role("button", name=texts.confirm(1)).click()
+    expect(tab.page.get_by_test_id("stToast")).to_contain_text("Kicked")
+    assert live(dashboard, logins) == ["user00", "user01"]
+    [entry] = dashboard.presence.audit(uid="user02").items
+    assert (entry.reason, entry.ticket) == ("Chargeback 4711", "FR-1")
 
 
 def test_nothing_is_wider_than_the_window_on_a_phone_or_a_large_screen_light_or_dark(

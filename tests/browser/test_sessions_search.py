@@ -25,7 +25,7 @@ def test_the_list_follows_the_keys_and_a_name_leads_to_the_person_and_back(
     expect(tab.page).to_have_url(f"{dashboard.url}/?q=person+07+o")
     assert tab.uids() == ["other07"]
     search.fill("Person 07")
-    expect(tab.page.get_by_role("button", name="Select all 2 that match")).to_be_visible()
+    expect(tab.page.get_by_role("button", name="Kick all 2 that match")).to_be_visible()
 
     tab.page.get_by_role("button", name=texts.FACET_LABELS["device"], exact=True).click()
     tab.page.get_by_test_id("stPopoverBody").get_by_role("button", name="Mac").click()
@@ -38,14 +38,14 @@ def test_the_list_follows_the_keys_and_a_name_leads_to_the_person_and_back(
     tab.page.go_back()
     expect(tab.page).to_have_url(f"{dashboard.url}/?q=Person+07&device=Mac")
     expect(search).to_have_value("Person 07")
-    expect(tab.page.get_by_role("button", name="Select all 2 that match")).to_be_visible()
+    expect(tab.page.get_by_role("button", name="Kick all 2 that match")).to_be_visible()
 
 
 def test_all_that_match_are_kicked_once_their_number_is_typed(dashboard: Dashboard, open_tab: Open) -> None:
     users, others = log_in(dashboard, 30), log_in(dashboard, 3, "other")
     tab = open_tab()
     tab.page.get_by_label(texts.SEARCH, exact=True).fill("user")
-    tab.page.get_by_role("button", name="Select all 30 that match").click()
+    tab.page.get_by_role("button", name="Kick all 30 that match").click()
     dialog = tab.page.get_by_role("dialog")
     expect(dialog).to_contain_text("30 sessions match")
     late = log_in(dashboard, 2, "user-late")

@@ -28,7 +28,7 @@ def live(presence: Presence, logins: list[Login]) -> list[str]:
 
 
 def ask(app: AppTest) -> AppTest:
-    app.button(key="select-all").click().run()
+    app.button(key="kick-all").click().run()
     assert not app.exception
     return app
 
@@ -67,7 +67,7 @@ def test_all_that_match_are_kicked_and_nobody_else(app: AppTest, presence: Prese
     users, others = log_in(presence, 60), log_in(presence, 3, "other")
     app.query_params["q"] = "user"
     app.run()
-    assert app.button(key="select-all").label == texts.select_all("60", matching=True, exact=False)
+    assert app.button(key="kick-all").label == texts.kick_all("60", matching=True, exact=False)
     ask(app)
     assert texts.bulk_found(60, "60", "", "").split(",")[0] in words(app)
     assert len(app.dataframe[1].value) == 5
@@ -102,7 +102,7 @@ def test_a_bulk_kick_needs_a_reason(app: AppTest, presence: Presence) -> None:
 def test_with_no_filter_it_is_everybody_of_the_list_that_was_seen(app: AppTest, presence: Presence) -> None:
     users = log_in(presence, 3)
     app.run()
-    assert app.button(key="select-all").label == texts.select_all("3", matching=False, exact=True)
+    assert app.button(key="kick-all").label == texts.kick_all("3", matching=False, exact=True)
     late = log_in(presence, 2, "late")
     ask(app)
     assert texts.BULK_EVERYBODY in words(app)
@@ -159,7 +159,7 @@ def test_an_outage_while_counting_is_told_and_can_be_tried_again(
     log_in(presence, 3)
     app.run()
     server.pause()
-    app.button(key="select-all").click().run()
+    app.button(key="kick-all").click().run()
     assert [button for button in app.button if button.key == "bulk-again"]
     server.resume()
     open_store().counts(anew=True)

@@ -157,6 +157,22 @@ def test_a_saved_phrase_fills_reason_and_message(app: AppTest, presence: Presenc
     assert (ended.note, ended.message, ended.by) == (reason, message, "local operator")
 
 
+def test_a_phrase_fills_what_is_empty_or_a_phrase_and_never_what_was_typed(app: AppTest, presence: Presence) -> None:
+    log_in(presence, 1)
+    tick(app.run(), 0)
+    app.button(key="kick-selected").click().run()
+    app.text_area(key="reason-1").set_value("Chargeback 4711")
+    app.button_group(key="phrase-1").set_value("Lost device").run()
+    assert [area.value for area in app.text_area] == ["Chargeback 4711", texts.PHRASES["Lost device"][1]]
+    app.button_group(key="phrase-1").set_value("User asked").run()
+    assert [area.value for area in app.text_area] == ["Chargeback 4711", texts.PHRASES["User asked"][1]]
+    app.text_area(key="message-1").set_value("Please call us.").run()
+    app.button_group(key="phrase-1").set_value("Lost device").run()
+    assert [area.value for area in app.text_area] == ["Chargeback 4711", "Please call us."]
+    app.button_group(key="phrase-1").set_value(None).run()
+    assert [area.value for area in app.text_area] == ["Chargeback 4711", "Please call us."]
+
+
 def test_cancelling_kicks_nobody(app: AppTest, presence: Presence) -> None:
     [login] = log_in(presence, 1)
     tick(app.run(), 0)

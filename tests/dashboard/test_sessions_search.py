@@ -87,7 +87,7 @@ def test_a_block_that_is_none_is_told_and_the_list_stays(app: AppTest, crowd: No
         fmt.code("ip must be an IPv4 or IPv6 address, or a block such as 192.0.2.0/24.")
     ]
     assert uids(app) == ["dan@example.com", "u2", "u1"]
-    assert app.button(key="select-all").disabled, "all that match is not what the box says"
+    assert app.button(key="kick-all").disabled, "all that match is not what the box says"
     assert uids(search(app, "192.0.2.0/9")) == ["u2", "u1"]
     assert not app.warning
 
@@ -140,7 +140,7 @@ def test_a_search_while_redis_is_away_leaves_the_rows_and_is_answered_afterwards
     search(app, "novak")
     assert len(uids(app)) == 4
     assert "**Redis is away.**" in app.error[0].value
-    assert all(app.button(key=key).disabled for key in ("select-all", "export", "kick-selected"))
+    assert all(app.button(key=key).disabled for key in ("kick-all", "export", "kick-selected"))
     server.resume()
     open_anew(app)
     assert uids(app) == ["u1"]
@@ -261,7 +261,9 @@ def test_who_may_not_kick_has_neither_buttons_nor_boxes(
     app.run()
     assert len(uids(app)) == 4
     assert "kick" not in app.dataframe[0].proto.column_order
-    assert not {"kick-selected", "kick-person", "select-all", "export"} & {button.key for button in app.button}
+    assert not {"kick-selected", "kick-person", "kick-all", "select-rows", "export"} & {
+        button.key for button in app.button
+    }
 
 
 # -- Rare matches ------------------------------------------------------------------------------------------------------
