@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.testclient import TestClient
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
@@ -40,10 +44,14 @@ def presence(server: Server) -> Iterator[Presence]:
 
 
 def ask(
-    port: int, method: str, path: str, body: str | None = None, **headers: str
+    port: int | str, method: str, path: str, body: str | None = None, **headers: str
 ) -> tuple[int, http.client.HTTPMessage, str]:
-    connection = http.client.HTTPConnection(HOST, port, timeout=30)
+    """port: of this machine, or the path of a Unix socket."""
+    connection = http.client.HTTPConnection(HOST, port if isinstance(port, int) else None, timeout=30)
     try:
+        if isinstance(port, str):
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.connect(port)
         connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
         answer = connection.getresponse()
         return answer.status, answer.headers, answer.read().decode()
@@ -51,7 +59,7 @@ def ask(
         connection.close()
 
 
-def is_up(port: int) -> bool:
+def is_up(port: int | str) -> bool:
     try:
         ask(port, "GET", "/sign-in")
     except OSError:
@@ -60,7 +68,7 @@ def is_up(port: int) -> bool:
 
 
 @contextmanager
-def running(*arguments: str, directory: Path, port: int, server: Server, **environ: str) -> Iterator[None]:
+def running(*arguments: str, directory: Path, port: int | str, server: Server, **environ: str) -> Iterator[None]:
     path = os.pathsep.join([str(directory), str(ROOT)])
     log = directory / "log"
     with log.open("wb") as output:
@@ -110,6 +118,66 @@ def test_the_lines_for_fastapi_and_flask(framework: str, server: Server, presenc
         status, headers, body = ask(port, "GET", "/me", cookie=cookie)
         assert (status, headers["Content-Type"]) == (401, "application/problem+json")
         assert json.loads(body)["message"] == "Please call us."
+        presence.block(framework, by="sam", reason="test", message="Your account is on hold.")
+        status, headers, body = ask(port, "POST", f"/sign-in?who={framework}")
+        assert (status, headers["Content-Type"]) == (403, "application/problem+json")
+        assert (json.loads(body)["code"], json.loads(body)["message"]) == ("blocked", "Your account is on hold.")
+
+
+def test_a_visitor_over_a_unix_socket_has_no_address(server: Server, presence: Presence, tmp_path: Path) -> None:
+    (tmp_path / "mysite.py").write_text(BLOCKS["fastapi"], "utf-8")
+    path = str(tmp_path / "s")
+    with running("uvicorn", "mysite:app", f"--uds={path}", directory=tmp_path, port=path, server=server):
+        status, headers, _ = ask(path, "POST", "/sign-in?who=uma")
+        assert status == 200
+        assert ask(path, "GET", "/me", cookie=headers["Set-Cookie"].partition(";")[0])[0] == 200
+        [session] = presence.sessions("uma")
+        assert (session.ip, session.last_ip) == (None, None)
+
+
+def lines(framework: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    site: dict[str, Any] = {"__name__": "mysite"}
+    exec(compile(BLOCKS[framework], "docs/frameworks.md", "exec"), site)
+    return site
+
+
+def run_in(client: TestClient, close: Any) -> None:
+    assert client.portal is not None
+    client.portal.call(close)
+
+
+def test_a_site_is_tested_with_the_test_client_of_its_framework(
+    server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = lines("fastapi", server, monkeypatch)
+    with TestClient(site["app"], base_url="https://testserver") as client:
+        assert client.post("/sign-in?who=tess").status_code == 200
+        assert client.get("/me").json() == {"uid": "tess"}
+        run_in(client, site["presence"].close)
+    site = lines("flask", server, monkeypatch)
+    answer = (
+        site["app"].test_client().post("/sign-in?who=finn", environ_overrides={"REMOTE_ADDR": ""})
+    )  # gunicorn --bind unix:
+    assert answer.status_code == 204
+    site["presence"].close()
+    assert [presence.sessions(who)[0].ip for who in ("tess", "finn")] == [None, None]
+
+
+@pytest.mark.parametrize("place", ["inside", "outside"])
+def test_a_page_of_another_origin_gets_past_its_preflight(
+    server: Server, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    site = lines("fastapi", server, monkeypatch)
+    cors = Middleware(CORSMiddleware, allow_origins=["https://shop.example"], allow_credentials=True)
+    site["app"].user_middleware.insert(0 if place == "outside" else 1, cors)
+    headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": "GET"}
+    with TestClient(site["app"]) as client:
+        answer = client.options("/me", headers=headers)
+        assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, "https://shop.example")
+        refused = client.get("/me", headers={"Origin": "https://shop.example"})
+        assert (refused.status_code, "Access-Control-Allow-Origin" in refused.headers) == (401, place == "outside")
+        run_in(client, site["presence"].close)
 
 
 SOCKET = """

@@ -140,6 +140,23 @@ def test_a_bearer_token_goes_before_the_cookie_and_may_be_turned_off(p: P, make:
     assert make(cookie="__Host-sid").ask(cookie=f"__Host-sid={ada}").body == b"ada"
 
 
+@on("valkey-sync")
+def test_a_cors_preflight_passes_without_a_session(p: P, make: Make) -> None:
+    """A browser sends it without cookies: refused, it would keep the request itself from being sent."""
+    site = make()
+    preflight = {"origin": "https://shop.example", "access_control_request_method": "POST"}
+    assert site.ask(method="OPTIONS", **preflight).status == 200
+    assert site.seen[0].session is None
+    assert site.gate.tally == {"preflight": 1}
+    assert site.ask(method="POST", **preflight).status == 401
+    assert site.ask(method="OPTIONS", origin="https://shop.example").status == 401
+    assert site.ask(method="OPTIONS", access_control_request_method="POST").status == 401
+    token = p.login("ada").token
+    p.kick("ada", by="staff", reason="test")
+    for how in ("cookie", "bearer"):
+        assert site.ask(method="OPTIONS", **preflight, **brought(how, token)).status == 401, "no browser sends that"
+
+
 # -- adopting ----------------------------------------------------------------------------------------------------------
 
 
@@ -295,6 +312,19 @@ def test_only_our_own_proxies_are_believed(peer: str | None, forwarded: str, add
     assert Proxies(["10.0.0.0/8", "unix"]).client(peer, forwarded) == address
     if peer is None:
         assert Proxies(["10.0.0.0/8"]).client(peer, forwarded) is None
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize(
+    ("peer", "ip"), [("192.0.2.1", "192.0.2.1"), ("", None), ("testclient", None), ("unix:", None)]
+)
+def test_the_site_reads_the_visitors_address_from_the_verdict(p: P, make: Make, peer: str, ip: str | None) -> None:
+    site = make(anonymous="pass")
+    assert site.ask(peer=peer).status == 200
+    assert site.seen[0].ip == ip
+    login = p.login("ada", ip=site.seen[0].ip)
+    assert site.ask(peer=peer, **brought("cookie", login.token)).body == b"ada"
+    assert p.sessions("ada")[0].last_ip == ip
 
 
 @on("valkey-sync")

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from presence_core import Presence, Settings
 from presence_core.web.rules import hashed_id
 from tests.conftest import Bed, on
 from tests.fair_clock import PATIENT
+from tests.web_service import service
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "moving.md"
 BLOCKS = dict(re.findall(r"^```python ([\w-]+)\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.M | re.S))
@@ -187,6 +188,22 @@ def test_django_sessions_in_the_database_are_brought_over(run: Run, django: Any,
 
 
 @valkey
+@pytest.mark.parametrize("expiry", [HOUR, 30 * 86_400, timedelta(days=30)], ids=str)
+def test_a_django_session_keeps_the_expiry_that_the_site_gave_it(run: Run, django: Any, bed: Bed, expiry: Any) -> None:
+    site = Site("db")
+    session = site.store(site.sign_in())
+    session.set_expiry(expiry)
+    session.save()
+    django(PRESENCE_RULES={"mode": "observe"})
+    run("django-db")
+    with Presence.from_url(bed.url, Settings(bed.namespace, timeout=PATIENT)) as watching:
+        life = expiry.total_seconds() if isinstance(expiry, timedelta) else expiry
+        assert is_about(only(watching, str(site.ada.pk)).expires_at, time.time() + life)
+        assert browser(session.session_key).get("/").content.startswith(b"ada ")
+        assert is_about(only(watching, str(site.ada.pk)).expires_at, time.time() + life)
+
+
+@valkey
 def test_django_sessions_in_its_redis_cache_are_brought_over(run: Run, django: Any, bed: Bed) -> None:
     cache = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": bed.url}
     django(CACHES={"default": cache}, SESSION_ENGINE="django.contrib.sessions.backends.cache")
@@ -315,6 +332,67 @@ def test_express_sessions_are_brought_over(run: Run, bed: Bed) -> None:
     assert presence.counts().sessions == 2
 
 
+#: What express-session 1.19.0 and connect-redis 9.0.0 kept after a sign-in and another request: the JSON, the TTL (ms),
+#: and for how long (s) express-session would go on without a request. By the option that each row was made with.
+CAPTURED: dict[str, tuple[str, int, int]] = {
+    "cookie: {maxAge: 604800000}": (
+        '{"cookie":{"originalMaxAge":604800000,"expires":"2026-11-29T14:28:16.996Z","httpOnly":true,"path":"/"},'
+        '"userId":7,"name":"Ada Lovelace"}', 604_799_863, 7 * 86_400),
+    "none": (
+        '{"cookie":{"originalMaxAge":null,"expires":null,"httpOnly":true,"path":"/"},"userId":7,"name":"Ada Lovelace"}',
+        86_399_889, 86_400),
+    "cookie: {maxAge: undefined}": (
+        '{"cookie":{"httpOnly":true,"path":"/"},"userId":7,"name":"Ada Lovelace"}', 86_399_970, 86_400),
+    "disableTTL: true": (
+        '{"cookie":{"originalMaxAge":604800000,"expires":"2026-11-29T14:28:18.404Z","httpOnly":true,"path":"/"},'
+        '"userId":7,"name":"Ada Lovelace"}', -1, 7 * 86_400),
+    "cookie: {expires: new Date(…)}": (
+        '{"cookie":{"originalMaxAge":259197252,"expires":"2026-11-25T14:28:16.946Z","httpOnly":true,"path":"/"},'
+        '"userId":7,"name":"Ada Lovelace"}', 259_197_885, 259_198),
+    "cookie: {maxAge: 630720000000}": (
+        '{"cookie":{"originalMaxAge":630720000000,"expires":"2046-11-17T14:28:18.825Z","httpOnly":true,"path":"/"},'
+        '"userId":7,"name":"Ada Lovelace"}', 630_719_999_894, 10 * 365 * 86_400),
+}  # fmt: skip
+
+
+@valkey
+@pytest.mark.parametrize("option", CAPTURED)
+def test_an_express_session_lives_as_long_as_express_would_let_it(run: Run, bed: Bed, option: str) -> None:
+    record, left, life = CAPTURED[option]
+    data = json.loads(record)
+    if data["cookie"].get("expires"):  # as if it had been captured now
+        written = datetime.fromtimestamp(time.time() - 0.2 + data["cookie"]["originalMaxAge"] / 1000, UTC)
+        data["cookie"]["expires"] = written.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    bed.raw.set("sess:83zv9FtcgEJa5o35Ceu6mFWXmqnEf65m", json.dumps(data), px=left if left > 0 else None)
+    known = run("express")
+    ada = only(known["presence"], "7")
+    assert (ada.name, ada.idle_timeout) == ("Ada Lovelace", life)
+    assert ada.absolute_timeout >= known["YEAR"]
+    assert is_about(ada.expires_at, time.time() + life)
+    assert known["presence"].heartbeat("7", ada.session_id)
+
+
+@valkey
+def test_an_old_session_that_stayed_active_is_not_past_its_deadline(run: Run, bed: Bed) -> None:
+    express(bed, "old-sid", 7 * 86_400, int(ago(400 * 86_400)), 7 * 86_400 - HOUR, userId=7)
+    presence = run("express")["presence"]
+    assert is_about(only(presence, "7").expires_at, time.time() + 7 * 86_400 - HOUR)
+
+
+@on("valkey-async")
+def test_the_lines_for_express_send_the_sessions_own_timeouts(bed: Bed) -> None:
+    [script] = re.findall(r"^```js\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.M | re.S)
+    [sent] = re.findall(r'post\("/v1/sessions", (\w+)\)', script)
+    assert f"const {sent} = {{ uid, session_id, ...timeouts(req.session) }}" in script
+    posted = (  # by these lines, of a session with {maxAge: 604800000}
+        '{"uid":"7","session_id":"yYPdGNQxgWV6XhyfwaKD6gaQ7-hzSoyoVT7Oi6q-psw","idle_timeout":604800,'
+        '"absolute_timeout":31536000}'
+    )
+    site = service(bed, local=True)
+    assert site.ask("POST", "/v1/sessions", json.loads(posted)).status_code == 201
+    assert only(site.p, "7").idle_timeout == 7 * 86_400
+
+
 # -- redis-sessions ---------------------------------------------------------------------------------------------------
 
 
@@ -344,14 +422,16 @@ def test_redis_sessions_are_brought_over_with_the_login_time_that_is_in_the_toke
     token = redis_sessions_create(bed, "shop", "team:7", made, ago(HOUR), 7200, data)
     redis_sessions_create(bed, "shop", "bob", ago(5 * HOUR), ago(3 * HOUR), 7200)  # over, and not wiped
     redis_sessions_create(bed, "wiki", "eve", ago(HOUR), ago(60), 7200)
+    redis_sessions_create(bed, "shop", "old", ago(400 * 86_400), ago(60), 7200)  # longer than a year, and still active
     presence = run("redis-sessions")["presence"]
+    assert is_about(only(presence, "old").expires_at, time.time() + 7200 - 60)
     session = only(presence, "team:7")
     assert (session.name, dict(session.attributes)) == ("Ada Lovelace", {"tenant": "navy"})
     assert (session.app, session.ip, session.session_id) == ("shop", "192.0.2.7", hashed_id(token))
     assert round(session.login_at.timestamp(), 3) == made
     assert is_about(session.expires_at, time.time() + HOUR)
-    assert presence.counts().sessions == 1
-    assert bed.raw.zcard("rs:shop:_sessions") == 2, "the old store is only read"
+    assert presence.counts().sessions == 2
+    assert bed.raw.zcard("rs:shop:_sessions") == 3, "the old store is only read"
 
 
 # -- lists of one's own -----------------------------------------------------------------------------------------------

@@ -52,8 +52,8 @@ def wsgi_site(url: str, settings: Settings, rules: Rules, user: Callable[[], Vis
 
     site = wsgi.PresenceMiddleware(app, presence, rules=rules, user_of=None if user is None else lambda _: user())
 
-    def ask(path: str = "/", *, peer: str = "192.0.2.1", **headers: str) -> Answer:
-        environ = {"REQUEST_METHOD": "GET", "SCRIPT_NAME": "", "PATH_INFO": path, "REMOTE_ADDR": peer}
+    def ask(path: str = "/", *, method: str = "GET", peer: str = "192.0.2.1", **headers: str) -> Answer:
+        environ = {"REQUEST_METHOD": method, "SCRIPT_NAME": "", "PATH_INFO": path, "REMOTE_ADDR": peer}
         environ |= {f"HTTP_{name.upper()}": value for name, value in headers.items()}
         started: list[Any] = []
         body = b"".join(site(environ | {"wsgi.input": io.BytesIO()}, lambda *start: started.append(start)))
@@ -88,9 +88,9 @@ def asgi_site(
 
     site = asgi.PresenceMiddleware(app, presence, rules=rules, user_of=None if user is None else lambda _: user())
 
-    async def request(path: str, peer: str, headers: dict[str, str]) -> Answer:
+    async def request(method: str, path: str, peer: str, headers: dict[str, str]) -> Answer:
         raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-        scope = {"type": "http", "method": "GET", "path": path, "headers": raw, "client": (peer, 4711)}
+        scope = {"type": "http", "method": method, "path": path, "headers": raw, "client": (peer, 4711)}
         sent: list[Any] = []
 
         async def send(message: Any) -> None:
@@ -103,8 +103,8 @@ def asgi_site(
         got = [(name.decode(), value.decode()) for name, value in sent[0]["headers"]]
         return Answer(sent[0]["status"], got, b"".join(part["body"] for part in sent[1:]))
 
-    def ask(path: str = "/", *, peer: str = "192.0.2.1", **headers: str) -> Answer:
-        return loop.run(request(path, peer, headers))
+    def ask(path: str = "/", *, method: str = "GET", peer: str = "192.0.2.1", **headers: str) -> Answer:
+        return loop.run(request(method, path, peer, headers))
 
     async def closing() -> None:
         await site.aclose()

@@ -8,11 +8,11 @@ from inspect import isawaitable
 from typing import Any
 
 from presence_core.client import AsyncPresence, Presence
-from presence_core.errors import PresenceError
+from presence_core.errors import LoginRefused, PresenceError
 from presence_core.models import Ended
 from presence_core.web.flow import drive, drive_async
-from presence_core.web.gate import Gate, code_of, problem
-from presence_core.web.rules import Asked, Rules, Verdict, Visitor
+from presence_core.web.gate import Gate, code_of, problem, refusal
+from presence_core.web.rules import Asked, Rules, Verdict, Visitor, is_preflight
 from presence_core.web.wsgi import check_hooks
 
 Scope = MutableMapping[str, Any]
@@ -34,11 +34,14 @@ class PresenceMiddleware:
     """Finds the session of each request and websocket, and refuses who has none, as the ``rules`` say.
 
     The application reads ``scope["presence"]`` or, with Starlette and FastAPI, ``request.state.presence``: a Session or
-    None. ``scope["presence.verdict"]`` says more. ``user_of(scope)`` says whom the site itself takes a request for: a
-    uid, a Visitor or None. ``on_ended(scope, ended)`` answers, with an ASGI application such as a Starlette response
-    (or an awaitable of one), who is refused with 401; ``ended`` is None where nothing is known of the session. By
-    default that is a problem+json. A websocket is accepted and closed at once, with 4401: a browser hides the reason of
-    one that was never accepted. A websocket that is open is not looked at again: watch() for that.
+    None. ``scope["presence.verdict"]`` says more: ``ip`` is the visitor's address, or None. A LoginRefused that the
+    application raises (a block, a limit) is answered with a 403 problem.
+
+    ``user_of(scope)`` says whom the site itself takes a request for: a uid, a Visitor or None.
+    ``on_ended(scope, ended)`` answers, with an ASGI application such as a Starlette response (or an awaitable of one),
+    who is refused with 401; ``ended`` is None where nothing is known of the session. By default that is a problem+json.
+    A websocket is accepted and closed at once, with 4401: a browser hides the reason of one that was never accepted. A
+    websocket that is open is not looked at again: watch() for that.
 
     ``presence`` is an AsyncPresence or, at the price of a thread for each call, a Presence. Cost: one round trip to
     Redis for a request that names a session, none for others.
@@ -78,11 +81,26 @@ class PresenceMiddleware:
         scope.setdefault("state", {})["presence"] = verdict.session
         if verdict.passes:
             cookie = self.gate.set_cookie(verdict)
-            await self._app(scope, receive, send if cookie is None else _with_cookie(send, cookie))
+            await self._pass(scope, receive, send if cookie is None else _with_cookie(send, cookie))
         elif scope["type"] == "websocket":
             await _close(verdict, receive, send)
         else:
             await self._refuse(verdict, scope, receive, send)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except LoginRefused as refused:
+            if started or scope["type"] != "http":
+                raise
+            await _problem(refusal(refused), scope, send)
 
     async def _refuse(self, verdict: Verdict, scope: Scope, receive: Receive, send: Send) -> None:
         if self._on_ended is not None and verdict.state in ("ended", "unknown", "anonymous"):
@@ -91,10 +109,7 @@ class PresenceMiddleware:
                 answer = await answer
             await answer(scope, receive, send)
             return
-        status, headers, body = problem(verdict)
-        raw = [(name.lower().encode(), value.encode()) for name, value in headers]
-        await send({"type": "http.response.start", "status": status, "headers": raw})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        await _problem(verdict, scope, send)
 
     def _closing(self, receive: Receive) -> Receive:
         """When the server goes down, the heartbeats that wait are sent before the application closes its Presence."""
@@ -116,6 +131,13 @@ class PresenceMiddleware:
                 await asyncio.to_thread(self.gate.buffer.close)
         except PresenceError:
             pass
+
+
+async def _problem(verdict: Verdict, scope: Scope, send: Send) -> None:
+    status, headers, body = problem(verdict)
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
 
 def _with_cookie(send: Send, cookie: str) -> Send:
@@ -149,4 +171,7 @@ def asked_of(scope: Scope) -> Asked:
         peer=(client[0] or None) if client else None,
         forwarded=",".join(values.get(b"x-forwarded-for", ())),
         user_agent=agent[0] if agent else None,
+        preflight=is_preflight(
+            scope.get("method", ""), values.get(b"origin"), values.get(b"access-control-request-method")
+        ),
     )

@@ -29,7 +29,7 @@ from presence_core.web.flow import Call, Flow
 from presence_core.web.proxies import Proxies
 from presence_core.web.rules import Asked, Rules, Users, Verdict, Visitor, longest
 
-__all__ = ["Asked", "Gate", "Rules", "Verdict", "Visitor", "code_of", "problem"]
+__all__ = ["Asked", "Gate", "Rules", "Verdict", "Visitor", "code_of", "problem", "refusal"]
 
 log = logging.getLogger("presence_core")
 
@@ -73,19 +73,22 @@ class Gate:
 
     def check(self, asked: Asked, user_of: Users | None = None) -> Flow[Verdict]:
         """Decide about one request. ``user_of`` is asked whom the site itself takes this request for."""
-        if self.rules.mode != "observe":
-            verdict = yield from self._judge(asked, user_of)
+        ip = self.address(asked)
+        if asked.preflight and not (asked.cookie or asked.authorization):
+            verdict = Verdict(passes=True, state="preflight", ip=ip)
+        elif self.rules.mode != "observe":
+            verdict = replace((yield from self._judge(asked, user_of, ip)), ip=ip)
         else:
             try:
-                verdict = replace((yield from self._judge(asked, user_of)), passes=True)
+                verdict = replace((yield from self._judge(asked, user_of, ip)), passes=True, ip=ip)
             except Exception:  # watching must not be what breaks a site
                 log.exception("presence could not be observed")
-                verdict = Verdict(passes=True, state="unavailable")
+                verdict = Verdict(passes=True, state="unavailable", ip=ip)
         with self._lock:
             self._tally[verdict.state] = self._tally.get(verdict.state, 0) + 1
         return verdict
 
-    def _judge(self, asked: Asked, user_of: Users | None) -> Flow[Verdict]:
+    def _judge(self, asked: Asked, user_of: Users | None, ip: str | None) -> Flow[Verdict]:
         given = user_of() if user_of is not None else None
         visitor = Visitor(given) if isinstance(given, str) else given
         by_id = visitor is not None and visitor.session_id is not None
@@ -93,7 +96,6 @@ class Gate:
         if token is None and visitor is None:
             passes = self.rules.mode != "enforce" or self.rules.anonymous == "pass" or self._is_public(asked.path)
             return Verdict(passes=passes, state="anonymous")
-        ip = self.address(asked)
         name = token or (f"{visitor.uid}:{visitor.session_id}" if visitor is not None and by_id else "")
         key = sha256(name.encode("utf-8", "surrogateescape")).digest()
         try:
@@ -153,7 +155,7 @@ class Gate:
             public = self._is_public(asked.path)
             if refused.code == "ended":
                 return Verdict(passes=public, state="ended")
-            return Verdict(passes=public, state="refused", refusal=refused.code, sentence=refused.sentence)
+            return replace(refusal(refused), passes=public)
         return Verdict(passes=True, state="adopted", session=login.session, token=login.token if sid is None else None)
 
     def _ask(self, call: Call, key: bytes | None = None) -> Flow[Any]:
@@ -279,6 +281,11 @@ _TITLES: Final = {
     "refused": "You may not sign in now.",
     "unavailable": "Who you are cannot be checked right now. You have not been signed out.",
 }
+
+
+def refusal(error: LoginRefused) -> Verdict:
+    """The verdict on a login that the site itself tried and that was refused: by a block, or by a limit."""
+    return Verdict(passes=False, state="refused", refusal=error.code, sentence=error.sentence)
 
 
 def problem(verdict: Verdict) -> tuple[int, list[tuple[str, str]], bytes]:

@@ -130,6 +130,12 @@ class Asked:
     peer: str | None = None  #: who is connected; None for a Unix socket
     forwarded: str = ""  #: X-Forwarded-For, lines joined by commas
     user_agent: str | None = None
+    preflight: bool = False  #: by its headers a CORS preflight (``is_preflight``): a browser's brings no credentials
+
+
+def is_preflight(method: str, origin: object, asks_for: object) -> bool:
+    """Whether a request is a CORS preflight, by its method, Origin and Access-Control-Request-Method."""
+    return method == "OPTIONS" and bool(origin) and bool(asks_for)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +143,9 @@ class Verdict:
     """What was decided, and why."""
 
     passes: bool
-    state: str  #: "live", "adopted", "ended", "unknown", "anonymous", "unavailable", "grace", "open" or "refused"
+    state: str
+    """"live", "adopted", "ended", "unknown", "anonymous", "preflight", "unavailable", "grace", "open" or "refused"."""
+    ip: str | None = None  #: the visitor's address; None over a Unix socket, and where only a name is known
     session: Session | None = None
     ended: Ended | None = None  #: why it is over, where that is known
     refusal: str | None = None  #: of "refused" (a user who may not log in): the code

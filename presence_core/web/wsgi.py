@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
 
 from presence_core.client import Presence
-from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.errors import InvalidArgument, LoginRefused, PresenceError
 from presence_core.models import Ended
 from presence_core.web.flow import drive
-from presence_core.web.gate import Gate, problem
-from presence_core.web.rules import Asked, Rules, Verdict, Visitor
+from presence_core.web.gate import Gate, problem, refusal
+from presence_core.web.rules import Asked, Rules, Verdict, Visitor, is_preflight
 
 Environ = dict[str, Any]
 App = Callable[[Environ, Any], Iterable[bytes]]
@@ -23,9 +24,13 @@ class PresenceMiddleware:
     """Finds the session of each request, and refuses who has none, as the ``rules`` say.
 
     The application reads ``environ["presence.session"]`` (a Session or None) and, where it wants to know more,
-    ``environ["presence.verdict"]``. ``user_of(environ)`` says whom the site itself takes a request for: a uid, a
-    Visitor or None. ``on_ended(environ, ended)`` answers, with a WSGI application such as a Flask response, who is
-    refused with 401; ``ended`` is None where nothing is known of the session. By default that is a problem+json.
+    ``environ["presence.verdict"]``: its ``ip`` is the visitor's address, or None. A LoginRefused that the application
+    raises (a block, a limit) is answered with a 403 problem; Flask catches exceptions before that, so it needs
+    ``app.register_error_handler(LoginRefused, login_refused)``.
+
+    ``user_of(environ)`` says whom the site itself takes a request for: a uid, a Visitor or None.
+    ``on_ended(environ, ended)`` answers, with a WSGI application such as a Flask response, who is refused with 401;
+    ``ended`` is None where nothing is known of the session. By default that is a problem+json.
 
     Cost: one round trip to Redis for a request that names a session, none for others.
     """
@@ -58,19 +63,24 @@ class PresenceMiddleware:
             return self._refuse(verdict, environ, start_response)
         cookie = self.gate.set_cookie(verdict)
         if cookie is None:
-            return self._app(environ, start_response)
+            return self._pass(environ, start_response)
 
         def start_with_cookie(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
             return start_response(status, [*headers, ("Set-Cookie", cookie)], *more)
 
-        return self._app(environ, start_with_cookie)
+        return self._pass(environ, start_with_cookie)
+
+    def _pass(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
+        try:
+            return self._app(environ, start_response)
+        except LoginRefused as refused:
+            failed = sys.exc_info()  # should the head have been sent already, start_response raises it again
+            return login_refused(refused)(environ, lambda *start: start_response(*start, failed))
 
     def _refuse(self, verdict: Verdict, environ: Environ, start_response: Any) -> Iterable[bytes]:
         if self._on_ended is not None and verdict.state in ("ended", "unknown", "anonymous"):
             return self._on_ended(environ, verdict.ended)(environ, start_response)
-        status, headers, body = problem(verdict)
-        start_response(f"{status} {HTTPStatus(status).phrase}", headers)
-        return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
+        return _problem(verdict)(environ, start_response)
 
     def close(self) -> None:
         """Send the heartbeats that wait. They are not worth an error when Redis is away."""
@@ -78,6 +88,21 @@ class PresenceMiddleware:
             self.gate.buffer.close()
         except PresenceError:
             pass
+
+
+def _problem(verdict: Verdict) -> App:
+    status, headers, body = problem(verdict)
+
+    def answer(environ: Environ, start_response: Any) -> Iterable[bytes]:
+        start_response(f"{status} {HTTPStatus(status).phrase}", headers)
+        return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
+
+    return answer
+
+
+def login_refused(error: LoginRefused) -> App:
+    """A 403 problem as a WSGI application: Flask's error handlers may return one."""
+    return _problem(refusal(error))
 
 
 def check_hooks(*, app: object, **hooks: object) -> None:
@@ -99,4 +124,9 @@ def asked_of(environ: Environ) -> Asked:
         peer=environ.get("REMOTE_ADDR") or None,
         forwarded=environ.get("HTTP_X_FORWARDED_FOR", ""),
         user_agent=environ.get("HTTP_USER_AGENT"),
+        preflight=is_preflight(
+            environ.get("REQUEST_METHOD", ""),
+            environ.get("HTTP_ORIGIN"),
+            environ.get("HTTP_ACCESS_CONTROL_REQUEST_METHOD"),
+        ),
     )
