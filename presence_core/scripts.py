@@ -147,6 +147,8 @@ RECOUNT: Final = Script("recount", safe=True)
 DRIFT: Final = Script("drift", safe=True)
 EXAMINE: Final = Script("examine", safe=True, fenced=False)
 REVOKE: Final = Script("revoke", safe=True)
+LATEST: Final = Script("latest", safe=True)
+FLOOR: Final = Script("floor", safe=True)
 EVENTS: Final = Script("events", safe=True)
 BLOCK: Final = Script("block", safe=False)
 UNBLOCK: Final = Script("unblock", safe=False)
@@ -188,8 +190,8 @@ REWORD: Final = Script("reword", safe=True, alone=True)
 TRUNCATE: Final = Script("truncate", safe=True)
 
 EVERY: Final = (
-    LOGIN, VALIDATE, ROTATE, HEARTBEAT, FINISH, REVOKE, TIDY, FORGET, READ, PAGE, WALK, GATHER, PLAN, COUNT, DUE, STALE,
-    EVENTS, INDEX, UNINDEX, UNADDRESS, RECOUNT, DRIFT, EXAMINE,
+    LOGIN, VALIDATE, ROTATE, HEARTBEAT, FINISH, TIDY, FORGET, READ, PAGE, WALK, GATHER, PLAN, COUNT, DUE, STALE,
+    REVOKE, LATEST, FLOOR, EVENTS, INDEX, UNINDEX, UNADDRESS, RECOUNT, DRIFT, EXAMINE,
     BLOCK, UNBLOCK, BLOCKED, RELEASE, NEWEST, AUDIT, TRIM, DENIED, NOTE, STAFF,
     SAMPLE, GAUGE, LEAD, STATUS,
     BULK, TURN, STEER, CLOSE, FENCE,

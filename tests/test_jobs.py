@@ -112,6 +112,21 @@ def test_a_preview_freezes_the_question_and_counts_exactly(p: P) -> None:
     assert p.preview_kick(early) == KickPreview(early, 0, p.clock.now)
 
 
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_who_logged_in_in_the_very_same_millisecond_is_hit_before_the_preview_and_spared_after_it(p: P) -> None:
+    p.freeze()
+    for number in range(10):
+        before = p.login(f"u{number}", device="phone")
+        preview = p.preview_kick(PHONES)
+        assert preview.total == 1
+        late = p.login(f"v{number}", device="phone")
+        assert p.kick_where(preview.filter, **BY, expected=1).count == 1
+        assert not p.validate(before.token)
+        assert p.validate(late.token)
+        assert p.kick_where(PHONES, **BY, expected=1).count == 1
+        assert not p.validate(late.token)
+
+
 def test_who_logged_in_after_the_preview_is_spared(p: P) -> None:
     crowd(p, 30, 5)
     preview = p.preview_kick(PHONES)

@@ -131,6 +131,7 @@ def _bulk_kicks(p: P) -> None:
     p.advance(0.001)
     asked = SessionFilter(device="bulk")
     p.login_many([{"uid": f"b{number}", "device": "bulk"} for number in range(9)])
+    p.preview_kick(asked)
     p.advance(0.001)
     why: dict[str, Any] = {"by": "staff", "reason": "bulk", "message": "Bye.", "expected": 9}
     found = p.preview_kick(asked, exclude=[p.sessions("b1")[0].ref])

@@ -25,8 +25,10 @@ class Bulk(Client):
     """Part of Presence."""
 
     def preview_kick(self, filter: SessionFilter, *, exclude: Iterable[str] = ()) -> KickPreview:
-        """What ``kick_where`` would hit: the question frozen to sessions that began before now, and how many match.
+        """What ``kick_where`` would hit: the question frozen to sessions that have begun, and how many match.
 
+        It has the sessions of this very millisecond; those that begin after this has returned are spared. (For that it
+        writes a moment to each shard, where Redis lets this client write; else the rest of the millisecond is hit.)
         filter: at least one field of it must be given. exclude: refs (``uid:session_id``) that are to be spared, at
         most 10,000. Cost: that of ``count_sessions``, and O(exclude).
         """

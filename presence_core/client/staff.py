@@ -39,7 +39,11 @@ class Staff(Client):
         self, at: datetime | float | None = None, *, by: str, reason: str, message: str | None = None
     ) -> int:
         """Sign everybody out: each session that began before ``at`` (an aware datetime or Unix seconds; by default now)
-        is dead to every reader once this has returned. Answers how many were in the list.
+        is dead to every reader once this has returned. Answers how many were in the list and not yet out.
+
+        "Now" has every session that is there: those of this millisecond, and those whose login time is ahead of the
+        clock because a clock was set back. A login after this lives, in the same millisecond too. An ``at`` in the
+        future is an InvalidArgument; up to a minute ahead counts as now, for the caller's clock.
 
         It is a watermark that only rises, so it may be told again, as after a restore from an old snapshot. Sweeps take
         the sessions off the lists as kicked, cause ``"revoked"``; until then ``counts()`` says ``draining``, and where

@@ -25,13 +25,14 @@ if spoiled then old = {} end
 local held = redis.pcall('HMGET', block, 'until', 'message')
 if held.err then return foreign('HLEN', block) end
 if is_held(now, held[1]) then return {'blocked', held[2] or '', held[1]} end
-local about = redis.call('HMGET', k.meta, 'revoked', 'recount', 'revoked_at')
+local about = redis.call('HMGET', k.meta, 'revoked', 'recount', 'revoked_at', 'floor')
 local revoked = tonumber(about[1] or -1)
 user.card = redis.call('SCARD', user.live)
 local away = user.card == 0 and redis.call('ZSCORE', k.people, uid)
 local past = ARGV[21] ~= ''
 local login = past and math.min(now, tonumber(ARGV[21])) or now
-if not past then login = math.max(login, revoked + 1) end -- in the very millisecond of a sign-everybody-out: behind it
+-- In the very millisecond of a sign-everybody-out, or of a bulk kick's question: behind it.
+if not past then login = math.max(login, revoked + 1, tonumber(about[4] or 0)) end
 local seen = past and math.max(login, math.min(now, tonumber(ARGV[22]))) or now
 local idle, absolute = tonumber(ARGV[6]), tonumber(ARGV[7])
 local again = false

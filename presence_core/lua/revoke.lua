@@ -3,13 +3,11 @@
 -- lists. The watermark only rises.
 -- include: time
 -- KEYS: 1 meta 2 sessions 3 note 4 message 5 audit
--- ARGV: 1 now|'' 2 policy's audit cap 3 watermark, ms|'' (now) 4 by 5 note id 6 note 7 message id|'' 8 message
+-- ARGV: 1 now|'' 2 policy's audit cap 3 watermark, ms: the same for all shards, so it may be ahead of this one's clock
+--       4 by 5 note id 6 note 7 message id|'' 8 message
 --       9 seconds that the texts are kept 10 tell 0|1: the audit has it once
--- returns: {now, watermark, sessions in the list that it kills} or {now}: it lies in the future
-local now = clock(ARGV[1])
-local upto = ARGV[3] == '' and now or tonumber(ARGV[3])
-if upto > now + 60000 then return {now} end
-upto = math.min(upto, now) -- a minute ahead is now: the clocks of a cluster's nodes are not quite one
+-- returns: {now, watermark, sessions in the list that it kills}
+local now, upto = clock(ARGV[1]), tonumber(ARGV[3])
 redis.call('XLEN', KEYS[5])
 local before = tonumber(redis.call('HGET', KEYS[1], 'revoked') or -1)
 if upto > before then

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from presence_core import settings as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
@@ -21,9 +21,12 @@ from presence_core.operations.confirming import (
     waits,
 )
 from presence_core.operations.context import ENDED, LIVE, Context, found_rows, label_texts, read_notes
-from presence_core.operations.reading import read_call
+from presence_core.operations.reading import latest, read_call
 from presence_core.operations.upkeep import heal, tidy_calls
 from presence_core.scripts import BLOCKED, FINISH, Call, Op, run
+
+_SKEW: Final = 60_000
+"""What a caller's clock may be ahead of Redis's where a moment is to lie in the past, ms."""
 
 
 @dataclass(slots=True)
@@ -104,26 +107,39 @@ def kick(
 
 
 def revoke_before(ctx: Context, at: object, by: object, reason: object, message: object) -> Op[int]:
-    began = "" if at is None else str(check.past("at", at) - 1)
+    given = None if at is None else check.past("at", at)
     who, note = check.actor(by), check.prose("reason", reason)
     public = "" if message is None else check.prose("message", message)
 
     def steps() -> Op[int]:
-        killed, upto, sure = 0, began, True
-        # The first shard says what "now" is, so that all have one watermark.
-        for tell, shards in ((1, ctx.keys.shards[:1]), (0, ctx.keys.shards[1:])):
-            replies = yield [*mark_calls(ctx, shards, upto, who, note, public, tell), *waits(ctx, shards)]
-            sure = sure and is_confirmed(ctx, replies[len(shards) :]) is not False
-            for reply in replies[: len(shards)]:
-                if len(reply) < 2:
-                    raise InvalidArgument("at", "must not lie in the future")
-                upto = str(reply[1])
-                killed += reply[2]
-        if not sure:
-            hold_mark(ctx, HeldMark(int(upto), who, note, public))
+        shards = ctx.keys.shards
+        upto = yield from _watermark(ctx, given)
+        calls = [
+            *mark_calls(ctx, shards[:1], str(upto), who, note, public, 1),
+            *mark_calls(ctx, shards[1:], str(upto), who, note, public, 0),
+        ]
+        replies = yield [*calls, *waits(ctx, shards)]
+        if is_confirmed(ctx, replies[len(shards) :]) is False:
+            hold_mark(ctx, HeldMark(upto, who, note, public))
+        killed: int = sum(reply[2] for reply in replies[: len(shards)])
         return killed
 
     return steps()
+
+
+def _watermark(ctx: Context, at: int | None) -> Op[int]:
+    """The last login time (ms) that is signed out, on all shards though their clocks differ: before ``at``, or now.
+
+    "Now" is by the first shard's clock, but no session that is there may be spared: login times are ahead of a clock
+    that has been set back, or that an earlier watermark is ahead of.
+    """
+    edges = yield from latest(ctx)
+    if at is None:
+        return max(edges[0].now, *(max(one.newest, one.revoked + 1) for one in edges))
+    now = max(one.now for one in edges)
+    if at > now + _SKEW:
+        raise InvalidArgument("at", "must not lie in the future")
+    return min(at - 1, now)
 
 
 def _kick_one(ctx: Context, uid: str, sid: str, why: Why) -> Op[KickResult]:

@@ -20,8 +20,8 @@ from presence_core.models import JOB_FIELDS, Job, KickPreview, Page, moment, tex
 from presence_core.operations import listing
 from presence_core.operations.context import LIVE, Context, found_rows
 from presence_core.operations.newest import Entry, Newest, Ranked, is_ranked, make_cursor, read_cursor, walk
-from presence_core.operations.reading import read_call
-from presence_core.scripts import BULK, COUNT, FENCE, STEER, Call, Op, command, run
+from presence_core.operations.reading import latest, read_call
+from presence_core.scripts import BULK, FENCE, FLOOR, STEER, Call, Op, command, run
 
 KEEP: Final = 30 * check.DAY
 """Seconds that a job is kept when nobody touches it any more."""
@@ -59,16 +59,29 @@ def _excluded(value: object) -> Excluded:
     return out
 
 
-def _freeze(ctx: Context, asked: SessionFilter) -> Op[tuple[SessionFilter, int]]:
-    """The question as of now: who logs in from here on is no part of it. The earliest of the shards' clocks counts, so
-    that a node whose clock is behind exposes nobody."""
-    replies = yield [run(COUNT, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now) for s in ctx.keys.shards]
-    now: int = min(reply[0] for reply in replies)
-    if asked.after is not None and asked.after >= now:
+def _freeze(ctx: Context, asked: SessionFilter, *, writes: bool) -> Op[tuple[SessionFilter, int]]:
+    """The question as of now: every session that is there, and none that begins from here on.
+
+    The earliest of the shards' clocks counts, but no session that is there is spared: login times may be of this very
+    millisecond, or ahead of the clock. Shards whose clock is behind that are told to begin no session before it;
+    a preview (not ``writes``) does so if it may.
+    """
+    edges = yield from latest(ctx)
+    now = min(one.now for one in edges)
+    before = max(now, *(one.newest + 1 for one in edges))
+    if asked.after is not None and asked.after >= before:
         raise InvalidArgument("logged_in_after", "must lie in the past: a bulk kick ends only what began before it")
-    if asked.before is not None and asked.before <= now:
-        return asked, now
-    return dataclasses.replace(asked, logged_in_before=moment(now)), now
+    if asked.before is None or asked.before > before:
+        asked = dataclasses.replace(asked, logged_in_before=moment(before))
+    assert asked.before is not None
+    calls = [run(FLOOR, (s.meta,), asked.before) for s, one in zip(ctx.keys.shards, edges, strict=True)
+             if one.now < asked.before]  # fmt: skip
+    if calls and writes:
+        yield calls
+    elif calls and ctx.settings.heal:
+        with contextlib.suppress(Unavailable):
+            yield calls
+    return asked, now
 
 
 def _count(ctx: Context, frozen: SessionFilter, now: int, exclude: Excluded) -> Op[int]:
@@ -92,7 +105,7 @@ def preview_kick(ctx: Context, asked: object, exclude: object) -> Op[KickPreview
     wanted, spared = _asked(asked), _excluded(exclude)
 
     def steps() -> Op[KickPreview]:
-        frozen, now = yield from _freeze(ctx, wanted)
+        frozen, now = yield from _freeze(ctx, wanted, writes=False)
         total = yield from _count(ctx, frozen, now, spared)
         return KickPreview(frozen, total, moment(now))
 
@@ -123,7 +136,7 @@ def start(
     speed = "" if pace is None else check.whole("pace", pace, 1, 100_000)
 
     def steps() -> Op[Job]:
-        frozen, now = yield from _freeze(ctx, wanted)
+        frozen, now = yield from _freeze(ctx, wanted, writes=True)
         total = yield from _count(ctx, frozen, now, spared)
         if total > most:
             raise InvalidArgument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from presence_core import settings as check
 from presence_core.errors import CorruptData
@@ -10,7 +11,7 @@ from presence_core.keyspace import Shard
 from presence_core.models import Counts, Session, moment, text
 from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, Found, found_rows
 from presence_core.operations.upkeep import heal
-from presence_core.scripts import COUNT, READ, Call, Op, run
+from presence_core.scripts import COUNT, LATEST, READ, Call, Op, run
 
 
 def read_call(ctx: Context, s: Shard, uid: str, sids: Iterable[str] = ()) -> Call:
@@ -79,6 +80,20 @@ def counts(ctx: Context) -> Op[Counts]:
         draining=any(reply[5] for reply in replies),
         swept_at=moment(min(swept)) if all(swept) else None,
     )
+
+
+class Edge(NamedTuple):
+    """How far one shard's clock and sessions reach, ms; -1 for none."""
+
+    now: int
+    newest: int  #: the latest login time in the list
+    revoked: int  #: the watermark of revoke_before
+
+
+def latest(ctx: Context) -> Op[list[Edge]]:
+    """The edge of every shard."""
+    replies = yield [run(LATEST, (s.sessions, s.meta), ctx.now) for s in ctx.keys.shards]
+    return [Edge(*reply) for reply in replies]
 
 
 def _number(key: str, raw: bytes) -> int:

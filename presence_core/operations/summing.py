@@ -72,6 +72,8 @@ class Rest:
         most = max(metas, key=lambda meta: int(meta.get(b"revoked", b"-1")))
         kept = {name: value for name, value in most.items() if name.startswith(b"revoked")}
         kept[b"indexes"] = b""
+        if floor := max(int(meta.get(b"floor", b"0")) for meta in metas):
+            kept[b"floor"] = b"%d" % floor
         for name in (b"swept", b"truncated"):  # up to where it was done everywhere
             done = [int(meta.get(name, b"0")) for meta in metas]
             if all(done):

@@ -82,7 +82,7 @@ class Crashes(History):
         now = self.model.now
         at = None if ago is None else (now - ago) / 1000
         op = ending.revoke_before(self.clients[client].context, at, why["by"], why["reason"], why.get("message"))
-        upto = now if ago is None else now - ago - 1
+        upto = self.model.signed_out_up_to(ago)
         for call, reply in self.cut_short(client, op, survives, "revoke"):
             shard = self.tags().index(call.key.partition("}")[0] + "}")
             assert reply[2] == self.model.revoke(shard, upto, why)

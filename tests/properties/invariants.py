@@ -148,6 +148,8 @@ class Agreement(Answers):
             message = digest(one.message) if one.message else ""
             meta |= {"revoked": str(one.upto), "revoked_at": str(one.at), "revoked_by": one.by,
                      "revoked_note": digest(one.note), "revoked_message": message}  # fmt: skip
+        if index in model.floors:
+            meta["floor"] = str(model.floors[index])
         indexes = "uid,name,alias,ip"
         about = raw.hash(f"{tag}:meta")
         assert about.pop("indexes", indexes) == indexes

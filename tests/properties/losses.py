@@ -74,6 +74,7 @@ class Losses(History):
             model.lose_totals(shard)
         elif family == "meta":  # those who were signed out with everybody, and not yet taken off the lists, come back
             model.revoked.pop(shard, None)
+            model.floors.pop(shard, None)
             model.swept.pop(shard, None)
         elif family == "person":
             del model.persons[at]

@@ -233,14 +233,14 @@ class Staff(Visits):
     def staff_kick_all_that_match(
         self, client: int, asked: dict[str, Any], why: dict[str, Any], first: list[Any], spare: int
     ) -> None:
-        """Some log in the moment before, for it spares whoever logs in as it begins."""
+        """Some log in in the very same millisecond: it has them, too."""
         for newcomer in first:
             self.log_in(client, *newcomer)
-        self.time_passes(1)
         self.act(*UIDS)
         self.mixed = True
         model = self.model
-        victims = model.matching(asked | {"logged_in_before": model.now / 1000})
+        model.ask_for_all()
+        victims = model.matching(asked)
         refs, victims = [stay.name for stay in victims[:spare]], victims[spare:]
         most = len(victims) + (99 if model.stale else 0)  # what a lost record left behind may be counted
         result = self.clients[client].kick_where(SessionFilter(**asked), expected=most, exclude=refs, **why)
@@ -266,8 +266,8 @@ class Staff(Visits):
     def staff_sign_everybody_out(self, client: int, ago: int | None, why: dict[str, Any]) -> None:
         self.act()
         at = None if ago is None else (self.model.now - ago) / 1000
+        upto = self.model.signed_out_up_to(ago)
         killed = self.clients[client].revoke_before(at, **why)
-        upto = self.model.now if ago is None else self.model.now - ago - 1
         assert killed == sum(self.model.revoke(shard, upto, why) for shard in range(self.model.shards))
 
 

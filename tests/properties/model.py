@@ -34,8 +34,8 @@ class Model(State):
         """Answers whom the login ends, oldest first, or why it is refused."""
         given = dict(given)
         idle, absolute = self._timeouts(given.pop("idle_timeout", None), given.pop("absolute_timeout", None))
-        revoked = self.revoked.get(self.shard(uid))
-        begins = self.now if revoked is None else max(self.now, revoked.upto + 1)
+        shard = self.shard(uid)
+        begins = max(self.now, self.watermark(shard) + 1, self.floors.get(shard, 0))
         login = begins if login_at is None else min(self.now, login_at)
         seen = self.now if last_seen is None else max(login, min(self.now, last_seen))
         if self.is_held(uid):
@@ -144,6 +144,11 @@ class Model(State):
         self.jobs.add(job_id)
         self._kick(stays, said)
 
+    def ask_for_all(self) -> None:
+        """A bulk kick asks for all that have begun: what begins from here on is later than those."""
+        if self.newest >= self.now:
+            self.floors |= {shard: max(self.newest + 1, self.floors.get(shard, 0)) for shard in range(self.shards)}
+
     def _kick(self, stays: list[Stay], said: dict[str, Any]) -> None:
         message = said.get("message")
         for stay in stays:
@@ -171,7 +176,7 @@ class Model(State):
 
     def revoke(self, shard: int, upto: int, said: dict[str, Any]) -> int:
         """Answers how many in the list it kills; the watermark only rises."""
-        before = self.revoked[shard].upto if shard in self.revoked else -1
+        before = self.watermark(shard)
         listed = [stay.login for stay in self.listed() if self.shard(stay.uid) == shard]
         if shard == 0:
             self.audits[0] += 1

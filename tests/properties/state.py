@@ -40,6 +40,7 @@ class State:
     labels: dict[int, set[str]] = field(default_factory=dict)  #: texts that are kept once, by shard
     holds: dict[str, Hold] = field(default_factory=dict)  #: who may not log in; some may be over
     revoked: dict[int, Revocation] = field(default_factory=dict)  #: the watermark of each shard
+    floors: dict[int, int] = field(default_factory=dict)  #: before which no session of a shard begins
     news: list[tuple[str, str, str, int]] = field(default_factory=list)  #: events not yet read: kind, uid, sid, at
     swept: dict[int, int] = field(default_factory=dict)  #: when, by shard
     leavers: list[Stay] = field(default_factory=list)  #: who ended in this step with a record to bury
@@ -74,6 +75,20 @@ class State:
     def is_revoked(self, stay: Stay) -> bool:
         revoked = self.revoked.get(self.shard(stay.uid))
         return revoked is not None and stay.login <= revoked.upto
+
+    def watermark(self, shard: int) -> int:
+        return self.revoked[shard].upto if shard in self.revoked else -1
+
+    @property
+    def newest(self) -> int:
+        """The latest login time in any list."""
+        return max((stay.login for stay in self.listed()), default=-1)
+
+    def signed_out_up_to(self, ago: int | None) -> int:
+        """Where the watermark of a revocation is to be."""
+        if ago is not None:
+            return self.now - ago - 1
+        return max(self.now, self.newest, *(self.watermark(shard) + 1 for shard in range(self.shards)))
 
     def draining(self, shard: int | None = None) -> bool:
         return any(self.is_revoked(stay) for stay in self.listed() if shard in (None, self.shard(stay.uid)))
