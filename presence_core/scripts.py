@@ -163,6 +163,7 @@ STAFF: Final = Script("staff", safe=False)
 SAMPLE: Final = Script("sample", safe=True, fenced=False)
 GAUGE: Final = Script("gauge", safe=True)
 LEAD: Final = Script("lead", safe=True, fenced=False)
+VOUCH: Final = Script("vouch", safe=True)
 STATUS: Final = Script("status", safe=True, fenced=False)
 BULK: Final = Script("bulk", safe=False)
 TURN: Final = Script("turn", safe=True)
@@ -193,7 +194,7 @@ EVERY: Final = (
     LOGIN, VALIDATE, ROTATE, HEARTBEAT, FINISH, TIDY, FORGET, READ, PAGE, WALK, GATHER, PLAN, COUNT, DUE, STALE,
     REVOKE, LATEST, FLOOR, EVENTS, INDEX, UNINDEX, UNADDRESS, RECOUNT, DRIFT, EXAMINE,
     BLOCK, UNBLOCK, BLOCKED, RELEASE, NEWEST, AUDIT, TRIM, DENIED, NOTE, STAFF,
-    SAMPLE, GAUGE, LEAD, STATUS,
+    SAMPLE, GAUGE, LEAD, VOUCH, STATUS,
     BULK, TURN, STEER, CLOSE, FENCE,
     FREEZE, PUT, CLEAR, SETTLE, FLIP, STEP,
     AMONG, ONLINE, ACTIVE,

@@ -59,6 +59,14 @@ def _wall_ms() -> int:
     return round(time.time() * 1000)
 
 
+def _moved(where: str, off: float) -> str:
+    way = "forward" if off > 0 else "back"
+    return (
+        f"Redis's clock{where} went {way} by {abs(off) / 1000:.0f} s and this machine's did not: sweeping waits until "
+        "it is right again, or until somebody says that it is (presence worker --accept-clock)."
+    )
+
+
 class Worker:
     """Sweeps every ``interval`` seconds, and takes the samples that ``history`` is made of.
 
@@ -89,6 +97,7 @@ class Worker:
         self.paused: str = ""  #: why it does not sweep, a sentence; "" when it does
 
         self._duties: list[Duty] = [
+            Duty("comparison of clocks", self._vouch, while_paused=True),
             Duty("sample", self._sample, while_paused=True),
             Duty("sweep", self._sweep, every=self._interval),
             Duty("hourly split", self._split, while_paused=True),
@@ -110,6 +119,9 @@ class Worker:
         self._hold = max(3 * self._tick, 15.0)
         self._accept = accept_clock
         self._accepted: int | None = None
+        self._jumped = self._apart = ""  # what is wrong with the clock that a beat shows; with that of some shard
+        self._accept_shards = self._withdrawn = False
+        self._epoch = _wall_ms() - _own_seconds() * 1000  # so that another machine can compare its clock with ours
         self._anchor: tuple[float, float, float] | None = None  # Redis's clock when it was in order, ours around it; ms
         self._report: dict[str, str | int] = {}
         self._good: dict[str, str | int] = {}  # Redis's and this machine's clock, for the one that leads next
@@ -239,18 +251,46 @@ class Worker:
         if self._anchor is not None:
             redis, first, last = self._anchor
             low, high = beat.now - redis - (after - first), beat.now - redis - (before - last)
-        limit = self._presence.settings.idle_timeout * 500
+        limit = self._limit
         off = low if low > limit else high if high < -limit else 0.0
         if not off:
             self._anchor = (beat.now, before, after)
             self._good = {"redis": beat.now, "wall": wall}
-            self._say("")
-        elif not self.paused:
-            way = "forward" if off > 0 else "back"
-            self._say(
-                f"Redis's clock went {way} by {abs(off) / 1000:.0f} s and this machine's did not: sweeping waits until "
-                "it is right again, or until somebody says that it is (presence worker --accept-clock)."
-            )
+            self._jumped = ""
+        elif not self._jumped:
+            self._jumped = _moved("", off)
+        self._accept_shards = self.leads and (self._accept_shards or accepted)
+        if not self.leads:
+            self._apart, self._withdrawn = "", False
+        self._say(self._jumped or self._apart)
+
+    @property
+    def _limit(self) -> int:
+        """How far Redis's clock may move otherwise than ours, ms."""
+        return self._presence.settings.idle_timeout * 500
+
+    def _vouch(self) -> None:
+        """Compare the clock of every shard, and write down where it is in order: until the next turns a look may end
+        what is past its deadline there. While sweeping waits for the clock none is."""
+        ctx, limit = self._presence._ctx, self._limit
+        if self._jumped and self._withdrawn:
+            return
+        hold = 0 if self._jumped else min(round(self._hold * 1000), limit)
+        before = round(self._epoch + _own_seconds() * 1000)
+        offs = self._presence._run(leading.vouch(ctx, before, limit, hold, self._accept_shards))
+        self._withdrawn = bool(self._jumped)
+        if self._jumped:
+            return
+        self._accept_shards = False
+        took = self._epoch + _own_seconds() * 1000 - before
+        wrong = [(shard, off) for shard, off in offs.items() if off < -limit or off > limit + took]
+        if not wrong:
+            self._apart = ""
+        elif not self._apart:
+            shard, off = wrong[0]
+            server = ctx.server_of(shard.tag)
+            self._apart = _moved(f" at {server}" if server else "", off)
+        self._say(self._apart)
 
     def _say(self, paused: str) -> None:
         if paused != self.paused:

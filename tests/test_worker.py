@@ -242,7 +242,7 @@ def test_a_duty_that_fails_does_not_stop_the_others(bed: Bed, caplog: pytest.Log
         raise ZeroDivisionError
 
     at_work = Worker(p)
-    at_work._duties.insert(1, Duty("mistake", mistaken))
+    at_work._duties.insert(2, Duty("mistake", mistaken))
     at_work._duties.append(Duty("own errand", lambda: done.append("done"), every=60))
     work(at_work)
     at_work._turn()
@@ -253,7 +253,7 @@ def test_a_duty_that_fails_does_not_stop_the_others(bed: Bed, caplog: pytest.Log
     assert sum("the sample waits" in line for line in said) == 1, "once, until it goes well again"
     assert said.count("the mistake failed") == 1
     bed.raw.delete(p.context.keys.common.history)
-    del at_work._duties[1]
+    del at_work._duties[2]
     work(at_work)
     assert at_work.last_error is None
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from presence_core import Worker, worker
+from presence_core import LoginRefused, Worker, worker
 from presence_core.worker import Duty
 from tests.conftest import Bed, on
 from tests.facade import P
-from tests.workers import Own, work
+from tests.workers import Own, look_at_clocks, work
 
 
 @pytest.fixture
@@ -152,3 +154,216 @@ def test_a_duty_waits_for_its_time_and_most_wait_while_the_clock_is_wrong(bed: B
     done.clear()
     work(at_work)
     assert done == ["steady"]
+
+
+# -- an answer that said "expired" -------------------------------------------------------------------------------------
+
+
+def told_that_they_expired(p: P) -> dict[str, Any]:
+    """Everybody who is told that their session is over, each in another way; and what they hold."""
+    held: dict[str, Any] = {}
+    for way in ("validate", "untouched", "by id", "heartbeat", "heartbeats", "rotate", "login", "get"):
+        held[way] = p.login(way, session_id="session-1", idle_timeout=60)
+    held["absolute"] = p.login("absolute", session_id="session-1", idle_timeout=60, absolute_timeout=60)
+    return held
+
+
+def tell_them(p: P, held: dict[str, Any]) -> None:
+    assert not p.validate(held["validate"].token)
+    assert not p.validate(held["untouched"].token, touch=False)
+    assert not p.validate_session("by id", "session-1")
+    assert not p.heartbeat("heartbeat", "session-1")
+    assert p.heartbeats(["heartbeats:session-1", "stays:session-1"]) == ["heartbeats:session-1"]
+    with pytest.raises(LoginRefused):
+        p.rotate(held["rotate"].token)
+    with pytest.raises(LoginRefused):
+        p.login("login", session_id="session-1", idle_timeout=60)
+    assert p.get("get", "session-1") is None
+    assert not p.validate(held["absolute"].token)
+
+
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_who_was_told_that_their_session_expired_is_not_live_again_when_the_clock_goes_back(p: P, own: Own) -> None:
+    start = p.freeze()
+    held, stays = told_that_they_expired(p), p.login("stays", session_id="session-1")
+    at_work = Worker(p)
+    look_at_clocks(at_work)
+    own.elapse(p, 61)
+    look_at_clocks(at_work)
+    tell_them(p, held)
+    assert p.counts().totals["expired"] == len(held)
+    p.set_now(start)
+    for way, login in held.items():
+        ended = p.validate(login.token).ended
+        assert ended is not None, way
+        cause = "absolute" if way == "absolute" else "idle"
+        assert (ended.reason, ended.cause, ended.at) == ("expired", cause, login.session.expires_at)
+    assert p.validate(stays.token)
+    p.set_now(start + 61_000)
+    tell_them(p, held)
+    assert p.sweep().expired == 0
+    assert p.counts().totals["expired"] == len(held), "each is counted once"
+
+
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_while_the_clock_is_wrong_no_look_ends_a_visitor(p: P, bed: Bed, own: Own) -> None:
+    start = p.freeze()
+    held, stays = told_that_they_expired(p), p.login("stays", session_id="session-1", idle_timeout=80_000)
+    at_work = Worker(p)
+    look_at_clocks(at_work)
+    p.set_now(start + 3_600_000)
+    sessions = bed.families()["session:"]
+    for _ in range(2):  # before the worker has noticed, and after
+        tell_them(p, held)
+        assert {one.uid for one in p.list_sessions()} == {"stays"}
+        assert p.sessions("by id") == []
+        assert not p.is_online("rotate")
+        look_at_clocks(at_work)
+        assert at_work.paused
+    assert p.counts().totals["expired"] == 0
+    assert bed.families()["session:"] == sessions
+    p.set_now(start)
+    look_at_clocks(at_work)
+    assert all(p.validate(login.token) for login in held.values())
+    assert p.validate(stays.token)
+
+
+@on("valkey-sync", "redis7-async")
+def test_without_a_worker_an_expired_session_may_live_again_until_a_sweep_has_ended_it(p: P) -> None:
+    start = p.freeze()
+    first, second = p.login("ada", idle_timeout=60), p.login("bob", idle_timeout=60)
+    p.advance(61)
+    assert not p.validate(first.token)
+    p.set_now(start)
+    assert p.validate(first.token)
+    p.advance(61)
+    assert p.sweep().expired == 2
+    p.set_now(start)
+    assert not p.validate(first.token)
+    assert not p.validate(second.token)
+
+
+@on("valkey-sync", "redis7-async")
+def test_a_worker_speaks_for_the_clock_only_for_a_short_while(p: P, own: Own) -> None:
+    p.freeze()
+    first, second = p.login("ada", idle_timeout=60), p.login("bob", idle_timeout=60)
+    at_work = Worker(p)
+    own.elapse(p, 61)
+    look_at_clocks(at_work)
+    own.elapse(p, 15)
+    assert not p.validate(first.token)
+    assert p.counts().totals["expired"] == 1
+    own.elapse(p, 1)
+    assert not p.validate(second.token)
+    assert p.counts().totals["expired"] == 1, "the worker may be dead"
+    look_at_clocks(at_work)
+    assert not p.validate(second.token)
+    assert p.counts().totals["expired"] == 2
+
+
+@on("valkey-sync", "redis7-async")
+def test_the_next_worker_speaks_for_the_clock_if_nothing_jumped_between_the_two(
+    bed: Bed, own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p, q = bed.connect(), bed.connect()
+    p.freeze()
+    logins = [p.login(f"u{number}", idle_timeout=60) for number in range(3)]
+    first = Worker(p)
+    look_at_clocks(first)
+    own.elapse(p, 100)
+    booted = own.ms - 5000
+    monkeypatch.setattr(worker, "_own_seconds", lambda: (own.ms - booted) / 1000)  # another machine
+    second = Worker(q)
+    look_at_clocks(second)
+    assert second.leads
+    assert not second.paused
+    assert not p.validate(logins[0].token)
+    assert p.counts().totals["expired"] == 1
+    own.elapse(p, 100)
+    p.advance(3600)
+    third = Worker(p)
+    look_at_clocks(third)
+    assert third.leads
+    assert third.paused
+    assert not p.validate(logins[1].token)
+    assert p.counts().totals["expired"] == 1
+    third._leave()
+    look_at_clocks(Worker(p, accept_clock=True))
+    assert not p.validate(logins[1].token)
+    assert p.counts().totals["expired"] == 2
+
+
+@on("cluster-sync", "cluster-async")
+def test_on_a_cluster_the_clock_of_every_shard_counts(p: P, bed: Bed, own: Own) -> None:
+    p.freeze()
+    logins = [p.login(f"u{number}", idle_timeout=60) for number in range(20)]
+    at_work = Worker(p)
+    look_at_clocks(at_work)
+    shard = p.context.shard("u7")
+    true = int(bed.raw.hget(shard.meta, "good_from"))
+    bed.raw.hset(shard.meta, "good_from", true - 3_600_000)  # as if that node's clock had gone forward since
+    own.elapse(p, 61)
+    work(at_work)
+    assert at_work.paused.startswith("Redis's clock at ")
+    assert "went forward by 3600 s" in at_work.paused
+    assert not p.validate(logins[7].token)
+    assert p.counts().totals["expired"] == 0
+    bed.raw.hset(shard.meta, "good_from", true)
+    work(at_work)
+    assert at_work.paused == ""
+    assert p.counts().totals["expired"] == 20
+    bed.raw.hset(shard.meta, "good_from", true - 3_600_000)
+    work(at_work)
+    assert at_work.paused
+    at_work._leave()
+    other = Worker(p, accept_clock=True)
+    work(other)
+    assert other.paused == ""
+
+
+@on("valkey-sync", "redis7-async")
+def test_of_many_who_are_told_at_once_while_a_sweep_runs_each_end_is_counted_once(bed: Bed, own: Own) -> None:
+    clients = [bed.connect() for _ in range(6)]
+    p = clients[0]
+    p.freeze()
+    logins = [p.login(f"u{number}", idle_timeout=60) for number in range(60)]
+    at_work = Worker(p)
+    own.elapse(p, 61)
+    look_at_clocks(at_work)
+
+    def act(number: int) -> None:
+        client = clients[number]
+        if number == 5:
+            client.sweep()
+        for login in logins if number % 2 else logins[::-1]:
+            assert not client.validate(login.token)
+            assert not client.heartbeat(login.session.uid, login.session.session_id)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(act, range(6)))
+    assert p.counts().totals["expired"] == 60
+    told = [(one.uid, one.session_id) for one in p.events(limit=1000) if one.kind == "expired"]
+    assert len(told) == len(set(told)) == 60
+
+
+@on("valkey-sync", "redis7-async")
+def test_where_the_end_cannot_be_written_the_answer_is_the_same(bed: Bed, own: Own) -> None:
+    p, silent = bed.connect(), bed.connect(heal=False)
+    p.freeze()
+    login = p.login("ada", idle_timeout=60)
+    own.elapse(p, 61)
+    look_at_clocks(Worker(p))
+    before = bed.dump()
+    answer = silent.validate(login.token).ended
+    assert answer is not None
+    assert (answer.reason, answer.cause) == ("expired", "idle")
+    assert bed.dump() == before
+    bed.raw.execute_command("ACL", "SETUSER", "default", "-xadd")
+    try:
+        assert not p.validate(login.token)
+        assert not p.heartbeat("ada", login.session.session_id)
+    finally:
+        bed.raw.execute_command("ACL", "SETUSER", "default", "+xadd")
+    assert bed.dump() == before
+    assert not p.validate(login.token)
+    assert p.counts().totals["expired"] == 1

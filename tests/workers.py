@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -30,6 +31,14 @@ def work(*workers: Worker) -> None:
     for one in workers:
         for duty in one._duties:
             duty.due = 0.0
+        one._turn()
+
+
+def look_at_clocks(*workers: Worker) -> None:
+    """One turn of each, in which it compares clocks and does nothing else."""
+    for one in workers:
+        for duty in one._duties[1:]:
+            duty.due = math.inf
         one._turn()
 
 

@@ -6,13 +6,15 @@
 -- include: facets
 -- include: ending
 -- include: hold
+-- include: vouched
 -- KEYS: 1-13 Shard.lists 14 labels 15 words 16 block 17-20 Shard.of_user 21 record
 -- ARGV: 1 now|'' 2 policy 3 uid 4 sid 5 digest of the secret 6 idle s 7 absolute s 8 name 9 aliases 10 packed address
 --       11 attributes 12 client label 13 client text 14 agent label 15 agent text 16 label limit 17 device
 --       18 max sessions 19 max per device|0 20 replace|reject 21 login at|'' 22 last seen|'' (imported)
 --       23 declared attributes (facets.lua) 24 index the address 0|1 25… what the index of words has of this user
 -- returns: {'ok', row, {sids that a limit ended}, {sids found past their deadline, ended as expired}} or
---          {'limit'|'device_limit'|'ended'|'expired'} or {'blocked', message, until ms|''}
+--          {'limit'|'device_limit'|'ended'|'expired'} (with 1 behind 'ended': see validate.lua) or
+--          {'blocked', message, until ms|''}
 local k, keys = shard_keys()
 local labels, words, block, record = KEYS[keys + 1], KEYS[keys + 2], KEYS[keys + 3], KEYS[keys + 8]
 local now, policy, uid, sid = clock(ARGV[1]), read_policy(ARGV[2]), ARGV[3], ARGV[4]
@@ -38,7 +40,8 @@ local idle, absolute = tonumber(ARGV[6]), tonumber(ARGV[7])
 local again = false
 if old[2] then
   if old[3] or not redis.call('ZSCORE', k.sessions, ref) then return {'ended'} end
-  if now >= deadline_of(tonumber(old[1]), old[2]) or login_of(old[2]) <= revoked then return {'ended'} end
+  if login_of(old[2]) <= revoked then return {'ended'} end
+  if now >= deadline_of(tonumber(old[1]), old[2]) then return vouched(now, k.meta) and {'ended', 1} or {'ended'} end
   again = true -- the same login, told again: it keeps its time and timeouts, and skips the limits
   login, idle, absolute = struct.unpack('>I8I4I4', old[2])
   seen = math.max(seen, tonumber(old[1]))

@@ -6,12 +6,15 @@
 -- include: record
 -- include: facets
 -- include: ending
+-- include: vouched
 -- KEYS: 1-13 Shard.lists, then for each user Shard.of_user; then a record for each ref; for a repair, last, labels
--- ARGV: 1 now|'' 2 policy 3 sweep|repair (repair makes lost lists again from what the other lists and records say)
+-- ARGV: 1 now|'' 2 policy 3 sweep|heal (of what a read found: it ends nobody by a clock that no worker vouches for)|repair (makes
+--       lost lists again from what the other lists and records say)
 --       4 number of users U, 5… their uids, then for each ref: its user's place (from 1), sid
 -- returns: {ended, repaired}
 local k, keys = shard_keys()
 local now, policy, repair, nusers = clock(ARGV[1]), read_policy(ARGV[2]), ARGV[3] == 'repair', tonumber(ARGV[4])
+local by_clock = ARGV[3] ~= 'heal' or vouched(now, KEYS[9])
 local bad = foreign_shard(k)
 if bad then return bad end
 
@@ -89,7 +92,7 @@ for i, e in ipairs(items) do
     unlist(e)
   elseif e.core and now < e.deadline and e.login > revoked then
     enlist(e, tonumber(dues[i] or 0))
-  else
+  elseif by_clock or not e.core or signed_out(now, e.login, e.deadline, revoked, revoked_at) then
     e.how = e.core and (signed_out(now, e.login, e.deadline, revoked, revoked_at) and revocation(k.meta)
                         or expiry(e.seen, e.core))
             or {'e', 'expired', 'ea', ms(math.min(now, tonumber(dues[i] or now))), 'ec', 'lost'}

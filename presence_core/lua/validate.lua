@@ -2,9 +2,11 @@
 -- May this request pass? And, when asked, note that the session was seen.
 -- include: time
 -- include: record
+-- include: vouched
 -- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 meta 6 record
 -- ARGV: 1 now|'' 2 uid 3 sid 4 digest of the secret|'' (asked by id) 5 touch 0|1 6 packed address|''
--- returns: {state, row, how}; another's secret is answered like a session that never was
+-- returns: {state, row, how}, and 1 behind them if it is past its deadline by a clock that is in order, so that its end is
+--          to be written; another's secret is answered like a session that never was
 local now, uid, ref, digest, ip = clock(ARGV[1]), ARGV[2], ARGV[2] .. ':' .. ARGV[3], ARGV[4], ARGV[6]
 
 -- Equal, in time that does not depend on where the two digests differ.
@@ -32,4 +34,5 @@ if state == LIVE and ARGV[5] == '1' and not FROZEN then
     row[5] = ip
   end
 end
+if state == ENDED and not how and not row[9] and not FROZEN and vouched(now, KEYS[5]) then return {state, row, {}, 1} end
 return {state, row, how or {}}

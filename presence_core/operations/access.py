@@ -14,7 +14,7 @@ from presence_core.errors import InvalidArgument, LoginRefused, Unavailable
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABELS, Ended, Login, Session, Validation
 from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, label_texts, read_notes, with_end
-from presence_core.operations.upkeep import heal
+from presence_core.operations.upkeep import heal, heal_all
 from presence_core.scripts import HEARTBEAT, ROTATE, VALIDATE, Op, run
 
 BATCH = 200
@@ -79,6 +79,8 @@ def _validate(ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: 
     if state == ENDED:
         row, labels = with_end(reply[1], reply[2]), (yield from label_texts(ctx, [(s, reply[1])]))[s]
         notes = yield from read_notes(s, [row])
+        if len(reply) > 3:  # what its holder is told is final
+            yield from heal(ctx, s, [(uid, sid)])
         return Validation(False, lambda: Ended.from_reply(uid, sid, row, labels, notes))
     if state == DIRTY:
         yield from heal(ctx, s, [(uid, sid)])
@@ -93,6 +95,8 @@ def rotate(ctx: Context, token: object) -> Op[Login]:
         s = ctx.shard(uid)
         keys = (s.sessions, s.closing, s.meta, s.record(uid, sid))
         [reply] = yield [run(ROTATE, keys, ctx.now, uid, sid, digest, secret_digest(secret))]
+        if len(reply) > 2:
+            yield from heal(ctx, s, [(uid, sid)])
         if reply[0] != LIVE:
             raise LoginRefused("ended", "This token opens no live session: it has ended, or its secret was changed.")
         labels = NO_LABELS
@@ -140,4 +144,6 @@ def _heartbeats(ctx: Context, pairs: list[tuple[str, str]]) -> Op[list[str]]:
     if not calls:
         return []
     replies = yield calls
-    return [f"{part[i - 1][0]}:{part[i - 1][1]}" for (_, part), gone in zip(parts, replies, strict=True) for i in gone]
+    gone = [(s, part[abs(at) - 1], at) for (s, part), places in zip(parts, replies, strict=True) for at in places]
+    yield from heal_all(ctx, ((s, pair) for s, pair, at in gone if at < 0))
+    return [f"{uid}:{sid}" for _, (uid, sid), _ in gone]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from presence_core.keyspace import Shard
 from presence_core.models import WorkerStatus, moment
 from presence_core.operations.context import Context, pairs
-from presence_core.scripts import GAUGE, LEAD, STATUS, Op, run
+from presence_core.scripts import GAUGE, LEAD, STATUS, VOUCH, Op, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,14 @@ def beat(
 def leave(ctx: Context, token: str) -> Op[None]:
     """Lead no longer, if this is the one that does."""
     yield [run(LEAD, (ctx.keys.common.worker,), ctx.now, token, "", 0, "leave", 0)]
+
+
+def vouch(ctx: Context, own: int, limit: int, hold: int, accept: bool) -> Op[dict[Shard, int]]:
+    """Say of each shard whose clock moves as ``own`` (this machine's, ms) that it is in order, for ``hold`` ms to come;
+    with 0 of none. Answers by how much (ms) each has moved more than ``own``; ``limit`` is the most in order."""
+    shards = ctx.keys.shards
+    offs = yield [run(VOUCH, (s.meta,), ctx.now, own, limit, hold, 1 if accept else 0) for s in shards]
+    return dict(zip(shards, offs, strict=True))
 
 
 def lag(ctx: Context, now: int) -> Op[int]:

@@ -17,7 +17,7 @@ from presence_core.models import NO_LABEL, Login, Session, attributes_of, moment
 from presence_core.operations.access import make_token, secret_digest
 from presence_core.operations.context import LIVE, Context, found_rows
 from presence_core.operations.reading import read_call
-from presence_core.operations.upkeep import heal, tidy_calls
+from presence_core.operations.upkeep import heal, heal_all, tidy_calls
 from presence_core.scripts import LOGIN, Call, Op, later, run
 from presence_core.settings import Settings
 
@@ -143,6 +143,9 @@ def _login(ctx: Context, rows: list[Row]) -> Op[list[Login | LoginRefused]]:
         if retry:
             for i, reply in zip(retry, (yield [requests[i] for i in retry]), strict=True):
                 replies[i] = reply
+    told = [(s, (row.uid, row.session_id)) for s, row, reply in zip(shards, rows, replies, strict=True)
+            if reply[0] == b"ended" and len(reply) > 1]  # fmt: skip
+    yield from heal_all(ctx, told)
     return (yield from _answers(ctx, rows, secrets, shards, replies))
 
 

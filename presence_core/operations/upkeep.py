@@ -65,10 +65,19 @@ def tidy_calls(ctx: Context, shard: Shard, pairs: Iterable[Pair], mode: str = "s
 
 
 def heal(ctx: Context, shard: Shard, pairs: list[Pair]) -> Op[None]:
-    """Put right what a read found dirty: best effort, and never where writes are not allowed."""
-    if pairs and ctx.settings.heal:
+    """Put right what a read found dirty: best effort, and never where writes are not allowed. What is past its deadline
+    ends only while a worker vouches for the clock."""
+    yield from heal_all(ctx, [(shard, pair) for pair in pairs])
+
+
+def heal_all(ctx: Context, found: Iterable[tuple[Shard, Pair]]) -> Op[None]:
+    """The same of several shards, in one round trip."""
+    by_shard: dict[Shard, list[Pair]] = {}
+    for shard, pair in found:
+        by_shard.setdefault(shard, []).append(pair)
+    if by_shard and ctx.settings.heal:
         with contextlib.suppress(Unavailable, CorruptData):
-            yield tidy_calls(ctx, shard, pairs)
+            yield [call for shard, pairs in by_shard.items() for call in tidy_calls(ctx, shard, pairs, "heal")]
 
 
 def sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
