@@ -1536,7 +1536,6 @@ NO_GATE: Final = (
 REFUSED_TITLE: Final = "Not open to you"
 FOREIGN_HOST: Final = "This dashboard does not answer under this name."
 FOREIGN_ORIGIN: Final = "This request came from a page of another site."
-FORGED: Final = "pressed what none of their pages offers"
 LOOPBACK_REFUSAL: Final = (
     "This dashboard is open on its own machine only: use http://localhost at the machine that runs it."
 )

@@ -20,7 +20,6 @@ from presence_core import PresenceError
 from presence_dashboard import texts
 from presence_dashboard.gate import pages
 from presence_dashboard.gate.desk import COOKIE, Desk, Member, NoRole
-from presence_dashboard.gate.forged import is_kick
 from presence_dashboard.gate.forms import client_of, is_secure, set_cookie
 from presence_dashboard.roles import Denied, SignedOut
 
@@ -146,11 +145,10 @@ class SignedInOnly:
         run also where a part of it was asked for: it finds out who that is, and draws what they may see, or why that is
         nothing. Where Redis is away, an open page stays."""
         last: Member | None = None
-        name = ""
-        has_begun = might_kick = False
+        has_begun = False
 
         async def guarded() -> Message:
-            nonlocal last, name, has_begun, might_kick
+            nonlocal last, has_begun
             while True:
                 message = await receive()
                 if message["type"] != "websocket.receive":
@@ -161,11 +159,6 @@ class SignedInOnly:
                     member = None
                 except PresenceError:
                     return message
-                if member is not None:
-                    name = member.name
-                    might_kick = might_kick or self._config.actor(name, member.role).may("kick")
-                if name and not might_kick and is_kick(message):  # also of who is signed out by now
-                    await to_thread.run_sync(self._desk.deny, name, "kick", texts.FORGED)
                 is_as_before = member is not None and (member == last or not has_begun)
                 last, has_begun = member, True
                 whole = message if is_as_before else whole_page(message)

@@ -17,6 +17,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from presence_core import Presence, Settings
 from presence_dashboard import texts
 from tests.browser.conftest import ROOT
+from tests.dashboard.wire import Wire, pressed
 from tests.fair_clock import PATIENT
 from tests.oidc_provider import CLIENT, Provider
 from tests.servers import Server, free_port, missing, redis_binary, valkey_binary, wait_for
@@ -145,3 +146,29 @@ def test_an_email_that_is_not_verified_and_an_old_sign_in_are_refused(page: Page
         leave(page, texts.SIGN_IN_AGAIN)
     assert [one.by for one in team.presence.audit() if one.action == "denied"] == ["eve@example.com"]
     assert team.presence.staff_member("eve@example.com") is None
+
+
+def test_forged_frames_kick_nobody_and_a_kick_after_a_demotion_is_refused_and_written_down(
+    page: Page, team: Team
+) -> None:
+    name = "dana@example.com"
+    expect(page.get_by_text(texts.signed_in_as(name, ""))).to_be_visible()  # with whatever role
+    team.presence.set_staff("root", "admin", by="test")
+    team.presence.set_staff(name, "support", by="test")
+    session = team.presence.login("visitor-7", name="Ada Lovelace").session
+    cookies = {one["name"]: one["value"] for one in page.context.cookies()}
+    line, xsrf = "; ".join(f"{key}={value}" for key, value in cookies.items()), cookies["_streamlit_xsrf"]
+
+    with Wire.open(team.url, line, xsrf=xsrf) as dana:
+        kick = dana.go().cells()["kick"]
+        dana.ask(pressed(kick))
+        confirm = (dana.fill(), {"id": dana.buttons()[texts.confirm(1)], "trigger_value": True})
+        team.presence.set_staff(name, "viewer", by="root")
+        dana.send_later(dana.wish(*confirm))
+    with Wire.open(team.url, line, xsrf=xsrf) as viewer:
+        assert "kick" not in viewer.go().cells()
+        for forged in ((pressed(kick),), confirm):
+            viewer.ask(*forged)
+    assert team.presence.validate_session(session.uid, session.session_id, touch=False)
+    denied = [one.outcome for one in team.presence.audit(by=name) if one.action == "denied"]
+    assert denied == ["kick refused once"], "the one that the page had offered"

@@ -3,8 +3,6 @@ password, spoken to by its websocket alone."""
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +13,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from presence_core import Presence, Session, SessionFilter, Settings
 from presence_dashboard import texts
-from presence_dashboard.gate.desk import COOKIE, KEEP
+from presence_dashboard.gate.desk import COOKIE
 from presence_dashboard.records import VIEWS
 from presence_dashboard.roles import HIDDEN
-from tests.dashboard.wire import Wire, serve
+from tests.dashboard.wire import Wire, pressed, serve
 from tests.fair_clock import PATIENT
 from tests.servers import Server, missing, redis_binary, valkey_binary
 
@@ -96,27 +94,9 @@ def opened(house: House, name: str) -> Any:
     return Wire.open(house.url, house.cookies[name])
 
 
-def pressed(cell: str, row: int = 0) -> dict[str, Any]:
-    return {"id": cell, "string_trigger_value": {"data": json.dumps({"row": row, "label": texts.KICK})}}
-
-
 def holds(wire: Wire, words: tuple[bytes, ...]) -> list[bytes]:
     everything = b"".join(wire.heard)
     return [word for word in words if word in everything]
-
-
-def send_later(wire: Wire, wish: bytes) -> None:
-    """Once what was known of roles a moment ago has been forgotten."""
-    time.sleep(KEEP + 0.1)
-    wire.heard.clear()
-    wire.socket.send(wish)
-    wire.hear()
-
-
-def fill(wire: Wire) -> dict[str, Any]:
-    """The reason, as it stands in the dialog that is open."""
-    fields = {one.text_area.label: one.text_area.id for one in wire.elements() if one.WhichOneof("type") == "text_area"}
-    return {"id": fields[texts.REASON], "string_value": "forged"}
 
 
 def test_a_viewer_gets_nowhere_with_the_frames_of_a_colleague_who_may_kick(house: House) -> None:
@@ -132,30 +112,17 @@ def test_a_viewer_gets_nowhere_with_the_frames_of_a_colleague_who_may_kick(house
         assert "kick" not in eve.cells()
         for forged in (pressed(kick), pressed(eve.cells()["name"].replace("open-", "click-"))):
             eve.ask(forged)
-        eve.ask(fill(dana), confirm)
-        for wish in (dana.wish(pressed(kick)), dana.wish(fill(dana), confirm)):
+        eve.ask(dana.fill(), confirm)
+        for wish in (dana.wish(pressed(kick)), dana.wish(dana.fill(), confirm)):
             eve.socket.send(wish)
             eve.hear()
         assert holds(eve, NAMES + PLACES) == []
         eve.ask(pressed(eve.cells()["name"]))  # to open a person is what they may
-    assert house.is_live(session)
-    [refused] = house.refused("eve")
-    assert refused.startswith("kick refused 5 times")
-
-
-@pytest.mark.parametrize("act", ["click-1", "kick-selected", "select-all", "FormSubmitter:kick-1-Kick", "bulk-again"])
-def test_a_frame_that_presses_what_nobody_was_offered_is_written_down(house: House, act: str) -> None:
-    session = house.log_in()
-    with opened(house, "stan") as stan:
-        stan.go().ask({"id": f"$$ID-{'0' * 32}-{act}", "trigger_value": True})
-        stan.ask({"id": f"$$ID-{'0' * 32}-{act}", "bool_value": True})  # set, and not pressed
-        stan.socket.send(b"\xff\xff not a frame")
+        eve.socket.send(b"\xff\xff not a frame")
         with pytest.raises(ConnectionClosed):
-            stan.ask()
+            eve.ask()
     assert house.is_live(session)
-    assert house.refused("stan") == ["kick refused once"]
-    [entry] = [one for one in house.presence.audit(by=house.called("stan")).items if one.action == "denied"]
-    assert entry.reason == texts.FORGED
+    assert house.refused("eve") == [], "nothing ran that could be refused"
 
 
 def test_a_kick_by_who_was_demoted_with_the_dialog_open_is_refused_written_down_and_names_nobody(house: House) -> None:
@@ -163,9 +130,9 @@ def test_a_kick_by_who_was_demoted_with_the_dialog_open_is_refused_written_down_
     with opened(house, "dana") as dana:
         kick = dana.go().cells()["kick"]
         dana.ask(pressed(kick))
-        wish = dana.wish(fill(dana), {"id": dana.buttons()[texts.confirm(1)], "trigger_value": True})
+        wish = dana.wish(dana.fill(), {"id": dana.buttons()[texts.confirm(1)], "trigger_value": True})
         house.presence.set_staff(house.called("dana"), "viewer", by="test")
-        send_later(dana, wish)
+        dana.send_later(wish)
         assert house.refused("dana") == ["kick refused once"]
         assert holds(dana, NAMES + PLACES) == []
         assert texts.KICK_ONE.encode() not in b"".join(dana.heard)
@@ -177,27 +144,15 @@ def test_a_kick_by_who_is_no_longer_in_is_written_down_and_names_nobody(house: H
     session = house.log_in()
     with opened(house, "dana") as dana:
         dana.ask(pressed(dana.go().cells()["kick"]))
-        wish = dana.wish(fill(dana), {"id": dana.buttons()[texts.confirm(1)], "trigger_value": True})
+        wish = dana.wish(dana.fill(), {"id": dana.buttons()[texts.confirm(1)], "trigger_value": True})
         if how == "removed":
             house.presence.remove_staff(house.called("dana"), by="test")
         else:
             house.staff.kick(house.called("dana"), by="test", reason="laptop stolen")
-        send_later(dana, wish)
+        dana.send_later(wish)
         assert house.refused("dana") == ["kick refused once"]
         assert texts.SIGNED_OUT_TITLE.encode() in b"".join(dana.heard)
         assert holds(dana, NAMES + PLACES) == []
-    assert house.is_live(session)
-
-
-def test_a_kick_that_a_viewer_made_up_is_written_down_also_once_they_are_signed_out(house: House) -> None:
-    session = house.log_in()
-    with opened(house, "eve") as eve:
-        wish = eve.go().wish({"id": f"$$ID-{'0' * 32}-click-1", "trigger_value": True})
-        house.staff.kick(house.called("eve"), by="test", reason="laptop stolen")
-        send_later(eve, wish)
-        send_later(eve, wish)
-    [refused] = house.refused("eve")
-    assert refused.startswith("kick refused 2 times")
     assert house.is_live(session)
 
 
@@ -206,7 +161,7 @@ def test_the_widgets_of_another_tab_of_ones_own_do_nothing(house: House) -> None
     with opened(house, "dana") as one, opened(house, "dana") as two:
         one.ask(pressed(one.go().cells()["kick"]))
         two.go()
-        two.ask(fill(one), {"id": one.buttons()[texts.confirm(1)], "trigger_value": True})
+        two.ask(one.fill(), {"id": one.buttons()[texts.confirm(1)], "trigger_value": True})
         assert texts.confirm(1) not in two.buttons()
     assert house.is_live(session)
 

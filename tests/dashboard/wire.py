@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +19,8 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import ClientConnection, connect
 
+from presence_dashboard import texts
+from presence_dashboard.gate.desk import KEEP
 from tests.servers import free_port, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
@@ -57,12 +61,13 @@ class Wire:
 
     @classmethod
     @contextmanager
-    def open(cls, url: str, cookies: str = "", **headers: str) -> Iterator[Wire]:
+    def open(cls, url: str, cookies: str = "", *, xsrf: str = "", **headers: str) -> Iterator[Wire]:
+        """xsrf: the value of that cookie of Streamlit's, without which it believes no sign-in at a provider."""
         given = {"Cookie": cookies} | headers
         origin: Any = given.pop("Origin", url)
         with connect(
             f"{url.replace('http', 'ws', 1)}/_stcore/stream",
-            subprotocols=["streamlit"],  # type: ignore[list-item]
+            subprotocols=["streamlit", *([xsrf] if xsrf else [])],  # type: ignore[list-item]
             origin=origin,
             additional_headers=given,
             max_size=None,
@@ -122,3 +127,22 @@ class Wire:
         """Buttons in the cells of a table: column → widget id."""
         tables = [one for one in self.elements() if one.WhichOneof("type") == "dataframe"]
         return {column: key for one in tables for column, key in one.dataframe.button_click_widgets.items()}
+
+    def fill(self) -> dict[str, Any]:
+        """The reason, in the dialog that is open."""
+        fields = {
+            one.text_area.label: one.text_area.id for one in self.elements() if one.WhichOneof("type") == "text_area"
+        }
+        return {"id": fields[texts.REASON], "string_value": "forged"}
+
+    def send_later(self, wish: bytes) -> None:
+        """Once what was known of roles a moment ago has been forgotten."""
+        time.sleep(KEEP + 0.1)
+        self.heard.clear()
+        self.socket.send(wish)
+        self.hear()
+
+
+def pressed(cell: str, row: int = 0) -> dict[str, Any]:
+    """A button in a cell of a table."""
+    return {"id": cell, "string_trigger_value": {"data": json.dumps({"row": row, "label": texts.KICK})}}
