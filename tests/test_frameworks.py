@@ -264,12 +264,21 @@ def test_the_lines_for_jwt(server: Server, presence: Presence, monkeypatch: pyte
     exec(compile(BLOCKS["jwt"], "docs/frameworks.md", "exec"), site)
     try:
         token = site["issue"]("jay")
+        before = presence.sessions("jay")[0].last_seen
         assert site["check"](token)["sub"] == "jay"
+        wait_for("the heartbeat", lambda: presence.sessions("jay")[0].last_seen > before)
         presence.kick("jay", by="sam", reason="test")
         [end] = presence.ended("jay")
         wait_for("the cache", lambda: site["revoked"].is_revoked(end.session_id))
         with pytest.raises(PermissionError, match="This session has ended"):
             site["check"](token)
+        old = site["issue"]("jay")
+        presence.revoke_before(by="sam", reason="test")
+        session = presence.login("jay").session
+        wait_for("the cache", lambda: site["revoked"]._watermark > 0)
+        with pytest.raises(PermissionError, match="This session has ended"):
+            site["check"](old)
+        assert site["check"](site["issue"]("jay"))["jti"] != session.session_id
     finally:
         site["revoked"].close()
         site["presence"].close()

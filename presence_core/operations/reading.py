@@ -10,7 +10,7 @@ from presence_core.keyspace import Shard
 from presence_core.models import Counts, Session, moment, text
 from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, Found, found_rows
 from presence_core.operations.upkeep import heal
-from presence_core.scripts import COUNT, READ, Call, Op, run
+from presence_core.scripts import COUNT, READ, Call, Op, command, run
 
 
 def read_call(ctx: Context, s: Shard, uid: str, sids: Iterable[str] = ()) -> Call:
@@ -79,6 +79,16 @@ def counts(ctx: Context) -> Op[Counts]:
         draining=any(reply[5] for reply in replies),
         swept_at=moment(min(swept)) if all(swept) else None,
     )
+
+
+def watermark(ctx: Context) -> Op[tuple[int, int]]:
+    """Sessions that began up to then are signed out, by revoke_before; and when that was said; ms. (-1, 0): never.
+
+    As the first shard has it, which is marked before all others. Cost: O(1), one round trip.
+    """
+    key = ctx.keys.shards[0].meta
+    [(revoked, at)] = yield [command(key, "HMGET", key, "revoked", "revoked_at")]
+    return (_number(key, revoked), _number(key, at or b"0")) if revoked else (-1, 0)
 
 
 def _number(key: str, raw: bytes) -> int:
