@@ -250,6 +250,18 @@ def test_the_lines_for_django(server: Server, presence: Presence, tmp_path: Path
         assert (status, body) == (200, "in")
         cookie = headers["Set-Cookie"].partition(";")[0]
         assert ask(port, "GET", "/", cookie=cookie)[2].startswith("ada ")
+        new = subprocess.run(
+            [sys.executable, "-m", "django", "changepassword", "ada"], start_new_session=True,  # no terminal to ask at
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": path, "PRESENCE_REDIS_URL": server.url, **environ},
+            input="correct horse\ncorrect horse\n", text=True, check=True, capture_output=True,
+        )  # fmt: skip
+        assert "changed successfully" in new.stdout
+        assert [(end.by, end.note) for end in presence.ended("1")] == [("manage.py changepassword", "password changed")]
+        form = urlencode({"who": "ada", "password": "correct horse"})
+        _, headers, _ = ask(
+            port, "POST", "/sign-in", form, content_type="application/x-www-form-urlencoded", user_agent="Firefox"
+        )
+        cookie = headers["Set-Cookie"].partition(";")[0]
         [session] = presence.sessions("1")
         assert (session.name, session.ip, session.user_agent) == ("ada", "127.0.0.1", "Firefox")
         presence.kick("1", by="sam", reason="test", message="Please call us.")
