@@ -65,6 +65,7 @@ class HeartbeatBuffer:
         self._full = threading.Event()
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._full_async: asyncio.Event | None = None
         self._sending_async: asyncio.Lock | None = None
 
@@ -91,10 +92,9 @@ class HeartbeatBuffer:
                 self._full.set()
         else:
             if self._task is None or self._task.done():
-                self._full_async = asyncio.Event()
-                self._task = asyncio.get_running_loop().create_task(self._send_forever_async())
-            if full and self._full_async is not None:
-                self._full_async.set()
+                self._start_task()
+            if full and self._full_async is not None and self._loop is not None:
+                self._loop.call_soon_threadsafe(self._full_async.set)
 
     def _take(self) -> list[str]:
         with self._lock:
@@ -169,6 +169,17 @@ class HeartbeatBuffer:
             self.close()
 
     # -- with an AsyncPresence ----------------------------------------------------------------------------------------
+
+    async def astart(self) -> None:
+        """Begin to send in the running loop. Then ``beat`` may be called in other threads too; without this, the first
+        call must be made in the loop."""
+        if self._task is None or self._task.done():
+            self._start_task()
+
+    def _start_task(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._full_async = asyncio.Event()
+        self._task = self._loop.create_task(self._send_forever_async())
 
     async def _send_forever_async(self) -> None:
         assert self._full_async is not None

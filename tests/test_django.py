@@ -138,6 +138,109 @@ def test_a_password_set_by_somebody_else_ends_all_of_a_users_sessions(presence: 
     assert client.get("/").status_code == 302
 
 
+def ends(presence: Presence, who: str) -> list[tuple[str | None, str | None]]:
+    return [(end.by, end.note) for end in presence.ended(who, reason="kicked")]
+
+
+def test_what_staff_do_to_an_account_is_audited_as_done_by_them(presence: Presence) -> None:
+    ada, eve, client, staff = uid("ada"), uid("eve"), browser(), browser()
+    sign_in(client)
+    sign_in(staff, "eve")
+    staff.post("/act", {"who": "ada", "password": "reset"})
+    assert ends(presence, ada) == [(eve, "password changed")]
+    assert [entry.by for entry in presence.audit(uid=ada)] == [eve]
+    assert len(presence.sessions(eve)) == 1
+    sign_in(browser(), password="reset")
+    browser().post("/act", {"who": "ada", "password": "by a link"})  # in an e-mail: no one is signed in
+    assert ends(presence, ada)[0] == ("anonymous visitor", "password changed")
+
+
+def test_what_a_program_does_to_an_account_is_audited_as_done_by_it(
+    presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from django.contrib.auth import get_user_model
+
+    ada = uid("ada")
+    for words, by in (
+        (["/srv/site/manage.py", "changepassword", "ada"], "manage.py changepassword"),
+        (["/usr/lib/django/__main__.py", "changepassword"], "manage.py changepassword"),
+        (["/usr/bin/celery", "-A", "site", "worker"], "celery"),
+        (["-c"], "Django"),
+    ):
+        sign_in(browser())
+        user = get_user_model().objects.get(pk=ada)
+        monkeypatch.setattr("sys.argv", words)
+        user.set_password(PASSWORD)
+        user.save()
+        assert ends(presence, ada)[0] == (by, "password changed")
+
+
+@pytest.mark.parametrize(("act", "note"), [("inactive", "account deactivated"), ("delete", "account deleted")])
+def test_the_sessions_of_an_account_that_is_closed_end_with_it(presence: Presence, act: str, note: str) -> None:
+    ada, eve, client, staff = uid("ada"), uid("eve"), browser(), browser()
+    sign_in(client)
+    sign_in(browser())
+    sign_in(staff, "eve")
+    staff.post("/act", {"who": "ada", act: "yes"})
+    assert presence.sessions(ada) == []
+    assert ends(presence, ada) == [(eve, note)] * 2
+    assert client.get("/").status_code == 302
+    assert client.get("/").content == b"nobody none"
+    assert len(presence.sessions(eve)) == 1
+
+
+def test_an_account_whose_closing_is_rolled_back_keeps_its_sessions(presence: Presence) -> None:
+    from django.contrib.auth import get_user_model
+    from django.db import transaction
+
+    ada, client = uid("ada"), browser()
+    sign_in(client)
+    for close in ("save", "delete"):
+        user = get_user_model().objects.get(pk=ada)
+        user.is_active = False
+        with transaction.atomic():
+            getattr(user, close)()
+            assert len(presence.sessions(ada)) == 1
+            transaction.set_rollback(True)
+        assert len(presence.sessions(ada)) == 1
+    assert client.get("/").content.startswith(b"ada ")
+    with transaction.atomic():
+        get_user_model().objects.filter(pk=ada).delete()
+        assert len(presence.sessions(ada)) == 1, "not before it is committed"
+    assert presence.sessions(ada) == []
+
+
+def test_only_the_save_that_deactivates_an_account_ends_its_sessions(presence: Presence) -> None:
+    """Some sites let inactive users sign in (AllowAllUsersModelBackend)."""
+    from django.contrib.auth import get_user_model
+
+    class Customer(get_user_model()):  # type: ignore[misc]
+        class Meta:
+            proxy = True
+            app_label = "auth"
+
+    user, ada = Customer.objects.get(username="ada"), uid("ada")
+    presence.login(ada)
+    user.is_active = False
+    user.save(update_fields=["first_name"])
+    assert len(presence.sessions(ada)) == 1
+    signals_of(Customer)
+    user.save()
+    assert [note for _, note in ends(presence, ada)] == ["account deactivated"]
+    presence.login(ada)
+    user.first_name = "A."
+    user.save()
+    assert len(presence.sessions(ada)) == 1
+    assert len(presence.audit(uid=ada).items) == 1
+
+
+def signals_of(model: Any) -> None:
+    """What ready() does for the models that there are when the site begins."""
+    from presence_core.web.django.apps import config
+
+    config().listen_to(model)
+
+
 def test_signing_in_again_in_one_browser_leaves_one_session(presence: Presence) -> None:
     client = browser()
     sign_in(client)
@@ -282,6 +385,48 @@ def test_no_name_that_django_takes_keeps_its_user_out(presence: Presence) -> Non
         assert session.name == name
     [session] = presence.sessions(str(users.get(username="Ж" * 150).pk))
     assert session.aliases == ("Ж" * 126 + "…",)
+
+
+def test_a_name_that_is_no_unicode_keeps_its_user_out_no_more_than_others(presence: Presence) -> None:
+    from django.contrib.auth import get_user_model
+
+    user = get_user_model().objects.get(username="ada")
+    with pytest.MonkeyPatch.context() as patch:  # as another backend than a database may give them
+        patch.setattr(type(user), "get_full_name", lambda self: "Ada \udcff\ud800")
+        patch.setattr(type(user), "get_username", lambda self: "a\udce9da")
+        client = browser()
+        assert client.post("/sign-in", {"who": "ada", "password": PASSWORD}).content == b"in"
+    [session] = presence.sessions(uid("ada"))
+    assert (session.name, session.aliases[0]) == ("Ada", "a da")
+
+
+def test_a_session_lives_as_long_as_the_site_lets_it(presence: Presence) -> None:
+    from django.contrib.auth import get_user_model
+    from django.test import override_settings
+
+    user, month = get_user_model().objects.get(username="ada"), 30 * 86_400
+
+    def begun(expiry: int | None) -> Any:
+        client = browser()
+        session = client.session
+        if expiry is not None:
+            session.set_expiry(expiry)  # "remember me", before login
+            session.save()
+            client.cookies["sessionid"] = session.session_key
+        client.force_login(user)
+        [session] = presence.sessions(uid("ada"))
+        presence.kick(uid("ada"), by="sam", reason="test")
+        return session.idle_timeout, session.absolute_timeout
+
+    assert begun(None) == (1_209_600, 1_209_600)
+    assert begun(0) == (1_209_600, 1_209_600)
+    assert begun(month) == (month, month)
+    assert begun(3600) == (3600, 1_209_600)
+    with override_settings(SESSION_SAVE_EVERY_REQUEST=True, PRESENCE_KICK_OTHERS=True):
+        assert begun(None) == (1_209_600, 365 * 86_400), "Django ends no session that is in use"
+    given = {"namespace": "site", "timeout": PATIENT, "idle_timeout": 600, "absolute_timeout": 86_400}
+    with override_settings(PRESENCE_SETTINGS=given):
+        assert begun(month) == (600, 86_400), "what the site says of timeouts holds"
 
 
 def test_a_description_that_cannot_be_recorded_is_left_out(

@@ -153,6 +153,8 @@ def rest(presence, visitor, friends):
         assert cookie.startswith(f"session={token}")
         request = Request({"type": "http", "headers": [(b"cookie", cookie.encode())]})
         assert site["answer"](presence, request).session.name == "Ada Lovelace"
+        newcomer = Request({"type": "http", "headers": []})
+        assert site["answer"](presence, newcomer) is None, "the sign-in page, without a message"
         presence.login("user-8", name="Emeka Okafor", device="iPhone", aliases=["emeka@example.org"])
         story = site["rest"](presence, "somebody", ["user-8"])
         assert story["session"].name == "Emeka Okafor"

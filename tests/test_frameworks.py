@@ -250,6 +250,18 @@ def test_the_lines_for_django(server: Server, presence: Presence, tmp_path: Path
         assert (status, body) == (200, "in")
         cookie = headers["Set-Cookie"].partition(";")[0]
         assert ask(port, "GET", "/", cookie=cookie)[2].startswith("ada ")
+        new = subprocess.run(
+            [sys.executable, "-m", "django", "changepassword", "ada"], start_new_session=True,  # no terminal to ask at
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": path, "PRESENCE_REDIS_URL": server.url, **environ},
+            input="correct horse\ncorrect horse\n", text=True, check=True, capture_output=True,
+        )  # fmt: skip
+        assert "changed successfully" in new.stdout
+        assert [(end.by, end.note) for end in presence.ended("1")] == [("manage.py changepassword", "password changed")]
+        form = urlencode({"who": "ada", "password": "correct horse"})
+        _, headers, _ = ask(
+            port, "POST", "/sign-in", form, content_type="application/x-www-form-urlencoded", user_agent="Firefox"
+        )
+        cookie = headers["Set-Cookie"].partition(";")[0]
         [session] = presence.sessions("1")
         assert (session.name, session.ip, session.user_agent) == ("ada", "127.0.0.1", "Firefox")
         presence.kick("1", by="sam", reason="test", message="Please call us.")
@@ -264,12 +276,21 @@ def test_the_lines_for_jwt(server: Server, presence: Presence, monkeypatch: pyte
     exec(compile(BLOCKS["jwt"], "docs/frameworks.md", "exec"), site)
     try:
         token = site["issue"]("jay")
+        before = presence.sessions("jay")[0].last_seen
         assert site["check"](token)["sub"] == "jay"
+        wait_for("the heartbeat", lambda: presence.sessions("jay")[0].last_seen > before)
         presence.kick("jay", by="sam", reason="test")
         [end] = presence.ended("jay")
         wait_for("the cache", lambda: site["revoked"].is_revoked(end.session_id))
         with pytest.raises(PermissionError, match="This session has ended"):
             site["check"](token)
+        old = site["issue"]("jay")
+        presence.revoke_before(by="sam", reason="test")
+        session = presence.login("jay").session
+        wait_for("the cache", lambda: site["revoked"]._watermark > 0)
+        with pytest.raises(PermissionError, match="This session has ended"):
+            site["check"](old)
+        assert site["check"](site["issue"]("jay"))["jti"] != session.session_id
     finally:
         site["revoked"].close()
         site["presence"].close()

@@ -6,17 +6,20 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from presence_core import AsyncPresence, InvalidArgument, Login, Presence, Settings
+from presence_core import AsyncPresence, InvalidArgument, Login, Presence, Session, Settings
 from presence_core.web.flow import drive
 from presence_core.web.jwt import RevocationCache
 from tests.conftest import Bed, on
 from tests.facade import P
 from tests.fair_clock import PATIENT
+from tests.monitor import Monitor
 from tests.servers import Server, missing, redis_binary, valkey_binary
 
 
@@ -82,6 +85,31 @@ def test_everybody_out_is_felt_before_the_sweep_has_told_of_each(p: P) -> None:
         assert cache.is_revoked(before)
 
 
+@on("valkey-sync", "cluster-sync")
+def test_who_logs_in_after_everybody_was_signed_out_is_in_at_once(p: P) -> None:
+    """By the login time in the JWT, with no sweep and no look at Redis."""
+    before = p.login("ada").session
+    with RevocationCache(p) as cache:
+        assert not cache.is_revoked(before.session_id, login_at=before.login_at)
+        p.revoke_before(by="staff", reason="keys leaked")
+        after = p.login("ada").session
+        until(lambda: cache.is_revoked(before.session_id, login_at=before.login_at.timestamp()))
+        assert not cache.is_revoked(after.session_id, login_at=after.login_at.timestamp())
+    with RevocationCache(p) as late:  # the watermark is older than this cache
+        assert late.is_revoked(before.session_id, login_at=before.login_at)
+        assert not late.is_revoked(after.session_id, login_at=after.login_at)
+
+
+def test_a_cache_that_is_too_old_still_knows_the_watermark() -> None:
+    with Presence.from_url("redis://127.0.0.1:1", Settings(timeout=0.1)) as presence:
+        cache = RevocationCache(presence, on_stale="open")
+        cache._started, cache._watermark = True, 1_000_000
+        assert cache.is_revoked("session-1", login_at=1000.0)
+        assert not cache.is_revoked("session-1", login_at=1000.001)
+        for odd in (True, "1000", float("nan"), -1):
+            assert not cache.is_revoked("session-1", login_at=odd), "never raises"  # type: ignore[arg-type]
+
+
 @on("valkey-sync")
 def test_everybody_out_is_felt_until_each_end_has_been_read(p: P) -> None:
     """The sweeps are through, their events are more than the cache reads at once."""
@@ -136,6 +164,92 @@ def test_more_ends_than_are_listed_are_asked_of_redis(bed: Bed) -> None:
         cache._clock = lambda: time.monotonic() + now[0]
         now[0] += 61
         until(lambda: not cache.is_revoked(live.session_id))
+
+
+# -- heartbeats --------------------------------------------------------------------------------------------------------
+
+
+def stays(p: P, cache: RevocationCache, session: Session, ask: Callable[[], bool]) -> None:
+    """A user whose requests carry a JWT is active for longer than the idle timeout."""
+    ahead = [0.0]
+    cache._clock = lambda: time.monotonic() + ahead[0]
+    assert cache._buffer is not None
+    cache._buffer._interval = 0.01
+
+    def seen_since(before: datetime) -> bool:
+        return p.sessions(session.uid)[0].last_seen > before
+
+    for _ in range(3):
+        p.advance(session.idle_timeout / 2)
+        ahead[0] += session.idle_timeout / 2
+        before = p.sessions(session.uid)[0].last_seen
+        until(lambda: not cache.is_stale)
+        assert not ask()
+        until(partial(seen_since, before))
+    p.sweep()
+    assert p.counts().sessions == 1
+
+
+@on("valkey-sync", "cluster-sync")
+def test_an_active_user_does_not_expire(p: P) -> None:
+    session = p.login("ada").session
+    with RevocationCache(p) as cache:
+        stays(p, cache, session, lambda: cache.is_revoked(session.session_id, "ada"))
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize("thread", ["of the loop", "of a pool"])
+def test_with_asyncio_an_active_user_does_not_expire(p: P, bed: Bed, thread: str) -> None:
+    """A framework may call a plain function in a pool of threads, where no loop runs."""
+    session, run = p.login("ada").session, bed.loop.run
+
+    async def begin() -> tuple[AsyncPresence, RevocationCache]:
+        presence = AsyncPresence.from_url(bed.url, Settings(bed.namespace, timeout=PATIENT))
+        bed.time.adopt(presence._ctx)
+        cache = RevocationCache(presence)
+        await cache.astart()
+        return presence, cache
+
+    presence, cache = run(begin())
+
+    def ask() -> bool:
+        look = partial(cache.is_revoked, session.session_id, "ada")
+        return bed.loop.call(look) if thread == "of the loop" else look()
+
+    try:
+        stays(p, cache, session, ask)
+    finally:
+        run(cache.aclose())
+        run(presence.close())
+
+
+@on("valkey-sync")
+def test_no_question_is_a_round_trip_and_many_are_one_heartbeat(p: P, bed: Bed) -> None:
+    sessions = [p.login(f"u{number}").session for number in range(3)]
+    with RevocationCache(p) as cache:
+        before = p.sessions("u0")[0].last_seen
+        time.sleep(0.01)
+        with Monitor(bed.raw) as monitor:
+            for _ in range(200):
+                assert not any(cache.is_revoked(one.session_id, one.uid) for one in sessions)
+                assert not cache.is_revoked(sessions[0].session_id)
+            until(lambda: p.sessions("u0")[0].last_seen > before)
+        noted = [line for line in monitor.lines if line.words[0].upper() == b"EVALSHA" and b"u0" in line.words]
+        assert len(noted) == 1
+        assert all(one.session_id.encode() in noted[0].words for one in sessions), "all of them in one call"
+
+
+@on("valkey-sync")
+def test_who_is_refused_or_only_looked_at_is_not_seen(p: P) -> None:
+    kicked, idle = p.login("ada").session, p.login("bob").session
+    with RevocationCache(p) as cache:
+        p.kick("ada", by="staff", reason="test")
+        until(lambda: cache.is_revoked(kicked.session_id))
+        assert cache.is_revoked(kicked.session_id, "ada")
+        assert not cache.is_revoked(idle.session_id, "bob", touch=False)
+        assert not cache.is_revoked("no session id: a space", "bob")
+        assert cache._buffer is not None
+        assert cache._buffer.waiting == 0
 
 
 @pytest.fixture
@@ -194,6 +308,14 @@ def test_with_asyncio_a_task_keeps_it(p: P, bed: Bed) -> None:
                 while not cache.is_revoked(login.session.session_id):
                     assert time.monotonic() < end
                     await asyncio.sleep(0.01)
+                bob = (await presence.login("bob")).session
+                assert not cache.is_revoked(bob.session_id, "bob", login_at=bob.login_at)
+                await presence.revoke_before(by="staff", reason="test")
+                again = (await presence.login("bob")).session
+                while not cache.is_revoked(bob.session_id, "bob", login_at=bob.login_at):
+                    assert time.monotonic() < end
+                    await asyncio.sleep(0.01)
+                assert not cache.is_revoked(again.session_id, "bob", login_at=again.login_at)
             with pytest.raises(RuntimeError):
                 cache.start()
 
@@ -236,6 +358,7 @@ def test_bad_arguments_are_refused_in_one_sentence() -> None:
             ({"keep": 3600}, "keep must be at most 600, for which Settings keep tombstones."),
             ({"keep": 600, "max_stale": 0}, "max_stale must be 1 to 3600 seconds."),
             ({"keep": 600, "on_stale": "x"}, 'on_stale must be "closed" or "open".'),
+            ({"keep": 600, "heartbeat": 0}, "heartbeat must be 1 to 3600 seconds."),
         ):
             with pytest.raises(InvalidArgument) as caught:
                 RevocationCache(presence, **options)

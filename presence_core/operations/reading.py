@@ -11,7 +11,7 @@ from presence_core.keyspace import Shard
 from presence_core.models import Counts, Session, moment, text
 from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, Found, found_rows
 from presence_core.operations.upkeep import heal
-from presence_core.scripts import COUNT, LATEST, READ, Call, Op, run
+from presence_core.scripts import COUNT, LATEST, READ, Call, Op, command, run
 
 
 def read_call(ctx: Context, s: Shard, uid: str, sids: Iterable[str] = ()) -> Call:
@@ -94,6 +94,16 @@ def latest(ctx: Context) -> Op[list[Edge]]:
     """The edge of every shard."""
     replies = yield [run(LATEST, (s.sessions, s.meta), ctx.now) for s in ctx.keys.shards]
     return [Edge(*reply) for reply in replies]
+
+
+def watermark(ctx: Context) -> Op[tuple[int, int]]:
+    """Sessions that began up to then are signed out, by revoke_before; and when that was said; ms. (-1, 0): never.
+
+    As the first shard has it, which is marked before all others. Cost: O(1), one round trip.
+    """
+    key = ctx.keys.shards[0].meta
+    [(revoked, at)] = yield [command(key, "HMGET", key, "revoked", "revoked_at")]
+    return (_number(key, revoked), _number(key, at or b"0")) if revoked else (-1, 0)
 
 
 def _number(key: str, raw: bytes) -> int:

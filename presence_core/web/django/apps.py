@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Final
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.contrib.auth.signals import user_logged_in, user_logged_out
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from django.db.models.signals import post_save
+from django.db.models.signals import post_delete, post_save, pre_save
 from django.utils.module_loading import import_string
 
 from presence_core.client import Presence
@@ -21,6 +22,7 @@ from presence_core.settings import Settings
 from presence_core.web.gate import Gate
 from presence_core.web.rules import Rules
 
+YEAR: Final = 365 * 86_400
 SIGNED_COOKIES: Final = "django.contrib.sessions.backends.signed_cookies"
 
 
@@ -29,8 +31,9 @@ class PresenceConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
 
     ======================  ============================================================================================
     PRESENCE_REDIS_URL      where Redis is; without it the environment's, or the embedded server
-    PRESENCE_SETTINGS       dict of Settings: ``{"idle_timeout": 1800, …}``; both timeouts are SESSION_COOKIE_AGE if not
-                            given
+    PRESENCE_SETTINGS       dict of Settings: ``{"idle_timeout": 1800, …}``; both timeouts are SESSION_COOKIE_AGE, or
+                            what ``set_expiry`` said before login, if not given; with SESSION_SAVE_EVERY_REQUEST the
+                            absolute timeout is a year
     PRESENCE_RULES          dict of Rules: ``{"mode": "adopt", "routes": {"/feed": "open"}, …}``; cookie and bearer are
                             of no meaning here, and anonymous visitors always pass: they are Django's affair
     PRESENCE_DESCRIBE       "path.to.function": (request, user) → dict of login's arguments such as name, device, app
@@ -51,8 +54,19 @@ class PresenceConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
         self.check_settings()
         user_logged_in.connect(signals.on_login, dispatch_uid="presence")
         user_logged_out.connect(signals.on_logout, dispatch_uid="presence")
-        post_save.connect(signals.on_user_saved, sender=settings.AUTH_USER_MODEL, dispatch_uid="presence")
+        for model in apps.get_models():  # proxies and children of the user model send signals of their own
+            if issubclass(model, get_user_model()):
+                self.listen_to(model)
         setting_changed.connect(self._on_setting_changed, dispatch_uid="presence")
+
+    def listen_to(self, model: Any) -> None:
+        """End the sessions of this user model's accounts with them. Only for a model that is made later than ready."""
+        from presence_core.web.django import signals
+
+        pre_save.connect(signals.on_user_saving, sender=model, dispatch_uid="presence")
+        post_save.connect(signals.on_user_saved, sender=model, dispatch_uid="presence")
+        if model._meta.concrete_model is get_user_model():  # that of a child is sent for its parent as well
+            post_delete.connect(signals.on_user_deleted, sender=model, dispatch_uid="presence")
 
     def check_settings(self) -> None:
         """Raise ImproperlyConfigured, in one sentence, for what cannot be."""
@@ -70,9 +84,11 @@ class PresenceConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
 
     def _settings(self) -> Settings:
         given = dict(_dict("PRESENCE_SETTINGS"))
+        self.has_timeouts = bool({"idle_timeout", "absolute_timeout"} & given.keys())
         # Unless the site says otherwise a session lives as long as Django lets it.
-        given.setdefault("absolute_timeout", settings.SESSION_COOKIE_AGE)
-        given.setdefault("idle_timeout", min(settings.SESSION_COOKIE_AGE, given["absolute_timeout"]))
+        age = settings.SESSION_COOKIE_AGE
+        given.setdefault("absolute_timeout", max(age, YEAR) if settings.SESSION_SAVE_EVERY_REQUEST else age)
+        given.setdefault("idle_timeout", min(age, given["absolute_timeout"]))
         return Settings(**given)
 
     @cached_property
@@ -111,8 +127,6 @@ def _hook(name: str) -> Callable[..., Any] | None:
 
 def config() -> PresenceConfig:
     """The app as it is installed."""
-    from django.apps import apps
-
     found: PresenceConfig = apps.get_app_config("presence")
     return found
 

@@ -51,9 +51,11 @@ class PresenceMiddleware:
             request.session[signals.ID] = verdict.session.session_id  # it stays when Django changes the key
             request.session.pop(signals.PENDING, None)
         token = signals.current.set((visitor.uid, str(visitor.session_id)) if visitor is not None else None)
+        asked = signals.answering.set(request)
         try:
             return self._get_response(request)
         finally:
+            signals.answering.reset(asked)
             signals.current.reset(token)
 
     def process_exception(self, request: Any, error: Exception) -> HttpResponse | None:
