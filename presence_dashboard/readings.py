@@ -18,13 +18,13 @@ T = TypeVar("T")
 def shared(key: Hashable, ask: Callable[[Presence], T], *, keep: float = KEEP) -> Reading[T]:
     """As Store.shared; but while the counts cannot be read, Redis is not asked for this either."""
     store = open_store()
-    away = store.counts().failure
+    away = store.counts()
     found_away = False
 
     def ask_if_there(presence: Presence) -> T:
         nonlocal found_away
-        if away is not None:
-            raise Unavailable(away)
+        if away.failure is not None:
+            raise Unavailable(away.detail)
         try:
             return ask(presence)
         except Unavailable:

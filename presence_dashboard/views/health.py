@@ -21,6 +21,7 @@ from presence_dashboard.store import open_store
 from presence_dashboard.tab import this_tab
 from presence_dashboard.views import kept, notices
 from presence_dashboard.views.pending import not_yet
+from presence_dashboard.wording import plain
 
 _ASK: Final = "health-ask"
 _PER_SECOND: Final = 5_000
@@ -58,7 +59,9 @@ def _slowest(health: Health) -> float | None:
 
 
 def _state() -> None:
-    reading = health_now()
+    reading, counts = health_now(), open_store().counts()
+    if counts.failure is not None:
+        st.markdown(code(counts.detail))  # this page is for those who can do something about it
     if reading.value is None:
         not_yet(reading)
         return
@@ -334,7 +337,7 @@ def _dialog(act: Act) -> None:
         try:
             begun = open_bench().begin(open_store().presence, act)
         except (PresenceError, InvalidArgument, access.Denied, access.SignedOut) as error:
-            st.error(texts.could_not(code(str(error))))
+            st.error(texts.could_not(plain(error)))
             return
         if not begun:
             st.error(texts.HEALTH_BUSY)
