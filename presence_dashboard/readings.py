@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -23,8 +24,8 @@ def shared(key: Hashable, ask: Callable[[Presence], T], *, keep: float = KEEP) -
 
     def ask_if_there(presence: Presence) -> T:
         nonlocal found_away
-        if away.failure is not None:
-            raise Unavailable(away.detail)
+        if away.error is not None:
+            raise copy(away.error)
         try:
             return ask(presence)
         except Unavailable:

@@ -37,7 +37,7 @@ class Reading(Generic[T]):
     value: T | None = None  #: the last good answer, however old
     read: float = 0.0  #: when it was read
     failure: str | None = None  #: why Redis could not be asked, if the last try failed; safe for Markdown
-    detail: str = ""  #: the same as the library says it, for engineers
+    error: PresenceError | None = None  #: the same as the library says it, for engineers
     asked: float = float("-inf")
 
     @property
@@ -99,7 +99,7 @@ class Store:
         try:
             value = ask(self.presence)
         except PresenceError as error:
-            return replace(last, failure=plain(error), detail=str(error), asked=time.monotonic())
+            return replace(last, failure=plain(error), error=error, asked=time.monotonic())
         now = time.monotonic()
         return Reading(value, read=now, asked=now)
 

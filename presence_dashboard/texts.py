@@ -1043,8 +1043,8 @@ JOB_CANCEL_CONFIRM: Final = "Cancel this bulk kick"
 JOB_GONE: Final = "This bulk kick is no longer kept."
 
 
-def job_progress(state: str, kicked: str, expected: str) -> str:
-    return f"{state} · {kicked} of {expected} sessions ended"
+def job_progress(state: str, kicked: str, total: str) -> str:
+    return f"{state} · {kicked} of {total} sessions ended"
 
 
 def job_steered(state: str) -> str:

@@ -102,7 +102,7 @@ def share(job: Job) -> float:
     """How much of it is done, 0…1."""
     if job.state == "done":
         return 1.0
-    return min(job.kicked / job.expected, 1.0) if job.expected else 0.0
+    return min(job.kicked / job.total, 1.0) if job.total else 0.0
 
 
 def _job(job_id: str, actor: Actor) -> None:
@@ -112,7 +112,7 @@ def _job(job_id: str, actor: Actor) -> None:
         st.caption(texts.JOB_GONE if reading.failure is None else texts.HISTORY_UNREAD)
         return
     state = texts.JOB_STATES.get(job.state, job.state)
-    st.progress(share(job), texts.job_progress(state, number(job.kicked), number(job.expected)))
+    st.progress(share(job), texts.job_progress(state, number(job.kicked), number(job.total)))
     _facts(
         {
             texts.FACT_AT: job.created,

@@ -60,8 +60,8 @@ def _slowest(health: Health) -> float | None:
 
 def _state() -> None:
     reading, counts = health_now(), open_store().counts()
-    if counts.failure is not None:
-        st.markdown(code(counts.detail))  # this page is for those who can do something about it
+    if counts.error is not None:
+        st.markdown(code(str(counts.error)))  # this page is for those who can do something about it
     if reading.value is None:
         not_yet(reading)
         return

@@ -229,7 +229,7 @@ def _job_rows(jobs: Sequence[Job], _actor: Actor) -> dict[str, list[Any]]:
         "state": [texts.JOB_STATES.get(one.state, one.state) for one in jobs],
         "progress": [details.share(one) for one in jobs],
         "kicked": [one.kicked for one in jobs],
-        "total": [one.expected for one in jobs],
+        "total": [one.total for one in jobs],
         "reason": [_line(one.reason) for one in jobs],
         "ticket": [literal(one.ticket or "") for one in jobs],
         "ago": [one.created for one in jobs],
