@@ -22,6 +22,7 @@ from presence_core import (
     Session,
 )
 from presence_dashboard import access
+from presence_dashboard.wording import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def look_again(presence: Presence, refs: Sequence[str]) -> Outcome:
         try:
             found = presence.validate_session(*split(ref), touch=False)
         except PresenceError as error:
-            return outcome + Outcome(unknown=tuple(refs[position:]), failure=str(error))
+            return outcome + Outcome(unknown=tuple(refs[position:]), failure=plain(error))
         if found:
             outcome += Outcome(alive=(ref,))
         else:
@@ -164,14 +165,14 @@ def _tried(presence: Presence, refs: Sequence[str], why: Why, kick: Callable[[],
     try:
         result = kick()
     except OutcomeUnknown as error:
-        found = Outcome(failure=str(error)) + look_again(presence, refs)
+        found = Outcome(failure=plain(error)) + look_again(presence, refs)
         return found if found.unknown else replace(found, blocked=_is_blocked(presence, refs, why))
     except InvalidArgument:
         raise
     except PresenceError as error:
         # A block without an end is set before the kick: it may hold although the kick failed.
         held = _is_blocked(presence, refs, why) if why.block == 0 else None
-        return Outcome(untouched=tuple(refs), failure=str(error), blocked=held)
+        return Outcome(untouched=tuple(refs), failure=plain(error), blocked=held)
     told = {record.ref for record in (*result.kicked, *result.already_ended)}
     return Outcome(
         kicked=tuple(result.kicked),

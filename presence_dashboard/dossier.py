@@ -17,6 +17,7 @@ from presence_core.filters import fold
 from presence_dashboard import timeline
 from presence_dashboard.store import Reading, Store
 from presence_dashboard.tab import this_tab
+from presence_dashboard.wording import plain
 
 MOST_FOUND: Final = 20
 _ENTRIES: Final = 200
@@ -139,7 +140,7 @@ class Dossier:
         try:
             self._read(store.presence)
         except PresenceError as error:
-            self.failure = str(error)
+            self.failure = plain(error)
             store.counts(anew=True)
         else:
             self.failure = None
@@ -159,7 +160,7 @@ class Dossier:
         try:
             page = store.presence.audit(uid=self.uid, limit=_ENTRIES, cursor=self.cursor)
         except PresenceError as error:
-            self.failure = str(error)
+            self.failure = plain(error)
             return
         self.entries = [*self.entries, *page.items]
         self.cursor = page.next_cursor

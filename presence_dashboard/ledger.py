@@ -16,6 +16,7 @@ import streamlit as st
 from presence_core import Page, PresenceError, Unavailable
 from presence_dashboard.store import Store
 from presence_dashboard.tab import this_tab
+from presence_dashboard.wording import plain
 
 T = TypeVar("T")
 
@@ -105,7 +106,7 @@ class Ledger(Generic[T]):
         try:
             page, places = _read(ask, self._wanted)
         except PresenceError as error:
-            self.failure = str(error)
+            self.failure = plain(error)
             if isinstance(error, Unavailable):
                 store.counts(anew=True)
             self._wanted = None if self.page is not None else self._wanted

@@ -20,6 +20,7 @@ from presence_core import Counts, InvalidArgument, Presence, PresenceError, Sess
 from presence_dashboard.questions import Question
 from presence_dashboard.store import KEEP, Reading, Store
 from presence_dashboard.tab import this_tab
+from presence_dashboard.wording import plain
 
 Cursors = tuple[str | None, ...]
 
@@ -106,9 +107,17 @@ class Listing:
         self.limit = limit
         self._wanted = (None,)
 
+    def clear(self) -> None:
+        """Show nothing, until the first page of what is asked for next has been read."""
+        self.rows, self.failure, self.problem, self.ended = None, None, None, frozenset()
+        self.question, self.filter, self.cursors = Question(), None, (None,)
+        self.newest()
+
     def load(self, store: Store, question: Question, zone: tzinfo) -> None:
         """Read what is wanted. When that fails, what was shown stays, and so does the place in the list."""
         question = self._accepted(question, zone)
+        if self.problem is not None and self.rows is None:
+            return  # rather no list than one that was not asked for
         if self.acted != this_tab().acted:
             self.acted = this_tab().acted
             self.refresh()
@@ -125,7 +134,7 @@ class Listing:
         try:
             question.filter(datetime.now(UTC), zone)
         except InvalidArgument as error:
-            self.problem = str(error)
+            self.problem = plain(error)
             return self.question
         self.problem = None
         return question
@@ -164,7 +173,7 @@ class Listing:
         if isinstance(error, Unavailable):
             store.counts(anew=True)
         else:
-            self.failure = str(error)
+            self.failure = plain(error)
         self._give_up()
 
     def _give_up(self) -> None:

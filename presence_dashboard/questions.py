@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from presence_core import InvalidArgument, SessionFilter
 from presence_dashboard import texts
+from presence_dashboard.format import code, cut
 
 FACETS: Final = ("device", "app", "browser", "os")
 """Those that every site has; declared attributes come after them."""
@@ -48,7 +49,7 @@ class Question:
         return not (self.text or self.facets or self.login or self.idle)
 
     def filter(self, now: datetime, zone: tzinfo) -> SessionFilter | None:
-        """The question as of now; None asks for everybody. Raises InvalidArgument with the sentence for who typed."""
+        """The question as of now; None asks for everybody. Raises InvalidArgument."""
         if self.is_everybody:
             return None
         asked: dict[str, Any] = {field: value for field, value in self.facets if not field.startswith(ATTRIBUTE)}
@@ -93,6 +94,50 @@ def read(address: Mapping[str, str], text: str, declared: Sequence[str], *, exac
     )
 
 
+def faults(
+    address: Mapping[str, Sequence[str]],
+    question: Question,
+    declared: Sequence[str] | None,
+    now: datetime,
+    zone: tzinfo,
+) -> dict[str, str]:
+    """What is wrong with a link: parameter → a sentence that is safe for Markdown.
+
+    declared: the site's attributes, None where they are not known. The search box is not looked at: what it holds is
+    there to be seen, and to be typed over.
+    """
+    known = {"q", "inside", "login", "idle", *FACETS, *(ATTRIBUTE + name for name in declared or ())}
+    found = {}
+    for name, values in address.items():
+        shown = code(cut(name, 40))
+        if name not in known and not (declared is None and name.startswith(ATTRIBUTE)):
+            found[name] = texts.link_unknown(shown)
+        elif name == "q" or (name == "inside" and question.exact):
+            continue
+        elif len(values) > 1:
+            found[name] = texts.link_twice(shown)
+        elif not values[0]:
+            found[name] = texts.link_empty(shown)
+        elif (rule := _rule_broken(name, values[0], question, now, zone)) is not None:
+            found[name] = texts.link_value(shown, rule)
+    return found
+
+
+def _rule_broken(name: str, value: str, question: Question, now: datetime, zone: tzinfo) -> str | None:
+    """What the value of a known parameter must be, where it is not."""
+    if name == "inside":
+        return None if question.inside else texts.LINK_INSIDE
+    alone = {"login": value} if name == "login" else {"idle": value} if name == "idle" else {}
+    asked = Question(**alone) if alone else Question(facets=((name, value),))  # type: ignore[arg-type]
+    try:
+        asked.filter(now, zone)
+    except InvalidArgument as error:
+        if error.field == "logged_in_after":
+            return texts.LOGIN_BACKWARDS
+        return {"login": texts.LOGIN_MALFORMED, "idle": texts.idle_malformed(MOST_IDLE)}.get(name, "")
+    return None
+
+
 def between(after: datetime | None, before: datetime | None) -> str:
     """Two moments, as ``login`` has them."""
     return BETWEEN.join("" if at is None else f"{at.astimezone(UTC):%Y-%m-%dT%H:%MZ}" for at in (after, before))
@@ -107,7 +152,7 @@ def moments(login: str) -> tuple[datetime | None, datetime | None]:
             return after, before
     except ValueError:
         pass
-    raise InvalidArgument("login", texts.LOGIN_MALFORMED)
+    raise InvalidArgument("login", "must be of LOGINS, or what ``between`` writes")
 
 
 def _is_a_time(at: datetime) -> bool:
@@ -129,7 +174,7 @@ def _idle(seconds: str) -> int | None:
     if not seconds:
         return None
     if not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 10 and int(seconds) <= MOST_IDLE):
-        raise InvalidArgument("idle", texts.idle_malformed(MOST_IDLE))
+        raise InvalidArgument("idle", f"must be whole seconds from 0 to {MOST_IDLE}")
     return int(seconds)
 
 

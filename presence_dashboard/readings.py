@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -18,13 +19,13 @@ T = TypeVar("T")
 def shared(key: Hashable, ask: Callable[[Presence], T], *, keep: float = KEEP) -> Reading[T]:
     """As Store.shared; but while the counts cannot be read, Redis is not asked for this either."""
     store = open_store()
-    away = store.counts().failure
+    away = store.counts()
     found_away = False
 
     def ask_if_there(presence: Presence) -> T:
         nonlocal found_away
-        if away is not None:
-            raise Unavailable(away)
+        if away.error is not None:
+            raise copy(away.error)
         try:
             return ask(presence)
         except Unavailable:

@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 import streamlit as st
 
 from presence_core import Counts, Presence, PresenceError
+from presence_dashboard.wording import plain
 
 T = TypeVar("T")
 
@@ -35,7 +36,8 @@ class Reading(Generic[T]):
 
     value: T | None = None  #: the last good answer, however old
     read: float = 0.0  #: when it was read
-    failure: str | None = None  #: why Redis could not be asked, if the last try failed
+    failure: str | None = None  #: why Redis could not be asked, if the last try failed; safe for Markdown
+    error: PresenceError | None = None  #: the same as the library says it, for engineers
     asked: float = float("-inf")
 
     @property
@@ -97,7 +99,7 @@ class Store:
         try:
             value = ask(self.presence)
         except PresenceError as error:
-            return replace(last, failure=str(error), asked=time.monotonic())
+            return replace(last, failure=plain(error), error=error, asked=time.monotonic())
         now = time.monotonic()
         return Reading(value, read=now, asked=now)
 

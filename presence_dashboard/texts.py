@@ -77,6 +77,60 @@ def unreadable(reason: str) -> str:
     return f"**This could not be read.**\n\n{reason}"
 
 
+# -- Errors, in place of what the library says of them: see wording.py -------------------------------------------------
+
+ERROR_AWAY: Final = "The server that keeps the sessions cannot be reached just now. Please try again in a minute."
+ERROR_NOT_NOW: Final = "That could not be done just now. Please try again in a minute."
+ERROR_UNKNOWN: Final = "There was no answer, so it is not known whether that worked. Look before you try again."
+ERROR_DATA: Final = "Some of the stored data cannot be read. Tell the people who run this dashboard; its log says more."
+ERROR_VALUE: Final = "A value was not accepted. Tell the people who run this dashboard; its log says which."
+_NO_CHANGES: Final = "The server that keeps the sessions takes no changes just now. Please try again in a minute."
+ERROR_SERVER: Final = {
+    "NOPERM": "The server does not permit this dashboard to do that. Tell the people who run it; its log says more.",
+    "OOM": "The server that keeps the sessions is out of memory. Tell the people who run it.",
+    "LOADING": "The server that keeps the sessions is starting. Please try again in a minute.",
+    "LAYOUT": "The stored data are being moved just now. Please try again in a minute.",
+    "READONLY": _NO_CHANGES,
+    "NOREPLICAS": _NO_CHANGES,
+    "MISCONF": _NO_CHANGES,
+}
+"""The server's own code → sentence."""
+
+_FILTER: Final = "A filter has a value that no session can have. Remove that filter."
+_SEARCH: Final = "That cannot be searched for. Type up to 256 characters, with a letter or a digit among them."
+ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
+    "reason": {"": "The reason must be 1 to 500 characters of plain text."},
+    "message": {"": "The message must be 1 to 500 characters of plain text."},
+    "ticket": {"": "The ticket must be at most 64 plain characters, on one line."},
+    "duration": {"": "A block lasts from 1 second to 10 years, or until somebody unblocks the person."},
+    "block_for": {"": "A block lasts from 1 second to 10 years, or until somebody unblocks the person."},
+    "by": {"": "Your sign-in name cannot be written under an action. Ask an admin of this dashboard."},
+    "job_id": {"": "This bulk kick has ended already: nothing of it is left to pause, to resume or to cancel."},
+    "expected": {"": "More sessions match by now than were counted. Count them again."},
+    "exclude": {"at most": "Too many rows are ticked to spare them all. Untick some."},
+    "logged_in_after": {
+        "must lie in the past": "The login time must begin in the past: a bulk kick ends only what has begun.",
+        "must be earlier": "The first time must be earlier than the second.",
+    },
+    "text": {"": _SEARCH},
+    "name_prefix": {"": _SEARCH},
+    "name_contains": {"": _SEARCH},
+    "ip": {"": "That is no IP address and no block of addresses. Type `192.0.2.7` or `192.0.2.0/24`, for example."},
+    "uid": {"": "That is no user ID: one has 1 to 256 characters, on one line."},
+    "idle": {"": _FILTER},
+    "login": {"": _FILTER},
+    **{field: {"": _FILTER} for field in ("device", "app", "app_version", "os", "browser", "attributes")},
+    "since": {"": "The first time must be earlier than the second."},
+    "cursor": {"": "The list cannot go on from here. Go back to the newest."},
+    "name": {
+        "last admin": "This is the last admin. Make somebody else an admin first.",
+        "no room": "The list of staff is full. Remove a record first.",
+        "can be read": "This record cannot be read. Give this person a role again.",
+    },
+}
+"""Field → part of the library's rule → sentence; "" is part of every rule."""
+
+
 # -- Access ------------------------------------------------------------------------------------------------------------
 
 NO_PERMISSION_TITLE: Final = "This page is not open to you"
@@ -302,11 +356,40 @@ LOGIN_FROM: Final = "From"
 LOGIN_TO: Final = "To"
 LOGIN_APPLY: Final = "Apply"
 LOGIN_RANGE_MISSING: Final = "Please give a time for one of them at least."
-LOGIN_MALFORMED: Final = "must be 1h, today, 7d, or two times such as 2026-01-31T12:00Z..2026-01-31T18:00Z"
+LOGIN_MALFORMED: Final = "Use 1h, today, 7d, or two times such as `2026-01-31T12:00Z..2026-01-31T18:00Z`."
+LOGIN_BACKWARDS: Final = "The first time must be earlier than the second."
 
 
 def idle_malformed(most: int) -> str:
-    return f"must be whole seconds, up to {most}"
+    return f"Use whole seconds, up to {most}."
+
+
+# -- A link that cannot be answered ------------------------------------------------------------------------------------
+
+LINK_TITLE: Final = "This link cannot be answered"
+LINK_REFUSED: Final = "No session is listed, because the list would not be the one that the link asks for."
+LINK_INSIDE: Final = "It must be the text of the search box."
+LINK_SHOW_ALL: Final = "Show everyone"
+
+
+def link_unknown(name: str) -> str:
+    return f"{name} is not a filter of this list."
+
+
+def link_twice(name: str) -> str:
+    return f"{name} is given more than once."
+
+
+def link_empty(name: str) -> str:
+    return f"{name} has no value."
+
+
+def link_value(name: str, rule: str) -> str:
+    return f"{name} cannot have this value. {rule}".strip()
+
+
+def link_remove(count: int) -> str:
+    return "Remove it" if count == 1 else "Remove them"
 
 
 def login_zone(zone: str) -> str:
@@ -495,8 +578,7 @@ def bulk_mistyped(number: str) -> str:
     return f"To confirm, type the number of sessions: {number}."
 
 
-def bulk_grown(reason: str) -> str:
-    return f"**Nothing was kicked: more match by now.** They were counted anew; please look again.\n\n{reason}"
+BULK_GROWN: Final = "**Nothing was kicked: more match by now.** They were counted again; please look again."
 
 
 BULK_BEGUN: Final = "The bulk kick has begun. It goes on if you close this tab."
@@ -515,6 +597,9 @@ def bulk_job_progress(state: str, kicked: str, total: str, clock: str, by: str, 
 def bulk_job_result(state: str, kicked: str, total: str) -> str:
     words = {"cancelled": "Bulk kick cancelled", "failed": "Bulk kick failed"}
     return f"{words.get(state, 'Bulk kick done')}: {kicked} of {total} kicked."
+
+
+BULK_JOB_FAILED: Final = "What is stored of this bulk kick cannot be read any more. What it has ended stays ended."
 
 
 def bulk_job_missed(count: int, shown: str) -> str:
@@ -958,8 +1043,8 @@ JOB_CANCEL_CONFIRM: Final = "Cancel this bulk kick"
 JOB_GONE: Final = "This bulk kick is no longer kept."
 
 
-def job_progress(state: str, kicked: str, expected: str) -> str:
-    return f"{state} · {kicked} of {expected} sessions ended"
+def job_progress(state: str, kicked: str, total: str) -> str:
+    return f"{state} · {kicked} of {total} sessions ended"
 
 
 def job_steered(state: str) -> str:

@@ -15,12 +15,13 @@ from presence_core import InvalidArgument, Job, KickPreview, PresenceError, Sess
 from presence_dashboard import access, bulk, texts
 from presence_dashboard.actions import Why
 from presence_dashboard.bulk import Steer
-from presence_dashboard.format import clock, code, cut, name, number
+from presence_dashboard.format import clock, cut, name, number
 from presence_dashboard.store import open_store
 from presence_dashboard.tab import here, this_tab
 from presence_dashboard.views import notices, phrases
 from presence_dashboard.views.notices import Notice
 from presence_dashboard.views.who import who
+from presence_dashboard.wording import plain
 
 SHOWN: Final = 5
 
@@ -45,7 +46,7 @@ class Ask:
     preview: KickPreview | None = None
     sample: tuple[Session, ...] = ()
     failure: str | None = None  #: why it could not be counted
-    grown: str | None = None  #: more matched than had been counted: it was counted anew
+    grown: bool = False  #: more matched than had been counted: it was counted again
 
 
 def ask(asked: SessionFilter, words: str, ticked: tuple[str, ...]) -> None:
@@ -78,12 +79,12 @@ def _body(ask: Ask) -> None:
         with st.spinner(texts.BULK_COUNTING):
             _count(ask)
     if ask.preview is None:
-        st.error(texts.could_not(code(ask.failure or "")))
+        st.error(texts.could_not(ask.failure or ""))
         st.button(texts.BULK_AGAIN, key="bulk-again", on_click=_count_anew, args=(ask,))
         return
     total, limit = ask.preview.total, access.current().bulk_limit
     if ask.grown:
-        st.warning(texts.bulk_grown(code(ask.grown)))
+        st.warning(texts.BULK_GROWN)
     if not total:
         st.info(texts.BULK_NONE)
     else:
@@ -112,7 +113,8 @@ def _spared(ask: Ask) -> tuple[str, ...]:
 
 
 def _count_anew(ask: Ask) -> None:
-    ask.preview = ask.failure = ask.grown = None
+    ask.preview = ask.failure = None
+    ask.grown = False
 
 
 def _count(ask: Ask) -> None:
@@ -123,7 +125,7 @@ def _count(ask: Ask) -> None:
         ask.sample = tuple(session for session in some if session.ref not in spared)[:SHOWN]
         ask.preview, ask.failure = found, None
     except Refusal as error:
-        ask.failure = str(error)
+        ask.failure = plain(error)
 
 
 def _form(ask: Ask, found: KickPreview) -> None:
@@ -166,13 +168,13 @@ def _start(ask: Ask, found: KickPreview, why: Why) -> None:
         job = bulk.start(store, found, _spared(ask), why)
     except InvalidArgument as error:
         if error.field != "expected":
-            st.error(texts.could_not(code(str(error))))
+            st.error(texts.could_not(plain(error)))
             return
         _count_anew(ask)
-        ask.grown = str(error)
+        ask.grown = True
         st.rerun()
     except Refusal as error:
-        st.error(texts.could_not(code(str(error))))
+        st.error(texts.could_not(plain(error)))
         return
     _mine()[job.id] = bulk.wait_for(job.id, AT_ONCE)
     if not _mine()[job.id]:
@@ -258,7 +260,7 @@ def _button(job: Job, act: Steer, label: str) -> None:
     try:
         bulk.steer(store, job, act)
     except Refusal as error:
-        notices.tell(Notice("bad", texts.could_not(code(str(error)))))
+        notices.tell(Notice("bad", texts.could_not(plain(error))))
     else:
         _mine()[job.id] = False
     bulk.jobs(store, anew=True)
@@ -273,5 +275,5 @@ def result(job: Job) -> str:
         tell = texts.bulk_job_missed if job.state == "done" else texts.bulk_job_left
         parts.append(tell(left, number(left)))
     if job.error:
-        parts.append(code(job.error))
+        parts.append(texts.BULK_JOB_FAILED)
     return " ".join(parts)

@@ -11,12 +11,13 @@ from presence_core import AuditEntry, Block, Ended, Job, PresenceError
 from presence_dashboard import access, bulk, records, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.bulk import Steer
-from presence_dashboard.format import code, number
+from presence_dashboard.format import number
 from presence_dashboard.roles import HIDDEN
 from presence_dashboard.store import open_store
 from presence_dashboard.tab import this_tab
 from presence_dashboard.views import cards, notices
 from presence_dashboard.views.notices import Notice
+from presence_dashboard.wording import plain
 
 
 def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:
@@ -101,7 +102,7 @@ def share(job: Job) -> float:
     """How much of it is done, 0…1."""
     if job.state == "done":
         return 1.0
-    return min(job.kicked / job.expected, 1.0) if job.expected else 0.0
+    return min(job.kicked / job.total, 1.0) if job.total else 0.0
 
 
 def _job(job_id: str, actor: Actor) -> None:
@@ -111,7 +112,7 @@ def _job(job_id: str, actor: Actor) -> None:
         st.caption(texts.JOB_GONE if reading.failure is None else texts.HISTORY_UNREAD)
         return
     state = texts.JOB_STATES.get(job.state, job.state)
-    st.progress(share(job), texts.job_progress(state, number(job.kicked), number(job.expected)))
+    st.progress(share(job), texts.job_progress(state, number(job.kicked), number(job.total)))
     _facts(
         {
             texts.FACT_AT: job.created,
@@ -122,7 +123,7 @@ def _job(job_id: str, actor: Actor) -> None:
             texts.FACT_REASON: job.reason,
             texts.FACT_MESSAGE: job.message,
             texts.FACT_TICKET: job.ticket,
-            texts.FACT_ERROR: job.error,
+            texts.FACT_ERROR: texts.BULK_JOB_FAILED if job.error else None,
         }
     )
     if access.may("bulk") and not job.done:
@@ -165,6 +166,6 @@ def _steer(act: Steer, job: Job) -> Notice:
     try:
         after = bulk.steer(store, job, act)
     except (PresenceError, access.Denied, access.SignedOut) as error:
-        return Notice("bad", texts.could_not(code(str(error))))
+        return Notice("bad", texts.could_not(plain(error)))
     store.shared(("job", job.id), lambda presence: presence.job(job.id), anew=True)
     return Notice("done", texts.job_steered(texts.JOB_STATES.get(after.state, after.state)))

@@ -11,9 +11,10 @@ import streamlit as st
 from presence_core import PresenceError
 from presence_dashboard import access, exports, texts
 from presence_dashboard.exports import Export
-from presence_dashboard.format import code, number
+from presence_dashboard.format import number
 from presence_dashboard.store import open_store
 from presence_dashboard.views import notices
+from presence_dashboard.wording import plain
 
 _ASK: Final = "export-ask"
 
@@ -56,7 +57,7 @@ def _body(ask: Ask) -> None:
     if ask.file is None and ask.failure is None:
         _make(ask)
     if ask.failure is not None:
-        st.error(texts.could_not(code(ask.failure)))
+        st.error(texts.could_not(ask.failure))
         st.button(texts.EXPORT_RETRY, key="export-retry", on_click=_again, args=(ask,))
     if ask.file is not None:
         st.markdown(texts.export_ready(ask.count, number(ask.count)))
@@ -83,7 +84,7 @@ def _make(ask: Ask) -> None:
             bar.progress(count / max(1, most), texts.export_progress(number(count), number(most)))
         exports.hand_over(open_store().presence, ask.export, count)
     except (PresenceError, access.Denied, access.SignedOut) as error:
-        ask.failure = str(error)
+        ask.failure = plain(error)
     else:
         ask.file, ask.count = "".join(parts).encode("utf-8-sig"), count
         ask.name = f"{ask.export.view}-{datetime.now(UTC):%Y%m%d-%H%M%S}.csv"

@@ -21,6 +21,7 @@ from presence_dashboard.store import open_store
 from presence_dashboard.tab import this_tab
 from presence_dashboard.views import kept, notices
 from presence_dashboard.views.pending import not_yet
+from presence_dashboard.wording import plain
 
 access.stop_without_gate()
 
@@ -60,7 +61,9 @@ def _slowest(health: Health) -> float | None:
 
 
 def _state() -> None:
-    reading = health_now()
+    reading, counts = health_now(), open_store().counts()
+    if counts.error is not None:
+        st.markdown(code(str(counts.error)))  # this page is for those who can do something about it
     if reading.value is None:
         not_yet(reading)
         return
@@ -336,7 +339,7 @@ def _dialog(act: Act) -> None:
         try:
             begun = open_bench().begin(open_store().presence, act)
         except (PresenceError, InvalidArgument, access.Denied, access.SignedOut) as error:
-            st.error(texts.could_not(code(str(error))))
+            st.error(texts.could_not(plain(error)))
             return
         if not begun:
             st.error(texts.HEALTH_BUSY)

@@ -13,7 +13,7 @@ import streamlit as st
 from presence_core import AuditEntry, Block, Ended, Job
 from presence_dashboard import access, records, texts
 from presence_dashboard.access import Actor
-from presence_dashboard.format import code, literal
+from presence_dashboard.format import literal
 from presence_dashboard.ledger import Ledger, this_ledger
 from presence_dashboard.record_export import of_records
 from presence_dashboard.records import EXPORT, FIELDS, VIEWS, Question, View, asker
@@ -41,7 +41,7 @@ def page() -> None:
     with st.skeleton(height=320):
         ledger.load(open_store(), question, asker(view, open_store(), question, actor))
     if ledger.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(code(ledger.failure)))
+        st.error(texts.unreadable(ledger.failure))
     if ledger.page is None:
         if ledger.failure is None or this_tab().away:
             st.info(texts.HISTORY_UNREAD)
@@ -231,7 +231,7 @@ def _job_rows(jobs: Sequence[Job], _actor: Actor) -> dict[str, list[Any]]:
         "state": [texts.JOB_STATES.get(one.state, one.state) for one in jobs],
         "progress": [details.share(one) for one in jobs],
         "kicked": [one.kicked for one in jobs],
-        "total": [one.expected for one in jobs],
+        "total": [one.total for one in jobs],
         "reason": [_line(one.reason) for one in jobs],
         "ticket": [literal(one.ticket or "") for one in jobs],
         "ago": [one.created for one in jobs],

@@ -15,12 +15,13 @@ import streamlit as st
 from presence_core import InvalidArgument, PresenceError, Session
 from presence_dashboard import access, actions, texts
 from presence_dashboard.actions import Outcome, Why
-from presence_dashboard.format import clock, code, cut, exact, literal, name, since
+from presence_dashboard.format import clock, cut, exact, literal, name, since
 from presence_dashboard.store import open_store
 from presence_dashboard.tab import this_tab
 from presence_dashboard.views import notices, phrases
 from presence_dashboard.views.notices import Notice
 from presence_dashboard.views.who import who
+from presence_dashboard.wording import plain
 
 NAMED: Final = 10
 """So many are named in the dialog, then "and N more"."""
@@ -73,7 +74,7 @@ def ask_person(uid: str, selected: tuple[str, ...] = (), *, keep: bool = False) 
     try:
         found = open_store().presence.sessions(uid)
     except PresenceError as error:
-        notices.tell(Notice("bad", texts.could_not(code(str(error)))))
+        notices.tell(Notice("bad", texts.could_not(plain(error))))
         return
     if not found:
         notices.tell(Notice("note", texts.NONE_LEFT))
@@ -214,7 +215,7 @@ def _act(ask: Ask, keep: tuple[str, ...], why: Why) -> None:
     try:
         told = list(_kick(ask, keep, why)) if ask.act == "kick" else [_hold(ask, why)]
     except (InvalidArgument, access.Denied, access.SignedOut) as error:
-        st.error(texts.could_not(code(str(error))))
+        st.error(texts.could_not(plain(error)))
         return
     notices.tell(*told)
     this_tab().acted += 1
@@ -233,7 +234,7 @@ def _kick(ask: Ask, keep: tuple[str, ...], why: Why) -> list[Notice]:
     except InvalidArgument:
         raise
     except PresenceError as error:
-        outcome = Outcome(untouched=tuple(refs), failure=str(error))
+        outcome = Outcome(untouched=tuple(refs), failure=plain(error))
     st.session_state[_PENDING] = (*st.session_state.get(_PENDING, ()), *outcome.unknown)
     return list(notices.of(outcome))
 
@@ -251,7 +252,7 @@ def _hold(ask: Ask, why: Why) -> Notice:
     except InvalidArgument:
         raise
     except PresenceError as error:
-        return Notice("bad", texts.could_not(code(str(error))))
+        return Notice("bad", texts.could_not(plain(error)))
 
 
 def look_again() -> None:

@@ -13,7 +13,8 @@ from presence_core import Ended, PresenceError, Session
 from presence_dashboard import access, texts
 from presence_dashboard.access import Right
 from presence_dashboard.actions import Outcome, split
-from presence_dashboard.format import clock, code, cut, name, since
+from presence_dashboard.format import clock, cut, name, since
+from presence_dashboard.wording import plain
 
 _KEY: Final = "notices"
 _ICONS: Final = {"done": ":material/check_circle:", "note": ":material/info:", "bad": ":material/warning:"}
@@ -44,7 +45,7 @@ def refused(right: Right, what: str, uid: str | None = None) -> bool:
     try:
         access.require(right, what=what, uid=uid)
     except (access.Denied, access.SignedOut) as error:
-        tell(Notice("bad", texts.could_not(code(str(error)))))
+        tell(Notice("bad", texts.could_not(plain(error))))
         return True
     except PresenceError:
         pass
@@ -80,7 +81,7 @@ def of(outcome: Outcome) -> Iterator[Notice]:
     if outcome.unknown:
         yield Notice("bad", texts.unknown(len(outcome.unknown)))
     if outcome.untouched:
-        yield Notice("bad", texts.untouched(len(outcome.untouched), code(outcome.failure or "")))
+        yield Notice("bad", texts.untouched(len(outcome.untouched), outcome.failure or ""))
 
 
 def _kicked(sessions: tuple[Session, ...]) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 import streamlit as st
 
 from presence_dashboard import texts
-from presence_dashboard.format import code
 from presence_dashboard.store import Reading
 from presence_dashboard.tab import this_tab
 
@@ -17,4 +16,4 @@ def not_yet(reading: Reading[Any]) -> None:
     if reading.failure is None or this_tab().away:
         st.caption(texts.LIVE_NOT_YET)
     else:
-        st.error(texts.unreadable(code(reading.failure)))
+        st.error(texts.unreadable(reading.failure))

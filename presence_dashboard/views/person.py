@@ -13,7 +13,7 @@ from presence_core.settings import DAY
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.dossier import MOST_FOUND, Dossier, Facts, Found, find, this_dossier
-from presence_dashboard.format import clock, code, cut, isolated, literal, name, number, since, span
+from presence_dashboard.format import clock, cut, isolated, literal, name, number, since, span
 from presence_dashboard.store import open_store
 from presence_dashboard.tab import this_tab, zone
 from presence_dashboard.timeline import Happening, by_day
@@ -48,7 +48,7 @@ def page() -> None:
         return
     reading = find(open_store(), wanted, by_name=by_name)
     if reading.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(code(reading.failure)))
+        st.error(texts.unreadable(reading.failure))
         st.button(texts.PERSON_RETRY, key="retry")  # any run asks again, once the failure is a second old
     found = reading.value
     if found is None:
@@ -123,7 +123,7 @@ def _person(dossier: Dossier, actor: Actor) -> None:
     with st.skeleton(height=320):
         dossier.load(open_store())
     if dossier.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(code(dossier.failure)))
+        st.error(texts.unreadable(dossier.failure))
     known = dossier.facts
     if known is None:
         st.info(texts.PERSON_UNREAD)

@@ -15,6 +15,7 @@ from presence_dashboard.store import open_store
 from presence_dashboard.tab import this_tab
 from presence_dashboard.views import notices
 from presence_dashboard.views.notices import Notice
+from presence_dashboard.wording import plain
 
 _FILE: Final = "privacy-file"
 """Whose file was made, and what is in it."""
@@ -37,7 +38,7 @@ def _export(uid: str) -> None:
         try:
             st.session_state[_FILE] = (uid, actions.export_person(open_store().presence, uid))
         except (PresenceError, access.Denied, access.SignedOut) as error:
-            st.error(texts.could_not(code(str(error))))
+            st.error(texts.could_not(plain(error)))
     of, made = st.session_state.get(_FILE, (None, ""))
     if of == uid:
         st.download_button(
@@ -73,7 +74,7 @@ def _forget(dossier: Dossier) -> None:
         else:
             notices.tell(Notice("bad", texts.privacy_not_all(shown)))
     except (PresenceError, access.Denied, access.SignedOut) as error:
-        notices.tell(Notice("bad", texts.could_not(code(str(error)))))
+        notices.tell(Notice("bad", texts.could_not(plain(error))))
     _saved()
     this_tab().acted += 1
     dossier.refresh()

@@ -6,7 +6,7 @@ import streamlit as st
 
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
-from presence_dashboard.format import code, span
+from presence_dashboard.format import span
 from presence_dashboard.store import open_store
 from presence_dashboard.tab import TICKS, this_tab
 
@@ -31,7 +31,7 @@ def _beat(actor: Actor) -> None:
     if (reading.failure is not None) != tab.away:
         st.rerun()  # the page around this fragment turns its actions off or on
     if reading.failure is not None:
-        st.error(texts.away(code(reading.failure), span(reading.age) if reading.value else None))
+        st.error(texts.away(reading.failure, span(reading.age) if reading.value else None))
 
 
 def choice() -> None:

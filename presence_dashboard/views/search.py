@@ -6,7 +6,7 @@ The page's address holds it all. A filter that is chosen stands there as a butto
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 import streamlit as st
@@ -57,6 +57,34 @@ def search(actor: Actor) -> Question:
     return question
 
 
+def link_faults(question: Question) -> dict[str, str]:
+    """What is wrong with the page's address: parameter → a sentence that is safe for Markdown."""
+    address = {name: st.query_params.get_all(name) for name in st.query_params}
+    try:
+        own: Sequence[str] | None = open_store().presence.settings.facets
+    except PresenceError:
+        own = None
+    return questions.faults(address, question, own, datetime.now(UTC), zone())
+
+
+def refuse_link(faults: dict[str, str]) -> None:
+    """Say what is wrong, in place of a list that the link did not ask for."""
+    with st.container(border=True, key="refused-link"):
+        st.subheader(texts.LINK_TITLE, anchor=False)
+        st.markdown("\n".join(f"- {sentence}" for sentence in faults.values()))
+        st.markdown(texts.LINK_REFUSED)
+        with st.container(horizontal=True, gap="small"):
+            if set(st.query_params) - set(faults):
+                label = texts.link_remove(len(faults))
+                st.button(label, key="link-remove", type="primary", on_click=_remove, args=tuple(faults))
+            st.button(texts.LINK_SHOW_ALL, key="link-show-all", on_click=_show_all)
+
+
+def _show_all() -> None:
+    st.session_state["q"] = ""
+    _remove(*st.query_params)
+
+
 def _box(exact: bool, *, bound: bool = True) -> str | None:
     return st.text_input(
         texts.SEARCH,
@@ -69,7 +97,14 @@ def _box(exact: bool, *, bound: bool = True) -> str | None:
         label_visibility="collapsed",
         autocomplete="off",
         width=330,
+        on_change=_typed,
     )
+
+
+def _typed() -> None:
+    """Other text is looked for where text is looked for: inside names only where that was asked for it."""
+    if st.query_params.get("inside") != (st.session_state["q"] or "").strip():
+        _remove("inside")
 
 
 def ask_for_person(text: str) -> None:
@@ -140,7 +175,7 @@ def _values(field: str) -> None:
     known = field.removeprefix(ATTRIBUTE)
     reading = open_store().shared(("facets", known), lambda presence: presence.facets(known), keep=KEEP_FACETS)
     if reading.value is None:
-        st.markdown(code(reading.failure or ""))
+        st.markdown(reading.failure or "")
         return
     found = [(value, count) for value, count in reading.value.items() if value != _OTHER]
     if not found:
@@ -182,15 +217,19 @@ def _range() -> None:
         st.datetime_input(texts.LOGIN_TO, value=None, key="login-to")
         st.caption(texts.login_zone(code(str(zone()))))
         st.form_submit_button(texts.LOGIN_APPLY, on_click=_between)
-    if st.session_state.pop("login-missing", False):
-        st.error(texts.LOGIN_RANGE_MISSING)
+    problem: str | None = st.session_state.pop("login-problem", None)
+    if problem is not None:
+        st.error(problem)
 
 
 def _between() -> None:
     after: datetime | None = st.session_state["login-from"]
     before: datetime | None = st.session_state["login-to"]
     if after is None and before is None:
-        st.session_state["login-missing"] = True
+        st.session_state["login-problem"] = texts.LOGIN_RANGE_MISSING
+        return
+    if after is not None and before is not None and after >= before:
+        st.session_state["login-problem"] = texts.LOGIN_BACKWARDS
         return
     here = zone()
     _choose("login", questions.between(*(at and at.replace(tzinfo=here) for at in (after, before))))

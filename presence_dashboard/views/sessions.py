@@ -12,7 +12,7 @@ from presence_dashboard.questions import Question
 from presence_dashboard.store import Store, open_store
 from presence_dashboard.tab import this_tab, zone
 from presence_dashboard.views import bulk, export, kick
-from presence_dashboard.views.search import ask_for_person, go_to_person, look_inside, search
+from presence_dashboard.views.search import ask_for_person, go_to_person, link_faults, look_inside, refuse_link, search
 from presence_dashboard.views.strip import strip
 from presence_dashboard.views.table import column_choice, has_ticks, pager, rare, table
 
@@ -26,6 +26,14 @@ def page() -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="search"):
         question = search(actor)
         column_choice()
+    faults = link_faults(question)
+    if faults:
+        listing.clear()
+        _find_out_whether_redis_is_away(store)
+        with counts:
+            strip()
+        refuse_link(faults)
+        return
     problem, jobs, first = st.container(), st.container(), st.empty()
     if listing.rows is None:
         with first, st.skeleton(height=320):
@@ -39,7 +47,7 @@ def page() -> None:
     with counts:
         strip()
     if listing.problem is not None:
-        problem.warning(code(listing.problem))
+        problem.warning(listing.problem)
     if actor.may("bulk"):
         with jobs:
             bulk.panel(may_reread=not (has_ticks(listing) or kick.is_open()))
@@ -57,8 +65,10 @@ def _find_out_whether_redis_is_away(store: Store) -> None:
 
 def _list(listing: Listing, actor: Actor) -> None:
     if listing.failure is not None:
-        st.error(texts.unreadable(code(listing.failure)))
+        st.error(texts.unreadable(listing.failure))
     rows = listing.rows
+    if rows is None and listing.problem is not None:
+        return  # there is no list that it could be the answer to
     if rows is None:
         st.info(texts.NO_LIST_YET)
         return

@@ -12,7 +12,7 @@ import streamlit as st
 
 from presence_core import PresenceError
 from presence_dashboard import access, team, texts
-from presence_dashboard.format import code, cut, literal, name
+from presence_dashboard.format import cut, literal, name
 from presence_dashboard.ledger import Ledger, this_ledger
 from presence_dashboard.store import open_store
 from presence_dashboard.tab import this_tab, zone
@@ -20,6 +20,7 @@ from presence_dashboard.team import Colleague, Wanted
 from presence_dashboard.views import cards, notices
 from presence_dashboard.views.notices import Notice
 from presence_dashboard.views.paging import bar, pager
+from presence_dashboard.wording import plain
 
 access.stop_without_gate()
 
@@ -34,7 +35,7 @@ def page() -> None:
     with st.skeleton(height=200):
         ledger.load(store, wanted, partial(team.colleagues, store, wanted))
     if ledger.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(code(ledger.failure)))
+        st.error(texts.unreadable(ledger.failure))
     if ledger.page is None:
         st.info(texts.STAFF_UNREAD)
     elif ledger.page.items:
@@ -159,7 +160,7 @@ def _act(key: str, label: str, act: Callable[[], Notice], what: str, *, is_off: 
         try:
             told = act()
         except (PresenceError, access.Denied, access.SignedOut) as error:
-            told = Notice("bad", texts.could_not(code(str(error))))
+            told = Notice("bad", texts.could_not(plain(error)))
         notices.tell(told)
         this_tab().acted += 1
         st.rerun()

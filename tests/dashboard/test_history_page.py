@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 from datetime import UTC, datetime, timedelta
 
@@ -15,8 +16,10 @@ from presence_dashboard.ledger import scan
 from presence_dashboard.records import Question, View, asker
 from presence_dashboard.roles import HIDDEN
 from presence_dashboard.store import Store
+from presence_dashboard.views import details as job_details
+from presence_dashboard.views.bulk import result
 from tests.dashboard.conftest import IMPATIENT, open_anew, toasts
-from tests.servers import Server
+from tests.servers import Server, wait_for
 
 HOSTILE = '=HYPERLINK("http://example.invalid")'
 
@@ -114,7 +117,7 @@ def test_a_time_is_the_readers_own_and_one_that_ends_before_it_begins_is_said(ap
     assert [header.value for header in app.subheader] == [texts.HISTORY_NO_MATCH_TITLE]
     app.session_state["since"] = an_hour_ago
     app.run()
-    assert [error.value for error in app.error] == [texts.unreadable("`since must be before until.`")]
+    assert [error.value for error in app.error] == [texts.unreadable(texts.ERROR_FIELD["since"][""])]
     app.session_state["until"] = None
     app.run()
     assert column(app, "uid") == ["dana"]
@@ -181,6 +184,21 @@ def test_a_bulk_kick_is_resumed_and_cancelled_from_its_details(app: AppTest, pre
     assert cancelled is not None
     assert (cancelled.state, cancelled.kicked) == ("cancelled", 0)
     assert column(app, "state") == ["cancelled"]
+
+
+def test_list_panel_history_and_audit_show_the_same_figures_of_a_bulk_kick(app: AppTest, presence: Presence) -> None:
+    for number in range(3):
+        last = presence.login(f"user{number}", device="Mac").session
+    wait_for("the next millisecond", lambda: presence.counts().as_of > last.login_at + timedelta(milliseconds=1))
+    presence.kick_where(SessionFilter(device="Mac"), by="alex", reason="Clean-up", expected=50)  # more than there are
+    tick(history(app, view="jobs"), "jobs", 0)
+    assert (column(app, "kicked"), column(app, "total")) == ([3], [3])
+    [job] = presence.jobs()
+    assert texts.bulk_job_result("done", "3", "3") in result(job)
+    assert job_details.share(job) == 1.0
+    assert "3 sessions ended" in presence.audit(by="alex").items[0].outcome
+    cancelled = dataclasses.replace(job, state="cancelled", kicked=1)
+    assert job_details.share(cancelled) == 1 / 3, "of those that matched, not of those that might have"
 
 
 def test_who_may_not_kick_in_bulk_sees_no_buttons_for_it(

@@ -132,7 +132,7 @@ def test_nobody_found_says_what_to_do_next(app: AppTest, presence: Presence) -> 
     look_for(app, "")
     assert [header.value for header in app.subheader] == [texts.PERSON_START_TITLE]
     look_for(app, "é" * 200)  # 400 bytes
-    assert [error.value for error in app.error] == [texts.unreadable("`text must be text of 1 to 256 bytes.`")]
+    assert [error.value for error in app.error] == [texts.unreadable(texts.ERROR_FIELD["text"][""])]
 
 
 def test_who_was_never_here_but_is_blocked_is_found_and_unblocked(app: AppTest, presence: Presence) -> None:
@@ -310,7 +310,7 @@ def test_a_kick_by_who_has_lost_the_role_is_refused_and_written_down(
 @pytest.mark.parametrize("nobody", ["\x07", "💥" * 256])
 def test_what_nobody_can_be_called_is_not_said_to_wait_for_redis(app: AppTest, nobody: str) -> None:
     look_for(app, nobody)
-    assert "text must be text of 1 to 256 bytes" in app.error[0].value
+    assert texts.ERROR_FIELD["text"][""] in app.error[0].value
     assert not app.info
 
 

@@ -254,7 +254,7 @@ def test_there_is_no_file_where_the_export_cannot_be_written_down(
     app.run()
     server.command("SET", presence._ctx.keys.shards[0].audit, "another program's")
     app.button(key="export").click().run()
-    assert "Another program shares this namespace" in words(app)
+    assert texts.ERROR_DATA in words(app)
     assert app.session_state["export-ask"].file is None
     assert [button for button in app.button if button.key == "export-retry"]
 

@@ -11,7 +11,6 @@ from streamlit.testing.v1 import AppTest
 
 from presence_core import InvalidArgument, Presence, Settings
 from presence_dashboard import access, questions, texts
-from presence_dashboard import format as fmt
 from presence_dashboard.access import Actor
 from presence_dashboard.questions import Question
 from tests.dashboard.conftest import IMPATIENT, log_in, open_anew, uids
@@ -83,9 +82,7 @@ def test_a_link_opens_what_it_asks_for(app: AppTest, crowd: None) -> None:
 def test_a_block_that_is_none_is_told_and_the_list_stays(app: AppTest, crowd: None) -> None:
     search(app.run(), "dan")
     search(app, "192.0.2.0/99")
-    assert [warning.value for warning in app.warning] == [
-        fmt.code("ip must be an IPv4 or IPv6 address, or a block such as 192.0.2.0/24.")
-    ]
+    assert [warning.value for warning in app.warning] == [texts.ERROR_FIELD["ip"][""]]
     assert uids(app) == ["dan@example.com", "u2", "u1"]
     assert app.button(key="kick-all").disabled, "all that match is not what the box says"
     assert uids(search(app, "192.0.2.0/9")) == ["u2", "u1"]
@@ -192,23 +189,70 @@ def test_a_declared_attribute_is_a_filter_and_a_column(
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "sentence"),
+    ("link", "rule"),
     [
-        ("idle", "-1", "idle must be whole seconds"),
-        ("idle", "12x", "idle must be whole seconds"),
-        ("login", "tomorrow", "login must be 1h, today, 7d, or two times"),
-        ("login", "2026-01-31T12:00..", "login must be 1h, today, 7d, or two times"),
-        ("login", "0001-01-01T00:00+14:00..", "login must be 1h, today, 7d, or two times"),  # no year in any zone
-        ("login", "..9999-12-31T23:59-12:00", "login must be 1h, today, 7d, or two times"),
-        ("device", "x" * 65, "device must be text of 1 to 64 bytes"),
+        ({"app_version": "9.9.9"}, texts.link_unknown("`app_version`")),
+        ({"attr.plan": "pro"}, texts.link_unknown("`attr.plan`")),
+        ({"colour": ""}, texts.link_unknown("`colour`")),
+        ({"device": ""}, texts.link_empty("`device`")),
+        ({"device": ["Mac", "iPhone"]}, texts.link_twice("`device`")),
+        ({"idle": "-1"}, texts.link_value("`idle`", texts.idle_malformed(questions.MOST_IDLE))),
+        ({"idle": "12x"}, "`idle` cannot have this value. Use whole seconds"),
+        ({"login": "tomorrow"}, texts.link_value("`login`", texts.LOGIN_MALFORMED)),
+        ({"login": "2026-01-31T12:00.."}, "`login` cannot have this value."),
+        ({"login": "0001-01-01T00:00+14:00.."}, "`login` cannot have this value."),  # no year in any zone
+        ({"login": "..9999-12-31T23:59-12:00"}, "`login` cannot have this value."),
+        ({"login": "2026-02-01T12:00Z..2026-01-31T12:00Z"}, texts.LOGIN_BACKWARDS),
+        ({"device": "x" * 65}, texts.link_value("`device`", "")),
+        ({"inside": "ordan"}, texts.link_value("`inside`", texts.LINK_INSIDE)),
     ],
 )
-def test_a_link_that_makes_no_sense_says_so_and_shows_everybody(
-    app: AppTest, crowd: None, name: str, value: str, sentence: str
+def test_a_link_that_makes_no_sense_is_refused_in_words_and_lists_nobody(
+    app: AppTest, crowd: None, link: dict[str, str | list[str]], rule: str
 ) -> None:
-    app.query_params[name] = value
+    app.query_params.update(link)
     app.run()
-    assert sentence in app.warning[0].value
+    assert titles(app) == [texts.LINK_TITLE]
+    assert rule in shown(app)
+    assert not app.dataframe
+    assert not {"kick-all", "kick-selected", "export"} & {button.key for button in app.button}
+    app.button(key="link-show-all").click().run()
+    assert len(uids(app)) == 4
+    assert not set(link) & set(app.query_params)
+
+
+def test_what_is_wrong_with_a_link_can_be_removed_and_the_rest_of_it_stays(app: AppTest, crowd: None) -> None:
+    app.query_params.update({"q": "dan", "device": "iPhone", "app_version": "9.9.9", "idle": "x"})
+    app.run()
+    assert titles(app) == [texts.LINK_TITLE]
+    app.button(key="link-remove").click().run()
+    assert uids(app) == ["dan@example.com", "u1"]
+    assert set(app.query_params) == {"q", "device"}
+
+
+def test_a_list_that_was_there_goes_when_the_link_becomes_one_that_makes_no_sense(app: AppTest, crowd: None) -> None:
+    app.run()
+    app.query_params["app_version"] = "9.9.9"
+    app.run()
+    assert not app.dataframe
+    assert "List as of" not in shown(app)
+
+
+def test_a_link_to_a_block_that_is_none_lists_nobody(app: AppTest, crowd: None) -> None:
+    app.query_params["q"] = "192.0.2.0/99"
+    app.run()
+    assert [warning.value for warning in app.warning] == [texts.ERROR_FIELD["ip"][""]]
+    assert not app.dataframe
+    assert uids(search(app, "192.0.2.0/9")) == ["u2", "u1"]
+
+
+def test_a_range_of_login_times_that_ends_before_it_begins_is_not_taken(app: AppTest, crowd: None) -> None:
+    app.session_state["menu-login"] = True
+    app.run()
+    app.session_state["login-from"], app.session_state["login-to"] = NOW, NOW - timedelta(days=1)
+    next(button for button in app.button if button.label == texts.LOGIN_APPLY).click().run()
+    assert [error.value for error in app.error] == [texts.LOGIN_BACKWARDS]
+    assert "login" not in app.query_params
     assert len(uids(app)) == 4
 
 
