@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +13,7 @@ from presence_core.models import BLOCK_FIELDS, Block, Page, moment
 from presence_core.operations.confirming import hold_block, is_confirmed, waits
 from presence_core.operations.context import Context
 from presence_core.operations.newest import Entry, Newest, Ranked, is_ranked, make_cursor, read_cursor, walk
+from presence_core.operations.online import check_uids
 from presence_core.scripts import BLOCK, BLOCKED, RELEASE, UNBLOCK, Call, Op, command, run
 
 _GONE: Final = 2  # what blocked.lua answers of a block whose time is over
@@ -87,10 +87,8 @@ def blocked(ctx: Context, uid: object) -> Op[Block | None]:
     return steps()
 
 
-def blocked_among(ctx: Context, uids: Iterable[object]) -> Op[dict[str, Block]]:
-    if isinstance(uids, str | bytes) or not isinstance(uids, Iterable):
-        raise InvalidArgument("uids", "must be a list of uids")
-    return _blocked_among(ctx, list(dict.fromkeys(check.uid(uid) for uid in uids)))
+def blocked_among(ctx: Context, uids: object) -> Op[dict[str, Block]]:
+    return _blocked_among(ctx, check_uids(uids))
 
 
 def _blocked_among(ctx: Context, uids: list[str]) -> Op[dict[str, Block]]:

@@ -13,7 +13,7 @@ from presence_core.operations.context import Context
 from presence_core.scripts import ACTIVE, AMONG, ONLINE, Op, run
 
 ASKED_AT_MOST: Final = 10_000
-"""Users that one ``online_among`` may name."""
+"""Users that one ``online_among`` or ``blocked_among`` may name."""
 
 BATCH: Final = 1_000
 """Of them, in one script."""
@@ -25,6 +25,11 @@ LOOK: Final = 1_000
 
 
 def online_among(ctx: Context, uids: object) -> Op[set[str]]:
+    return _online_among(ctx, check_uids(uids))
+
+
+def check_uids(uids: object) -> list[str]:
+    """Each once. At most ASKED_AT_MOST."""
     if isinstance(uids, str | bytes) or not isinstance(uids, Iterable):
         raise InvalidArgument("uids", "must be a list of uids")
     asked: dict[str, None] = {}
@@ -32,7 +37,7 @@ def online_among(ctx: Context, uids: object) -> Op[set[str]]:
         if place == ASKED_AT_MOST:
             raise InvalidArgument("uids", f"must be at most {ASKED_AT_MOST} uids")
         asked[check.uid(uid)] = None
-    return _online_among(ctx, list(asked))
+    return list(asked)
 
 
 def _online_among(ctx: Context, uids: list[str]) -> Op[set[str]]:
