@@ -261,6 +261,8 @@ def _end(end: Ended) -> tuple[str, str]:
     public = end.public
     title, why = _ENDINGS.get(public.code, ("You are signed out", "Your session is over."))
     message = f"<p>They left you a message:</p><blockquote>{e(public.message)}</blockquote>" if public.message else ""
+    block = "" if public.block is None else f"<p><strong>{e(public.block.sentence)}</strong></p>"
+    way_on = "To the sign-in page" if public.block else "Sign in again"
     at = f'<time datetime="{public.at.isoformat(timespec="seconds")}">{public.at:%H:%M:%S UTC on %-d %B %Y}</time>'
     return (
         title,
@@ -268,8 +270,9 @@ def _end(end: Ended) -> tuple[str, str]:
 <h1>{e(title)}</h1>
 <p>{e(why)}</p>
 {message}
+{block}
 <p class="soft">It ended at {at}.</p>
-<a class="button main" href="/sign-in">Sign in again</a>
+<a class="button main" href="/sign-in">{way_on}</a>
 </section>""",
     )
 

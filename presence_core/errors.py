@@ -14,6 +14,8 @@ Absence is a value, not an error: a session that is not there is ``None``, ``Fal
 
 from __future__ import annotations
 
+from datetime import datetime
+
 
 class PresenceError(Exception):
     """The root of the tree: catch this to catch everything that the library raises."""
@@ -40,16 +42,19 @@ class LoginRefused(PresenceError):
     ``code`` is ``"limit"`` (the user has as many live sessions as allowed, and ``on_limit`` is ``"reject"``),
     ``"device_limit"`` (the same, on this device), ``"ended"`` (the given session id has ended and its tombstone still
     lives), ``"expired"`` (an imported session that would already be over) or ``"blocked"`` (staff hold this user's
-    logins: the sentence is their public message, if there is one).
+    logins). ``sentence`` is for the user. Of a block it is staff's public message, if there is one, and until when the
+    block lasts; ``message`` is that message alone, ``until`` an aware UTC time, or None: until staff lift it.
     """
 
-    def __init__(self, code: str, sentence: str) -> None:
+    def __init__(self, code: str, sentence: str, message: str | None = None, until: datetime | None = None) -> None:
         super().__init__(sentence)
         self.code = code
         self.sentence = sentence
+        self.message = message
+        self.until = until
 
-    def __reduce__(self) -> tuple[type[LoginRefused], tuple[str, str]]:
-        return type(self), (self.code, self.sentence)
+    def __reduce__(self) -> tuple[type[LoginRefused], tuple[str, str, str | None, datetime | None]]:
+        return type(self), (self.code, self.sentence, self.message, self.until)
 
 
 class Unavailable(PresenceError):

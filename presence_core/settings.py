@@ -19,6 +19,7 @@ TEN_YEARS: Final = 315_360_000
 INDEXES: Final = ("uid", "name", "alias", "ip")
 AGENT_LENGTH: Final = 512
 CUT_MARK: Final = "…"
+MAX_UIDS: Final = 10_000
 
 _COUNTED = ("device", "app", "app_version", "os", "browser")
 _NAMESPACE = re.compile(r"[a-z0-9_-]{1,32}")
@@ -198,6 +199,18 @@ def _plain(field: str, value: object, high: int, rule: str) -> str:
 
 def uid(value: object, field: str = "uid") -> str:
     return _plain(field, value, 256, "must be text of 1 to 256 bytes")
+
+
+def uids(value: object) -> list[str]:
+    """Users of ``online_among`` and ``blocked_among``, each once: at most MAX_UIDS."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidArgument("uids", "must be a list of uids")
+    asked: dict[str, None] = {}
+    for place, item in enumerate(value):
+        if place == MAX_UIDS:
+            raise InvalidArgument("uids", f"must be at most {MAX_UIDS} uids")
+        asked[uid(item)] = None
+    return list(asked)
 
 
 def actor(value: object) -> str:

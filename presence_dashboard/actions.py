@@ -6,8 +6,9 @@ Sessions are named by ref (``uid:session_id``), never by their place in a table.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from presence_core import (
@@ -33,6 +34,8 @@ class Why:
     message: str | None = None  #: for the visitor
     ticket: str | None = None
     block: int | None = None  #: seconds for which the person may not log in again; 0 until somebody unblocks them
+    until: datetime | None = None  #: of a block, in place of seconds
+    shorten: bool = False  #: of a block: also where the one that there is ends later
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Outcome:
     unknown: tuple[str, ...] = ()  #: refs whose kick had no answer, and at which no second look was possible yet
     untouched: tuple[str, ...] = ()  #: refs for which nothing was tried, or nothing can have happened
     failure: str | None = None  #: what Redis did, if it did not answer as it should
-    blocked: str | None = None  #: the uid of who may not log in any more
+    blocked: Block | None = None  #: where a block was asked for: the one that holds now
     unconfirmed: bool = False  #: too few replicas have it yet, where that was asked for
 
     def __add__(self, other: Outcome) -> Outcome:
@@ -121,7 +124,14 @@ def block(presence: Presence, uid: str, why: Why) -> Block:
     """Let a person not log in; their sessions go on. Raises what Presence.block raises."""
     actor = access.require("kick", what="block", uid=uid)
     return presence.block(
-        uid, by=actor.name, reason=why.reason, message=why.message, ticket=why.ticket, duration=why.block or None
+        uid,
+        by=actor.name,
+        reason=why.reason,
+        message=why.message,
+        ticket=why.ticket,
+        duration=why.block or None,
+        until=why.until,
+        shorten=why.shorten,
     )
 
 
@@ -147,9 +157,8 @@ def export_person(presence: Presence, uid: str) -> str:
 
 def _kick(presence: Presence, uid: str, session_id: str | None, why: Why, keep: Sequence[str] = ()) -> KickResult:
     actor = access.require("kick", what="kick", uid=uid)
-    if why.block == 0:
-        block(presence, uid, why)  # first: no login slips in between
-    return presence.kick(
+    held = block(presence, uid, why) if why.block == 0 else None  # first: no login slips in between
+    result = presence.kick(
         uid,
         session_id,
         by=actor.name,
@@ -159,6 +168,7 @@ def _kick(presence: Presence, uid: str, session_id: str | None, why: Why, keep: 
         keep=keep,
         block_for=why.block or None,
     )
+    return replace(result, block=held) if held else result
 
 
 def _tried(presence: Presence, refs: Sequence[str], why: Why, kick: Callable[[], KickResult]) -> Outcome:
@@ -166,29 +176,36 @@ def _tried(presence: Presence, refs: Sequence[str], why: Why, kick: Callable[[],
         result = kick()
     except OutcomeUnknown as error:
         found = Outcome(failure=plain(error)) + look_again(presence, refs)
-        return found if found.unknown else replace(found, blocked=_is_blocked(presence, refs, why))
+        return found if found.unknown else replace(found, blocked=_held(presence, refs, why))
     except InvalidArgument:
         raise
     except PresenceError as error:
         # A block without an end is set before the kick: it may hold although the kick failed.
-        held = _is_blocked(presence, refs, why) if why.block == 0 else None
+        held = _held(presence, refs, why) if why.block == 0 else None
         return Outcome(untouched=tuple(refs), failure=plain(error), blocked=held)
     told = {record.ref for record in (*result.kicked, *result.already_ended)}
     return Outcome(
         kicked=tuple(result.kicked),
         already=tuple(result.already_ended),
         forgotten=tuple(ref for ref in refs if ref not in told),
-        blocked=split(refs[0])[0] if why.block is not None and refs else None,
+        blocked=result.block,
         unconfirmed=result.confirmed is False,
     )
 
 
-def _is_blocked(presence: Presence, refs: Sequence[str], why: Why) -> str | None:
-    """The uid, where a block was asked for and one holds; None also where that cannot be read."""
+def _held(presence: Presence, refs: Sequence[str], why: Why) -> Block | None:
+    """The block that holds, where one was asked for; None also where that cannot be read."""
     if why.block is None or not refs:
         return None
-    uid = split(refs[0])[0]
     try:
-        return uid if presence.blocked(uid) is not None else None
+        return presence.blocked(split(refs[0])[0])
     except PresenceError:
         return None
+
+
+def blocks_of(presence: Presence, uids: Iterable[str]) -> dict[str, Block]:
+    """Who of these may not log in; of nobody where that cannot be read: it is no reason to show less of the rest."""
+    try:
+        return presence.blocked_among(uids)
+    except PresenceError:
+        return {}

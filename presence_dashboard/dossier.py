@@ -105,11 +105,11 @@ class Facts:
 
 
 State = tuple[tuple[str, ...], datetime | None]
-"""The refs of who is live, and since when the person is blocked: what a page is compared by."""
+"""The refs of who is live, and when the person was blocked or their block changed: what a page is compared by."""
 
 
 def state(sessions: tuple[Session, ...] | list[Session], block: Block | None) -> State:
-    return tuple(sorted(one.ref for one in sessions)), block.at if block else None
+    return tuple(sorted(one.ref for one in sessions)), block.changed if block else None
 
 
 @dataclass(slots=True)

@@ -76,6 +76,13 @@ def exact(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def minute(moment: datetime) -> str:
+    """A moment to the minute, in UTC, with its year where that is another: ``22 Nov, 10:31 UTC``."""
+    at = moment.astimezone(UTC)
+    year = "" if abs((at - datetime.now(UTC)).days) < 300 else f" {at.year}"
+    return f"{at.day} {at:%b}{year}, {at:%H:%M} UTC"
+
+
 def clock(moment: datetime) -> str:
     """A moment of today, in UTC."""
     return moment.astimezone(UTC).strftime("%H:%M:%S UTC")

@@ -16,7 +16,8 @@ from typing import Final
 
 import streamlit as st
 
-from presence_core import Counts, InvalidArgument, Presence, PresenceError, Session, SessionFilter, Unavailable
+from presence_core import Block, Counts, InvalidArgument, Presence, PresenceError, Session, SessionFilter, Unavailable
+from presence_dashboard.actions import blocks_of
 from presence_dashboard.questions import Question
 from presence_dashboard.store import KEEP, Reading, Store
 from presence_dashboard.tab import this_tab
@@ -45,6 +46,7 @@ class Rows:
     total_is_exact: bool = True
     scanned: int = 0  #: entries looked at for them
     progress: float = 1.0  #: how much of the list has been looked through
+    blocks: dict[str, Block] = field(default_factory=dict)  #: of the users of these sessions
 
     @property
     def age(self) -> float:
@@ -219,6 +221,7 @@ def _page(
         total_is_exact=page.total_is_exact,
         scanned=page.scanned,
         progress=page.progress,
+        blocks=blocks_of(presence, {one.uid for one in page.items}),
     )
     return rows, cursors
 
@@ -231,6 +234,7 @@ def _further(presence: Presence, asked: SessionFilter | None, rows: Rows, limit:
         next_cursor=page.next_cursor,
         scanned=rows.scanned + page.scanned,
         progress=page.progress,
+        blocks=rows.blocks | blocks_of(presence, {one.uid for one in page.items}),
     )
 
 

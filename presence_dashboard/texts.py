@@ -6,6 +6,7 @@ set it into Markdown as it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import date
 from typing import Final
 
@@ -203,17 +204,50 @@ TICKET: Final = "Ticket (optional)"
 CANCEL: Final = "Cancel"
 
 BLOCK_PERSON: Final = "Block this person?"
+CHANGE_BLOCK: Final = "Change the block?"
+CHANGES_BLOCK: Final = "They are blocked already. This changes the block that there is."
 UNBLOCK_PERSON: Final = "Let this person log in again?"
 BLOCK_FOR: Final = "Block new logins"
 BLOCK_HELP: Final = "A blocked person cannot log in, on any device, until the time is over or somebody unblocks them."
 BLOCK_NOT: Final = "No, they may log in again"
+BLOCK_AS_IT_IS: Final = "Leave the block as it is"
 BLOCK_HOUR: Final = "For 1 hour"
 BLOCK_DAY: Final = "For 1 day"
 BLOCK_WEEK: Final = "For 7 days"
 BLOCK_MONTH: Final = "For 30 days"
 BLOCK_UNTIL_UNBLOCKED: Final = "Until unblocked"
 CONFIRM_BLOCK: Final = "Block"
+CONFIRM_CHANGE: Final = "Change the block"
+CONFIRM_SHORTEN: Final = "Make the block shorter"
 CONFIRM_UNBLOCK: Final = "Unblock"
+TICKET_CHANGE_HELP: Final = "Tickets that the block has stay, up to ten. Another one is added."
+BLOCK_ENDED_MEANWHILE: Final = "The block has ended meanwhile. Choose for how long to block them."
+SHORTEN_MISSING: Final = "The block would end sooner. Tick the box above the reason if that is what you want."
+
+
+def until(moment: str | None) -> str:
+    return f"until {moment}" if moment else "until unblocked"
+
+
+def held(until: str, by: str, tickets: Iterable[str]) -> str:
+    cases = ", ".join(tickets)
+    return f"{until} by {by}{f' ({cases})' if cases else ''}"
+
+
+def is_blocked(who: str | None, held: str) -> str:
+    return f"{PERSON_BLOCKED} {f'{who}: ' if who else ''}{held}"
+
+
+def leave_end(until: str) -> str:
+    return f"As it is: {until}"
+
+
+def shorten(until: str) -> str:
+    return f"Yes, make the block shorter. It is {until} now."
+
+
+def longer_stays(until: str) -> str:
+    return f"The block that there is ends later, and stays: {until}. The Person page can make it shorter."
 
 
 def confirm(count: int) -> str:
@@ -241,6 +275,26 @@ PHRASES: Final = {
 }
 """Label → (reason, message)."""
 
+PHRASES_BLOCKED: Final = {
+    "Suspicious sign-in": (
+        "We signed this device out because its sign-in looked unusual. For your safety, signing in is blocked for now.",
+        "A sign-in to this account looked unusual. For your safety, signing in is blocked for now.",
+    ),
+    "User asked": (
+        "You asked us to sign this device out and to block signing in.",
+        "You asked us to block signing in to this account.",
+    ),
+    "Lost device": (
+        "This device was reported as lost and has been signed out. For your safety, signing in is blocked for now.",
+        "A device of this account was reported as lost. For your safety, signing in is blocked for now.",
+    ),
+    "Shared account": (
+        "This account was in use by several people. Signing in to it is blocked for now.",
+        "This account was in use by several people. Signing in to it is blocked for now.",
+    ),
+}
+"""Label → (message of a kick where they cannot log in again, message of a block alone). Pages add until when."""
+
 
 # -- What happened ----------------------------------------------------------------------------------------------------
 
@@ -256,8 +310,8 @@ def several(first: str, others: int) -> str:
 UNCONFIRMED: Final = "Not confirmed on a replica yet: it is done again until it is."
 
 
-def blocked_unconfirmed(who: str) -> str:
-    return f"{blocked(who)} {UNCONFIRMED}"
+def unconfirmed(said: str) -> str:
+    return f"{said} {UNCONFIRMED}"
 
 
 def already(who: str, how: str, more: int) -> str:
@@ -309,8 +363,12 @@ def unresolved(count: int) -> str:
     return f"**Outcome unknown.** {what} had no answer from Redis; it is looked at again as soon as Redis answers."
 
 
-def blocked(who: str) -> str:
-    return f"Blocked {who}: they cannot log in."
+def blocked(who: str, held: str) -> str:
+    return f"Blocked {who} {held}: they cannot log in."
+
+
+def still_blocked(who: str, held: str) -> str:
+    return f"{who} stays blocked {held}: that block ends later."
 
 
 def unblocked(who: str) -> str:
@@ -437,6 +495,7 @@ COLUMN_UID: Final = "User ID"
 COLUMN_DEVICE: Final = "Device"
 COLUMN_APP: Final = "App"
 COLUMN_BROWSER: Final = "Browser"
+COLUMN_BLOCKED: Final = "Blocked"
 COLUMN_IP: Final = "IP address"
 COLUMN_LOGIN: Final = "Login"
 COLUMN_LOGIN_EXACT: Final = "Login (UTC)"
@@ -695,9 +754,8 @@ PERSON_NAME_HIDDEN: Final = "Name hidden"
 PERSON_BLOCKED: Final = ":red-badge[Blocked]"
 
 
-def person_blocked(by: str, ago: str, is_open: bool) -> str:
-    end = " until somebody unblocks them" if is_open else ""
-    return f"{PERSON_BLOCKED} by {by}, {ago} ago: cannot log in{end}."
+def person_blocked(held: str) -> str:
+    return f"{is_blocked(None, held)}: cannot log in."
 
 
 # -- Live sessions ----------------------------------------------------------------------------------------------------
@@ -720,6 +778,8 @@ FACT_LOGIN: Final = "Login"
 FACT_SEEN: Final = "Last seen"
 FACT_EXPIRES: Final = "Expires"
 FACT_UNTIL: Final = "Until"
+FACT_BLOCKED_AT: Final = "Blocked"
+FACT_CHANGED: Final = "Changed"
 FACT_REASON: Final = "Reason"
 FACT_MESSAGE: Final = "Told them"
 FACT_TICKET: Final = "Ticket"

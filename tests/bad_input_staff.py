@@ -71,6 +71,9 @@ def _of_questions() -> list[Case]:
     block_for = "block_for must be whole seconds from 1 to 315360000 (10 years)"
     no_seconds: list[Any] = [0, -1, 315_360_001, 1.5, "60", True, timedelta(hours=1)]
     cases += [Case("kick", ("ada",), _GOOD | {"block_for": value}, block_for) for value in no_seconds]
+    until, shorten = "until must be an aware datetime or Unix seconds", "shorten must be True or False"
+    cases += [Case("block", ("ada",), _GOOD | {"until": value}, until) for value in MOMENTS]
+    cases += [Case("block", ("ada",), _GOOD | {"shorten": value}, shorten) for value in (None, 0, 1, "yes")]
     return cases
 
 

@@ -97,22 +97,6 @@ def test_an_entry_whose_block_is_gone_is_not_shown_and_goes(p: P, bed: Bed, raw:
     assert sum(raw.zcard(key) for key in bed.families()["blocks"]) == 2
 
 
-def test_blocking_again_replaces_the_block(p: P) -> None:
-    p.freeze()
-    p.block("ada", **BY, message="One", ticket="T-1", duration=10)
-    p.block("bob", **BY)
-    p.advance(1)
-    second = p.block("ada", by="second", reason="worse")
-    assert (second.message, second.ticket, second.until) == (None, None, None)
-    p.advance(3600)
-    assert p.blocked("ada") == second
-    assert p.blocks().items[0] == second
-    assert (len(p.blocks()), p.blocks().total) == (2, 2)
-    p.block("ada", **BY, duration=5)
-    p.advance(5)
-    assert p.login("ada").token, "the shorter one counts"
-
-
 def test_the_server_lets_go_of_a_block_by_itself_a_little_after_its_end(bed: Bed, raw: Any) -> None:
     p, untimed = bed.connect(), bed.connect(record_ttl=False)
     p.block("ada", **BY, duration=100)
@@ -146,7 +130,7 @@ def test_what_staff_write_of_a_block_has_two_faces(p: P) -> None:
     block = p.blocked("ada")
     assert block is not None
     assert (block.public.message, block.public.until) == ("line 1\nline 2 <b>😀", block.until)
-    assert {name for name in dir(block.public) if not name.startswith("_")} == {"message", "until"}
+    assert {name for name in dir(block.public) if not name.startswith("_")} == {"message", "until", "sentence"}
     assert "Grace" not in repr(block.public)
 
 

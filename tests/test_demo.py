@@ -170,6 +170,20 @@ def test_a_kicked_visitors_next_click_says_so_with_the_public_message(site: Site
     assert browser.get().status == 200
 
 
+def test_a_visitor_who_is_blocked_reads_until_when_on_both_pages(site: Site) -> None:
+    member, browser = site.somebody(), site.browser()
+    browser.sign_in(member.name)
+    block = site.presence.kick(member.uid, by="op-7", reason="odd", message="Please call.", block_for=3600).block
+    assert block is not None
+    page = browser.get()
+    assert block.public.sentence in page.text
+    assert "Sign in again" not in page.text
+    refused = browser.sign_in(member.name)
+    assert refused.status == 403
+    assert f"Please call. {block.public.sentence}" in refused.text
+    assert "op-7" not in page.text + refused.text
+
+
 def test_one_device_can_sign_out_another_but_nobody_elses(site: Site) -> None:
     member, other = site.somebody(), site.somebody()
     laptop, phone, stranger = site.browser(), site.browser(), site.browser()

@@ -96,6 +96,16 @@ def test_a_kicked_browser_is_logged_out_of_django_and_told_why(presence: Presenc
     assert len(presence.sessions(uid("ada"))) == 2
 
 
+def test_who_was_kicked_and_is_blocked_reads_until_when(presence: Presence) -> None:
+    client = browser()
+    sign_in(client)
+    presence.block(uid("ada"), by="sam", reason="fraud")
+    presence.kick(uid("ada"), by="sam", reason="fraud", message="Please call us.")
+    assert client.get("/").status_code == 302
+    said = "Please call us. Signing in is blocked until our staff unblock it."
+    assert client.get("/sign-in").content.decode() == said
+
+
 def test_what_asks_for_no_html_gets_problem_json(presence: Presence) -> None:
     client = browser()
     sign_in(client)

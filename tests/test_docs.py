@@ -159,7 +159,7 @@ def rest(presence, visitor, friends):
         story = site["rest"](presence, "somebody", ["user-8"])
         assert story["session"].name == "Emeka Okafor"
         assert story["preview"].total == 0
-        assert site["answer"](presence, request) == "Please sign in again."
+        assert site["answer"](presence, request).startswith("Please sign in again. Signing in is blocked until 2")
         acts = [(entry.action, entry.uid) for entry in presence.audit(by="sam@support")]
         assert ("kick", "user-6") in acts
         assert ("block", "user-6") in acts

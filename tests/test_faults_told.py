@@ -48,6 +48,7 @@ ANSWERS: dict[str, Callable[[P], Any]] = {
     "count_users": lambda p: p.count_users(),
     "ended": lambda p: p.ended("ada"),
     "blocked": lambda p: p.blocked("ada"),
+    "blocked_among": lambda p: p.blocked_among(["ada"]),
     "blocks": lambda p: p.blocks(),
     "audit": lambda p: p.audit(),
     "events": lambda p: p.events(),

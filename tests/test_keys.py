@@ -60,6 +60,7 @@ def _everything(p: P) -> None:
     p.is_online("u1")
     p.online_among([f"u{number}" for number in range(50)])
     p.live_among([one.ref for one in p.list_sessions()])
+    p.blocked_among([f"u{number}" for number in range(50)])
     p.online_users(within=600)
     p.count_users()
     for asked in (SessionFilter(text="a"), SessionFilter(text="::"), SessionFilter(ip="::/0"), SessionFilter(uid="u1"),

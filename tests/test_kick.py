@@ -137,7 +137,9 @@ def test_what_staff_write_has_two_faces(p: P) -> None:
     assert (ended.public.code, ended.public.message) == ("kicked", "Please call +44 20 7946 0000 😀")
     assert ended.public.at == ended.at
     assert not any(secret in repr(ended.public) for secret in SECRETS)
-    assert {name for name in dir(ended.public) if not name.startswith("_")} == {"code", "message", "at"}
+    assert {name for name in dir(ended.public) if not name.startswith("_")} == {
+        "code", "message", "at", "block", "sentence",
+    }  # fmt: skip
 
 
 def test_a_kick_without_a_message_says_nothing_of_its_reason_to_its_holder(p: P) -> None:

@@ -195,7 +195,23 @@ def test_a_blocked_user_is_not_adopted_and_reads_why(p: P, make: Make) -> None:
     p.block("ada", by="sam", reason="fraud", message="Please call us.")
     answer = make(mode="adopt", user=lambda: "ada").ask()
     assert (answer.status, answer.json["code"]) == (403, "blocked")
-    assert "Please call us." in answer.json["message"]
+    assert answer.json["message"] == answer.json["detail"]
+    assert answer.json["detail"] == "Please call us. Signing in is blocked until our staff unblock it."
+    assert answer.json["block"] == {"message": "Please call us.", "until": None}
+
+
+@on("valkey-sync")
+def test_who_was_kicked_and_is_blocked_reads_until_when(p: P, make: Make) -> None:
+    headers = brought("cookie", p.login("ada").token)
+    block = p.kick("ada", by="sam", reason="fraud", message="Please call us", block_for=3600).block
+    assert block is not None
+    assert block.until is not None
+    answer = make().ask("/x", **headers)
+    assert (answer.status, answer.json["code"], answer.json["message"]) == (401, "kicked", "Please call us")
+    assert answer.json["block"] == {"message": "Please call us", "until": block.until.isoformat()}
+    assert answer.json["detail"].startswith("Please call us. Signing in is blocked until 2")
+    assert answer.json["detail"].endswith(" UTC.")
+    assert b"sam" not in answer.body
 
 
 @on("valkey-sync")

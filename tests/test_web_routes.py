@@ -120,7 +120,7 @@ def test_a_session_begins_is_seen_and_ends(bed: Bed) -> None:
     assert [one["session_id"] for one in third["replaced"]] == [SID]
     ended = s.ask("POST", "/v1/validate", {"token": login["token"]}).json()
     assert (ended["live"], ended["session"]) == (False, None)
-    assert set(ended["ended"]) == {"code", "message", "at"}
+    assert set(ended["ended"]) == {"code", "message", "at", "block"}
     assert ended["ended"]["code"] == "replaced"
     assert s.ask("POST", "/v1/validate", {"token": "nonsense"}).json() == {
         "live": False,
@@ -189,6 +189,7 @@ def test_staff_kick_block_and_are_written_down(bed: Bed) -> None:
     assert held["until"]
     refused = problem(s.ask("POST", "/v1/sessions", {"uid": "ada"}), 409)
     assert refused["code"] == "blocked"
+    assert set(refused["block"]) == {"message", "until"}
     assert [one["uid"] for one in s.get("/v1/blocks")["items"]] == ["ada"]
     assert s.ask("DELETE", "/v1/users/ada/block", params={"reason": "over"}).json() == {"unblocked": True}
     put = s.ask("PUT", "/v1/users/ada/block", {"reason": "x", "message": "m", "duration": 5, "ticket": "T"}).json()

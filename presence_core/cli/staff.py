@@ -13,6 +13,7 @@ from presence_core.cli.shown import number_of, paged, say, stamp
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter
+from presence_core.models import Block
 
 
 def add_commands(command: Maker) -> None:
@@ -26,7 +27,10 @@ def add_commands(command: Maker) -> None:
     block = command("block", _block, "Let a user not log in any more.")
     block.add_argument("uid")
     add_why(block, "for the user")
-    block.add_argument("--for", type=int, dest="duration", metavar="SECONDS", help="how long (until unblocked)")
+    ends = block.add_mutually_exclusive_group()
+    ends.add_argument("--for", type=int, dest="duration", metavar="SECONDS", help="how long (until unblocked)")
+    ends.add_argument("--until", type=moment, metavar="TIME", help=WHEN)
+    block.add_argument("--shorten", action="store_true", help="also where the block that there is ends later")
     unblock = command("unblock", _unblock, "Let a user log in again.")
     unblock.add_argument("uid")
     add_why(unblock, ticket=False)
@@ -53,8 +57,8 @@ def _kick(presence: Presence, args: argparse.Namespace) -> int:
     result = presence.kick(args.uid, args.session_id, by=by(args), reason=args.reason, message=args.message,
                            ticket=args.ticket, keep=args.keep, block_for=args.block_for)  # fmt: skip
     lines = [f"Kicked {len(result.kicked)} of {args.uid}'s sessions."]
-    if args.block_for:
-        lines.append(f"{args.uid} may not log in for {args.block_for} s.")
+    if result.block:
+        lines.append(_held(result.block))
     lines += [f"{one.session_id} had ended before: {one.reason} at {stamp(one.at)} UTC by {one.by or 'nobody'}."
               for one in result.already_ended]  # fmt: skip
     lines += _not_sure(presence)
@@ -69,11 +73,20 @@ def _not_sure(presence: Presence) -> list[str]:
     return ["This is not confirmed on a replica: should Redis fail over now, look, and do it again."]
 
 
+def _held(block: Block) -> str:
+    """A block as it is now; of one that was there before, and stays because it ends later, also whose it is."""
+    until = f"until {stamp(block.until)} UTC" if block.until else "until unblocked"
+    tickets = f" ({block.ticket})" if block.ticket else ""
+    held = f"{block.uid} may not log in {until}{tickets}."
+    if block.changed == block.at:
+        return held
+    return f"{held} An earlier block ends later and stays: by {block.by}, {block.reason}"
+
+
 def _block(presence: Presence, args: argparse.Namespace) -> int:
     block = presence.block(args.uid, by=by(args), reason=args.reason, message=args.message, duration=args.duration,
-                           ticket=args.ticket)  # fmt: skip
-    until = f"until {stamp(block.until)} UTC" if block.until else "until unblocked"
-    say(args, block, [f"{args.uid} may not log in {until}.", *_not_sure(presence)])
+                           until=args.until, ticket=args.ticket, shorten=args.shorten)  # fmt: skip
+    say(args, block, [_held(block), *_not_sure(presence)])
     return 0
 
 

@@ -28,7 +28,8 @@ class Staff(Client):
         """End one session of a user, or all of them but ``keep``. Once this has returned, no request of theirs passes.
 
         by: who does it, 1-256 bytes. reason: for staff, 1-500 characters. message: for the visitor. ticket: up to 64
-        bytes. block_for: seconds for which the user may not log in again, in the same step. A session that was over
+        bytes. block_for: seconds for which the user may not log in again, in the same step; ``block`` says what comes
+        of one that there is, and ``.block`` what holds now. A session that was over
         before is in ``already_ended``, with why and by whom where that is still known. ``confirmed`` is False where too
         few replicas have it (``Settings.confirm_replicas``): this client applies it again until they do.
         Cost: O(S·log N), one round trip for one session, three for all.
@@ -59,15 +60,20 @@ class Staff(Client):
         reason: str,
         message: str | None = None,
         duration: int | None = None,
+        until: datetime | float | None = None,
         ticket: str | None = None,
+        shorten: bool = False,
     ) -> Block:
         """Let a user not log in: once this has returned, no login of theirs begins. Live sessions go on: see kick.
 
         by: who does it, 1-256 bytes. reason: for staff, 1-500 characters. message: for the user, who reads it in the
-        LoginRefused. duration: whole seconds, 1…10 years; None until unblocked. ticket: up to 64 bytes. Blocking again
-        replaces the block. Cost: O(log N), one round trip.
+        LoginRefused. duration: whole seconds, 1…10 years; or until: an aware datetime or Unix seconds; neither: until
+        unblocked. ticket: up to 64 bytes. A block that there is gets no shorter and loses no ticket: the one that ends
+        later stays, with its reason, message and ``by``; of equal ends the newer. The newest 10 tickets are kept.
+        shorten: what is given here holds, also where it ends sooner; tickets stay. Answers the block as it is now.
+        Cost: O(log N), one round trip.
         """
-        return self._run(blocks.block(self._ctx, uid, by, reason, message, duration, ticket))
+        return self._run(blocks.block(self._ctx, uid, by, reason, message, duration, ticket, until, shorten))
 
     def unblock(self, uid: str, *, by: str, reason: str) -> bool:
         """Let a user log in again. False: was not blocked; it is written down all the same. Cost: one round trip."""
@@ -76,6 +82,13 @@ class Staff(Client):
     def blocked(self, uid: str) -> Block | None:
         """Why this user may not log in, and until when; None when they may. Cost: O(1), one round trip."""
         return self._run(blocks.blocked(self._ctx, uid))
+
+    def blocked_among(self, uids: Iterable[str]) -> dict[str, Block]:
+        """Those of these users who may not log in, with their blocks. Cost: O(n), one round trip.
+
+        A key that holds what we never wrote counts as no block here; ``blocked`` raises CorruptData for it.
+        """
+        return self._run(blocks.blocked_among(self._ctx, uids))
 
     def blocks(self, *, limit: int = 50, cursor: str | None = None) -> Page[Block]:
         """Who may not log in, the latest blocked first; ``limit`` is 1…1000.
@@ -177,10 +190,12 @@ class AsyncStaff(AsyncClient):
         reason: str,
         message: str | None = None,
         duration: int | None = None,
+        until: datetime | float | None = None,
         ticket: str | None = None,
+        shorten: bool = False,
     ) -> Block:
         """See Presence.block."""
-        return await self._run(blocks.block(self._ctx, uid, by, reason, message, duration, ticket))
+        return await self._run(blocks.block(self._ctx, uid, by, reason, message, duration, ticket, until, shorten))
 
     async def unblock(self, uid: str, *, by: str, reason: str) -> bool:
         """See Presence.unblock."""
@@ -189,6 +204,10 @@ class AsyncStaff(AsyncClient):
     async def blocked(self, uid: str) -> Block | None:
         """See Presence.blocked."""
         return await self._run(blocks.blocked(self._ctx, uid))
+
+    async def blocked_among(self, uids: Iterable[str]) -> dict[str, Block]:
+        """See Presence.blocked_among."""
+        return await self._run(blocks.blocked_among(self._ctx, uids))
 
     async def blocks(self, *, limit: int = 50, cursor: str | None = None) -> Page[Block]:
         """See Presence.blocks."""

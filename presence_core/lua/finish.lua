@@ -11,8 +11,8 @@
 --       12 block for seconds|'' (none) 13 'audit', which is told of it; 'silent': nobody is; or the epoch of the bulk kick
 --          that counts it
 --       14 login ms at which it began|'' 15 one|all 16… the session id; or those to keep
--- returns: {{sids that this call ended}, {sids found past their deadline, ended as expired}, row (of the one)}; or 0,
---          and nothing is done: that epoch of the bulk kick is over
+-- returns: {{sids that this call ended}, {sids found past their deadline, ended as expired}, row (of the one),
+--          the hold as it is now, or {}}; or 0, and nothing is done: that epoch of the bulk kick is over
 local k, keys = shard_keys()
 local now, policy, uid, reason = clock(ARGV[1]), read_policy(ARGV[2]), ARGV[3], ARGV[4]
 local user = user_keys(uid, keys + 1)
@@ -100,10 +100,11 @@ local function keep_text(key, id, text)
 end
 keep_text(note, ARGV[7], ARGV[8])
 keep_text(message, ARGV[9], ARGV[10])
-local held = ''
+local held, entry = {}, {}
 if ARGV[12] ~= '' then
-  held = held_until(now, ARGV[12])
-  write_hold(policy, block, blocks, uid, now, held, ARGV[6], ARGV[8], ARGV[10], ARGV[11])
+  held, entry = write_hold(policy, block, blocks, uid, now, {
+    by = ARGV[6], reason = ARGV[8], message = ARGV[10], ticket = ARGV[11], at = ms(now), changed = ms(now),
+    ['until'] = held_until(now, ARGV[12])})
 end
 if is_job then
   if #done > 0 then
@@ -113,6 +114,6 @@ if is_job then
 elseif told and reason == 'kicked' then
   redis.call('XADD', audit, 'MAXLEN', '~', policy.audit, '*', 'at', ms(now), 'by', ARGV[6], 'what', 'kick', 'uid', uid,
              'session', ARGV[15] == 'one' and ARGV[16] or '', 'reason', ARGV[8], 'message', ARGV[10],
-             'ticket', ARGV[11], 'ended', #done, 'until', held)
+             'ticket', ARGV[11], 'ended', #done, unpack(entry))
 end
-return {done, late, row}
+return {done, late, row, held}

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from presence_core.models.sessions import Ended, Session
-from presence_core.models.staff import Job
+from presence_core.models.staff import Block, Job
 
 T = TypeVar("T")
 
@@ -86,6 +86,7 @@ class KickResult:
     count: int = -1  #: how many were ended; of a bulk kick in all, whoever ran it
     job: Job | None = None  #: of a bulk kick: look at its ``state``
     confirmed: bool | None = None  #: False: not confirmed on a replica; None: not asked (``Settings.confirm_replicas``)
+    block: Block | None = None  #: with ``block_for``: the block as it is now, which another may have made longer
 
     def __post_init__(self) -> None:
         if self.count < 0:

@@ -127,6 +127,30 @@ class Session(Record):
         return cls(**_record(uid, session_id, row, labels))
 
 
+def in_words(message: str | None, block: PublicBlock | None) -> str:
+    """What staff wrote for a user, and until when they may not log in; empty where there is neither."""
+    if message is None or block is None:
+        return message or (block.sentence if block else "")
+    stop = "" if message.rstrip().endswith((".", "!", "?", "…", "。")) else "."
+    return f"{message.rstrip()}{stop} {block.sentence}"
+
+
+@dataclass(frozen=True, slots=True)
+class PublicBlock:
+    """What a blocked user may read: never the member of staff, nor their reason."""
+
+    message: str | None  #: what staff wrote for them
+    until: datetime | None  #: None: until staff lift it
+
+    @property
+    def sentence(self) -> str:
+        """For the user: until when. Rounded up to the minute, so that a login at that time is not refused."""
+        if self.until is None:
+            return "Signing in is blocked until our staff unblock it."
+        end = min(self.until, moment(LAST_MOMENT - 60_000)) + timedelta(seconds=59, microseconds=999_999)
+        return f"Signing in is blocked until {end:%Y-%m-%d %H:%M} UTC."
+
+
 @dataclass(frozen=True, slots=True)
 class PublicEnd:
     """What the holder of an ended session may read: never the name of a member of staff."""
@@ -134,6 +158,12 @@ class PublicEnd:
     code: str  #: one of the four reasons
     message: str | None  #: what staff wrote for them
     at: datetime
+    block: PublicBlock | None = None  #: of a kick, as ``validate`` tells it: they may not log in
+
+    @property
+    def sentence(self) -> str:
+        """For the holder: staff's message, and until when a block lasts; empty where there is neither."""
+        return in_words(self.message, self.block)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,11 +178,12 @@ class Ended(Record):
     ticket: str | None = None
     message: str | None = None  #: the public text
     replaced_by: str | None = None  #: session id of the login that took its place
+    block: PublicBlock | None = None  #: of a kick, as ``validate`` tells it: the user may not log in
 
     @property
     def public(self) -> PublicEnd:
         """The part that is safe to show to its holder."""
-        return PublicEnd(self.reason, self.message, self.at)
+        return PublicEnd(self.reason, self.message, self.at, self.block)
 
     @classmethod
     def from_reply(

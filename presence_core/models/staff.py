@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from presence_core.models.sessions import moment, text
+from presence_core.models.sessions import PublicBlock, moment, text
 
 if TYPE_CHECKING:
     from presence_core.filters import SessionFilter
@@ -23,7 +23,7 @@ JOB_FIELDS: Final = (
 STAFF_ROLES: Final = ("stats", "viewer", "support", "admin")
 """From the least to the most."""
 
-BLOCK_FIELDS: Final = ("by", "reason", "message", "ticket", "at", "until")
+BLOCK_FIELDS: Final = ("by", "reason", "message", "ticket", "at", "until", "changed")
 
 
 def _moment(raw: bytes | None) -> datetime | None:
@@ -34,26 +34,26 @@ def _seconds(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
-@dataclass(frozen=True, slots=True)
-class PublicBlock:
-    """What a blocked user may read: never who blocked them, nor why in staff's words."""
-
-    message: str | None  #: what staff wrote for them
-    until: datetime | None  #: None: until staff lift it
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A user who may not log in."""
+    """A user who may not log in. Of several blocks of one user: the one that ends last, with the tickets of all."""
 
     uid: str
     by: str  #: the member of staff
     reason: str  #: for staff
     message: str | None  #: the public text
-    ticket: str | None
+    ticket: str | None  #: all tickets, with ", " between them
     at: datetime
     until: datetime | None  #: None: until staff lift it
+    tickets: list[str] = field(default_factory=list, hash=False)  #: at most 10, the newest last
+    changed: datetime | None = None  #: when it last was, by another block; else ``at``
     confirmed: bool | None = None  #: of one just set: False: not confirmed on a replica; None: not asked
+
+    def __post_init__(self) -> None:
+        if self.ticket and not self.tickets:
+            object.__setattr__(self, "tickets", [self.ticket])
+        if self.changed is None:
+            object.__setattr__(self, "changed", self.at)
 
     @property
     def public(self) -> PublicBlock:
@@ -63,15 +63,18 @@ class Block:
     @classmethod
     def from_reply(cls, uid: str, row: Sequence[bytes | None]) -> Block:
         """Decode the values of BLOCK_FIELDS."""
-        by, reason, message, ticket, at, until = row
+        by, reason, message, ticket, at, until, changed = row
+        tickets = text(ticket).split("\n") if ticket else []
         return cls(
             uid=uid,
             by=text(by or b""),
             reason=text(reason or b""),
             message=text(message) if message else None,
-            ticket=text(ticket) if ticket else None,
+            ticket=", ".join(tickets) or None,
             at=_moment(at) or moment(0),
             until=_moment(until),
+            tickets=tickets,
+            changed=_moment(changed),
         )
 
 
@@ -261,7 +264,31 @@ def _outcome(fields: Mapping[bytes, bytes]) -> str:
         if fields.get(b"what") == b"revoke_before":
             parts.append(f"all that began before {_seconds(end)} signed out" if end else "all signed out")
         else:
-            parts.append(f"blocked until {_seconds(end)}" if end else "blocked until lifted")
+            parts.append(_hold(fields, until))
     if was := fields.get(b"was"):
         parts.append("unblocked" if was == b"1" else "was not blocked")
     return ", ".join(parts)
+
+
+def _hold(fields: Mapping[bytes, bytes], until: bytes) -> str:
+    """What a block was, and what it is now."""
+
+    def end(raw: bytes) -> str:
+        at = _moment(raw)
+        return f"until {_seconds(at)}" if at else "until lifted"
+
+    def tickets(raw: bytes | None) -> str:
+        return f" ({text(raw).replace(chr(10), ', ')})" if raw else ""
+
+    was, asked = fields.get(b"was_until"), fields.get(b"asked")
+    now = end(until) + tickets(fields.get(b"tickets"))
+    again = "set again: " if fields.get(b"again") else ""
+    if was is None:
+        return f"{again}blocked {now}"
+    by = text(fields.get(b"was_by", b""))
+    if asked:
+        return f"{again}still blocked {now} by {by}, asked for: {end(asked)}"
+    before, after = _moment(was), _moment(until)
+    is_shorter = after is not None and (before is None or after < before)
+    verb = "block made shorter:" if is_shorter else "blocked"
+    return f"{again}{verb} {now}, before: {end(was)} by {by}{tickets(fields.get(b'was_ticket'))}"

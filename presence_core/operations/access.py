@@ -6,16 +6,17 @@ import contextlib
 import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 from presence_core import settings as check
 from presence_core.errors import InvalidArgument, LoginRefused, Unavailable
 from presence_core.keyspace import Shard
-from presence_core.models import NO_LABELS, Ended, Login, Session, Validation
+from presence_core.models import NO_LABELS, Block, Ended, Login, Session, Validation
 from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, label_texts, read_notes, with_end
 from presence_core.operations.upkeep import heal, heal_all
-from presence_core.scripts import HEARTBEAT, ROTATE, VALIDATE, Op, run
+from presence_core.scripts import BLOCKED, HEARTBEAT, ROTATE, VALIDATE, Op, run
 
 BATCH = 200
 """Refs in one heartbeat script: 2 to 6 ms of the server's time at a million sessions."""
@@ -78,10 +79,13 @@ def _validate(ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: 
         return Validation(True, lambda: Session.from_reply(uid, sid, row, labels))
     if state == ENDED:
         row, labels = with_end(reply[1], reply[2]), (yield from label_texts(ctx, [(s, reply[1])]))[s]
-        notes = yield from read_notes(s, [row])
+        kicked = row[8] == b"kicked"
+        look = [run(BLOCKED, (s.block(uid),), ctx.now, "lenient")] if kicked else []
+        notes, blocks = yield from read_notes(s, [row], *look)
         if len(reply) > 3:  # what its holder is told is final
             yield from heal(ctx, s, [(uid, sid)])
-        return Validation(False, lambda: Ended.from_reply(uid, sid, row, labels, notes))
+        block = next((Block.from_reply(uid, held).public for [(state, held)] in blocks if state == 1), None)
+        return Validation(False, lambda: replace(Ended.from_reply(uid, sid, row, labels, notes), block=block))
     if state == DIRTY:
         yield from heal(ctx, s, [(uid, sid)])
     return Validation(False, None)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from presence_core import settings as check
-from presence_core.errors import CorruptData, Unavailable
+from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Shard
 from presence_core.models import BLOCK_FIELDS, Block, Page, moment
 from presence_core.operations.confirming import hold_block, is_confirmed, waits
@@ -22,21 +22,38 @@ _LOOK: Final = 100
 
 
 def block(
-    ctx: Context, uid: object, by: object, reason: object, message: object, duration: object, ticket: object
+    ctx: Context,
+    uid: object,
+    by: object,
+    reason: object,
+    message: object,
+    duration: object,
+    ticket: object,
+    until: object = None,
+    shorten: object = False,
 ) -> Op[Block]:
     owner = check.uid(uid)
     actor, why = check.actor(by), check.prose("reason", reason)
     public = "" if message is None else check.prose("message", message)
-    length = "" if duration is None else check.seconds("duration", duration)
+    if duration is not None and until is not None:
+        raise InvalidArgument("until", "goes without duration: give one of them")
+    end = "" if duration is None else str(check.seconds("duration", duration))
+    if until is not None:
+        end = f"={check.past('until', until)}"
     case = check.short("ticket", ticket, 64) or ""
+    if not isinstance(shorten, bool):
+        raise InvalidArgument("shorten", "must be True or False")
 
     def steps() -> Op[Block]:
         s = ctx.shard(owner)
-        keys = (s.block(owner), s.blocks, s.audit)
-        set_ = run(BLOCK, keys, ctx.now, ctx.policy, owner, actor, why, public, case, length)
-        (at, until), *waited = yield [set_, *waits(ctx, [s])]
-        made = Block.from_reply(owner, (actor.encode(), why.encode(), public.encode(), case.encode(), at, until))
-        made = replace(made, confirmed=is_confirmed(ctx, waited))
+        words = (owner, actor, why, public, case, end, "shorten" if shorten else "merge", "", "")
+        row, *waited = yield [
+            run(BLOCK, (s.block(owner), s.blocks, s.audit), ctx.now, ctx.policy, *words),
+            *waits(ctx, [s]),
+        ]
+        if row == 0:
+            raise InvalidArgument("until", "must lie in the future")
+        made = replace(Block.from_reply(owner, row), confirmed=is_confirmed(ctx, waited))
         if made.confirmed is False:
             hold_block(ctx, made)
         return made
@@ -61,12 +78,33 @@ def blocked(ctx: Context, uid: object) -> Op[Block | None]:
 
     def steps() -> Op[Block | None]:
         s = ctx.shard(owner)
-        [(state, row)] = yield [run(BLOCKED, (s.block(owner),), ctx.now)]
+        [[(state, row)]] = yield [run(BLOCKED, (s.block(owner),), ctx.now, "strict")]
         if state == _GONE:
             yield from _release(ctx, {s: [owner]})
         return Block.from_reply(owner, row) if state == 1 else None
 
     return steps()
+
+
+def blocked_among(ctx: Context, uids: object) -> Op[dict[str, Block]]:
+    return _blocked_among(ctx, check.uids(uids))
+
+
+def _blocked_among(ctx: Context, uids: list[str]) -> Op[dict[str, Block]]:
+    groups: dict[Shard, list[str]] = {}
+    for uid in uids:
+        groups.setdefault(ctx.shard(uid), []).append(uid)
+    parts = [(s, some[first : first + 200]) for s, some in groups.items() for first in range(0, len(some), 200)]
+    if not parts:
+        return {}
+    replies = yield [run(BLOCKED, [s.block(uid) for uid in part], ctx.now, "lenient") for s, part in parts]
+    found = {
+        uid: Block.from_reply(uid, row)
+        for (_, part), reply in zip(parts, replies, strict=True)
+        for uid, (state, row) in zip(part, reply, strict=True)
+        if state == 1
+    }
+    return {uid: found[uid] for uid in uids if uid in found}
 
 
 def blocks(ctx: Context, limit: object, cursor: object) -> Op[Page[Block]]:

@@ -136,7 +136,7 @@ def _again(ctx: Context, s: Shard, part: list[HeldEnd | Block]) -> Op[bool]:
     keys = (s.sessions, s.closing, s.labels, s.meta)
     replies = yield [
         *(run(READ, (s.user(one.uid), *keys), ctx.now, one.uid, s.record_prefix, one.session_id) for one in ends),
-        *(run(BLOCKED, (s.block(one.uid),), ctx.now) for one in blocks),
+        *(run(BLOCKED, (s.block(one.uid),), ctx.now, "strict") for one in blocks),
         run(AUDIT, (s.audit,), ctx.now, _LOOK if blocks else 1, "+"),
         *_beats(ctx, [s]),
     ]
@@ -147,17 +147,33 @@ def _again(ctx: Context, s: Shard, part: list[HeldEnd | Block]) -> Op[bool]:
         if any(login_ms(row.session()) == one.began for row in found):
             lost.append(one.why.one(ctx, s, one.uid, one.session_id, one.began))
     told = {tuple(dict(zip(e[::2], e[1::2], strict=True)).get(f) for f in (b"uid", b"at")) for _, e in entries}
-    for block, (state, _) in zip(blocks, replies[len(ends) :], strict=False):
-        at = round(block.at.timestamp() * 1000)
-        left = None if block.until is None else round(block.until.timestamp() * 1000) - now
-        if state != 1 and (block.uid.encode(), b"%d" % at) not in told and (left is None or left > 0):
-            length = "" if left is None else max(1, round(left / 1000))
-            lost.append(run(BLOCK, (s.block(block.uid), s.blocks, s.audit), ctx.now, ctx.policy, block.uid, block.by,
-                            block.reason, block.message or "", block.ticket or "", length))  # fmt: skip
+    for block, [(state, row)] in zip(blocks, replies[len(ends) :], strict=False):
+        there = state == 1 and _changed(Block.from_reply(block.uid, row)) >= _changed(block)
+        is_over = block.until is not None and _ms(block.until.timestamp()) <= now
+        if not (there or is_over or (block.uid.encode(), b"%d" % _changed(block)) in told):
+            lost.append(set_again(ctx, s, block))
     if lost:
         yield lost
         return False
     return bool(is_confirmed(ctx, replies[-1:]))
+
+
+def _changed(block: Block) -> int:
+    """When a block became what it is, ms."""
+    return _ms((block.changed or block.at).timestamp())
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def set_again(ctx: Context, s: Shard, block: Block) -> Call:
+    """Block a user as ``block`` says, as of when it was set: merged with what holds now. Changes nothing where it is
+    still there, where its time is over, or where staff have changed or lifted it since."""
+    end = "" if block.until is None else f"={_ms(block.until.timestamp())}"
+    return run(BLOCK, (s.block(block.uid), s.blocks, s.audit), ctx.now, ctx.policy, block.uid, block.by, block.reason,
+               block.message or "", "\n".join(block.tickets), end, "again", _ms(block.at.timestamp()),
+               _changed(block))  # fmt: skip
 
 
 def _beats(ctx: Context, shards: Sequence[Shard]) -> list[Call]:

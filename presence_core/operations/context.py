@@ -142,12 +142,13 @@ def label_texts(ctx: Context, rows: Sequence[tuple[Shard, Sequence[bytes | None]
     return dict(named)
 
 
-def read_notes(shard: Shard, rows: Iterable[Sequence[bytes | None]]) -> Op[Labels]:
-    """The texts that staff wrote, for those of the rows whose end names any. No round trip when none does."""
+def read_notes(shard: Shard, rows: Iterable[Sequence[bytes | None]], *more: Call) -> Op[tuple[Labels, Sequence[Any]]]:
+    """The texts that staff wrote, for those of the rows whose end names any, and the replies to ``more``. No round trip
+    where there is nothing to ask."""
     ids = sorted({note for row in rows for note in (row[12], row[14]) if note})
-    if not ids:
-        return NO_LABELS
+    if not ids and not more:
+        return NO_LABELS, ()
     keys = [shard.note(note.decode("ascii", "replace")) for note in ids]
-    calls: list[Call] = [command(key, "GET", key) for key in keys]
-    texts = yield calls
-    return {note: value for note, value in zip(ids, texts, strict=True) if isinstance(value, bytes)}
+    replies = yield [*(command(key, "GET", key) for key in keys), *more]
+    texts = {note: value for note, value in zip(ids, replies, strict=False) if isinstance(value, bytes)}
+    return texts, replies[len(ids) :]

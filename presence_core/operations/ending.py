@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from presence_core import settings as check
@@ -23,7 +23,7 @@ from presence_core.operations.confirming import (
 from presence_core.operations.context import ENDED, LIVE, Context, found_rows, label_texts, read_notes
 from presence_core.operations.reading import latest, read_call
 from presence_core.operations.upkeep import heal, tidy_calls
-from presence_core.scripts import BLOCKED, FINISH, Call, Op, run
+from presence_core.scripts import FINISH, Call, Op, run
 
 _SKEW: Final = 60_000
 """What a caller's clock may be ahead of Redis's where a moment is to lie in the past, ms."""
@@ -68,7 +68,7 @@ def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
 
     def steps() -> Op[bool]:
         shard = ctx.shard(owner)
-        [(done, _, row)] = yield [Why("logout", "user", owner).one(ctx, shard, owner, sid)]
+        [(done, _, row, _)] = yield [Why("logout", "user", owner).one(ctx, shard, owner, sid)]
         if not row:
             yield from heal(ctx, shard, [(owner, sid)])
         return bool(done)
@@ -145,8 +145,8 @@ def _watermark(ctx: Context, at: int | None) -> Op[int]:
 def _kick_one(ctx: Context, uid: str, sid: str, why: Why) -> Op[KickResult]:
     """One round trip: what is past its time ends as expired, else it is kicked and gets its tombstone."""
     shard = ctx.shard(uid)
-    (done, _, row), *more = yield [why.one(ctx, shard, uid, sid), *_asked(ctx, shard, uid, why)]
-    sure = _answered(ctx, uid, why, more)
+    (done, _, row, held), *waited = yield [why.one(ctx, shard, uid, sid), *waits(ctx, [shard])]
+    sure, block = _outcome(ctx, uid, held, waited)
     if done:
         labels = NO_LABELS
         with contextlib.suppress(Unavailable):  # it is kicked: what cannot be read now must not hide that
@@ -154,24 +154,20 @@ def _kick_one(ctx: Context, uid: str, sid: str, why: Why) -> Op[KickResult]:
         kicked = [Session.from_reply(uid, sid, row, labels)]
         if sure is False:
             hold_ends(ctx, why, kicked)
-        return KickResult(kicked, [], confirmed=sure)
+        return KickResult(kicked, [], confirmed=sure, block=block)
     if not row:
         yield from heal(ctx, shard, [(uid, sid)])
-    return KickResult([], (yield from _ends(ctx, shard, uid, [sid])), confirmed=sure)
+    return KickResult([], (yield from _ends(ctx, shard, uid, [sid])), confirmed=sure, block=block)
 
 
-def _asked(ctx: Context, shard: Shard, uid: str, why: Why) -> list[Call]:
-    """What goes behind a kick where replicas are to confirm it."""
-    look = [run(BLOCKED, (shard.block(uid),), ctx.now)] if why.block_for and ctx.settings.confirm_replicas else []
-    return [*look, *waits(ctx, [shard])]
-
-
-def _answered(ctx: Context, uid: str, why: Why, more: list[Any]) -> bool | None:
-    """Whether they did; a block that came with the kick is held here where they did not."""
-    sure = is_confirmed(ctx, more[-1:])
-    if sure is False and why.block_for:
-        hold_block(ctx, Block.from_reply(uid, more[0][1]))
-    return sure
+def _outcome(ctx: Context, uid: str, held: list[bytes], waited: list[Any]) -> tuple[bool | None, Block | None]:
+    """Whether replicas have confirmed it, and the block that came with the kick, which is held here where they have
+    not."""
+    sure = is_confirmed(ctx, waited)
+    block = replace(Block.from_reply(uid, held), confirmed=sure) if held else None
+    if sure is False and block is not None:
+        hold_block(ctx, block)
+    return sure, block
 
 
 def _kick_all(ctx: Context, uid: str, why: Why, keep: list[str]) -> Op[KickResult]:
@@ -180,8 +176,8 @@ def _kick_all(ctx: Context, uid: str, why: Why, keep: list[str]) -> Op[KickResul
     before = {found.session_id: found for found in found_rows(uid, reply)}
     dirty = [(uid, sid) for sid, found in before.items() if found.state != LIVE]
     yield from heal(ctx, shard, dirty)
-    (done, late, _), *more = yield [why.all_but(ctx, shard, uid, keep), *_asked(ctx, shard, uid, why)]
-    sure = _answered(ctx, uid, why, more)
+    (done, late, _, held), *waited = yield [why.all_but(ctx, shard, uid, keep), *waits(ctx, [shard])]
+    sure, block = _outcome(ctx, uid, held, waited)
     sids = [sid.decode() for sid in done]
     ended = [(uid, sid) for sid in sids + [sid.decode() for sid in late]]
     new = [sid for sid in sids if sid not in before]  # logged in while we looked
@@ -196,12 +192,12 @@ def _kick_all(ctx: Context, uid: str, why: Why, keep: list[str]) -> Op[KickResul
     if sure is False:
         hold_ends(ctx, why, kicked)
     kicked.sort(key=lambda one: (one.login_at, one.ref.encode()), reverse=True)
-    return KickResult(kicked, [], confirmed=sure)
+    return KickResult(kicked, [], confirmed=sure, block=block)
 
 
 def _ends(ctx: Context, shard: Shard, uid: str, sids: list[str]) -> Op[list[Ended]]:
     """Why these are over, as far as that is still known."""
     [reply] = yield [read_call(ctx, shard, uid, sids)]
     over = [found for found in found_rows(uid, reply) if found.state == ENDED]
-    notes = yield from read_notes(shard, [found.row for found in over])
+    notes, _ = yield from read_notes(shard, [found.row for found in over])
     return [found.ended(notes) for found in over]

@@ -125,7 +125,7 @@ def _end(ctx: Context, s: Shard, uid: str, actor: str) -> Op[int]:
     if online is not None and not live:  # finish.lua refuses where the user's SET was lost: the lists know
         lost = yield from trace(ctx, Identity(uid, ""))
         yield from _tidy(ctx, s, uid, lost, "repair")
-    [(done, _, _)] = yield [Why("kicked", "staff", actor, silent=True).all_but(ctx, s, uid, [])]
+    [(done, *_)] = yield [Why("kicked", "staff", actor, silent=True).all_but(ctx, s, uid, [])]
     return len(done)
 
 
@@ -167,11 +167,11 @@ def _audit_of(who: Identity) -> Look:
 
 
 def _word(who: Identity, name: bytes, value: bytes, own: bool) -> bytes:
-    if name in (b"uid", b"by"):
+    if name in (b"uid", b"by", b"was_by"):
         return who.pseudonym.encode() if value == who.uid.encode() else value
     if name == b"session" and own:
         return b""
-    if name in (b"reason", b"message", b"ticket", b"outcome", b"session"):
+    if name in (b"reason", b"message", b"ticket", b"was_ticket", b"tickets", b"outcome", b"session"):
         return _strip(who, value, about=own)
     return value
 

@@ -13,7 +13,7 @@ from presence_core.agents import families
 from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, OutcomeUnknown, Unavailable
 from presence_core.filters import entries, facet_members
 from presence_core.keyspace import Shard
-from presence_core.models import NO_LABEL, Login, Session, attributes_of, moment, text
+from presence_core.models import NO_LABEL, Login, PublicBlock, Session, attributes_of, in_words, moment, text
 from presence_core.operations.access import make_token, secret_digest
 from presence_core.operations.context import LIVE, Context, found_rows
 from presence_core.operations.reading import read_call
@@ -221,9 +221,8 @@ def _heal_user(ctx: Context, shard: Shard, uid: str) -> Op[bool]:
 def _refusal(ctx: Context, reply: list[Any]) -> LoginRefused:
     settings, code = ctx.settings, reply[0]
     if code == b"blocked":
-        said, ends = text(reply[1]), reply[2]
-        rest = f" until {moment(int(ends)):%Y-%m-%d %H:%M} UTC" if ends.isdigit() else ""
-        return LoginRefused("blocked", said or f"This user may not log in{rest}.")
+        block = PublicBlock(text(reply[1]) or None, moment(int(reply[2])) if reply[2].isdigit() else None)
+        return LoginRefused("blocked", in_words(block.message, block), block.message, block.until)
     sentence = {
         b"limit": f"This user already has {settings.max_sessions} live sessions, the most that are allowed.",
         b"device_limit": f"This user already has {settings.max_sessions_per_device} live sessions on this device, "

@@ -13,11 +13,8 @@ from presence_core.operations.context import LIVE, Context, found_rows
 from presence_core.operations.reading import read_call
 from presence_core.scripts import ACTIVE, AMONG, ONLINE, Op, run
 
-ASKED_AT_MOST: Final = 10_000
-"""Users that one ``online_among`` may name."""
-
 BATCH: Final = 1_000
-"""Of them, in one script."""
+"""Users in one script of ``online_among``."""
 
 REFS_AT_MOST: Final = 1_000
 """Sessions that one ``live_among`` may name: as many as a page of the list may hold."""
@@ -29,14 +26,7 @@ LOOK: Final = 1_000
 
 
 def online_among(ctx: Context, uids: object) -> Op[set[str]]:
-    if isinstance(uids, str | bytes) or not isinstance(uids, Iterable):
-        raise InvalidArgument("uids", "must be a list of uids")
-    asked: dict[str, None] = {}
-    for place, uid in enumerate(uids):
-        if place == ASKED_AT_MOST:
-            raise InvalidArgument("uids", f"must be at most {ASKED_AT_MOST} uids")
-        asked[check.uid(uid)] = None
-    return _online_among(ctx, list(asked))
+    return _online_among(ctx, check.uids(uids))
 
 
 def _online_among(ctx: Context, uids: list[str]) -> Op[set[str]]:

@@ -22,7 +22,7 @@ from weakref import WeakSet
 from presence_core.buffer import HeartbeatBuffer
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, PresenceError, Unavailable
-from presence_core.models import Validation
+from presence_core.models import PublicBlock, Validation, plain
 from presence_core.web.breaker import Breaker
 from presence_core.web.cookies import read_cookie, set_cookie_header
 from presence_core.web.flow import Call, Flow
@@ -285,24 +285,31 @@ _TITLES: Final = {
 
 def refusal(error: LoginRefused) -> Verdict:
     """The verdict on a login that the site itself tried and that was refused: by a block, or by a limit."""
-    return Verdict(passes=False, state="refused", refusal=error.code, sentence=error.sentence)
+    block = PublicBlock(error.message, error.until) if error.code == "blocked" else None
+    return Verdict(passes=False, state="refused", refusal=error.code, sentence=error.sentence, block=block)
 
 
 def problem(verdict: Verdict) -> tuple[int, list[tuple[str, str]], bytes]:
     """Status, headers and body for who does not pass: problem+json (RFC 9457), with what is public and no more.
 
     ``code`` is "kicked", "expired", "replaced", "logout", "ended", "unknown", "missing", "unavailable", or why a login
-    was refused; ``message`` is what staff wrote for the visitor; ``at`` is when it ended.
+    was refused; ``message`` is what staff wrote for the visitor; ``at`` is when it ended. While staff block the visitor
+    there is a ``block`` with its ``message`` and ``until`` (null: until staff unblock them), and ``detail`` says it all
+    in one sentence.
     """
     status = {"refused": 403, "unavailable": 503}.get(verdict.state, 401)
     body: dict[str, Any] = {"type": "about:blank", "title": _TITLES[verdict.state], "status": status}
     headers = [("Content-Type", "application/problem+json"), ("Cache-Control", "no-store")]
     body["code"] = code_of(verdict)
+    block, sentence = verdict.block, verdict.sentence
     if verdict.ended is not None:
         public = verdict.ended.public
         body |= {"message": public.message, "at": public.at.isoformat(timespec="milliseconds")}
+        block, sentence = public.block, public.sentence
     elif verdict.sentence is not None:
         body["message"] = verdict.sentence
+    if block is not None:
+        body |= {"detail": sentence, "block": plain(block)}
     if status == 401:
         missing = verdict.state == "anonymous"
         headers.append(("WWW-Authenticate", "Bearer" if missing else 'Bearer error="invalid_token"'))

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, OutcomeUnknown, Unavailable
+from presence_core.models import PublicBlock, plain
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -45,6 +46,7 @@ class Problem(BaseModel):
     detail: str
     field: str | None = None
     code: str | None = None
+    block: PublicBlock | None = None
 
 
 _TOLD: Final = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
@@ -55,8 +57,8 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-def problem(status: int, detail: str, headers: dict[str, str] | None = None, **members: str | None) -> Response:
-    """An error as it is answered. members: ``field`` or ``code``, where there is one."""
+def problem(status: int, detail: str, headers: dict[str, str] | None = None, **members: Any) -> Response:
+    """An error as it is answered. members: ``field``, ``code`` or ``block``, where there is one."""
     said = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     said |= {name: value for name, value in members.items() if value}
     return Response(json.dumps(said, ensure_ascii=False), status, headers, MEDIA_TYPE)
@@ -112,7 +114,8 @@ def add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(LoginRefused)
     async def login_refused(request: Request, error: LoginRefused) -> Response:
-        return problem(409, error.sentence, code=error.code)
+        block = plain(PublicBlock(error.message, error.until)) if error.code == "blocked" else None
+        return problem(409, error.sentence, code=error.code, block=block)
 
     @app.exception_handler(Unavailable)
     async def unavailable(request: Request, error: Unavailable) -> Response:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from presence_core import settings as check
 from presence_core.errors import InvalidArgument
-from presence_core.models import Ended, Session
+from presence_core.models import Ended, PublicBlock, Session
 from presence_core.web.cookies import check_cookie
 from presence_core.web.proxies import Proxies
 
@@ -150,6 +150,7 @@ class Verdict:
     ended: Ended | None = None  #: why it is over, where that is known
     refusal: str | None = None  #: of "refused" (a user who may not log in): the code
     sentence: str | None = None  #: … and the sentence for them
+    block: PublicBlock | None = None  #: … and of "blocked" until when
     token: str | None = None  #: of "adopted": for the visitor's cookie
 
     def __repr__(self) -> str:  # without the token: logs show this

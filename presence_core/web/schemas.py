@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter, read_attributes
-from presence_core.models import Ended, PublicEnd, Session, plain
+from presence_core.models import Block, Ended, PublicEnd, Session, plain
 from presence_core.web.problems import NOT_JSON, is_json
 
 _FACETS: Final = ("text", "uid", "name_prefix", "name_contains", "ip", "device", "app", "app_version", "os", "browser")
@@ -270,6 +270,8 @@ class BlockBody(WhyBody):
     """PUT /v1/users/{uid}/block."""
 
     duration: int | None = Field(None, description="seconds; by default until unblocked")
+    until: Moment | None = Field(None, description="in place of duration: the block ends then")
+    shorten: bool = Field(False, description="also where the block that there is ends later")
 
 
 class RevocationBody(Body):
@@ -306,6 +308,7 @@ class KickAnswer(BaseModel):
     already_ended: list[Ended]
     count: int
     confirmed: bool | None = Field(None, description="false: not confirmed on a replica yet; null: not asked for")
+    block: Block | None = Field(None, description="with block_for: the block as it is now")
 
 
 class PreviewAnswer(BaseModel):

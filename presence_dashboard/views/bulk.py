@@ -130,7 +130,8 @@ def _count(ask: Ask) -> None:
 
 def _form(ask: Ask, found: KickPreview) -> None:
     here, wanted = ask.number, number(found.total)
-    phrases.choice(f"bulk-phrase-{here}", f"bulk-reason-{here}", f"bulk-message-{here}")
+    fields = (f"bulk-phrase-{here}", f"bulk-reason-{here}", f"bulk-message-{here}")
+    phrases.choice(fields[0], phrases.fill, *fields)
     # Outside of the form, so that a phrase knows what was typed.
     reason = st.text_area(texts.REASON, key=f"bulk-reason-{here}", max_chars=500, height=72, help=texts.REASON_HELP)
     message = st.text_area(texts.MESSAGE, key=f"bulk-message-{here}", max_chars=500, height=72, help=texts.MESSAGE_HELP)

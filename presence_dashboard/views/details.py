@@ -73,6 +73,7 @@ def _block(one: Block) -> dict[str, str | datetime | None]:
     return {
         texts.FACT_UID: one.uid,
         texts.FACT_AT: one.at,
+        texts.FACT_CHANGED: None if one.changed == one.at else one.changed,
         texts.FACT_UNTIL: one.until or texts.HISTORY_OPEN_END,
         texts.FACT_BY: one.by,
         texts.FACT_REASON: one.reason,

@@ -6,13 +6,13 @@ now.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 import streamlit as st
 
-from presence_core import InvalidArgument, PresenceError, Session
+from presence_core import Block, InvalidArgument, PresenceError, Session
 from presence_dashboard import access, actions, texts
 from presence_dashboard.actions import Outcome, Why
 from presence_dashboard.format import clock, cut, exact, literal, name, since
@@ -53,6 +53,7 @@ class Ask:
     at: datetime | None = None
     selected: tuple[str, ...] = ()  #: refs of theirs that were ticked, and may be kept
     keeps: bool = False  #: whether keeping those is what was asked for
+    blocks: tuple[Block, ...] = ()  #: of those who are hit: who is blocked already
 
     @property
     def only_uid(self) -> str | None:
@@ -60,11 +61,17 @@ class Ask:
         uids = {session.uid for session in self.sessions}
         return self.uid if self.uid is not None else uids.pop() if len(uids) == 1 else None
 
+    @property
+    def held(self) -> Block | None:
+        """The block that there is, where it is about one person."""
+        return self.blocks[0] if self.blocks and self.only_uid is not None else None
+
 
 def ask_sessions(sessions: tuple[Session, ...]) -> None:
     """Open the dialog about these very sessions."""
     if sessions and not notices.refused("kick", "kick", sessions[0].uid):
-        st.session_state[_ASK] = Ask(_next_number(), "kick", sessions)
+        blocks = _blocks_of(*(one.uid for one in sessions))
+        st.session_state[_ASK] = Ask(_next_number(), "kick", sessions, blocks=blocks)
 
 
 def ask_person(uid: str, selected: tuple[str, ...] = (), *, keep: bool = False) -> None:
@@ -82,20 +89,31 @@ def ask_person(uid: str, selected: tuple[str, ...] = (), *, keep: bool = False) 
     live = {session.ref for session in found}
     kept = tuple(ref for ref in selected if ref in live)
     st.session_state[_ASK] = Ask(
-        _next_number(), "kick", tuple(found), uid, found[0].name, datetime.now(UTC), kept, keep and bool(kept)
-    )
+        _next_number(), "kick", tuple(found), uid, found[0].name, datetime.now(UTC), kept, keep and bool(kept),
+        _blocks_of(uid),
+    )  # fmt: skip
 
 
 def ask_block(uid: str, name: str | None) -> None:
-    """Open the dialog about whether a person may log in."""
-    if not notices.refused("kick", "block", uid):
-        st.session_state[_ASK] = Ask(_next_number(), "block", uid=uid, name=name)
+    """Open the dialog about whether a person may log in; filled in with the block that there is."""
+    if notices.refused("kick", "block", uid):
+        return
+    ask = Ask(_next_number(), "block", uid=uid, name=name, blocks=_blocks_of(uid))
+    st.session_state[_ASK] = ask
+    if ask.held is not None:
+        phrases.suggest(f"reason-{ask.number}", ask.held.reason)
+        phrases.suggest(f"message-{ask.number}", ask.held.message or "")
+        st.session_state[f"ticket-{ask.number}"] = ask.held.tickets[-1] if ask.held.tickets else ""
 
 
 def ask_unblock(uid: str, name: str | None) -> None:
     """Open the dialog that lets a person log in again."""
     if not notices.refused("kick", "unblock", uid):
-        st.session_state[_ASK] = Ask(_next_number(), "unblock", uid=uid, name=name)
+        st.session_state[_ASK] = Ask(_next_number(), "unblock", uid=uid, name=name, blocks=_blocks_of(uid))
+
+
+def _blocks_of(*uids: str) -> tuple[Block, ...]:
+    return tuple(actions.blocks_of(open_store().presence, uids).values())
 
 
 def _next_number() -> int:
@@ -125,7 +143,7 @@ def dialog() -> None:
 def _title(ask: Ask) -> str:
     count = len(ask.sessions)
     if ask.act == "block":
-        return texts.BLOCK_PERSON
+        return texts.BLOCK_PERSON if ask.held is None else texts.CHANGE_BLOCK
     if ask.act == "unblock":
         return texts.UNBLOCK_PERSON
     if ask.uid is not None:
@@ -136,20 +154,25 @@ def _title(ask: Ask) -> str:
 def _body(ask: Ask) -> None:
     number = ask.number
     _who(ask)
+    _held_already(ask)
     keep: tuple[str, ...] = ()
     if ask.at is not None:
         st.caption(texts.read_just_now(clock(ask.at)))
     if ask.selected and len(ask.sessions) > 1:
         keep = ask.selected if st.checkbox(_keep_label(ask), value=ask.keeps, key=f"keep-{number}") else ()
+    end = _end(ask) if ask.act != "unblock" and ask.only_uid is not None else End()
     if ask.act != "unblock":
-        phrases.choice(f"phrase-{number}", f"reason-{number}", f"message-{number}")
-    reason, message = _words(ask)
+        phrases.choice(f"phrase-{number}", _suggest, ask)
+    why = _fields(ask, end)
     with st.form(f"kick-{number}", border=False, enter_to_submit=False):
-        why = _fields(ask, reason, message)
+        if ask.act != "unblock":
+            help = texts.TICKET_CHANGE_HELP if ask.held is not None else None
+            ticket = st.text_input(texts.TICKET, key=f"ticket-{number}", max_chars=64, help=help)
+            why = replace(why, ticket=ticket.strip() or None)
         problem = st.container()
         with st.container(horizontal=True, gap="small"):
             confirmed = st.form_submit_button(
-                _confirm(ask, keep), type="primary", disabled=this_tab().away, on_click=_confirmed, args=(ask,)
+                _confirm(ask, keep, end), type="primary", disabled=this_tab().away, on_click=_confirmed, args=(ask,)
             )
             cancelled = st.form_submit_button(texts.CANCEL)
     if cancelled:
@@ -157,7 +180,10 @@ def _body(ask: Ask) -> None:
         st.rerun()
     if confirmed:
         with problem:
-            _act(ask, keep, why)
+            if end.is_shorter and ask.act == "block" and not why.shorten:
+                st.error(texts.SHORTEN_MISSING)
+            else:
+                _act(ask, keep, why)
 
 
 def _confirmed(ask: Ask) -> None:
@@ -166,33 +192,71 @@ def _confirmed(ask: Ask) -> None:
         _close()
 
 
-def _words(ask: Ask) -> tuple[str, str]:
-    """The reason and the message. Outside of the form, so that a phrase knows what was typed."""
+@dataclass(frozen=True, slots=True)
+class End:
+    """When a block is to end."""
+
+    seconds: int | None = None  #: as in Why.block; None: nobody is blocked
+    as_it_is: bool = False  #: of a block that is changed: its end is not
+    is_shorter: bool = False  #: sooner than the block that there is
+    shorten: bool = False  #: and that was asked for
+
+
+def _end(ask: Ask) -> End:
+    """For how long, outside the form: what else is asked and suggested goes by it."""
+    held, number = ask.held, ask.number
+    labels = {label: label for label in BLOCKS}
+    if ask.act == "block":
+        del labels[texts.BLOCK_NOT]
+        if held is not None:
+            labels = {texts.BLOCK_AS_IT_IS: texts.leave_end(notices.until(held))} | labels
+    elif held is not None:
+        labels[texts.BLOCK_NOT] = texts.BLOCK_AS_IT_IS
+    chosen = st.selectbox(
+        texts.BLOCK_FOR,
+        list(labels),
+        key=f"block-{number}",
+        help=texts.BLOCK_HELP,
+        format_func=labels.__getitem__,
+        on_change=_suggest,
+        args=(ask,),
+    )
+    if chosen == texts.BLOCK_AS_IT_IS:
+        return End(as_it_is=True)
+    end = End(BLOCKS[chosen], is_shorter=_is_shorter(held, BLOCKS[chosen]))
+    if held is None or not end.is_shorter:
+        return end
+    if ask.act == "kick":
+        st.caption(texts.longer_stays(notices.until(held)))
+        return end
+    return replace(end, shorten=st.checkbox(texts.shorten(notices.until(held)), key=f"shorten-{number}"))
+
+
+def _is_shorter(held: Block | None, seconds: int | None) -> bool:
+    if held is None or not seconds:
+        return False
+    return held.until is None or datetime.now(UTC) + timedelta(seconds=seconds) < held.until
+
+
+def _fields(ask: Ask, end: End) -> Why:
+    """Outside the form: what is typed is known when a phrase is chosen."""
     number = ask.number
     reason = st.text_area(texts.REASON, key=f"reason-{number}", max_chars=500, height=72, help=texts.REASON_HELP)
     if ask.act == "unblock":
-        return reason, ""
-    message = st.text_area(texts.MESSAGE, key=f"message-{number}", max_chars=500, height=72, help=texts.MESSAGE_HELP)
-    return reason, message
-
-
-def _fields(ask: Ask, reason: str, message: str) -> Why:
-    number = ask.number
-    if ask.act == "unblock":
         return Why(reason.strip())
-    block: str | None = None
-    with st.container(horizontal=True, gap="small"):
-        ticket = st.text_input(texts.TICKET, key=f"ticket-{number}", max_chars=64)
-        if ask.only_uid is not None:
-            labels = list(BLOCKS) if ask.act == "kick" else list(BLOCKS)[1:]
-            block = st.selectbox(texts.BLOCK_FOR, labels, key=f"block-{number}", help=texts.BLOCK_HELP)
-    return Why(reason.strip(), message.strip() or None, ticket.strip() or None, BLOCKS[block] if block else None)
+    message = st.text_area(texts.MESSAGE, key=f"message-{number}", max_chars=500, height=72, help=texts.MESSAGE_HELP)
+    until = ask.held.until if end.as_it_is and ask.held is not None else None
+    return Why(reason.strip(), message.strip() or None, None, end.seconds, until, end.shorten)
 
 
-def _confirm(ask: Ask, keep: tuple[str, ...]) -> str:
+def _confirm(ask: Ask, keep: tuple[str, ...], end: End) -> str:
     if ask.act == "kick":
         return texts.confirm(len(ask.sessions) - len(keep))
-    return texts.CONFIRM_BLOCK if ask.act == "block" else texts.CONFIRM_UNBLOCK
+    if ask.act == "unblock":
+        return texts.CONFIRM_UNBLOCK
+    if ask.held is None:
+        return texts.CONFIRM_BLOCK
+    return texts.CONFIRM_SHORTEN if end.is_shorter else texts.CONFIRM_CHANGE
 
 
 def _keep_label(ask: Ask) -> str:
@@ -200,6 +264,17 @@ def _keep_label(ask: Ask) -> str:
     if others:
         return texts.keep_selected(len(ask.selected))
     return texts.keep_one(name(cut(one.device or texts.NO_VALUE, 24)), clock(one.login_at))
+
+
+def _suggest(ask: Ask) -> None:
+    """Fill in the words of the chosen phrase, as they fit the block that is chosen."""
+    number = ask.number
+    act: phrases.Act = "kick"
+    if ask.act == "block":
+        act = "block"
+    elif ask.held is not None or BLOCKS.get(st.session_state.get(f"block-{number}", texts.BLOCK_NOT)) is not None:
+        act = "kick and block"
+    phrases.fill(f"phrase-{number}", f"reason-{number}", f"message-{number}", act)
 
 
 # -- Acting ------------------------------------------------------------------------------------------------------------
@@ -215,7 +290,8 @@ def _act(ask: Ask, keep: tuple[str, ...], why: Why) -> None:
     try:
         told = list(_kick(ask, keep, why)) if ask.act == "kick" else [_hold(ask, why)]
     except (InvalidArgument, access.Denied, access.SignedOut) as error:
-        st.error(texts.could_not(plain(error)))
+        ended = isinstance(error, InvalidArgument) and error.field == "until"
+        st.error(texts.BLOCK_ENDED_MEANWHILE if ended else texts.could_not(plain(error)))
         return
     notices.tell(*told)
     this_tab().acted += 1
@@ -245,8 +321,9 @@ def _hold(ask: Ask, why: Why) -> Notice:
     try:
         presence = open_store().presence
         if ask.act == "block":
-            sure = actions.block(presence, ask.uid or "", why).confirmed is not False
-            return Notice("done", texts.blocked(who)) if sure else Notice("note", texts.blocked_unconfirmed(who))
+            block = actions.block(presence, ask.uid or "", why)
+            said = notices.blocked(ask.name or block.uid, block)
+            return Notice("done" if block.confirmed is not False else "note", said)
         was = actions.unblock(presence, ask.uid or "", why.reason)
         return Notice("done", texts.unblocked(who)) if was else Notice("note", texts.was_not_blocked(who))
     except InvalidArgument:
@@ -270,6 +347,17 @@ def look_again() -> None:
 
 
 # -- Who ---------------------------------------------------------------------------------------------------------------
+
+
+def _held_already(ask: Ask) -> None:
+    """Who of them is blocked already, until when, by whom and with which tickets."""
+    several = ask.only_uid is None
+    for block in ask.blocks[:NAMED]:
+        st.markdown(texts.is_blocked(name(cut(block.uid, 40)) if several else None, notices.held(block)))
+    if len(ask.blocks) > NAMED:
+        st.caption(texts.and_more(len(ask.blocks) - NAMED))
+    if ask.act == "block" and ask.held is not None:
+        st.caption(texts.CHANGES_BLOCK)
 
 
 def _who(ask: Ask) -> None:

@@ -9,11 +9,11 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from presence_core import Ended, PresenceError, Session
+from presence_core import Block, Ended, PresenceError, Session
 from presence_dashboard import access, texts
 from presence_dashboard.access import Right
 from presence_dashboard.actions import Outcome, split
-from presence_dashboard.format import clock, cut, name, since
+from presence_dashboard.format import clock, cut, minute, name, since
 from presence_dashboard.wording import plain
 
 _KEY: Final = "notices"
@@ -68,7 +68,7 @@ def of(outcome: Outcome) -> Iterator[Notice]:
     if outcome.kicked:
         yield Notice("done", _kicked(outcome.kicked))
     if outcome.blocked is not None:
-        yield Notice("done", texts.blocked(name(cut(outcome.blocked, 40))))
+        yield Notice("done", blocked(outcome.blocked.uid, outcome.blocked))
     if outcome.unconfirmed:
         yield Notice("note", texts.UNCONFIRMED)
     if outcome.already:
@@ -82,6 +82,22 @@ def of(outcome: Outcome) -> Iterator[Notice]:
         yield Notice("bad", texts.unknown(len(outcome.unknown)))
     if outcome.untouched:
         yield Notice("bad", texts.untouched(len(outcome.untouched), outcome.failure or ""))
+
+
+def blocked(who: str, block: Block) -> str:
+    """What a block has come to, where one may have been there before that ends later."""
+    say = texts.blocked if block.changed == block.at else texts.still_blocked
+    said = say(name(cut(who, 40)), held(block))
+    return texts.unconfirmed(said) if block.confirmed is False else said
+
+
+def held(block: Block) -> str:
+    """Until when, by whom and with which tickets, safe for Markdown."""
+    return texts.held(until(block), name(cut(block.by, 40)), [name(cut(one, 64)) for one in block.tickets])
+
+
+def until(block: Block) -> str:
+    return texts.until(minute(block.until) if block.until else None)
 
 
 def _kicked(sessions: tuple[Session, ...]) -> str:

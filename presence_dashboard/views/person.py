@@ -17,7 +17,7 @@ from presence_dashboard.format import clock, cut, isolated, literal, name, numbe
 from presence_dashboard.store import open_store
 from presence_dashboard.tab import this_tab, zone
 from presence_dashboard.timeline import Happening, by_day
-from presence_dashboard.views import cards, kick, privacy
+from presence_dashboard.views import cards, kick, notices, privacy
 
 access.stop_without_gate()
 
@@ -168,14 +168,15 @@ def _blocked(known: Facts, actor: Actor) -> None:
     if block is None:
         return
     with st.container(border=True, gap="xsmall", key="blocked"):
-        st.markdown(texts.person_blocked(name(cut(block.by, 60)), since(block.at, now), block.until is None))
+        st.markdown(texts.person_blocked(notices.held(block)))
         with st.container(gap="xxsmall"):
             cards.facts(
                 {
+                    texts.FACT_BLOCKED_AT: block.at,
+                    texts.FACT_CHANGED: None if block.changed == block.at else block.changed,
                     texts.FACT_UNTIL: block.until,
                     texts.FACT_REASON: block.reason,
                     texts.FACT_MESSAGE: block.message,
-                    texts.FACT_TICKET: block.ticket,
                 },
                 now,
             )

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pandas as pd
 import streamlit as st
 
-from presence_core import Session
+from presence_core import Block, Session
 from presence_dashboard import bulk as bulk_kicks
 from presence_dashboard import exports, texts
 from presence_dashboard.access import Actor
@@ -34,9 +34,9 @@ def table(listing: Listing, rows: Rows, actor: Actor) -> None:
     """The page of rows, and above it what to do with those that are ticked."""
     bar = st.container(horizontal=True, vertical_alignment="center", gap="small", key="actions")
     may_kick = actor.may("kick")
-    shown = ["name", *(["status"] if listing.ended else []), *_chosen()]
+    shown = ["name", *(["status"] if listing.ended else []), *(["blocked"] if rows.blocks else []), *_chosen()]
     event: Any = st.dataframe(
-        _frame(listing, rows.sessions, actor, this_tab().away, may_kick=may_kick),
+        _frame(listing, rows, actor, this_tab().away, may_kick=may_kick),
         key=_key(listing),
         on_select="rerun" if may_kick else "ignore",
         selection_mode="multi-row",
@@ -202,14 +202,14 @@ def _chosen() -> Sequence[str]:
     return st.session_state.get("columns") or AT_FIRST
 
 
-def _frame(
-    listing: Listing, sessions: tuple[Session, ...], actor: Actor, away: bool, *, may_kick: bool
-) -> pd.DataFrame:
+def _frame(listing: Listing, rows: Rows, actor: Actor, away: bool, *, may_kick: bool) -> pd.DataFrame:
+    sessions = rows.sessions
     has_ended = [one.ref in listing.ended for one in sessions]
     columns: dict[str, list[Any]] = {
         **({"kick": [None if away or over else texts.KICK for over in has_ended]} if may_kick else {}),
         "name": [_label(one.name or one.uid) for one in sessions],
         "status": [texts.ENDED_ROW if over else "" for over in has_ended],
+        "blocked": [_blocked(rows.blocks.get(one.uid)) for one in sessions],
         "uid": [literal(one.uid) for one in sessions],
         "device": [literal(one.device or "") for one in sessions],
         "app": [literal(" ".join(filter(None, (one.app, one.app_version)))) for one in sessions],
@@ -228,6 +228,10 @@ def _frame(
         if by in actor.masked:
             columns[column] = [HIDDEN] * len(sessions)
     return pd.DataFrame(columns)
+
+
+def _blocked(block: Block | None) -> str:
+    return "" if block is None else texts.held(notices.until(block), literal(block.by), map(literal, block.tickets))
 
 
 def _label(text: str) -> str:
@@ -261,6 +265,7 @@ def _columns(listing: Listing, rows: Rows, *, may_kick: bool) -> dict[str, Any]:
             texts.COLUMN_NAME, 145, opened, _name_clicked, rows, type="tertiary", alignment="left", help=texts.NAME_HELP
         ),
         "status": column.TextColumn(texts.COLUMN_STATUS, width=64),
+        "blocked": column.TextColumn(texts.COLUMN_BLOCKED, width=230),
         "uid": column.TextColumn(texts.COLUMN_UID, width=90),
         "device": column.TextColumn(texts.COLUMN_DEVICE, width=105),
         "app": column.TextColumn(texts.COLUMN_APP, width=105),

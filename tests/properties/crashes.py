@@ -160,7 +160,15 @@ class Crashes(History):
     @rule(client=clients, uid=uids, why=holds)
     def a_block_is_told_again_as_its_answer_was_lost(self, client: int, uid: str, why: dict[str, Any]) -> None:
         self.act(uid)
-        said = (why["by"], why["reason"], why.get("message"), why["duration"], why.get("ticket"))
+        said = (
+            why["by"],
+            why["reason"],
+            why.get("message"),
+            why["duration"],
+            why.get("ticket"),
+            None,
+            why.get("shorten", False),
+        )
         self.unheard(blocks.block(self.clients[client].context, uid, *said), client, 1, "block")
         self.model.block(uid, why)
         self.staff_block_a_user(client, uid, why)

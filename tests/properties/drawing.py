@@ -82,7 +82,10 @@ kicks = st.builds(
 holds = st.builds(
     lambda why, more: why | more,
     whys,
-    st.fixed_dictionaries({"duration": st.sampled_from([1, 5, 25, None])}, optional={"ticket": st.just("T-2")}),
+    st.fixed_dictionaries(
+        {"duration": st.sampled_from([1, 5, 25, None])},
+        optional={"ticket": st.sampled_from(["T-1", "T-2"]), "shorten": st.booleans()},
+    ),
 )
 revocations = st.sampled_from([None, 0, 1, 1000, 4000, 5000, 30_000])  #: ms before now; None says nothing
 rows = st.lists(

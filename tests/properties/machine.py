@@ -102,8 +102,9 @@ class Visits(Agreement):
         if isinstance(answer, LoginRefused):
             assert answer.code == outcome
             hold = self.model.holds.get(uid)
-            if outcome == "blocked" and hold and hold.message:
-                assert str(answer) == hold.message
+            if outcome == "blocked" and hold:
+                assert answer.message == hold.message
+                assert answer.until == (None if hold.until is None else moment(hold.until))
             return
         assert not isinstance(outcome, str), f"this should have been refused: {outcome}"
         facts = self.model.facts(self.model.stays[uid, session_id])
@@ -256,6 +257,7 @@ class Staff(Visits):
         self.model.block(uid, why)
         hold = self.model.holds[uid]
         assert (block.at, block.until) == (moment(hold.at), None if hold.until is None else moment(hold.until))
+        assert (block.by, block.reason, tuple(block.tickets)) == (hold.by, hold.reason, hold.tickets)
 
     @rule(client=clients, uid=uids)
     def staff_unblock_a_user(self, client: int, uid: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.properties.state import State
@@ -163,10 +163,15 @@ class Model(State):
 
     def _hold(self, uid: str, said: dict[str, Any], seconds: int | None) -> None:
         until = None if seconds is None else self.now + seconds * 1000
-        self.holds[uid] = Hold(
-            by=said["by"], reason=said["reason"], message=said.get("message"), ticket=said.get("ticket"),
-            at=self.now, until=until,
+        hold = Hold(
+            by=said["by"], reason=said["reason"], message=said.get("message"), at=self.now, until=until,
+            tickets=(said["ticket"],) if "ticket" in said else (), changed=self.now,
         )  # fmt: skip
+        if self.is_held(uid):
+            before = self.holds[uid]
+            merged = hold.and_before(before)
+            hold = replace(hold, tickets=merged.tickets) if said.get("shorten") else merged
+        self.holds[uid] = hold
 
     def unblock(self, uid: str) -> bool:
         self.audits[self.shard(uid)] += 1

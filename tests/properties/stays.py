@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from ipaddress import ip_address
 from typing import Any, Final
@@ -75,9 +75,16 @@ class Hold:
     by: str
     reason: str
     message: str | None
-    ticket: str | None
+    tickets: tuple[str, ...]
     at: int
     until: int | None
+    changed: int
+
+    def and_before(self, before: Hold) -> Hold:
+        """This one, set while there was another: the one that ends later stays, with the tickets of both."""
+        is_longer = self.until is not None and (before.until is None or before.until > self.until)
+        tickets = tuple(dict.fromkeys((*before.tickets, *self.tickets)))
+        return replace(before if is_longer else self, tickets=tickets, changed=self.changed)
 
     @property
     def stored(self) -> dict[str, str]:
@@ -85,9 +92,10 @@ class Hold:
             "by": self.by,
             "reason": self.reason,
             "message": self.message or "",
-            "ticket": self.ticket or "",
+            "ticket": "\n".join(self.tickets),
             "at": str(self.at),
             "until": "" if self.until is None else str(self.until),
+            "changed": str(self.changed),
         }
 
 

@@ -87,7 +87,7 @@ class PresenceMiddleware:
             return on_ended(request, verdict.ended)
         if not request.accepts("text/html") or request.headers.get("accept", "*/*") == "*/*":
             return _problem(verdict)
-        message = verdict.ended.public.message if verdict.ended is not None else verdict.sentence
+        message = verdict.ended.public.sentence if verdict.ended is not None else verdict.sentence
         messages.warning(request, message or "You have been signed out.", fail_silently=True)
         return HttpResponseRedirect(resolve_url(settings.LOGIN_URL))
 

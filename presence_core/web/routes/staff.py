@@ -36,6 +36,7 @@ async def kick(body: KickBody, presence: Store, caller: Staff) -> Response:
             "already_ended": result.already_ended,
             "count": result.count,
             "confirmed": result.confirmed,
+            "block": result.block,
         }
     )
 
@@ -51,8 +52,10 @@ async def revoke(body: RevocationBody, presence: Store, caller: Staff) -> Respon
 
 @router.put("/users/{uid:quoted}/block", response_model=Block)
 async def block(uid: str, body: BlockBody, presence: Store, caller: Staff) -> Response:
-    """Let a user not log in. Live sessions go on: see kicks, and `block_for` there."""
-    return answer(await presence.block(uid, **dict(body), by=caller.by))
+    """Let a user not log in. Live sessions go on: see kicks, and `block_for` there. A block that there is gets no
+    shorter without `shorten`, and keeps its tickets; the answer is the block as it is now."""
+    said = dict(body) | {"until": moment("until", body.until)}
+    return answer(await presence.block(uid, **said, by=caller.by))
 
 
 @router.delete("/users/{uid:quoted}/block", response_model=dict[str, bool])
