@@ -59,6 +59,7 @@ class Ground(RuleBasedStateMachine):
         self.before: Raw | None = None
         self.actors: set[str] = set(UIDS)  #: whose keys the step may change
         self.clean: set[str] = set()  #: who has nothing past its deadline in any list after the step
+        self.told: set[Ref] = set()  #: who was told that they expired, and it is written down
         self.read = False  #: nobody has, but who was signed out with everybody
         self.tidied = False  #: nobody has, and whoever ended has a tombstone
         self.indexed = False  #: no index holds what it need not
@@ -82,6 +83,7 @@ class Ground(RuleBasedStateMachine):
         self.sound = False
         self.actors = set(who)
         self.clean, self.read, self.tidied, self.indexed, self.mixed = set(), False, False, False, False
+        self.told = set()
 
     def swept(self) -> None:
         """A sweep ran to its end."""

@@ -32,6 +32,8 @@ class Agreement(Answers):
         closing = self.notice(raw)
         for uid in self.clean:
             assert self.model.due(uid) == [], "this is past its deadline and still in a list"
+        for ref in self.told:
+            assert ref not in self.model.stays or self.model.stays[ref].end, f"{ref} was told, and may live again"
         assert not self.read or all(map(self.model.is_revoked, self.model.due()))
         assert closing <= self.unburied, "these have no tombstone"
         assert not (self.tidied and closing), "a whole sweep left these without a tombstone"
@@ -150,6 +152,9 @@ class Agreement(Answers):
                      "revoked_note": digest(one.note), "revoked_message": message}  # fmt: skip
         if index in model.floors:
             meta["floor"] = str(model.floors[index])
+        if index in model.vouched:
+            good, until = model.vouched[index]
+            meta |= {"good_from": str(good), "good_wall": str(good), "good_until": str(until)}
         indexes = "uid,name,alias,ip"
         about = raw.hash(f"{tag}:meta")
         assert about.pop("indexes", indexes) == indexes

@@ -10,7 +10,7 @@ from hypothesis.stateful import MultipleResults, initialize, multiple, rule
 
 from presence_core import Login, LoginRefused, SessionFilter
 from presence_core.models import moment
-from presence_core.operations import reindex
+from presence_core.operations import leading, reindex
 from presence_core.scripts import FINISH, GATHER, INDEX, LOGIN, READ, TIDY, WALK, Script
 from tests.properties.drawing import (
     ALL,
@@ -118,15 +118,21 @@ class Visits(Agreement):
         self.act(login.uid)
         token = login.forged if forged else login.token
         answer = self.clients[client].validate(token, touch=touch, ip=ip)
-        self.judged(answer, self.model.find(login.uid, login.sid, token), touch, ip)
+        self.judged(client, answer, self.model.find(login.uid, login.sid, token), touch, ip)
 
     @rule(client=clients, ref=refs, touch=st.booleans(), ip=addresses)
     def a_request_comes_by_session_id(self, client: int, ref: Ref, touch: bool, ip: str | None) -> None:
         self.act(ref[0])
         answer = self.clients[client].validate_session(*ref, touch=touch, ip=ip)
-        self.judged(answer, self.model.find(*ref), touch, ip)
+        self.judged(client, answer, self.model.find(*ref), touch, ip)
 
-    def judged(self, answer: Any, stay: Stay | None, touch: bool, ip: str | None) -> None:
+    def expired(self, client: int, stay: Stay | None) -> None:
+        """This client has said so, if so it is; while a worker speaks for the clock it writes that down."""
+        heals = self.clients[client].settings.heal
+        if stay and heals and self.model.is_vouched(stay.uid) and not self.model.is_revoked(stay):
+            self.told.add(stay.ref)
+
+    def judged(self, client: int, answer: Any, stay: Stay | None, touch: bool, ip: str | None) -> None:
         live = self.model.is_live(stay)
         assert bool(answer) == live
         if stay is None:
@@ -139,6 +145,7 @@ class Visits(Agreement):
             assert said(answer.session, facts) == facts
         else:
             self.is_told(answer.ended, stay)
+            self.expired(client, stay)
 
     @rule(target=logins, client=clients, login=logins, forged=st.booleans())
     def a_secret_is_changed(self, client: int, login: Issued, forged: bool) -> New:
@@ -153,6 +160,7 @@ class Visits(Agreement):
         if isinstance(answer, LoginRefused):
             assert answer.code == "ended"
             assert not self.model.is_live(stay)
+            self.expired(client, stay)
             return multiple()
         assert stay is not None
         assert self.model.is_live(stay)
@@ -170,6 +178,8 @@ class Visits(Agreement):
         assert self.clients[client].heartbeat(*ref) is live
         if stay and live:
             self.model.touch(stay)
+        else:
+            self.expired(client, stay)
 
     @rule(client=clients, seen=st.lists(refs, max_size=6))
     def many_sessions_are_seen(self, client: int, seen: list[Ref]) -> None:
@@ -182,6 +192,7 @@ class Visits(Agreement):
                 self.model.touch(stay)
             else:
                 dead.append(f"{uid}:{sid}")
+                self.expired(client, stay)
         assert sorted(gone) == sorted(dead)
 
     @rule(client=clients, ref=refs)
@@ -279,7 +290,7 @@ class History(Staff):
     def healed(self, client: int, *who: str) -> None:
         """This client has looked at these users."""
         if self.clients[client].settings.heal:
-            self.clean = set(who)
+            self.clean = set(filter(self.model.is_vouched, who))
 
     @rule(ms=st.sampled_from([1, 999, 1000, 2000, 5000, 21_000, 60_000]))
     def some_time_passes(self, ms: int) -> None:
@@ -289,6 +300,13 @@ class History(Staff):
     def time_comes_to_a_deadline(self, which: int, off: int) -> None:
         moments = sorted({stay.deadline + off for stay in self.model.live()} - {self.model.now})
         self.time_passes(moments[which % len(moments)] - self.model.now if moments else 0)
+
+    @rule(client=clients)
+    def a_worker_speaks_for_the_clock(self, client: int) -> None:
+        self.act()
+        driver, now = self.clients[client], self.model.now
+        driver._run(leading.vouch(driver.context, now, 1, 15_000, True))
+        self.model.vouched = dict.fromkeys(range(self.model.shards), (now, now + 15_000))
 
     @rule(client=clients, limit=st.none() | st.integers(1, 3))
     def upkeep_sweeps(self, client: int, limit: int | None) -> None:
@@ -387,7 +405,7 @@ class History(Staff):
     @rule(client=clients)
     def somebody_reads_the_whole_list(self, client: int) -> None:
         self.act(*UIDS)
-        self.read = self.clients[client].settings.heal
+        self.read = self.clients[client].settings.heal and all(map(self.model.is_vouched, UIDS))
         self.are(self.clients[client].iter_sessions(), self.model.live())
 
     @rule(client=clients, limit=st.integers(1, 4))

@@ -41,6 +41,7 @@ class State:
     holds: dict[str, Hold] = field(default_factory=dict)  #: who may not log in; some may be over
     revoked: dict[int, Revocation] = field(default_factory=dict)  #: the watermark of each shard
     floors: dict[int, int] = field(default_factory=dict)  #: before which no session of a shard begins
+    vouched: dict[int, tuple[int, int]] = field(default_factory=dict)  #: a worker speaks for the clock
     news: list[tuple[str, str, str, int]] = field(default_factory=list)  #: events not yet read: kind, uid, sid, at
     swept: dict[int, int] = field(default_factory=dict)  #: when, by shard
     leavers: list[Stay] = field(default_factory=list)  #: who ended in this step with a record to bury
@@ -89,6 +90,11 @@ class State:
         if ago is not None:
             return self.now - ago - 1
         return max(self.now, self.newest, *(self.watermark(shard) + 1 for shard in range(self.shards)))
+
+    def is_vouched(self, uid: str) -> bool:
+        """Whether a look may end what is past its deadline."""
+        first, last = self.vouched.get(self.shard(uid), (0, 0))
+        return first <= self.now <= last
 
     def draining(self, shard: int | None = None) -> bool:
         return any(self.is_revoked(stay) for stay in self.listed() if shard in (None, self.shard(stay.uid)))
