@@ -30,8 +30,12 @@ DOCUMENTS = sorted(
 )
 
 RUN_HERE = ("README.md", "docs/quickstart.md")
-RUN_ELSEWHERE = {"docs/recipes.md": "test_recipes", "docs/moving.md": "test_moving", "docs/frameworks.md": ""}
-"""Who runs the blocks of these. In frameworks.md it is the named ones that run, in test_frameworks."""
+RUN_ELSEWHERE = {
+    "docs/recipes.md": "test_recipes",
+    "docs/moving.md": "test_moving",
+    "docs/frameworks.md": "test_frameworks",
+}
+"""Who runs the blocks of these."""
 
 FENCE = re.compile(r"^(?:<!-- not run: (?P<why>.+?) -->\n)?```(?P<kind>\w*)[^\n]*\n(?P<code>.*?)^```", re.M | re.S)
 COMMAND = re.compile(r"(?:^|[\s;&|`(])presence (?P<words>[a-z][\w-]*[^\n`;|)]*)")

@@ -9,8 +9,10 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -89,7 +91,8 @@ def running(*arguments: str, directory: Path, port: int | str, server: Server, *
 
 
 def test_every_framework_of_the_page_is_tested() -> None:
-    assert set(BLOCKS) == {"fastapi", "flask", "django", "jwt"}
+    assert set(BLOCKS) == {"fastapi", "flask", "django", "jwt", "webhooks", "receiver"}
+    assert len(BLOCKS) == (ROOT / "docs/frameworks.md").read_text("utf-8").count("\n```python")
     for name, block in BLOCKS.items():
         lines = [line for line in block.splitlines() if line and not line.startswith(("import ", "from "))]
         assert len(lines) <= 12, name
@@ -294,6 +297,54 @@ def test_the_lines_for_jwt(server: Server, presence: Presence, monkeypatch: pyte
     finally:
         site["revoked"].close()
         site["presence"].close()
+
+
+def test_the_lines_for_webhooks_drop_the_token_of_what_was_kicked_and_no_other(
+    server: Server, presence: Presence, tmp_path: Path
+) -> None:
+    did: list[tuple[str, ...]] = []
+    names: dict[str, Any] = {
+        "presence": presence, "secret": "a secret that only two know", "refuse": lambda: did.append(("refused",)),
+        "once": lambda delivery_id, act: act(), "check_all_refresh_tokens": lambda: did.append(("check all",)),
+        "drop_refresh_token": lambda uid, session_id: did.append((uid, session_id)),
+    }  # fmt: skip
+    receive = compile(BLOCKS["receiver"], "docs/frameworks.md, receiver", "exec")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            try:
+                exec(receive, names | {"headers": self.headers, "body": body})
+                self.send_response(204)
+            except Exception as error:
+                did.append((repr(error),))
+                self.send_response(500)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    first, second = (presence.login("wanda").session.session_id for _ in range(2))
+
+    def site_runs() -> None:
+        presence.kick("wanda", first, by="sam", reason="test")
+        presence.block("wanda", by="sam", reason="test")
+        presence.unblock("wanda", by="sam", reason="test")
+        presence.revoke_before(by="sam", reason="test")
+        wait_for("the revocation", lambda: ("check all",) in did)
+        presence.kick("wanda", presence.login("wanda", session_id="third-one").session.session_id, by="sam", reason="t")
+        wait_for("the last kick", lambda: ("wanda", "third-one") in did)
+
+    with ThreadingHTTPServer((HOST, 0), Handler) as receiver:
+        threading.Thread(target=receiver.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            block = BLOCKS["webhooks"].replace("/var/lib/site/webhooks", str(tmp_path)).replace("...", "site_runs()")
+            block = block.replace("https://tokens.example/hook", f"http://{HOST}:{receiver.server_port}/hook")
+            exec(compile(block, "docs/frameworks.md, webhooks", "exec"), names | {"site_runs": site_runs})
+        finally:
+            receiver.shutdown()
+    assert ("wanda", second) not in did, "the other device was not kicked"
+    assert sorted(set(did)) == sorted([("wanda", first), ("check all",), ("wanda", "third-one")])
 
 
 @pytest.mark.parametrize(
