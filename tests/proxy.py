@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -14,18 +15,19 @@ from tests.servers import HOST, Server
 class Proxy:
     """``with Proxy(server, loop) as proxy``: clients connect to ``proxy.url``, and what it does to them is set."""
 
-    def __init__(self, server: Server, loop: EventLoop) -> None:
+    def __init__(self, server: Server | int, loop: EventLoop) -> None:
         self.delay = 0.0  #: seconds that each answer takes longer
         self.lost = 0  #: so many answers more are swallowed, and their connection is cut: the server has done its part
         self.halved = 0  #: so many requests more reach the server in part, and their connection is cut
-        self._target = server.port
+        self.holds: Callable[[str], bool] = lambda source: False  #: callers, by address, whose traffic waits both ways
+        self._target = server.port if isinstance(server, Server) else server
         self._loop = loop
         self._ends: set[asyncio.StreamWriter] = set()
 
     def __enter__(self) -> Self:
         self._server = self._loop.run(asyncio.start_server(self._serve, HOST, 0))
-        port = self._server.sockets[0].getsockname()[1]
-        self.address = f"{HOST}:{port}"
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        self.address = f"{HOST}:{self.port}"
         self.url = f"redis://{self.address}/0"
         return self
 
@@ -48,9 +50,10 @@ class Proxy:
             upstream, server = await asyncio.open_connection(HOST, self._target)
             ends.add(server)
             self._ends |= ends
+            source = writer.get_extra_info("peername")[0]
             async with asyncio.TaskGroup() as pumps:
-                pumps.create_task(self._requests(reader, server))
-                pumps.create_task(self._answers(upstream, writer))
+                pumps.create_task(self._requests(reader, server, source))
+                pumps.create_task(self._answers(upstream, writer, source))
         except (OSError, ExceptionGroup):
             pass
         finally:
@@ -59,8 +62,14 @@ class Proxy:
                 with contextlib.suppress(OSError, RuntimeError):
                     end.transport.abort()
 
-    async def _requests(self, reader: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
+    async def _held(self, source: str) -> None:
+        """As in a partition: silence, and what was on its way arrives afterwards."""
+        while self.holds(source):
+            await asyncio.sleep(0.02)
+
+    async def _requests(self, reader: asyncio.StreamReader, server: asyncio.StreamWriter, source: str) -> None:
         while data := await reader.read(65_536):
+            await self._held(source)
             is_cut = self.halved > 0
             self.halved -= is_cut
             server.write(data[: len(data) // 4] if is_cut else data)
@@ -69,8 +78,9 @@ class Proxy:
                 break
         raise ConnectionError("the client has gone, or was cut off")
 
-    async def _answers(self, upstream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answers(self, upstream: asyncio.StreamReader, writer: asyncio.StreamWriter, source: str) -> None:
         while data := await upstream.read(65_536):
+            await self._held(source)
             if self.delay:
                 await asyncio.sleep(self.delay)
             if self.lost > 0:

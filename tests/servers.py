@@ -195,6 +195,7 @@ class Server(_Running):
         self.log = self.directory / "server.log"
         self.host = HOST
         self.port = port
+        self.announced = port or 0  #: the port by which others know it: that of a proxy before it, if there is one
         self.socket: Path | None = None
         self._socket_directory: Path | None = None
         self._arguments = list(arguments)
@@ -511,24 +512,43 @@ class Sentinels(_Running):
         self.sentinels = sentinels
 
     @classmethod
-    def start(cls, binary: str, directory: str | Path, *, extra_args: Sequence[str] = ()) -> Self:
-        """Start all six, and wait until every sentinel knows the others and both replicas."""
+    def start(
+        cls,
+        binary: str,
+        directory: str | Path,
+        *,
+        extra_args: Sequence[str] = (),
+        front: Callable[[int], int] | None = None,
+    ) -> Self:
+        """Start all six, and wait until every sentinel knows the others and both replicas.
+
+        ``front`` puts a proxy before a port and answers the proxy's: all of them then meet through these. Each also
+        gets a source address of its own (``source``), so that a proxy can tell them apart.
+        """
         directory = Path(directory).absolute()
-        ports = [free_port() for _ in range(3)]
+        real = [free_port() for _ in range(3)]
+        ports = [front(port) if front else port for port in real]
         servers = []
         for number, port in enumerate(ports):
             arguments = ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", *extra_args]
+            if front:
+                arguments += ["--bind-source-addr", cls.source(number)]
+                arguments += ["--replica-announce-ip", HOST, "--replica-announce-port", str(port)]
             if number:
                 arguments += ["--replicaof", HOST, str(ports[0])]
-            servers.append(Server(binary, directory / f"server-{number}", arguments, port))
+            servers.append(Server(binary, directory / f"server-{number}", arguments, real[number]))
+            servers[-1].announced = port
 
         sentinels: list[Server] = []
-        identities = [(free_port(), secrets.token_hex(20)) for _ in range(3)]
+        listening = [free_port() for _ in range(3)]
+        identities = [(front(port) if front else port, secrets.token_hex(20)) for port in listening]
         for number, (port, identity) in enumerate(identities):
             own = directory / f"sentinel-{number}"
             own.mkdir(parents=True, exist_ok=True)
             file = own / "sentinel.conf"
             lines = [
+                *([f"bind-source-addr {cls.source(3 + number)}"] if front else []),
+                *([f"sentinel announce-ip {HOST}", f"sentinel announce-port {port}"] if front else []),
                 f"sentinel myid {identity}",
                 f"sentinel monitor {cls.master_name} {HOST} {ports[0]} 2",
                 # Above a second: a new master is first asked after one, and would be called down for want of an answer.
@@ -544,7 +564,8 @@ class Sentinels(_Running):
                 ),
             ]
             file.write_text("\n".join(lines) + "\n")
-            sentinels.append(_SentinelProcess(binary, own, [str(file)], port))
+            sentinels.append(_SentinelProcess(binary, own, [str(file)], listening[number]))
+            sentinels[-1].announced = port
 
         group = cls(servers, sentinels)
         try:
@@ -560,9 +581,14 @@ class Sentinels(_Running):
             raise
         return group
 
+    @staticmethod
+    def source(number: int) -> str:
+        """The address from which a server (0-2) or a sentinel (3-5) calls the others, if proxies are between them."""
+        return f"127.0.1.{number + 1}"
+
     @property
     def hosts(self) -> list[tuple[str, int]]:
-        return [(sentinel.host, _port(sentinel)) for sentinel in self.sentinels]
+        return [(sentinel.host, sentinel.announced) for sentinel in self.sentinels]
 
     @property
     def url(self) -> str:
@@ -594,21 +620,21 @@ class Sentinels(_Running):
 
     def _master_by(self, sentinel: Server) -> Server:
         _, port = sentinel.command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.master_name)
-        return next(server for server in self.servers if server.port == int(port))
+        return next(server for server in self.servers if server.announced == int(port))
 
     def _is_ok(self) -> bool:
         sentinels = [sentinel for sentinel in self.sentinels if sentinel.running]
-        masters = {_port(self._master_by(sentinel)) for sentinel in sentinels}
+        masters = {self._master_by(sentinel).announced for sentinel in sentinels}
         servers = [server for server in self.servers if server.running]
-        if masters != {_port(server) for server in servers if server.command("ROLE")[0] == "master"}:
+        if masters != {server.announced for server in servers if server.command("ROLE")[0] == "master"}:
             return False
-        replicas = {_port(server) for server in servers} - masters
-        others = {_port(sentinel) for sentinel in sentinels}
+        replicas = {server.announced for server in servers} - masters
+        others = {sentinel.announced for sentinel in sentinels}
         return (
             len(masters) == 1
-            and all(_in_sync(server) for server in servers if server.port in replicas)
+            and all(_in_sync(server) for server in servers if server.announced in replicas)
             and all(self._up(sentinel, "REPLICAS") == replicas for sentinel in sentinels)
-            and all(self._up(sentinel, "SENTINELS") == others - {sentinel.port} for sentinel in sentinels)
+            and all(self._up(sentinel, "SENTINELS") == others - {sentinel.announced} for sentinel in sentinels)
         )
 
     def _up(self, sentinel: Server, what: str) -> set[int]:
