@@ -109,13 +109,15 @@ class Validators:
         self._rest = False
         self._busy: set[str] = set()
         self._answers: dict[str, bool] = {}
+        self._served: set[str] = set()
 
     def __enter__(self) -> Self:
         self._loop = EventLoop()
         for thread in self._threads:
             thread.start()
         self._running = [asyncio.run_coroutine_threadsafe(self._async(n), self._loop.loop) for n in range(self._tasks)]
-        wait_for("validations", lambda: len(self._log.checks) > 20 or self._log.wrong)
+        clients = len(self._threads) + self._tasks
+        wait_for("an answer to each client", lambda: len(self._served) == clients or self._log.wrong)
         return self
 
     def __exit__(self, *failed: object) -> None:
@@ -178,6 +180,7 @@ class Validators:
         else:
             if (live := self._answers.pop(name, None)) is not None:
                 self._log.checks.append(Check(login.session.ref, started, live, name))
+                self._served.add(name)
         finally:
             self._busy.discard(name)
 
