@@ -10,8 +10,8 @@ from presence_core import settings as check
 from presence_core.errors import CorruptData, Unavailable
 from presence_core.keyspace import Shard
 from presence_core.models import BLOCK_FIELDS, Block, Page, moment
-from presence_core.operations.confirming import hold_block, is_confirmed, waits
 from presence_core.operations.context import Context
+from presence_core.operations.holding import answered, asking, check_room, hold_block
 from presence_core.operations.newest import Entry, Newest, Ranked, is_ranked, make_cursor, read_cursor, walk
 from presence_core.scripts import BLOCK, BLOCKED, RELEASE, UNBLOCK, Call, Op, command, run
 
@@ -31,15 +31,15 @@ def block(
     case = check.short("ticket", ticket, 64) or ""
 
     def steps() -> Op[Block]:
+        check_room(ctx)
         s = ctx.shard(owner)
         keys = (s.block(owner), s.blocks, s.audit)
         set_ = run(BLOCK, keys, ctx.now, ctx.policy, owner, actor, why, public, case, length)
-        (at, until), *waited = yield [set_, *waits(ctx, [s])]
+        (at, until), *more = yield [set_, *asking(ctx, [s])]
+        told = answered(ctx, [s], more)
         made = Block.from_reply(owner, (actor.encode(), why.encode(), public.encode(), case.encode(), at, until))
-        made = replace(made, confirmed=is_confirmed(ctx, waited))
-        if made.confirmed is False:
-            hold_block(ctx, made)
-        return made
+        hold_block(ctx, told, made)
+        return replace(made, confirmed=told.sure)
 
     return steps()
 
@@ -51,6 +51,7 @@ def unblock(ctx: Context, uid: object, by: object, reason: object) -> Op[bool]:
         s = ctx.shard(owner)
         keys = (s.block(owner), s.blocks, s.audit)
         [was] = yield [run(UNBLOCK, keys, ctx.now, ctx.policy, owner, actor, why)]
+        ctx.held.pop(("block", owner), None)
         return bool(was)
 
     return steps()

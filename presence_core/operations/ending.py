@@ -11,16 +11,22 @@ from presence_core import settings as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Shard, digest
 from presence_core.models import NO_LABELS, Block, Ended, KickResult, Session
-from presence_core.operations.confirming import (
-    HeldMark,
-    hold_block,
-    hold_ends,
-    hold_mark,
-    is_confirmed,
-    mark_calls,
-    waits,
-)
 from presence_core.operations.context import ENDED, LIVE, Context, found_rows, label_texts, read_notes
+from presence_core.operations.holding import (
+    HeldEnds,
+    HeldMark,
+    Replicas,
+    alone,
+    answered,
+    asking,
+    check_room,
+    hold,
+    hold_block,
+    hold_end,
+    hold_ends,
+    login_of,
+    mark_calls,
+)
 from presence_core.operations.reading import read_call
 from presence_core.operations.upkeep import heal, tidy_calls
 from presence_core.scripts import BLOCKED, FINISH, Call, Op, run
@@ -64,8 +70,11 @@ def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
     owner, sid = check.uid(uid), check.session_id(session_id)
 
     def steps() -> Op[bool]:
-        shard = ctx.shard(owner)
-        [(done, _, row)] = yield [Why("logout", "user", owner).one(ctx, shard, owner, sid)]
+        shard, why = ctx.shard(owner), Why("logout", "user", owner)
+        (done, _, row), *more = yield [why.one(ctx, shard, owner, sid), *asking(ctx, [shard])]
+        told = answered(ctx, [shard], more)
+        if done or not row:  # it had ended before: by the same call, it may be, whose answer was lost
+            hold_end(ctx, told, why, owner, sid, login_of(row) or told.now)
         if not row:
             yield from heal(ctx, shard, [(owner, sid)])
         return bool(done)
@@ -109,18 +118,20 @@ def revoke_before(ctx: Context, at: object, by: object, reason: object, message:
     public = "" if message is None else check.prose("message", message)
 
     def steps() -> Op[int]:
-        killed, upto, sure = 0, began, True
+        check_room(ctx)
+        killed, upto, told = 0, began, None
         # The first shard says what "now" is, so that all have one watermark.
         for tell, shards in ((1, ctx.keys.shards[:1]), (0, ctx.keys.shards[1:])):
-            replies = yield [*mark_calls(ctx, shards, upto, who, note, public, tell), *waits(ctx, shards)]
-            sure = sure and is_confirmed(ctx, replies[len(shards) :]) is not False
+            replies = yield [*mark_calls(ctx, shards, upto, who, note, public, tell), *asking(ctx, shards)]
+            behind = answered(ctx, shards, replies)
+            told = told & behind if told else behind
             for reply in replies[: len(shards)]:
                 if len(reply) < 2:
                     raise InvalidArgument("at", "must not lie in the future")
                 upto = str(reply[1])
                 killed += reply[2]
-        if not sure:
-            hold_mark(ctx, HeldMark(int(upto), who, note, public))
+        if told:
+            hold(ctx, told, ("revoke", upto), HeldMark(int(upto), who, note, public))
         return killed
 
     return steps()
@@ -128,44 +139,49 @@ def revoke_before(ctx: Context, at: object, by: object, reason: object, message:
 
 def _kick_one(ctx: Context, uid: str, sid: str, why: Why) -> Op[KickResult]:
     """One round trip: what is past its time ends as expired, else it is kicked and gets its tombstone."""
+    check_room(ctx)
     shard = ctx.shard(uid)
     (done, _, row), *more = yield [why.one(ctx, shard, uid, sid), *_asked(ctx, shard, uid, why)]
-    sure = _answered(ctx, uid, why, more)
+    told = _answered(ctx, shard, uid, why, more)
+    if done or not row:  # it had ended before: by the same call, it may be, whose answer was lost
+        hold_end(ctx, told, alone(why), uid, sid, login_of(row) or told.now)
     if done:
         labels = NO_LABELS
         with contextlib.suppress(Unavailable):  # it is kicked: what cannot be read now must not hide that
             labels = (yield from label_texts(ctx, [(shard, row)]))[shard]
         kicked = [Session.from_reply(uid, sid, row, labels)]
-        if sure is False:
-            hold_ends(ctx, why, kicked)
-        return KickResult(kicked, [], confirmed=sure)
+        return KickResult(kicked, [], confirmed=told.sure)
     if not row:
         yield from heal(ctx, shard, [(uid, sid)])
-    return KickResult([], (yield from _ends(ctx, shard, uid, [sid])), confirmed=sure)
+    return KickResult([], (yield from _ends(ctx, shard, uid, [sid])), confirmed=told.sure)
 
 
 def _asked(ctx: Context, shard: Shard, uid: str, why: Why) -> list[Call]:
     """What goes behind a kick where replicas are to confirm it."""
     look = [run(BLOCKED, (shard.block(uid),), ctx.now)] if why.block_for and ctx.settings.confirm_replicas else []
-    return [*look, *waits(ctx, [shard])]
+    return [*look, *asking(ctx, [shard])]
 
 
-def _answered(ctx: Context, uid: str, why: Why, more: list[Any]) -> bool | None:
-    """Whether they did; a block that came with the kick is held here where they did not."""
-    sure = is_confirmed(ctx, more[-1:])
-    if sure is False and why.block_for:
-        hold_block(ctx, Block.from_reply(uid, more[0][1]))
-    return sure
+def _answered(ctx: Context, shard: Shard, uid: str, why: Why, more: list[Any]) -> Replicas:
+    """Whether they did; a block that came with the kick is held here."""
+    has_block = bool(why.block_for and ctx.settings.confirm_replicas)
+    told = answered(ctx, [shard], more)
+    if has_block:
+        hold_block(ctx, told, Block.from_reply(uid, more[0][1]))
+    return told
 
 
 def _kick_all(ctx: Context, uid: str, why: Why, keep: list[str]) -> Op[KickResult]:
+    check_room(ctx)
     shard = ctx.shard(uid)
     [reply] = yield [read_call(ctx, shard, uid)]
     before = {found.session_id: found for found in found_rows(uid, reply)}
     dirty = [(uid, sid) for sid, found in before.items() if found.state != LIVE]
     yield from heal(ctx, shard, dirty)
     (done, late, _), *more = yield [why.all_but(ctx, shard, uid, keep), *_asked(ctx, shard, uid, why)]
-    sure = _answered(ctx, uid, why, more)
+    told = _answered(ctx, shard, uid, why, more)
+    if told.now:  # all that had begun: also those that an earlier call ended, whose answer was lost
+        hold(ctx, told, ("user", uid, *sorted(keep)), HeldEnds(shard, uid, keep, told.now, alone(why)))
     sids = [sid.decode() for sid in done]
     ended = [(uid, sid) for sid in sids + [sid.decode() for sid in late]]
     new = [sid for sid in sids if sid not in before]  # logged in while we looked
@@ -177,10 +193,10 @@ def _kick_all(ctx: Context, uid: str, why: Why, keep: list[str]) -> Op[KickResul
         except (Unavailable, CorruptData):
             pass  # dead all the same: a sweep writes their tombstones
     kicked = [before[sid].session() for sid in sids if sid in before and before[sid].row[1]]
-    if sure is False:
-        hold_ends(ctx, why, kicked)
+    if not told.now:
+        hold_ends(ctx, told, why, kicked)
     kicked.sort(key=lambda one: (one.login_at, one.ref.encode()), reverse=True)
-    return KickResult(kicked, [], confirmed=sure)
+    return KickResult(kicked, [], confirmed=told.sure)
 
 
 def _ends(ctx: Context, shard: Shard, uid: str, sids: list[str]) -> Op[list[Ended]]:
