@@ -16,19 +16,21 @@ import redis.asyncio
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.asyncio.sentinel import Sentinel as AsyncSentinel
+from redis.asyncio.sentinel import SentinelConnectionPool as AsyncSentinelPool
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.connection import parse_url
 from redis.exceptions import RedisClusterException, RedisError
 from redis.retry import Retry
-from redis.sentinel import Sentinel
+from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from presence_core.errors import InvalidArgument
 from presence_core.transport import tls
 from presence_core.transport.meaning import meaning
+from presence_core.transport.sentinel_watch import AsyncFinder, AsyncWatched, SyncFinder, Watched, watch_of
 
 _PLAIN_POOLS: Final = (redis.ConnectionPool, redis.asyncio.ConnectionPool)
-_POOL_PRIVATE: Final = ("maint_notifications", "orig_", "himport", "retry")
+_POOL_PRIVATE: Final = ("maint_notifications", "orig_", "himport", "retry", "connection_pool")
 
 
 def own_pool(client: Any, timeout: float, retry: Any) -> Any:
@@ -37,14 +39,29 @@ def own_pool(client: Any, timeout: float, retry: Any) -> Any:
     redis-py's defaults try a write ten times and may hold a caller for a minute.
     """
     pool = client.connection_pool
-    if type(pool) not in _PLAIN_POOLS:
-        return pool  # a Sentinel's, or one with rules of the caller's own
+    is_sentinels = type(pool) in (SentinelConnectionPool, AsyncSentinelPool) and pool.is_master
+    if is_sentinels:
+        is_sentinels = type(pool.sentinel_manager) in (Sentinel, AsyncSentinel)
+    if type(pool) not in _PLAIN_POOLS and not is_sentinels:
+        return pool  # one with rules of the caller's own
     kwargs = {key: value for key, value in pool.connection_kwargs.items() if not key.startswith(_POOL_PRIVATE)}
     kwargs |= {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": retry(NoBackoff(), 0)}
     kind = pool.connection_class
+    if is_sentinels:
+        return _watched_pool(pool, kind, kwargs)
     if type(pool) is redis.ConnectionPool:
         kind = type(kind.__name__, (_Hurried, kind), {})
     return type(pool)(connection_class=kind, max_connections=pool.max_connections, **kwargs)
+
+
+def _watched_pool(pool: Any, kind: type[Any], kwargs: dict[str, Any]) -> Any:
+    """The same, where the process's watch over these Sentinels says which server is the master."""
+    watch = watch_of(pool.service_name, pool.sentinel_manager)
+    is_sync = type(pool) is SentinelConnectionPool
+    kind = type(kind.__name__, (Watched, _Hurried, kind) if is_sync else (AsyncWatched, kind), {})
+    finder = (SyncFinder if is_sync else AsyncFinder)(watch, pool.sentinel_manager)
+    kwargs |= {"max_connections": pool.max_connections, "check_connection": pool.check_connection}
+    return type(pool)(pool.service_name, finder, connection_class=kind, **kwargs)
 
 
 _call = threading.local()

@@ -17,7 +17,7 @@ from redis.cluster import RedisCluster
 from redis.exceptions import RedisClusterException, RedisError, ResponseError
 from redis.retry import Retry
 
-from presence_core.errors import PresenceError
+from presence_core.errors import PresenceError, Unavailable
 from presence_core.scripts import Call, Op
 from presence_core.transport.exchange import (
     LOST,
@@ -34,6 +34,7 @@ from presence_core.transport.exchange import (
 )
 from presence_core.transport.links import Spare, hurried, own_pool
 from presence_core.transport.meaning import code_of, meaning
+from presence_core.transport.sentinel_watch import SentinelWatch
 
 T = TypeVar("T")
 
@@ -63,6 +64,12 @@ def _is_sentinels(pool: Any) -> bool:
     return hasattr(pool, "sentinel_manager")
 
 
+def _watch_of(router: Router) -> SentinelWatch | None:
+    """What follows the master, behind Sentinel."""
+    manager = None if router.many else getattr(router.node(""), "sentinel_manager", None)
+    return getattr(manager, "watch", None)
+
+
 class SyncTransport:
     """Runs operations over a redis.Redis or redis.RedisCluster."""
 
@@ -71,6 +78,7 @@ class SyncTransport:
         self._client = client
         self._timeout = timeout
         self._router: Router = Many(client) if self.is_cluster else One(own_pool(client, timeout, Retry))
+        self._watch = _watch_of(self._router)
         self._spare = Spare()
         self._refreshing: threading.Thread | None = None
         pool = client.nodes_manager if self.is_cluster else self._router.node("")
@@ -112,6 +120,19 @@ class SyncTransport:
             self._refresh(step.until)
         elif step.refresh and _is_sentinels(self._router.node("")):
             self._router.node("").disconnect(inuse_connections=False)
+            self._await_master(step.until, since=time.monotonic())
+
+    def _await_master(self, until: float, *, since: float = -math.inf) -> None:
+        """Behind Sentinel: until a majority has named it, or the time is over."""
+        if self._watch is not None:
+            for seconds in self._watch.wait(self, until, since=since):
+                time.sleep(seconds)
+
+    def _check_master(self, until: float, connection: Any = None) -> None:
+        """Raise where it is not known, or where this connection is to another server."""
+        if self._watch is not None:
+            self._await_master(until)
+            self._watch.check(connection)
 
     def _refresh(self, until: float) -> None:
         """redis-py asks node after node, each for a socket's time limit, and lets in one caller at a time: a thread
@@ -150,7 +171,15 @@ class SyncTransport:
 
     def _new(self, pool: Any, until: float) -> Any:
         with hurried(until):
-            return pool.get_connection()
+            connection = pool.get_connection()
+            if self._watch is not None and self._watch.is_other(connection):
+                try:
+                    connection.disconnect()
+                    connection.connect()
+                except BaseException:
+                    pool.release(connection)
+                    raise
+            return connection
 
     def _give_back(self, at: Any, *, broken: bool = False) -> None:
         pool, connection = at
@@ -177,10 +206,11 @@ class SyncTransport:
     def _write(self, node: Any, commands: list[Any], until: float) -> Any:
         at = None
         try:
+            self._check_master(until)
             pool = self._pool(node)
             at = pool, self._take(pool, until)
             at[1].send_packed_command(_pack(commands))
-        except (*LOST, RedisError) as error:
+        except (*LOST, RedisError, Unavailable) as error:
             if at is not None:
                 self._give_back(at, broken=True)
             return Failed(error, sent=at is not None)
@@ -202,7 +232,8 @@ class SyncTransport:
                     replies.append(reply)
                 except ResponseError as error:
                     replies.append(error)
-        except (*LOST, RedisError) as error:
+            self._check_master(step.until, connection)  # what a master that was replaced has answered does not count
+        except (*LOST, RedisError, Unavailable) as error:
             return Failed(error, sent=code_of(error) not in NOT_RUN)  # redis-py makes a ConnectionError of LOADING
         return replies
 
@@ -219,6 +250,8 @@ class SyncTransport:
     def close(self) -> None:
         """Close the connections that are our own."""
         self._spare.clear()
+        if self._watch is not None:
+            self._watch.leave(self)
         if not self.is_cluster:
             self._router.node("").disconnect()
 
@@ -246,6 +279,7 @@ class AsyncTransport:
         self._ready = not self.is_cluster
         self._refreshing: asyncio.Task[None] | None = None
         self._router: Router = Many(client) if self.is_cluster else One(own_pool(client, timeout, AsyncRetry))
+        self._watch = _watch_of(self._router)
 
     @property
     def may_fail_over(self) -> bool:
@@ -293,6 +327,19 @@ class AsyncTransport:
             await self._refresh(step.until)
         elif step.refresh and _is_sentinels(self._router.node("")):
             await self._router.node("").disconnect(inuse_connections=False)
+            await self._await_master(step.until, since=time.monotonic())
+
+    async def _await_master(self, until: float, *, since: float = -math.inf) -> None:
+        """See SyncTransport._await_master."""
+        if self._watch is not None:
+            for seconds in self._watch.wait(self, until, since=since):
+                await asyncio.sleep(seconds)
+
+    async def _check_master(self, until: float, connection: Any = None) -> None:
+        """See SyncTransport._check_master."""
+        if self._watch is not None:
+            await self._await_master(until)
+            self._watch.check(connection)
 
     async def _refresh(self, until: float) -> None:
         """One task asks, and all callers wait for it as long as they may. It is not cancelled when one of them gives
@@ -317,12 +364,16 @@ class AsyncTransport:
         replies: list[Any] = []
         cancels = _cancels()
         try:
+            await self._check_master(until)
             async with asyncio.timeout(max(0.05, until - time.monotonic())):
                 if self.is_cluster:
                     connection = node.acquire_connection()
                     await connection.connect()
                 else:
                     connection = await node.get_connection()
+                    if self._watch is not None and self._watch.is_other(connection):
+                        await connection.disconnect(nowait=True)
+                        await connection.connect()
                 sent = True
                 await connection.send_packed_command(_pack(commands))
                 _heed(cancels)
@@ -336,8 +387,9 @@ class AsyncTransport:
                         limit = math.inf
                     except ResponseError as error:
                         replies.append(error)
+            await self._check_master(until, connection)  # see _read
             return replies
-        except (*LOST, RedisError) as error:
+        except (*LOST, RedisError, Unavailable) as error:
             if connection is not None:
                 await connection.disconnect(nowait=True)
             return Failed(error, sent=sent and code_of(error) not in NOT_RUN)
@@ -366,6 +418,8 @@ class AsyncTransport:
 
     async def close(self) -> None:
         """Close the connections that are our own."""
+        if self._watch is not None:
+            self._watch.leave(self)
         if not self.is_cluster:
             await self._router.node("").disconnect()
         elif self._refreshing is not None and not self._refreshing.done():
