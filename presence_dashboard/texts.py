@@ -200,10 +200,11 @@ def several(first: str, others: int) -> str:
 
 
 UNCONFIRMED: Final = "Not confirmed on a replica yet: it is done again until it is."
+UNASKED: Final = "Not confirmed on a replica, because confirm_replicas is 0: a failover may undo this."
 
 
-def blocked_unconfirmed(who: str) -> str:
-    return f"{blocked(who)} {UNCONFIRMED}"
+def blocked_but(who: str, why: str) -> str:
+    return f"{blocked(who)} {why}"
 
 
 def already(who: str, how: str, more: int) -> str:

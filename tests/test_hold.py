@@ -238,3 +238,18 @@ def test_the_command_waits_and_says_what_it_gives_up(
     said = capsys.readouterr().err
     assert said.count("failover") == 1
     assert "Given up: 1 change, 1 of them not confirmed on a replica." in said
+
+
+@on("cluster-sync")
+def test_the_command_says_that_no_replica_was_asked_where_a_failover_may_undo_it(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bed.connect().login_many([{"uid": "ada"}, {"uid": "bob"}])
+    monkeypatch.setenv("PRESENCE_REDIS_URL", bed.url)
+    monkeypatch.setenv("PRESENCE_NAMESPACE", bed.namespace)
+    said = "This is not confirmed on a replica, because confirm_replicas is 0 (PRESENCE_CONFIRM_REPLICAS)"
+    for words in (["kick", "ada"], ["block", "ada"], ["kick-where", "--text", "bob", "--expected", "1", "--yes"]):
+        assert cli.main([*words, "--reason", "test"]) == 0
+        assert said in capsys.readouterr().out
+    assert cli.main(["kick", "ada", "--reason", "test"]) == 1
+    assert said not in capsys.readouterr().out, "nothing was done"

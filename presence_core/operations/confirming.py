@@ -84,13 +84,14 @@ def _settle(ctx: Context, name: Hashable, change: Held, sure: bool, on: bytes) -
 def _to_look_at(ctx: Context) -> Op[tuple[dict[Shard | None, list[tuple[Hashable, Held]]], Unavailable | None]]:
     """All but what is known to be in place on the server that serves it now. What has been so for long enough goes."""
     keys, now = ctx.keys, ctx.clock()
-    held = list(ctx.held.items())
-    known = {change.shard for _, change in held if change.on and change.until}
+    known = {change.shard for change in list(ctx.held.values()) if change.on}
     servers, away = yield from _servers(ctx, keys.shards if None in known else [s for s in known if _is_of(keys, s)])
     looks: dict[Shard | None, list[tuple[Hashable, Held]]] = {}
     of_all = b"".join(sorted(set(servers.values()))) if None in known and len(servers) == len(keys.shards) else b""
-    for name, change in held:
+    for name, change in list(ctx.held.items()):
         shard = change.shard
+        if change.until > now and change.on and servers.get(shard) == change.on:  # nearly all of many
+            continue
         if shard is not None and not _is_of(keys, shard):  # the sessions were moved to other shards
             change.shard = shard = keys.shard(change.uid)
             change.on = b""
@@ -107,14 +108,14 @@ def _is_of(keys: Keyspace, shard: Shard | None) -> bool:
     return shard is not None and shard.index < len(keys.shards) and keys.shards[shard.index] is shard
 
 
-def _servers(ctx: Context, shards: Iterable[Shard | None]) -> Op[tuple[dict[Shard, bytes], Unavailable | None]]:
+def _servers(ctx: Context, shards: Iterable[Shard | None]) -> Op[tuple[dict[Shard | None, bytes], Unavailable | None]]:
     """Which server serves each of these shards: one INFO a server. One that does not answer is missing; one that will
     not say which it is has b""."""
     groups: dict[str, list[Shard]] = {}
     for s in shards:
         if s is not None:
             groups.setdefault(ctx.server_of(s.tag), []).append(s)
-    servers: dict[Shard, bytes] = {}
+    servers: dict[Shard | None, bytes] = {}
     away: Unavailable | None = None
     for group in groups.values():
         # On a cluster a key of each shard, so that a node which does not serve it any more says so.

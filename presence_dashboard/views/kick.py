@@ -243,8 +243,11 @@ def _hold(ask: Ask, why: Why) -> Notice:
     try:
         presence = open_store().presence
         if ask.act == "block":
-            sure = actions.block(presence, ask.uid or "", why).confirmed is not False
-            return Notice("done", texts.blocked(who)) if sure else Notice("note", texts.blocked_unconfirmed(who))
+            if actions.block(presence, ask.uid or "", why).confirmed is False:
+                return Notice("note", texts.blocked_but(who, texts.UNCONFIRMED))
+            if actions.is_unasked(presence):
+                return Notice("note", texts.blocked_but(who, texts.UNASKED))
+            return Notice("done", texts.blocked(who))
         was = actions.unblock(presence, ask.uid or "", why.reason)
         return Notice("done", texts.unblocked(who)) if was else Notice("note", texts.was_not_blocked(who))
     except InvalidArgument:
