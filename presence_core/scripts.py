@@ -86,7 +86,7 @@ class Call:
     script: Script | None = None
     lenient: bool = False  #: a key of a foreign type answers None
     at: str = ""  #: ask this node of a cluster, by its address, and not the one that serves the key
-    waits: bool = False  #: a WAIT: 0 where it fails, or what stood before it went elsewhere
+    waits: bool = False  #: WAIT, or INFO for it: 0 where it fails, or what stood before it went elsewhere
 
     @property
     def words(self) -> Wire:
@@ -123,6 +123,11 @@ def ask(node: str, *wire: str) -> Call:
 def wait(key: str, replicas: int, ms: int) -> Call:
     """How many replicas have what was written to this shard before, on this connection: at the end of a batch."""
     return Call(key, ("WAIT", replicas, ms), True, waits=True)
+
+
+def tell(key: str) -> Call:
+    """INFO of the server that answers this batch; ``confirming.identity_of`` reads it. Before every WAIT."""
+    return Call(key, ("INFO", "server", "replication"), True, waits=True)
 
 
 LOGIN: Final = Script("login", safe=False)

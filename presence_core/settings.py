@@ -55,8 +55,9 @@ class Settings:
     facets: tuple[str, ...] = ()  #: attributes that are counted for `facets`; at most 8
     record_ttl: bool = True  #: let Redis drop a live record a day after its last possible moment
     heal: bool = True  #: reads put right what they find dirty; off for connections that may not write
-    confirm_replicas: int = 0  #: replicas that are to confirm kicks, blocks and revocations (WAIT), 0…10; 0: not asked
+    confirm_replicas: int = 0  #: replicas that are to confirm ends, blocks and revocations (WAIT), 0…10; 0: not asked
     confirm_timeout: int = 500  #: ms that are waited for it; 1…30,000, at most half of ``timeout``
+    confirm_hold: int = 30  #: seconds for which they are held after that and applied again after a failover, 0…3600
     timeout: float = 2.0  #: seconds for each step of a call, all tries together; most have one; 0.05…60
 
     def __post_init__(self) -> None:
@@ -100,6 +101,7 @@ class Settings:
         call_time(self.timeout)
         whole("confirm_replicas", self.confirm_replicas, 0, 10)
         whole("confirm_timeout", self.confirm_timeout, 1, 30_000)
+        whole("confirm_hold", self.confirm_hold, 0, 3600)
         if self.confirm_replicas and self.confirm_timeout > self.timeout * 500:
             raise InvalidArgument("confirm_timeout", "must be at most half of timeout")
 

@@ -51,6 +51,7 @@ class Outcome:
     failure: str | None = None  #: what Redis did, if it did not answer as it should
     blocked: Block | None = None  #: where a block was asked for: the one that holds now
     unconfirmed: bool = False  #: too few replicas have it yet, where that was asked for
+    unasked: bool = False  #: no replica was asked, and a failover may undo it
 
     def __add__(self, other: Outcome) -> Outcome:
         return Outcome(
@@ -63,12 +64,18 @@ class Outcome:
             self.failure or other.failure,
             self.blocked or other.blocked,
             self.unconfirmed or other.unconfirmed,
+            self.unasked or other.unasked,
         )
 
     @property
     def is_cut_short(self) -> bool:
         """Redis is away: there is no sense in going on."""
         return bool(self.unknown or self.untouched)
+
+
+def is_unasked(presence: Presence) -> bool:
+    """Whether a failover may undo what is done now, because no replica is asked."""
+    return presence.may_fail_over and not presence.settings.confirm_replicas
 
 
 def split(ref: str) -> tuple[str, str]:
@@ -190,6 +197,7 @@ def _tried(presence: Presence, refs: Sequence[str], why: Why, kick: Callable[[],
         forgotten=tuple(ref for ref in refs if ref not in told),
         blocked=result.block,
         unconfirmed=result.confirmed is False,
+        unasked=is_unasked(presence) and bool(result or why.block is not None),
     )
 
 

@@ -307,11 +307,16 @@ def several(first: str, others: int) -> str:
     return f"{first} and {others} {'other' if others == 1 else 'others'}"
 
 
-UNCONFIRMED: Final = "Not confirmed on a replica yet: it is done again until it is."
+UNCONFIRMED: Final = "Not confirmed yet: a server failure could undo it. Retrying until it is confirmed."
+UNASKED: Final = "Not confirmed: a server failure could undo it. Ask your administrator to turn confirmation on."
 
 
 def unconfirmed(said: str) -> str:
     return f"{said} {UNCONFIRMED}"
+
+
+def unasked(said: str) -> str:
+    return f"{said} {UNASKED}"
 
 
 def already(who: str, how: str, more: int) -> str:

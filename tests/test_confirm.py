@@ -58,7 +58,9 @@ def chain(anywhere: Bed, chains: Callable[[str], Chain], monkeypatch: pytest.Mon
 
 
 def _connect(bed: Bed, server: Server, confirm_timeout: int = 400) -> P:
-    p = bed.connect_to(server.url, timeout=PATIENT, confirm_replicas=1, confirm_timeout=confirm_timeout, keep_logout=0)
+    p = bed.connect_to(
+        server.url, timeout=PATIENT, confirm_replicas=1, confirm_timeout=confirm_timeout, confirm_hold=0, keep_logout=0
+    )
     p.clock.run_freely()
     return p
 
@@ -131,7 +133,7 @@ def test_what_a_failover_loses_is_ended_again_and_what_began_later_is_not(  # th
 
 @on("cluster-sync", "cluster-async")
 def test_a_cluster_is_asked_once_a_node_and_answers_within_the_calls_time(bed: Bed) -> None:
-    p = bed.connect(timeout=5, confirm_replicas=1, confirm_timeout=300)
+    p = bed.connect(timeout=5, confirm_replicas=1, confirm_timeout=300, confirm_hold=0)
     p.login_many({"uid": f"u{number}"} for number in range(12))
     assert p.kick("u1", **SAID).confirmed is False
     assert p.revoke_before(**SAID) == 11  # 64 shards: one wait after the other would outlast any time limit
@@ -141,7 +143,9 @@ def test_a_cluster_is_asked_once_a_node_and_answers_within_the_calls_time(bed: B
 
 @on("valkey-async")
 def test_nothing_goes_on_behind_a_client_that_was_closed_be_it_used_by_the_http_service(bed: Bed) -> None:
-    settings = Settings(namespace=bed.namespace, timeout=PATIENT, confirm_replicas=1, confirm_timeout=10)
+    settings = Settings(
+        namespace=bed.namespace, timeout=PATIENT, confirm_replicas=1, confirm_timeout=10, confirm_hold=0
+    )
 
     async def run() -> None:
         me = asyncio.current_task()
@@ -166,6 +170,7 @@ def test_the_command_says_it_and_is_done_all_the_same(
 ) -> None:
     bed.connect().login_many([{"uid": "ada"}, {"uid": "bob"}])
     environ = {"REDIS_URL": bed.url, "NAMESPACE": bed.namespace, "CONFIRM_REPLICAS": "1", "CONFIRM_TIMEOUT": "10"}
+    environ["CONFIRM_HOLD"] = "0"
     for name, value in environ.items():
         monkeypatch.setenv(f"PRESENCE_{name}", value)
     said = "This is not confirmed on a replica: should Redis fail over now, look, and do it again."

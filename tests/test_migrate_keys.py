@@ -199,7 +199,7 @@ def test_a_person_is_forgotten_in_the_new_shards_as_in_the_old(bed: Bed) -> None
 
 @on("valkey")
 def test_a_kick_that_no_replica_has_confirmed_is_applied_again_in_the_new_shards(bed: Bed) -> None:
-    p, other = bed.connect(shards=1, confirm_replicas=1, confirm_timeout=20), bed.connect()
+    p, other = bed.connect(shards=1, confirm_replicas=1, confirm_timeout=20, confirm_hold=0), bed.connect()
     p.freeze()
     other.counts()
     p.login("ada", session_id="session-1")

@@ -165,7 +165,7 @@ def test_the_list_takes_every_filter_and_pages(bed: Bed) -> None:
 
 @once
 def test_a_kick_that_no_replica_has_confirmed_says_so(bed: Bed) -> None:
-    s = service(bed, confirm_replicas=1, confirm_timeout=20)
+    s = service(bed, confirm_replicas=1, confirm_timeout=20, confirm_hold=0)
     s.p.login("ada")
     kicked = s.ask("POST", "/v1/kicks", {"uid": "ada", "reason": "stolen"}).json()
     assert (kicked["count"], kicked["confirmed"]) == (1, False)

@@ -17,6 +17,7 @@ from typing import NoReturn
 from presence_core.cli import dashboard, doctor, jobs, moving, privacy, sessions, site, staff, stats, team, upkeep, web
 from presence_core.cli.asked import Command
 from presence_core.cli.shown import complain
+from presence_core.cli.waiting import wait_until_kept
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError, Unavailable
 
@@ -37,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return dashboard.start(None, args)
         with Presence.from_env() as presence:
             code = run(presence, args)
-        sys.stdout.flush()
+            sys.stdout.flush()
+            wait_until_kept(presence)
         return code
     except (_Misuse, InvalidArgument) as error:
         complain(str(error))

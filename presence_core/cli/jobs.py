@@ -19,6 +19,7 @@ from presence_core.cli.asked import (
     session_filter,
 )
 from presence_core.cli.shown import Growing, complain, number_of, paged, say, stamp
+from presence_core.cli.waiting import not_confirmed
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.models import Job
@@ -70,9 +71,7 @@ def _follow(presence: Presence, args: argparse.Namespace, job: Job) -> int:
     """Run a job to its end, with a line that grows; Ctrl-C pauses it."""
     try:
         with Growing() as line:
-            result = presence.run_job(
-                job.id, on_progress=lambda now: line.say(f"{now.kicked:,} of {now.total:,} sessions ended")
-            )
+            result = presence.run_job(job.id, on_progress=lambda now: line.say(_progress(presence, now)))
     except KeyboardInterrupt:
         _interrupted(presence, args, job)
         raise
@@ -81,11 +80,14 @@ def _follow(presence: Presence, args: argparse.Namespace, job: Job) -> int:
             complain(note)
         raise
     assert result.job is not None
-    lines = list(_told(result.job))
-    if result.confirmed is False:
-        lines.append("Some ends are not confirmed on a replica: should Redis fail over now, look, and do it again.")
-    say(args, result.job, lines)
+    say(args, result.job, [*_told(result.job), *(not_confirmed(presence) if result.count else [])])
     return 0 if result.job.state == "done" else 1
+
+
+def _progress(presence: Presence, job: Job) -> str:
+    held = presence.held()
+    behind = f", {held:,} held in case of a failover" if held else ""
+    return f"{job.kicked:,} of {job.total:,} sessions ended{behind}"
 
 
 def _interrupted(presence: Presence, args: argparse.Namespace, job: Job) -> None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from presence_core import settings as check
 from presence_core.cli.asked import WHEN, Maker, add_cursor, add_limit, add_why, by, check_words, is_sure, moment
 from presence_core.cli.shown import number_of, paged, say, stamp
+from presence_core.cli.waiting import not_confirmed
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter
@@ -61,16 +62,9 @@ def _kick(presence: Presence, args: argparse.Namespace) -> int:
         lines.append(_held(result.block))
     lines += [f"{one.session_id} had ended before: {one.reason} at {stamp(one.at)} UTC by {one.by or 'nobody'}."
               for one in result.already_ended]  # fmt: skip
-    lines += _not_sure(presence)
+    lines += not_confirmed(presence) if result or args.block_for else []
     say(args, result, lines)
     return 0 if result or args.block_for else 1
-
-
-def _not_sure(presence: Presence) -> list[str]:
-    """Done all the same; but this process ends, and nobody applies it again."""
-    if not presence.unconfirmed():
-        return []
-    return ["This is not confirmed on a replica: should Redis fail over now, look, and do it again."]
 
 
 def _held(block: Block) -> str:
@@ -86,7 +80,7 @@ def _held(block: Block) -> str:
 def _block(presence: Presence, args: argparse.Namespace) -> int:
     block = presence.block(args.uid, by=by(args), reason=args.reason, message=args.message, duration=args.duration,
                            until=args.until, ticket=args.ticket, shorten=args.shorten)  # fmt: skip
-    say(args, block, [_held(block), *_not_sure(presence)])
+    say(args, block, [_held(block), *not_confirmed(presence)])
     return 0
 
 
@@ -126,7 +120,7 @@ def _sign_out_all(presence: Presence, args: argparse.Namespace) -> int:
         lines.append(
             "None of them passes any more. Sweeps take them off the lists; presence counts says while they do."
         )
-    lines += _not_sure(presence)
+    lines += not_confirmed(presence)
     say(args, {"signed_out": ended}, lines)
     return 0
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from presence_core.errors import PresenceError
-from presence_core.operations import confirming, upkeep
+from presence_core.operations import confirming, holding, upkeep
 from presence_core.operations.context import Context
 from presence_core.scripts import Op
 from presence_core.settings import Settings
@@ -31,7 +31,7 @@ T = TypeVar("T")
 log = logging.getLogger("presence_core")
 
 CONFIRM_EVERY = 1.0
-"""Seconds between rounds over kicks that too few replicas have confirmed."""
+"""Seconds between rounds over what is held for the case of a failover."""
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
@@ -56,16 +56,27 @@ def _context(settings: Settings, transport: SyncTransport | AsyncTransport) -> C
 
 
 def _tell(ctx: Context, rounds: int) -> None:
-    """Say it when it takes longer than a moment, and then every ten minutes."""
-    if ctx.unconfirmed and rounds % 600 == 1:
-        log.warning("%d kicks, blocks or revocations wait for a replica to confirm them", len(ctx.unconfirmed))
+    """Log what replicas do not confirm: after the second round, and then every ten minutes."""
+    if rounds % 600 == 1:
+        waiting = holding.unconfirmed(ctx)
+        if waiting:
+            log.warning("%d kicks, blocks or revocations wait for a replica to confirm them", waiting)
+    if ctx.not_held:
+        log.warning("%d ends are not held, a failover may undo them: %d are held", ctx.not_held, len(ctx.held))
+        ctx.not_held = 0
 
 
-def _let_go(ctx: Context) -> None:
-    """At the end of a client: nobody holds them any more."""
-    if ctx.unconfirmed:
-        log.warning("%d kicks, blocks or revocations were not confirmed on a replica", len(ctx.unconfirmed))
-        ctx.unconfirmed.clear()
+def _longest(ctx: Context, wait: float | None) -> float:
+    """How many seconds ``close`` waits at most."""
+    return 2.0 * ctx.settings.confirm_hold if wait is None else wait
+
+
+def _release(ctx: Context, level: int) -> None:
+    """At the end of a client: nothing is held any more."""
+    if ctx.held:
+        log.log(level, "%d changes were still held, %d of them not confirmed on a replica: a failover may undo them",
+                len(ctx.held), holding.unconfirmed(ctx))  # fmt: skip
+        ctx.held.clear()
 
 
 class Client:
@@ -120,12 +131,22 @@ class Client:
         presence._on_close.append(server.close)
         return presence
 
-    def close(self) -> None:
-        """Close the connections; stop an embedded server that nobody else uses. May be called twice."""
-        self._closed.set()
-        if self._confirming is not None and self._confirming is not threading.current_thread():
-            self._confirming.join()
-        _let_go(self._ctx)
+    def close(self, wait: float | None = None) -> None:
+        """Close the connections; stop an embedded server without other users. May be called twice.
+
+        With ``settings.confirm_replicas`` it first waits until nothing is held: ``wait`` seconds at most, by default
+        twice ``settings.confirm_hold``. What is still held then is logged and given up.
+        """
+        if threading.current_thread() is not self._confirming:
+            end = time.monotonic() + _longest(self._ctx, wait)
+            while self._ctx.held and not self._closed.is_set() and (left := end - time.monotonic()) > 0:
+                self._keep_confirming()
+                if self._confirming is not None:
+                    self._confirming.join(left)
+            self._closed.set()
+            if self._confirming is not None:
+                self._confirming.join()
+        _release(self._ctx, logging.INFO if wait == 0 else logging.WARNING)
         self._transport.close()
         while self._on_close:
             self._on_close.pop(0)()
@@ -134,23 +155,26 @@ class Client:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is not None and not issubclass(kind, Exception) and self._ctx.held:
+            _release(self._ctx, logging.WARNING)  # an interrupt is not kept waiting
         self.close()
 
     def _run(self, op: Op[T]) -> T:
-        answer = self._transport.run(upkeep.at_home(self._ctx, op))
-        if self._ctx.unconfirmed:
-            self._keep_confirming()
-        return answer
+        try:
+            return self._transport.run(upkeep.at_home(self._ctx, op))
+        finally:
+            if self._ctx.held:
+                self._keep_confirming()
 
     def _keep_confirming(self) -> None:
-        """A daemon thread for as long as there is something to confirm."""
+        """A daemon thread for as long as something is held."""
         if not self._closed.is_set() and (self._confirming is None or not self._confirming.is_alive()):
             self._confirming = threading.Thread(target=self._confirm_all, name="presence-confirming", daemon=True)
             self._confirming.start()
 
     def _confirm_all(self) -> None:
         rounds = 0
-        while self._ctx.unconfirmed and not self._closed.wait(CONFIRM_EVERY):
+        while self._ctx.held and not self._closed.wait(CONFIRM_EVERY):
             try:
                 self._transport.run(upkeep.at_home(self._ctx, confirming.confirm(self._ctx)))
             except PresenceError:
@@ -197,14 +221,21 @@ class AsyncClient:
         presence._on_close.append(server.close)
         return presence
 
-    async def close(self) -> None:
+    async def close(self, wait: float | None = None) -> None:
         """See Presence.close."""
-        self._closed = True
-        if self._confirming is not None:
-            self._confirming.cancel()
-            await asyncio.gather(self._confirming, return_exceptions=True)
-            self._confirming = None
-        _let_go(self._ctx)
+        end = time.monotonic() + _longest(self._ctx, wait)
+        try:
+            while self._ctx.held and not self._closed and (left := end - time.monotonic()) > 0:
+                self._keep_confirming()
+                if self._confirming is not None:
+                    await asyncio.wait({self._confirming}, timeout=left)
+        finally:  # also where the task that closes it is cancelled
+            self._closed = True
+            if self._confirming is not None:
+                self._confirming.cancel()
+                await asyncio.gather(self._confirming, return_exceptions=True)
+                self._confirming = None
+            _release(self._ctx, logging.INFO if wait == 0 else logging.WARNING)
         await self._transport.close()
         while self._on_close:
             waiting = self._on_close.pop(0)()
@@ -217,22 +248,25 @@ class AsyncClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
+        if kind is not None and not issubclass(kind, Exception) and self._ctx.held:
+            _release(self._ctx, logging.WARNING)  # an interrupt is not kept waiting
         await self.close()
 
     async def _run(self, op: Op[T]) -> T:
-        answer = await self._transport.run(upkeep.at_home(self._ctx, op))
-        if self._ctx.unconfirmed:
-            self._keep_confirming()
-        return answer
+        try:
+            return await self._transport.run(upkeep.at_home(self._ctx, op))
+        finally:
+            if self._ctx.held:
+                self._keep_confirming()
 
     def _keep_confirming(self) -> None:
-        """A task for as long as there is something to confirm."""
+        """A task for as long as something is held."""
         if not self._closed and (self._confirming is None or self._confirming.done()):
             self._confirming = asyncio.create_task(self._confirm_all())
 
     async def _confirm_all(self) -> None:
         rounds = 0
-        while self._ctx.unconfirmed:
+        while self._ctx.held:
             await asyncio.sleep(CONFIRM_EVERY)
             try:
                 await self._transport.run(upkeep.at_home(self._ctx, confirming.confirm(self._ctx)))

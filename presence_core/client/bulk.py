@@ -53,7 +53,8 @@ class Bulk(Client):
         since (a name given anew) is judged by what it is when its turn comes. expected: the most that may be hit, 0…a
         billion; where more match now nothing happens (InvalidArgument), where more come to match later the job stops
         there as failed. exclude, by, reason, message, ticket: as for ``preview_kick`` and ``kick``. pace: sessions a
-        second at most, 1…100,000. on_progress: told of the Job after each batch of at most 200.
+        second at most, 1…100,000. on_progress: told of the Job after each batch of at most 200, and each second while
+        the job waits because this client holds as much as it can (``held``).
 
         ``result.count`` is the number that was ended, ``result.kicked`` the first 10,000 of those that this call
         itself ended, ``result.job.state`` what became of it: another client may pause or cancel it, and then this
@@ -126,7 +127,7 @@ class Bulk(Client):
             except Unavailable as error:
                 _how_to_go_on(error, run.id)
                 raise
-            if on_progress and run.job and run.job != before:
+            if on_progress and run.job and (run.job != before or run.is_full):
                 on_progress(run.job)
             if not run.over:
                 time.sleep(max(0.0, begin + wait - time.monotonic()))
@@ -205,7 +206,7 @@ class AsyncBulk(AsyncClient):
             except Unavailable as error:
                 _how_to_go_on(error, run.id)
                 raise
-            if on_progress and run.job and run.job != before:
+            if on_progress and run.job and (run.job != before or run.is_full):
                 on_progress(run.job)
             if not run.over:
                 await asyncio.sleep(max(0.0, begin + wait - time.monotonic()))

@@ -10,7 +10,18 @@ from datetime import datetime
 
 from presence_core.client.base import AsyncClient, Client
 from presence_core.models import Event, Health, Migration, Sample, SweepReport, WorkerStatus
-from presence_core.operations import confirming, events, health, history, leading, migrate, reindex, repair, upkeep
+from presence_core.operations import (
+    confirming,
+    events,
+    health,
+    history,
+    holding,
+    leading,
+    migrate,
+    reindex,
+    repair,
+    upkeep,
+)
 
 WATCH_INTERVAL = 0.1
 """Seconds between looks at the event streams while watching."""
@@ -108,14 +119,24 @@ class Upkeep(Client):
         return self._run(events.events(self._ctx, after, limit))
 
     def unconfirmed(self) -> int:
-        """How many kicks, blocks and revocations this client holds because too few replicas have confirmed them
-        (``Settings.confirm_replicas``). No round trip."""
-        return len(self._ctx.unconfirmed)
+        """How many ends, blocks and revocations of this client too few replicas have confirmed
+        (``Settings.confirm_replicas``), as far as is known. Without a round trip; O(held)."""
+        return holding.unconfirmed(self._ctx)
+
+    def held(self) -> int:
+        """How many ends, blocks and revocations this client holds, to apply them again after a failover: those that
+        ``unconfirmed`` counts, and the others for ``Settings.confirm_hold`` seconds more. Without a round trip."""
+        return len(self._ctx.held)
+
+    @property
+    def may_fail_over(self) -> bool:
+        """Whether another server may take over: behind Sentinel, or on a cluster."""
+        return self._transport.may_fail_over
 
     def confirm(self) -> int:
-        """Look at what ``unconfirmed`` counts, apply again what a failover has lost, ask the replicas; answers how many
-        are left. The client does it by itself every second until none is. Cost: three round trips a hundred of a
-        shard."""
+        """Look at what is held, apply again what a failover has lost, ask the replicas; answers how many are not
+        confirmed. The client does so every second while something is held. Cost: a round trip a server; and three for
+        every hundred of a shard that are not confirmed on the server that serves it now."""
         return self._run(confirming.confirm(self._ctx))
 
     def events_end(self) -> str:
@@ -189,7 +210,16 @@ class AsyncUpkeep(AsyncClient):
 
     async def unconfirmed(self) -> int:
         """See Presence.unconfirmed."""
-        return len(self._ctx.unconfirmed)
+        return holding.unconfirmed(self._ctx)
+
+    async def held(self) -> int:
+        """See Presence.held."""
+        return len(self._ctx.held)
+
+    @property
+    def may_fail_over(self) -> bool:
+        """See Presence.may_fail_over."""
+        return self._transport.may_fail_over
 
     async def confirm(self) -> int:
         """See Presence.confirm."""

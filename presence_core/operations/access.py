@@ -15,8 +15,9 @@ from presence_core.errors import InvalidArgument, LoginRefused, Unavailable
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABELS, Block, Ended, Login, Session, Validation
 from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, label_texts, read_notes, with_end
+from presence_core.operations.holding import answered, asking, hold_secret, rotation
 from presence_core.operations.upkeep import heal, heal_all
-from presence_core.scripts import BLOCKED, HEARTBEAT, ROTATE, VALIDATE, Op, run
+from presence_core.scripts import BLOCKED, HEARTBEAT, VALIDATE, Op, run
 
 BATCH = 200
 """Refs in one heartbeat script: 2 to 6 ms of the server's time at a million sessions."""
@@ -96,13 +97,13 @@ def rotate(ctx: Context, token: object) -> Op[Login]:
     secret = ctx.new_secret()
 
     def steps() -> Op[Login]:
-        s = ctx.shard(uid)
-        keys = (s.sessions, s.closing, s.meta, s.record(uid, sid))
-        [reply] = yield [run(ROTATE, keys, ctx.now, uid, sid, digest, secret_digest(secret))]
+        s, new = ctx.shard(uid), secret_digest(secret)
+        reply, *more = yield [rotation(ctx, s, uid, sid, digest, new), *asking(ctx, [s])]
         if len(reply) > 2:
             yield from heal(ctx, s, [(uid, sid)])
         if reply[0] != LIVE:
             raise LoginRefused("ended", "This token opens no live session: it has ended, or its secret was changed.")
+        hold_secret(ctx, answered(ctx, [s], more), uid, sid, digest, new)
         labels = NO_LABELS
         with contextlib.suppress(Unavailable):  # the old secret is gone: nothing may keep the new one from its holder
             labels = (yield from label_texts(ctx, [(s, reply[1])]))[s]

@@ -10,8 +10,8 @@ from presence_core import settings as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Shard
 from presence_core.models import BLOCK_FIELDS, Block, Page, moment
-from presence_core.operations.confirming import hold_block, is_confirmed, waits
 from presence_core.operations.context import Context
+from presence_core.operations.holding import answered, asking, check_room, hold_block
 from presence_core.operations.newest import Entry, Newest, Ranked, is_ranked, make_cursor, read_cursor, walk
 from presence_core.scripts import BLOCK, BLOCKED, RELEASE, UNBLOCK, Call, Op, command, run
 
@@ -45,17 +45,16 @@ def block(
         raise InvalidArgument("shorten", "must be True or False")
 
     def steps() -> Op[Block]:
+        check_room(ctx)
         s = ctx.shard(owner)
         words = (owner, actor, why, public, case, end, "shorten" if shorten else "merge", "", "")
-        row, *waited = yield [
-            run(BLOCK, (s.block(owner), s.blocks, s.audit), ctx.now, ctx.policy, *words),
-            *waits(ctx, [s]),
-        ]
+        set_ = run(BLOCK, (s.block(owner), s.blocks, s.audit), ctx.now, ctx.policy, *words)
+        row, *more = yield [set_, *asking(ctx, [s])]
         if row == 0:
             raise InvalidArgument("until", "must lie in the future")
-        made = replace(Block.from_reply(owner, row), confirmed=is_confirmed(ctx, waited))
-        if made.confirmed is False:
-            hold_block(ctx, made)
+        told = answered(ctx, [s], more)
+        made = replace(Block.from_reply(owner, row), confirmed=told.sure)
+        hold_block(ctx, told, made)
         return made
 
     return steps()
@@ -68,6 +67,7 @@ def unblock(ctx: Context, uid: object, by: object, reason: object) -> Op[bool]:
         s = ctx.shard(owner)
         keys = (s.block(owner), s.blocks, s.audit)
         [was] = yield [run(UNBLOCK, keys, ctx.now, ctx.policy, owner, actor, why)]
+        ctx.held.pop(("block", owner), None)
         return bool(was)
 
     return steps()

@@ -1,200 +1,236 @@
-"""Kicks, blocks and revocations that too few replicas have confirmed: the client that asked for them holds them, and
-applies them again until they are.
+"""The rounds over what the client holds (``holding``): applied again where a failover has lost it.
 
-WAIT tells how many replicas have a write; it does not make Redis strongly consistent. A failover may promote a replica
-without the kick, and the session lives again. So each round looks first. A session that lives again is ended again, if
-it is the one that was ended (by its login time: one begun later is another). A block that is gone is set again unless
-staff have lifted it: a block and its audit entry are one write, so where the entry stands the block was not lost. WAIT
-is asked in the same batch, behind a write of its own, and counts if nothing had to be done again.
+A round is about a second. It asks each server once for its identity (``run_id`` and ``master_replid``, which differ
+after every failover and restart). What is known to be in place on that very server costs nothing more. All else is
+looked at: a session that lives again is ended again, unless it began later; a block that is gone is set again, unless
+staff have changed it since; a watermark is raised again; a secret that was replaced is replaced again. WAIT is asked in
+the same batch, behind a write of its own, and counts if nothing had to be applied again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Hashable, Iterable
+from datetime import datetime
+from typing import Any, Final
 
 from presence_core.errors import CorruptData, Unavailable
-from presence_core.keyspace import Shard, digest
-from presence_core.models import Block, Session
-from presence_core.operations.context import LIVE, Context, found_rows
-from presence_core.scripts import AUDIT, BLOCK, BLOCKED, READ, REVOKE, Call, Op, command, run, wait
-
-if TYPE_CHECKING:
-    from presence_core.operations.ending import Why
-
-MOST_HELD: Final = 10_000
-"""What one client holds at most; beyond it the oldest are let go."""
-
-Named = tuple[tuple[str, Any], Any]
-"""What is held, and its name in ``Context.unconfirmed``."""
+from presence_core.keyspace import Keyspace, Shard, split_ref
+from presence_core.models import Block
+from presence_core.operations.context import LIVE, Context, Found, found_rows
+from presence_core.operations.holding import (
+    Held,
+    HeldBlock,
+    HeldEnd,
+    HeldEnds,
+    HeldErasure,
+    HeldMark,
+    HeldSecret,
+    answered,
+    beats,
+    identity_of,
+    login_of,
+    mark_calls,
+    rotation,
+    server_of,
+    unconfirmed,
+)
+from presence_core.scripts import AUDIT, BLOCK, BLOCKED, READ, Call, Op, command, run, tell
 
 _AT_ONCE: Final = 100
 _LOOK: Final = 1_000  # audit entries in which a block is looked for
 
 
-@dataclass(frozen=True, slots=True)
-class HeldEnd:
-    """A session that was ended."""
-
-    uid: str
-    session_id: str
-    began: int  #: ms
-    why: Why
-
-
-@dataclass(frozen=True, slots=True)
-class HeldMark:
-    """A watermark of revoke_before."""
-
-    upto: int  #: ms
-    by: str
-    note: str
-    message: str
-
-
-def login_ms(one: Session) -> int:
-    """When it began, as scripts write it."""
-    return round(one.login_at.timestamp() * 1000)
-
-
-def waits(ctx: Context, shards: Iterable[Shard]) -> list[Call]:
-    """What goes behind changes of these shards, in their batch; nothing where no confirmation is asked for."""
-    settings = ctx.settings
-    if not settings.confirm_replicas:
-        return []
-    return [wait(s.tag, settings.confirm_replicas, settings.confirm_timeout) for s in dict.fromkeys(shards)]
-
-
-def is_confirmed(ctx: Context, answers: Iterable[Any]) -> bool | None:
-    """What came of ``waits``; None where it was not asked."""
-    if not ctx.settings.confirm_replicas:
-        return None
-    return all(isinstance(number, int) and number >= ctx.settings.confirm_replicas for number in answers)
-
-
-def hold_ends(ctx: Context, why: Why, ended: Iterable[Session]) -> None:
-    """Keep these until they are confirmed; each by itself, not as a part of a job that may be over by then."""
-    alone = replace(why, job="", epoch=0, block_for="")
-    for one in ended:
-        _hold(ctx, ("end", one.ref), HeldEnd(one.uid, one.session_id, login_ms(one), alone))
-
-
-def hold_block(ctx: Context, block: Block) -> None:
-    _hold(ctx, ("block", block.uid), block)
-
-
-def hold_mark(ctx: Context, mark: HeldMark) -> None:
-    _hold(ctx, ("revoke", mark.upto), mark)
-
-
-def _hold(ctx: Context, name: tuple[str, Any], held: Any) -> None:
-    while len(ctx.unconfirmed) >= MOST_HELD:
-        ctx.unconfirmed.pop(next(iter(ctx.unconfirmed)), None)
-    ctx.unconfirmed[name] = held
-
-
 def confirm(ctx: Context) -> Op[int]:
-    """One round over all that is held; answers how many are left. Raises Unavailable once all of it was tried, and
-    holds still what could not be reached."""
-    parts: list[tuple[Shard | None, list[Named]]] = []
-    by_shard: dict[Shard, list[Named]] = {}
-    for name, one in list(ctx.unconfirmed.items()):
-        if isinstance(one, HeldMark):
-            parts.append((None, [(name, one)]))
-        else:
-            by_shard.setdefault(ctx.shard(one.uid), []).append((name, one))
-    for s, items in by_shard.items():
-        parts += [(s, items[first : first + _AT_ONCE]) for first in range(0, len(items), _AT_ONCE)]
-    away: Unavailable | None = None
+    """One round over all that is held; answers how many too few replicas have. Raises Unavailable once all of it was
+    tried, and holds still what could not be reached."""
+    looks, away = yield from _to_look_at(ctx)
+    parts = [
+        (shard, some[first : first + size])
+        for shard, some in looks.items()
+        for size in (1 if shard is None else _AT_ONCE,)
+        for first in range(0, len(some), size)
+    ]
     while parts:
-        at, part = parts.pop()
+        shard, part = parts.pop()
+        changes = [change for _, change in part]
         try:
-            held = [one for _, one in part]
-            sure = yield from (_mark(ctx, held[0]) if at is None else _again(ctx, at, held))
+            sure, servers = yield from (_mark(ctx, changes[0]) if shard is None else _again(ctx, shard, changes))
         except Unavailable as error:  # one master is away: the others' turn all the same
-            away, sure = error, False
+            away, sure, servers = error, False, {}
         except CorruptData:
             if len(part) > 1:
-                parts += [(at, [single]) for single in part]
+                parts += [(shard, [single]) for single in part]
                 continue
-            sure = True  # what stands there now is no session and no block
-        for name, one in part if sure else ():
-            if ctx.unconfirmed.get(name) is one:
-                ctx.unconfirmed.pop(name, None)
+            ctx.held.pop(part[0][0], None)  # what stands there now is no session and no block
+            continue
+        for name, change in part:
+            _settle(ctx, name, change, sure, server_of(ctx, servers, change))
     if away is not None:
         raise away
-    return len(ctx.unconfirmed)
+    return unconfirmed(ctx)
 
 
-def _again(ctx: Context, s: Shard, part: list[HeldEnd | Block]) -> Op[bool]:
-    """Look at each and ask how many replicas have all of it; do again what was lost, to be asked for next time."""
-    ends = [one for one in part if isinstance(one, HeldEnd)]
-    blocks = [one for one in part if isinstance(one, Block)]
+def _settle(ctx: Context, name: Hashable, change: Held, sure: bool, on: bytes) -> None:
+    """A change was looked at: ``sure``: it is in place, and enough replicas have it."""
+    now = ctx.clock()
+    if not sure:
+        change.on, change.until = b"", 0.0
+        return
+    if on != change.on or not change.until:
+        change.on, change.until = on, now + ctx.settings.confirm_hold
+    if change.until <= now and ctx.held.get(name) is change:
+        ctx.held.pop(name, None)
+
+
+def _to_look_at(ctx: Context) -> Op[tuple[dict[Shard | None, list[tuple[Hashable, Held]]], Unavailable | None]]:
+    """All but what is known to be in place on the server that serves it now. What has been so for long enough goes."""
+    keys, now = ctx.keys, ctx.clock()
+    known = {change.shard for change in list(ctx.held.values()) if change.on}
+    servers, away = yield from _servers(ctx, keys.shards if None in known else [s for s in known if _is_of(keys, s)])
+    looks: dict[Shard | None, list[tuple[Hashable, Held]]] = {}
+    of_all = b"".join(sorted(set(servers.values()))) if None in known and len(servers) == len(keys.shards) else b""
+    for name, change in list(ctx.held.items()):
+        shard = change.shard
+        if change.until > now and change.on and servers.get(shard) == change.on:  # nearly all of many
+            continue
+        if shard is not None and not _is_of(keys, shard):  # the sessions were moved to other shards
+            change.shard = shard = keys.shard(change.uid)
+            change.on = b""
+        on = of_all if shard is None else servers.get(shard, b"")
+        if change.on and change.on == on and change.until:
+            if change.until <= now and ctx.held.get(name) is change:
+                ctx.held.pop(name, None)
+        elif shard is None or shard in servers or not (change.on and change.until):
+            looks.setdefault(shard, []).append((name, change))
+    return looks, away
+
+
+def _is_of(keys: Keyspace, shard: Shard | None) -> bool:
+    return shard is not None and shard.index < len(keys.shards) and keys.shards[shard.index] is shard
+
+
+def _servers(ctx: Context, shards: Iterable[Shard | None]) -> Op[tuple[dict[Shard | None, bytes], Unavailable | None]]:
+    """Which server serves each of these shards: one INFO a server. One that does not answer is missing; one that will
+    not say which it is has b""."""
+    groups: dict[str, list[Shard]] = {}
+    for s in shards:
+        if s is not None:
+            groups.setdefault(ctx.server_of(s.tag), []).append(s)
+    servers: dict[Shard | None, bytes] = {}
+    away: Unavailable | None = None
+    for group in groups.values():
+        # On a cluster a key of each shard, so that a node which does not serve it any more says so.
+        asks = [command(s.meta, "EXISTS", s.meta) for s in group] if ctx.is_cluster else []
+        try:
+            *_, info = yield [*asks, tell(group[0].tag)]
+        except Unavailable as error:
+            away = error
+            continue
+        servers.update(dict.fromkeys(group, identity_of(info)[0]))
+    return servers, away
+
+
+def _again(ctx: Context, s: Shard, part: list[Held]) -> Op[tuple[bool, dict[Shard, bytes]]]:
+    """Look at each and ask how many replicas have all of it; apply again what was lost, to be asked for next time."""
     # One batch, and so one master: what was seen on one says nothing of what the replicas of the next have. WAIT counts
     # from the connection's own last write, which is made here.
-    keys = (s.sessions, s.closing, s.labels, s.meta)
-    replies = yield [
-        *(run(READ, (s.user(one.uid), *keys), ctx.now, one.uid, s.record_prefix, one.session_id) for one in ends),
-        *(run(BLOCKED, (s.block(one.uid),), ctx.now, "strict") for one in blocks),
-        run(AUDIT, (s.audit,), ctx.now, _LOOK if blocks else 1, "+"),
-        *_beats(ctx, [s]),
+    has_blocks = any(isinstance(change, HeldBlock) for change in part)
+    (now, _, entries), *replies = yield [
+        run(AUDIT, (s.audit,), ctx.now, _LOOK if has_blocks else 1, "+"),
+        *(_look(ctx, s, change) for change in part),
+        *(_left(s, change) for change in part if isinstance(change, HeldErasure)),
+        *beats(ctx, [s]),
     ]
-    now, _, entries = replies[len(part)]
+    told = answered(ctx, [s], replies)
+    changed, left = _latest_changes(entries), iter(replies[len(part) :])
     lost: list[Call] = []
-    for one, reply in zip(ends, replies, strict=False):
-        found = [row for row in found_rows(one.uid, reply) if row.state == LIVE]
-        if any(login_ms(row.session()) == one.began for row in found):
-            lost.append(one.why.one(ctx, s, one.uid, one.session_id, one.began))
-    told = {tuple(dict(zip(e[::2], e[1::2], strict=True)).get(f) for f in (b"uid", b"at")) for _, e in entries}
-    for block, [(state, row)] in zip(blocks, replies[len(ends) :], strict=False):
-        there = state == 1 and _changed(Block.from_reply(block.uid, row)) >= _changed(block)
-        is_over = block.until is not None and _ms(block.until.timestamp()) <= now
-        if not (there or is_over or (block.uid.encode(), b"%d" % _changed(block)) in told):
-            lost.append(set_again(ctx, s, block))
+    erased: list[HeldErasure] = []
+    for change, reply in zip(part, replies, strict=False):
+        if isinstance(change, HeldBlock):
+            lost += _lost_block(ctx, s, change.block, reply, now, changed)
+            continue
+        live = [found for found in found_rows(change.uid, reply) if found.state == LIVE]
+        if not isinstance(change, HeldErasure):
+            lost += [call for found in live for call in _lost(ctx, s, change, found)]
+        elif next(left) or any(login_of(found.row) <= change.upto for found in live):
+            erased.append(change)
     if lost:
         yield lost
-        return False
-    return bool(is_confirmed(ctx, replies[-1:]))
+    for person in erased:
+        yield from person.again()
+    return not lost and not erased and bool(told.sure), told.servers
+
+
+def _left(s: Shard, change: HeldErasure) -> Call:
+    """How many ended sessions of theirs are there from before they were erased."""
+    return command(s.ended_of(change.uid), "ZCOUNT", s.ended_of(change.uid), "-inf", change.upto)
+
+
+def _look(ctx: Context, s: Shard, change: Held) -> Call:
+    uid = change.uid
+    if isinstance(change, HeldBlock):
+        return run(BLOCKED, (s.block(uid),), ctx.now, "strict")
+    sids = [split_ref(change.ref)[1]] if isinstance(change, HeldEnd | HeldSecret) else []
+    return run(READ, (s.user(uid), s.sessions, s.closing, s.labels, s.meta), ctx.now, uid, s.record_prefix, *sids)
+
+
+def _lost(ctx: Context, s: Shard, change: Held, live: Found) -> list[Call]:
+    """What it takes to apply the change to this live session again; nothing where it is in place."""
+    uid, sid = live.uid, live.session_id
+    if isinstance(change, HeldSecret):
+        secret = (live.row[1] or b"")[16:32]
+        return [rotation(ctx, s, uid, sid, secret, change.new)] if secret in change.old else []
+    assert isinstance(change, HeldEnd | HeldEnds)
+    if login_of(live.row) > change.upto or (isinstance(change, HeldEnds) and sid in change.keep):
+        return []
+    return [change.why.one(ctx, s, uid, sid, login_of(live.row))]
+
+
+def _latest_changes(entries: list[Any]) -> dict[bytes, int]:
+    """When staff last changed each user's block, by the audit, ms: a block and its entry are one write."""
+    latest: dict[bytes, int] = {}
+    for _, flat in entries:
+        entry = dict(zip(flat[::2], flat[1::2], strict=True))
+        uid, at = entry.get(b"uid"), entry.get(b"at", b"")
+        is_about = entry.get(b"what") in (b"block", b"unblock") or (
+            entry.get(b"what") == b"kick" and entry.get(b"until")
+        )
+        if uid and is_about and at.isdigit():
+            latest[uid] = max(latest.get(uid, 0), int(at))
+    return latest
+
+
+def _lost_block(ctx: Context, s: Shard, block: Block, reply: Any, now: int, changed: dict[bytes, int]) -> list[Call]:
+    """Set it again where it is not there and staff have not changed it since."""
+    [(state, row)] = reply
+    there = state == 1 and _changed(Block.from_reply(block.uid, row)) >= _changed(block)
+    has_ended = block.until is not None and _ms(block.until) <= now
+    if there or has_ended or changed.get(block.uid.encode(), -1) >= _changed(block):
+        return []
+    return [set_again(ctx, s, block)]
 
 
 def _changed(block: Block) -> int:
     """When a block became what it is, ms."""
-    return _ms((block.changed or block.at).timestamp())
+    return _ms(block.changed or block.at)
 
 
-def _ms(seconds: float) -> int:
-    return round(seconds * 1000)
+def _ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
 
 
 def set_again(ctx: Context, s: Shard, block: Block) -> Call:
-    """Block a user as ``block`` says, as of when it was set: merged with what holds now. Changes nothing where it is
-    still there, where its time is over, or where staff have changed or lifted it since."""
-    end = "" if block.until is None else f"={_ms(block.until.timestamp())}"
+    """Block a user as ``block`` says, as of when it was set: merged with the block that there is now. Changes nothing
+    where it is still there, where it has ended, or where staff have changed or lifted it since."""
+    end = "" if block.until is None else f"={_ms(block.until)}"
     return run(BLOCK, (s.block(block.uid), s.blocks, s.audit), ctx.now, ctx.policy, block.uid, block.by, block.reason,
-               block.message or "", "\n".join(block.tickets), end, "again", _ms(block.at.timestamp()),
-               _changed(block))  # fmt: skip
+               block.message or "", "\n".join(block.tickets), end, "again", _ms(block.at), _changed(block))  # fmt: skip
 
 
-def _beats(ctx: Context, shards: Sequence[Shard]) -> list[Call]:
-    """A write for WAIT to stand behind, and WAIT."""
-    return [*(command(s.meta, "HSET", s.meta, "confirmed", "1") for s in shards), *waits(ctx, shards)]
-
-
-def _mark(ctx: Context, mark: HeldMark) -> Op[bool]:
+def _mark(ctx: Context, change: Held) -> Op[tuple[bool, dict[Shard, bytes]]]:
+    assert isinstance(change, HeldMark)
     shards = ctx.keys.shards
-    calls = mark_calls(ctx, shards, str(mark.upto), mark.by, mark.note, mark.message, 0)
-    replies = yield [*calls, *_beats(ctx, shards)]
-    return bool(is_confirmed(ctx, replies[2 * len(shards) :]))
-
-
-def mark_calls(
-    ctx: Context, shards: Iterable[Shard], upto: str, by: str, note: str, message: str, tell: int
-) -> list[Call]:
-    """Raise the watermark of these shards to ``upto``, ms, or now; ``tell``: the audit has it once."""
-    note_id, message_id = digest(note), digest(message) if message else ""
-    return [
-        run(REVOKE, (s.meta, s.sessions, s.note(note_id), s.note(message_id), s.audit), ctx.now, ctx.audit_cap, upto,
-            by, note_id, note, message_id, message, ctx.settings.keep_kicked, tell)
-        for s in shards
-    ]  # fmt: skip
+    calls = mark_calls(ctx, shards, str(change.upto), change.by, change.note, change.message, 0)
+    replies = yield [*calls, *beats(ctx, shards)]
+    told = answered(ctx, shards, replies)
+    return bool(told.sure), told.servers

@@ -37,7 +37,8 @@ class Context:
     complete: frozenset[str] = frozenset()  #: what queries may rely on
     is_guess: bool = False  #: the layout has not been written down yet
     look_at: float = 0.0  #: when to look at the layout again, by ``clock``
-    unconfirmed: dict[tuple[str, Any], Any] = field(default_factory=dict)  #: see confirming.py
+    held: dict[Any, Any] = field(default_factory=dict)  #: by name, see confirming.py
+    not_held: int = 0  #: changes for which there was no room
     labels: dict[tuple[int, bytes], bytes] = field(default_factory=dict)  #: (shard, label id) → text, as once read
 
     @property

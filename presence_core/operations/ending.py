@@ -5,22 +5,28 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from presence_core import settings as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Shard, digest
 from presence_core.models import NO_LABELS, Block, Ended, KickResult, Session
-from presence_core.operations.confirming import (
-    HeldMark,
-    hold_block,
-    hold_ends,
-    hold_mark,
-    is_confirmed,
-    mark_calls,
-    waits,
-)
 from presence_core.operations.context import ENDED, LIVE, Context, found_rows, label_texts, read_notes
+from presence_core.operations.holding import (
+    HeldEnds,
+    HeldMark,
+    Replicas,
+    alone,
+    answered,
+    asking,
+    check_room,
+    hold,
+    hold_block,
+    hold_end,
+    hold_ends,
+    login_of,
+    mark_calls,
+)
 from presence_core.operations.reading import latest, read_call
 from presence_core.operations.upkeep import heal, tidy_calls
 from presence_core.scripts import FINISH, Call, Op, run
@@ -67,8 +73,11 @@ def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
     owner, sid = check.uid(uid), check.session_id(session_id)
 
     def steps() -> Op[bool]:
-        shard = ctx.shard(owner)
-        [(done, _, row, _)] = yield [Why("logout", "user", owner).one(ctx, shard, owner, sid)]
+        shard, why = ctx.shard(owner), Why("logout", "user", owner)
+        (done, _, row, _), *more = yield [why.one(ctx, shard, owner, sid), *asking(ctx, [shard])]
+        told = answered(ctx, [shard], more)
+        if done or not row:  # it had ended before: by the same call, it may be, whose answer was lost
+            hold_end(ctx, told, why, owner, sid, login_of(row) or told.now)
         if not row:
             yield from heal(ctx, shard, [(owner, sid)])
         return bool(done)
@@ -112,15 +121,15 @@ def revoke_before(ctx: Context, at: object, by: object, reason: object, message:
     public = "" if message is None else check.prose("message", message)
 
     def steps() -> Op[int]:
+        check_room(ctx)
         shards = ctx.keys.shards
         upto = yield from _watermark(ctx, given)
         calls = [
             *mark_calls(ctx, shards[:1], str(upto), who, note, public, 1),
             *mark_calls(ctx, shards[1:], str(upto), who, note, public, 0),
         ]
-        replies = yield [*calls, *waits(ctx, shards)]
-        if is_confirmed(ctx, replies[len(shards) :]) is False:
-            hold_mark(ctx, HeldMark(upto, who, note, public))
+        replies = yield [*calls, *asking(ctx, shards)]
+        hold(ctx, answered(ctx, shards, replies), ("revoke", upto), HeldMark(upto, who, note, public))
         killed: int = sum(reply[2] for reply in replies[: len(shards)])
         return killed
 
@@ -144,40 +153,46 @@ def _watermark(ctx: Context, at: int | None) -> Op[int]:
 
 def _kick_one(ctx: Context, uid: str, sid: str, why: Why) -> Op[KickResult]:
     """One round trip: what is past its time ends as expired, else it is kicked and gets its tombstone."""
+    check_room(ctx)
     shard = ctx.shard(uid)
-    (done, _, row, held), *waited = yield [why.one(ctx, shard, uid, sid), *waits(ctx, [shard])]
-    sure, block = _outcome(ctx, uid, held, waited)
+    (done, _, row, held), *more = yield [why.one(ctx, shard, uid, sid), *asking(ctx, [shard])]
+    told = answered(ctx, [shard], more)
+    block = _block_of(ctx, told, uid, held)
+    if done or not row:  # it had ended before: by the same call, it may be, whose answer was lost
+        hold_end(ctx, told, alone(why), uid, sid, login_of(row) or told.now)
     if done:
         labels = NO_LABELS
         with contextlib.suppress(Unavailable):  # it is kicked: what cannot be read now must not hide that
             labels = (yield from label_texts(ctx, [(shard, row)]))[shard]
         kicked = [Session.from_reply(uid, sid, row, labels)]
-        if sure is False:
-            hold_ends(ctx, why, kicked)
-        return KickResult(kicked, [], confirmed=sure, block=block)
+        return KickResult(kicked, [], confirmed=told.sure, block=block)
     if not row:
         yield from heal(ctx, shard, [(uid, sid)])
-    return KickResult([], (yield from _ends(ctx, shard, uid, [sid])), confirmed=sure, block=block)
+    return KickResult([], (yield from _ends(ctx, shard, uid, [sid])), confirmed=told.sure, block=block)
 
 
-def _outcome(ctx: Context, uid: str, held: list[bytes], waited: list[Any]) -> tuple[bool | None, Block | None]:
-    """Whether replicas have confirmed it, and the block that came with the kick, which is held here where they have
-    not."""
-    sure = is_confirmed(ctx, waited)
-    block = replace(Block.from_reply(uid, held), confirmed=sure) if held else None
-    if sure is False and block is not None:
-        hold_block(ctx, block)
-    return sure, block
+def _block_of(ctx: Context, told: Replicas, uid: str, row: list[bytes]) -> Block | None:
+    """The block that came with a kick, held like the kick."""
+    if not row:
+        return None
+    block = replace(Block.from_reply(uid, row), confirmed=told.sure)
+    hold_block(ctx, told, block)
+    return block
 
 
 def _kick_all(ctx: Context, uid: str, why: Why, keep: list[str]) -> Op[KickResult]:
+    check_room(ctx)
     shard = ctx.shard(uid)
     [reply] = yield [read_call(ctx, shard, uid)]
     before = {found.session_id: found for found in found_rows(uid, reply)}
     dirty = [(uid, sid) for sid, found in before.items() if found.state != LIVE]
     yield from heal(ctx, shard, dirty)
-    (done, late, _, held), *waited = yield [why.all_but(ctx, shard, uid, keep), *waits(ctx, [shard])]
-    sure, block = _outcome(ctx, uid, held, waited)
+    (done, late, _, held), *more = yield [why.all_but(ctx, shard, uid, keep), *asking(ctx, [shard])]
+    told = answered(ctx, [shard], more)
+    block = _block_of(ctx, told, uid, held)
+    if told.now:  # all that had begun: also those that an earlier call ended, whose answer was lost
+        upto = max(told.now, *(login_of(found.row) for found in before.values()), 0)  # login may be ahead of the clock
+        hold(ctx, told, ("user", uid, *sorted(keep)), HeldEnds(shard, uid, keep, upto, alone(why)))
     sids = [sid.decode() for sid in done]
     ended = [(uid, sid) for sid in sids + [sid.decode() for sid in late]]
     new = [sid for sid in sids if sid not in before]  # logged in while we looked
@@ -189,10 +204,10 @@ def _kick_all(ctx: Context, uid: str, why: Why, keep: list[str]) -> Op[KickResul
         except (Unavailable, CorruptData):
             pass  # dead all the same: a sweep writes their tombstones
     kicked = [before[sid].session() for sid in sids if sid in before and before[sid].row[1]]
-    if sure is False:
-        hold_ends(ctx, why, kicked)
+    if not told.now:
+        hold_ends(ctx, told, why, kicked)
     kicked.sort(key=lambda one: (one.login_at, one.ref.encode()), reverse=True)
-    return KickResult(kicked, [], confirmed=sure, block=block)
+    return KickResult(kicked, [], confirmed=told.sure, block=block)
 
 
 def _ends(ctx: Context, shard: Shard, uid: str, sids: list[str]) -> Op[list[Ended]]:

@@ -19,6 +19,15 @@ from presence_core.models import ForgetReport, text
 from presence_core.operations import listing
 from presence_core.operations.context import Context, pairs
 from presence_core.operations.ending import Why
+from presence_core.operations.holding import (
+    HeldErasure,
+    answered,
+    asking,
+    check_room,
+    confirmation,
+    hold,
+    release,
+)
 from presence_core.operations.identity import Identity, Trace, pseudonym, read, trace, unshared
 from presence_core.operations.upkeep import tidy_calls
 from presence_core.scripts import ERASE, NOTE, RETELL, REWORD, Op, command, run
@@ -50,10 +59,11 @@ def forget(ctx: Context, uid: object, by: object, reason: object) -> Op[ForgetRe
 
 
 def _forget(ctx: Context, uid: str, actor: str, why: str) -> Op[ForgetReport]:
+    check_room(ctx)
     s = ctx.shard(uid)
     yield from _none_moves(ctx)
     who = Identity(uid, (yield from pseudonym(ctx, uid)))
-    kicked = yield from _end(ctx, s, uid, actor)
+    kicked, upto = yield from _end(ctx, s, uid, actor)
     report = ForgetReport(who.pseudonym, kicked, 0, False, 0, 0, ())
     for _ in range(ROUNDS):
         streams = [(s.events, _event_of(who)), *((shard.audit, _audit_of(who)) for shard in ctx.keys.shards)]
@@ -71,6 +81,9 @@ def _forget(ctx: Context, uid: str, actor: str, why: str) -> Op[ForgetReport]:
     actor = who.pseudonym if actor == uid else actor
     args = (ctx.audit_cap, actor, "forget", who.pseudonym, who.strip(why, about=True), said)
     yield [run(NOTE, (s.audit,), ctx.now, *args)]
+    told = yield from confirmation(ctx, ctx.keys.shards)
+    if upto:
+        hold(ctx, told, ("erased", uid), HeldErasure(s, uid, upto, lambda: _forget(ctx, uid, actor, why)))
     return report
 
 
@@ -113,11 +126,9 @@ def _came(streams: list[tuple[str, Look]], ends: list[Any]) -> Op[bool]:
     return False
 
 
-def _end(ctx: Context, s: Shard, uid: str, actor: str) -> Op[int]:
-    """Their live sessions end as kicked."""
-    for name, held in list(ctx.unconfirmed.items()):
-        if getattr(held, "uid", None) == uid:
-            ctx.unconfirmed.pop(name, None)  # else a block would be set again, a kick written down again
+def _end(ctx: Context, s: Shard, uid: str, actor: str) -> Op[tuple[int, int]]:
+    """Their live sessions end as kicked: how many, and when, ms (0 where no replica is asked)."""
+    release(ctx, uid)  # else a block would be set again, a kick written down again
     online, live = yield [
         command(s.users, "ZSCORE", s.users, uid),
         command(s.user(uid), "SMEMBERS", s.user(uid), lenient=True),
@@ -125,8 +136,11 @@ def _end(ctx: Context, s: Shard, uid: str, actor: str) -> Op[int]:
     if online is not None and not live:  # finish.lua refuses where the user's SET was lost: the lists know
         lost = yield from trace(ctx, Identity(uid, ""))
         yield from _tidy(ctx, s, uid, lost, "repair")
-    [(done, *_)] = yield [Why("kicked", "staff", actor, silent=True).all_but(ctx, s, uid, [])]
-    return len(done)
+    (done, *_), *more = yield [
+        Why("kicked", "staff", actor, silent=True).all_but(ctx, s, uid, []),
+        *asking(ctx, [s]),
+    ]
+    return len(done), answered(ctx, [s], more).now
 
 
 def _tidy(ctx: Context, s: Shard, uid: str, found: Trace, mode: str) -> Op[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any, Final
@@ -15,7 +15,9 @@ from presence_core.filters import entries, facet_members
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABEL, Login, PublicBlock, Session, attributes_of, in_words, moment, text
 from presence_core.operations.access import make_token, secret_digest
-from presence_core.operations.context import LIVE, Context, found_rows
+from presence_core.operations.context import LIVE, Context, Found, found_rows
+from presence_core.operations.ending import Why
+from presence_core.operations.holding import Replicas, answered, beats, hold_end, login_of
 from presence_core.operations.reading import read_call
 from presence_core.operations.upkeep import heal, heal_all, tidy_calls
 from presence_core.scripts import LOGIN, Call, Op, later, run
@@ -160,12 +162,19 @@ def _answers(
     for i, reply in enumerate(replies):
         if len(reply) > 3 and (ended := [*reply[3], *reply[4]]):
             follow_up += tidy_calls(ctx, shards[i], [(rows[i].uid, sid.decode()) for sid in ended])
+    ended_at = [shards[i] for i, _ in over]
+    told, ends = Replicas(False if ctx.settings.confirm_replicas else None, {}, 0), {}
     if follow_up:
         try:
-            for (i, _), reply in zip(over, (yield follow_up), strict=False):
-                replaced[i] = [found.session() for found in found_rows(rows[i].uid, reply) if found.row[1]]
+            looked = yield [*follow_up, *beats(ctx, ended_at)]
+            told = answered(ctx, ended_at, looked)
+            for (i, _), reply in zip(over, looked, strict=False):
+                ends[i] = {found.session_id: found for found in found_rows(rows[i].uid, reply) if found.row[1]}
+                replaced[i] = [found.session() for found in ends[i].values()]
         except (Unavailable, CorruptData):
             pass  # the logins stand, and their tokens are given only once: a sweep writes the tombstones
+    for i, sids in over:
+        _hold(ctx, told, rows[i].uid, sids, ends.get(i, {}), login_of(replies[i][1:]))
     answers: list[Login | LoginRefused] = []
     for i, (row, reply) in enumerate(zip(rows, replies, strict=True)):
         if reply[0] != b"ok":
@@ -174,6 +183,17 @@ def _answers(
         token = make_token(row.uid, row.session_id, secrets[i])
         answers.append(Login(partial(_session, row, reply), token, replaced.get(i, [])))
     return answers
+
+
+def _hold(ctx: Context, told: Replicas, uid: str, sids: list[str], ends: dict[str, Found], login: int) -> None:
+    """Hold the ends of the sessions that a login has replaced. Those whose records could not be read began before it;
+    one that lives after all has met another master."""
+    for sid in sids:
+        found = ends.get(sid)
+        cause = (found.row[10] if found and len(found.row) > 10 else None) or b"limit"
+        here = replace(told, sure=False) if told.sure and found and found.state == LIVE else told
+        upto = login_of(found.row) if found else login
+        hold_end(ctx, here, Why("replaced", cause.decode(), uid), uid, sid, upto)
 
 
 def _session(row: Row, reply: list[Any]) -> Session:

@@ -20,9 +20,9 @@ from presence_core import settings as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.models import JOB_FIELDS, Job, KickResult, Session, text
 from presence_core.operations import listing
-from presence_core.operations.confirming import hold_ends, is_confirmed, login_ms, waits
 from presence_core.operations.context import Context
 from presence_core.operations.ending import Why
+from presence_core.operations.holding import MOST_HELD, answered, asking, hold_ends, login_ms
 from presence_core.operations.jobs import KEEP, counted, decode, ended, fence, lost, total_of
 from presence_core.scripts import CLOSE, TURN, Call, Op, command, run
 
@@ -55,7 +55,9 @@ class Run:
         self.kicked: list[Session] = []  #: what this runner ended, the first of them
         self.holds = False  #: whether it is this runner who has the job
         self.over = False  #: there is nothing to do any more: it has ended, or is paused
-        self.confirmed = is_confirmed(ctx, ())  #: whether enough replicas have all that this runner ended
+        self.confirmed = True if ctx.settings.confirm_replicas else None
+        """Whether enough replicas have all that this runner ended; None: not asked."""
+        self.is_full = False  #: it waits: no more can be held for the case of a failover
         self._ctx = ctx
         self._token = ctx.new_id() if token is None else token
         self._epoch = 0  # of which all shards know; 0: none, or a step broke off, and its kicks may be under way
@@ -117,6 +119,10 @@ class Run:
             if self._met > epoch:  # another has it by now
                 self.holds = False
                 return 0.0
+        self.is_full = len(ctx.held) > MOST_HELD - BATCH
+        if self.is_full:
+            self._epoch = epoch
+            return POLL
         wait = yield from self._batch(job, epoch, *own)
         if self.holds:
             self._epoch = epoch
@@ -174,14 +180,14 @@ class Run:
             call.safe = True  # sent again, it ends and counts nobody twice, and nobody at all once another has the job
             call.lenient = True  # one user's damage keeps nobody else from being kicked
             calls.append(call)
-        asked = waits(ctx, [ctx.shard(one.uid) for one in todo])
+        shards = [ctx.shard(one.uid) for one in todo]
+        asked = asking(ctx, shards)
         replies: list[Any] = yield [*calls, *counted(ctx, job.id), *asked]
-        waited = replies[len(replies) - len(asked) :]
+        told = answered(ctx, shards, replies)
         del replies[len(replies) - len(asked) :]
         done = [one for one, reply in zip(todo, replies, strict=False) if reply and reply[0]]
-        if is_confirmed(ctx, waited) is False:
-            self.confirmed = False
-            hold_ends(ctx, why, done)
+        self.confirmed = self.confirmed and told.sure
+        hold_ends(ctx, told, why, done)
         self.kicked += done[: MOST_ANSWERED - len(self.kicked)]
         self.job = dataclasses.replace(job, kicked=total_of(replies[len(todo) :]))
         if 0 in replies[: len(todo)]:  # it has been paused, cancelled or taken over

@@ -146,7 +146,7 @@ def exchange(router: Router, calls: list[Call], timeout: float) -> Flow:
     until = time.monotonic() + timeout
     replies: list[Any] = [None] * len(calls)
     pending = list(range(len(calls)))
-    same: dict[int, int] = {}  # WAITs that were not sent, and whose answer stands for them
+    same: dict[int, int] = {}  # WAITs and INFOs that were not sent, and whose answer stands for them
     tries = 0
     while True:
         error: BaseException | None = None
@@ -231,12 +231,16 @@ def server_of(router: Router, key: str) -> str:
 
 
 def _once_a_node(calls: list[Call], groups: list[tuple[Any, list[int]]], same: dict[int, int]) -> None:
-    """One WAIT tells of all that was written before it, whichever shard: several would wait one after the other."""
+    """One WAIT tells of all that was written before it, whichever shard: several would wait one after the other. So
+    does one INFO."""
     for _, places in groups:
-        waits = [i for i in places if calls[i].waits]
-        for i in waits[:-1]:
-            places.remove(i)
-            same[i] = waits[-1]
+        kinds: dict[Any, list[int]] = {}
+        for i in places:
+            if calls[i].waits:
+                kinds.setdefault(calls[i].words[0], []).append(i)
+        for alike in kinds.values():
+            same.update(dict.fromkeys(alike[:-1], alike[-1]))
+        places[:] = [i for i in places if i not in same]
 
 
 def _settle(

@@ -85,6 +85,11 @@ class SyncTransport:
         pool = client.nodes_manager if self.is_cluster else self._router.node("")
         self._sockets_obey = pool.connection_kwargs.get("socket_timeout") == timeout
 
+    @property
+    def may_fail_over(self) -> bool:
+        """Whether another server may take over: behind Sentinel, or on a cluster."""
+        return self.is_cluster or _is_sentinels(self._router.node(""))
+
     def run(self, op: Op[T]) -> T:
         """Drive an operation to its answer."""
         try:
@@ -280,6 +285,11 @@ class AsyncTransport:
         self._refreshing: asyncio.Task[None] | None = None
         self._router: Router = Many(client) if self.is_cluster else One(own_pool(client, timeout, AsyncRetry))
         self._watch = _watch_of(self._router)
+
+    @property
+    def may_fail_over(self) -> bool:
+        """Whether another server may take over: behind Sentinel, or on a cluster."""
+        return self.is_cluster or _is_sentinels(self._router.node(""))
 
     async def run(self, op: Op[T]) -> T:
         """Drive an operation to its answer."""

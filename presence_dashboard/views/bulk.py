@@ -13,7 +13,7 @@ import streamlit as st
 
 from presence_core import InvalidArgument, Job, KickPreview, PresenceError, Session, SessionFilter
 from presence_dashboard import access, bulk, texts
-from presence_dashboard.actions import Why
+from presence_dashboard.actions import Why, is_unasked
 from presence_dashboard.bulk import Steer
 from presence_dashboard.format import clock, cut, name, number
 from presence_dashboard.store import open_store
@@ -180,6 +180,8 @@ def _start(ask: Ask, found: KickPreview, why: Why) -> None:
     _mine()[job.id] = bulk.wait_for(job.id, AT_ONCE)
     if not _mine()[job.id]:
         notices.tell(Notice("note", texts.BULK_BEGUN))
+    if is_unasked(store.presence):
+        notices.tell(Notice("note", texts.UNASKED))
     bulk.jobs(store, anew=True)
     this_tab().acted += 1
     _close()

@@ -323,6 +323,8 @@ def _hold(ask: Ask, why: Why) -> Notice:
         if ask.act == "block":
             block = actions.block(presence, ask.uid or "", why)
             said = notices.blocked(ask.name or block.uid, block)
+            if actions.is_unasked(presence):
+                return Notice("note", texts.unasked(said))
             return Notice("done" if block.confirmed is not False else "note", said)
         was = actions.unblock(presence, ask.uid or "", why.reason)
         return Notice("done", texts.unblocked(who)) if was else Notice("note", texts.was_not_blocked(who))

@@ -71,6 +71,8 @@ def of(outcome: Outcome) -> Iterator[Notice]:
         yield Notice("done", blocked(outcome.blocked.uid, outcome.blocked))
     if outcome.unconfirmed:
         yield Notice("note", texts.UNCONFIRMED)
+    if outcome.unasked:
+        yield Notice("note", texts.UNASKED)
     if outcome.already:
         first = outcome.already[0]
         yield Notice("note", texts.already(person(first), _how(first), len(outcome.already) - 1))

@@ -127,12 +127,28 @@ def test_a_kick_that_no_replica_has_confirmed_says_so(
 ) -> None:
     monkeypatch.setenv("PRESENCE_CONFIRM_REPLICAS", "1")
     monkeypatch.setenv("PRESENCE_CONFIRM_TIMEOUT", "20")
+    monkeypatch.setenv("PRESENCE_CONFIRM_HOLD", "0")
     [login] = log_in(presence, 1)
     tick(app.run(), 0)
     app.button(key="kick-selected").click().run()
     confirm(app)
     assert not presence.validate(login.token)
     assert texts.UNCONFIRMED in toasts(app)
+
+
+def test_where_a_failover_may_undo_a_kick_that_no_replica_was_asked_for_the_toast_says_so(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(presence, 2)
+    tick(app.run(), 0)
+    app.button(key="kick-selected").click().run()
+    confirm(app)
+    assert texts.UNASKED not in toasts(app), "a single server"
+    monkeypatch.setattr(Presence, "may_fail_over", True)
+    tick(app.run(), 0)
+    app.button(key="kick-selected").click().run()
+    confirm(app)
+    assert texts.UNASKED in toasts(app)
 
 
 def test_a_kick_needs_a_reason(app: AppTest, presence: Presence) -> None:

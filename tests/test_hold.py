@@ -1,0 +1,255 @@
+"""Confirmed changes that a failover loses all the same: the client holds them and applies them again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from presence_core import SessionFilter, Unavailable, cli
+from presence_core.operations import holding
+from tests.conftest import Bed, on
+from tests.facade import P
+from tests.fair_clock import PATIENT
+from tests.servers import Server, _in_sync, missing, redis_binary, valkey_binary, wait_for
+
+SAID: dict[str, Any] = {"by": "staff", "reason": "test"}
+
+
+@dataclass
+class Three:
+    """A master and two replicas; one of them takes its place without what the other has confirmed."""
+
+    master: Server
+    kept: Server
+    other: Server
+
+    @classmethod
+    def start(cls, binary: str, directory: Path, running: ExitStack) -> Three:
+        servers: list[Server] = []
+        for name in ("master", "kept", "other"):
+            follow = ["--replicaof", "127.0.0.1", str(servers[0].port)] if servers else []
+            quick = ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", *follow]
+            servers.append(running.enter_context(Server.start(binary, directory / name, *quick, port=True)))
+        wait_for("replicas in sync", lambda: all(map(_in_sync, servers[1:])))
+        return cls(*servers)
+
+    def promote(self) -> None:
+        """``other`` hears no more of the master, and would take writes."""
+        sizes = [self.master, self.kept, self.other]
+        wait_for("replicas to have it all", lambda: len({one.command("DBSIZE") for one in sizes}) == 1)
+        with self.master.client() as raw:
+            raw.set("mark", "1")
+            assert raw.execute_command("WAIT", 2, 5000) == 2
+        self.other.command("REPLICAOF", "NO", "ONE")
+
+    def take_over(self) -> None:
+        """The master dies, ``other`` gets its address, and so the second replica, too."""
+        self.master.kill()
+        self.other.command("CONFIG", "SET", "port", self.master.port or 0)
+
+
+@pytest.fixture
+def three(anywhere: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Three]:
+    """Valkey for sync, Redis for async."""
+    monkeypatch.setattr("presence_core.client.base.CONFIRM_EVERY", 0.1)
+    binary = (valkey_binary, redis_binary)[anywhere.backend.mode == "async"]() or missing("a server of the kind wanted")
+    with ExitStack() as running:
+        yield Three.start(binary, tmp_path, running)
+
+
+def _connect(bed: Bed, server: Server, **settings: Any) -> P:
+    chosen = {"timeout": PATIENT, "confirm_replicas": 1, "confirm_timeout": 5000, "confirm_hold": 20}
+    p = bed.connect_to(server.url, **chosen | settings)
+    p.clock.run_freely()
+    return p
+
+
+def test_what_a_failover_loses_although_a_replica_confirmed_it_is_applied_again(anywhere: Bed, three: Three) -> None:
+    p = _connect(anywhere, three.master)
+    single = _connect(anywhere, three.master, max_sessions=1)
+    first = p.login("first")
+    before = time.time() + 0.001
+    time.sleep(0.01)
+    uids = ("one", "all", "again", "all-again", "out", "out-again", "replaced", "rotated", "forgotten", "where")
+    tokens = {uid: p.login(uid).token for uid in uids}
+    sids = {uid: p.sessions(uid)[0].session_id for uid in uids}
+    rotated = p.login("rotated-twice").token
+    p.block("longer", duration=60, **SAID)
+    p.close(wait=0)
+    three.promote()
+
+    hasty = _connect(anywhere, three.master)  # its answers were lost, as it were; and it holds nothing
+    hasty.kick("again", sids["again"], **SAID)
+    hasty.kick("all-again", **SAID)
+    hasty.logout("out-again", sids["out-again"])
+    hasty.close(wait=0)
+
+    p = _connect(anywhere, three.master)
+    told: list[Any] = [
+        p.kick("one", sids["one"], block_for=600, **SAID),
+        p.kick("all", **SAID),
+        p.kick("again", sids["again"], **SAID),
+        p.kick("all-again", **SAID),
+        p.kick_where(SessionFilter(uid="where"), expected=1, **SAID),
+        *(p.block(uid, duration=600, **SAID) for uid in ("blocked", "longer", "lifted", "shortened")),
+    ]
+    assert p.logout("out", sids["out"])
+    assert not p.logout("out-again", sids["out-again"])
+    second = p.rotate(rotated)
+    new = [p.rotate(tokens["rotated"]).token, p.rotate(second.token).token]
+    assert single.login("replaced").replaced
+    p.forget("forgotten", **SAID)
+    p.revoke_before(before, **SAID)
+    assert all(one.confirmed for one in told)
+    assert (p.unconfirmed(), single.unconfirmed(), single.held()) == (0, 0, 1)
+
+    beside = _connect(anywhere, three.other, confirm_replicas=0)
+    dead = [first.token, *tokens.values(), rotated, second.token]
+    assert all(beside.validate(token) for token in dead if token != second.token), "all of them live again"
+    beside.unblock("lifted", **SAID)
+    beside.block("shortened", duration=60, **SAID)
+    three.take_over()
+
+    def is_all_applied() -> bool:
+        p.counts()
+        return not any(p.validate(token) for token in dead)
+
+    wait_for("all to be applied again", is_all_applied)
+    assert all(p.validate(token) for token in new), "who has the new secret goes on"
+    wait_for("blocks", lambda: all(p.blocked(uid) for uid in ("one", "blocked")))
+    wait_for("the longer block", lambda: _until(p, "longer") > _in(120))
+    wait_for("replicas to confirm it", lambda: p.unconfirmed() == 0)
+    assert p.blocked("lifted") is None, "staff have lifted it"
+    assert _until(p, "shortened") < _in(120), "staff have shortened it"
+    assert [one.reason for one in p.ended("replaced")] == ["replaced"]
+    assert [one.reason for one in p.ended("out")] == ["logout"]
+    assert p.ended("forgotten").items == []
+    p.close(wait=0)
+    single.close(wait=0)
+
+
+def _until(p: P, uid: str) -> datetime:
+    block = p.blocked(uid)
+    assert block is not None
+    assert block.until is not None
+    return block.until
+
+
+def _in(seconds: float) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+def test_what_is_confirmed_costs_nothing_while_it_is_held_and_close_waits_for_its_end(
+    anywhere: Bed, three: Three, caplog: pytest.LogCaptureFixture
+) -> None:
+    p = _connect(anywhere, three.master, confirm_hold=2)
+    p.login_many({"uid": f"u{number}"} for number in range(50))
+    assert p.kick_where(SessionFilter(logged_in_after=1.0), expected=50, **SAID).confirmed
+    assert (p.held(), p.unconfirmed()) == (50, 0)
+    scripts = _scripts(three.master)
+    begun = time.monotonic()
+    p.close()
+    assert time.monotonic() - begun > 1.5
+    assert p.held() == 0
+    assert _scripts(three.master) == scripts, "only INFO, once a round"
+    assert caplog.records == []
+
+    hasty = _connect(anywhere, three.master)
+    hasty.login("ada")
+    hasty.kick("ada", **SAID)
+    hasty.close(wait=0.2)
+    assert "1 changes were still held, 0 of them not confirmed" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        hasty.close()
+    assert caplog.records == []
+
+
+def _scripts(server: Server) -> str:
+    lines: list[str] = server.command("INFO", "commandstats").splitlines()
+    return next(line for line in lines if "_evalsha:" in line)
+
+
+@on("valkey-sync")
+def test_where_no_more_can_be_held_staff_are_refused_and_bulk_kicks_wait(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "MOST_HELD", 10)
+    monkeypatch.setattr("presence_core.operations.running.MOST_HELD", 10)
+    monkeypatch.setattr("presence_core.operations.running.BATCH", 5)
+    monkeypatch.setattr("presence_core.operations.running.POLL", 0.05)
+    p = bed.connect(confirm_replicas=1, confirm_timeout=1, confirm_hold=0)
+    logins = p.login_many({"uid": f"u{number}"} for number in range(20))
+    told: list[int] = []
+    result: list[Any] = []
+    runner = threading.Thread(
+        target=lambda: result.append(
+            p.kick_where(
+                SessionFilter(logged_in_after=1.0), expected=20, on_progress=lambda job: told.append(job.kicked), **SAID
+            )
+        )
+    )
+    runner.start()
+    wait_for("the runner to wait", lambda: told.count(10) > 2)
+    assert (p.held(), p.counts().sessions) == (10, 10)
+    with pytest.raises(Unavailable, match="Nothing was done: this process already holds 10 changes"):
+        p.kick("u1", **SAID)
+    with pytest.raises(Unavailable, match="Nothing was done"):
+        p.block("u1", **SAID)
+    p.context.held.clear()
+    wait_for("the runner to go on", lambda: told.count(20) > 0)
+    p.context.held.clear()
+    runner.join(30)
+    assert result[0].count == 20
+    assert logins
+    p.context.held.clear()
+
+
+@on("valkey-sync")
+def test_the_command_waits_and_says_what_it_gives_up(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bed.connect().login_many([{"uid": "ada"}, {"uid": "bob"}])
+    environ = {"REDIS_URL": bed.url, "NAMESPACE": bed.namespace, "CONFIRM_REPLICAS": "1", "CONFIRM_TIMEOUT": "10"}
+    environ["CONFIRM_HOLD"] = "1"
+    for name, value in environ.items():
+        monkeypatch.setenv(f"PRESENCE_{name}", value)
+    begun = time.monotonic()
+    assert cli.main(["kick", "ada", "--reason", "test"]) == 0
+    assert time.monotonic() - begun > 1.9, "twice the time for which a confirmed one is held"
+    said = capsys.readouterr().err
+    assert "Waiting at most 2 s" in said
+    assert "Given up: 1 change, 1 of them not confirmed on a replica." in said
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("presence_core.cli.waiting.Growing.say", interrupt)
+    assert cli.main(["kick", "bob", "--reason", "test"]) == 130
+    said = capsys.readouterr().err
+    assert said.count("failover") == 1
+    assert "Given up: 1 change, 1 of them not confirmed on a replica." in said
+
+
+@on("cluster-sync")
+def test_the_command_says_that_no_replica_was_asked_where_a_failover_may_undo_it(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bed.connect().login_many([{"uid": "ada"}, {"uid": "bob"}])
+    monkeypatch.setenv("PRESENCE_REDIS_URL", bed.url)
+    monkeypatch.setenv("PRESENCE_NAMESPACE", bed.namespace)
+    said = "This is not confirmed on a replica, because confirm_replicas is 0 (PRESENCE_CONFIRM_REPLICAS)"
+    for words in (["kick", "ada"], ["block", "ada"], ["kick-where", "--text", "bob", "--expected", "1", "--yes"]):
+        assert cli.main([*words, "--reason", "test"]) == 0
+        assert said in capsys.readouterr().out
+    assert cli.main(["kick", "ada", "--reason", "test"]) == 1
+    assert said not in capsys.readouterr().out, "nothing was done"

@@ -1,0 +1,232 @@
+"""What replicas have confirmed outlasts a failover: behind Sentinel by hand and by kill -9, on a cluster by TAKEOVER,
+kill -9 and SIGSTOP, with none, one or all of the replicas asked. Each change has a client of its own, as a command has.
+
+``make test`` takes a case or two; the whole table is run where PRESENCE_SOAK is set.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from presence_core import Login, LoginRefused, Presence, PresenceError, Settings, Unavailable
+from tests.failover_harness import SETTINGS, Check, Kick, Log, Trio, Validators, live_after_kick, summary
+from tests.servers import Cluster, Server, missing, redis_binary, valkey_binary
+
+SOAK = bool(os.environ.get("PRESENCE_SOAK"))
+
+PACE, SECONDS = 14.0, 14.0 if SOAK else 4.0
+"""Changes a second, and for how long."""
+
+SAID: dict[str, Any] = {"by": "staff", "reason": "test"}
+
+KINDS = ("kick", "logout", "kick all", "replaced", "rotated", "block", "revoked")
+LONG_AGO = 1_000.0
+"""Seconds ago, when those that are to be revoked began: one second after the other."""
+
+
+@dataclass
+class Crowd:
+    """Sessions to end, each in its way, and what became of that."""
+
+    logins: dict[str, list[Login]]
+    begun: float
+    log: Log = field(default_factory=Log)
+    blocked: list[str] = field(default_factory=list)  #: uids whose block was confirmed
+    fresh: list[str] = field(default_factory=list)  #: tokens that took the place of others, confirmed
+    clients: list[Presence] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, url: str, count: int) -> Crowd:
+        """``count`` of each kind."""
+        now = time.time()
+        settings = replace(SETTINGS, absolute_timeout=10 * 86_400, idle_timeout=86_400)
+        with Presence.from_url(url, settings) as p:
+            logins = {
+                kind: [
+                    one
+                    for one in p.login_many(
+                        (
+                            {"uid": f"{kind} {n}", "login_at": now - LONG_AGO + n, "last_seen": now}
+                            if kind == "revoked"
+                            else {"uid": f"{kind} {n}"}
+                            for n in range(count)
+                        ),
+                        imported=True,
+                    )
+                    if isinstance(one, Login)
+                ]
+                for kind in KINDS
+            }
+        return cls(logins, now)
+
+    @property
+    def every(self) -> list[Login]:
+        return [one for kind in KINDS if kind != "block" for one in self.logins[kind]]
+
+    def end(self, url: str, settings: Settings, pace: float, seconds: float) -> None:
+        """End one of each kind in turn, so many a second, each by a client of its own; all that are left when the time
+        is over stay."""
+        until = time.monotonic() + seconds
+        for number, (kind, login) in enumerate(
+            itertools.chain.from_iterable(zip(*([(k, one) for one in self.logins[k]] for k in KINDS), strict=True))
+        ):
+            due = until - seconds + number / pace
+            time.sleep(max(0.0, due - time.monotonic()))
+            while time.monotonic() < until:
+                try:
+                    p = Presence.from_url(url, replace(settings, max_sessions=1) if kind == "replaced" else settings)
+                    self.clients.append(p)
+                    sure = self._end(p, kind, login, number // len(KINDS))
+                    self.log.kicks.append(Kick(login.session.ref, time.monotonic(), sure))
+                except Unavailable:  # and OutcomeUnknown: made again, as the docs say
+                    time.sleep(0.02)
+                    continue
+                except LoginRefused:  # a rotate whose answer was lost
+                    pass
+                except PresenceError as error:
+                    self.log.wrong.append(f"{kind}: {error!r}")
+                break
+
+    def _end(self, p: Presence, kind: str, login: Login, number: int) -> bool:
+        """Whether it is confirmed."""
+        uid, sid = login.session.uid, login.session.session_id
+        if kind == "kick":
+            return bool(p.kick(uid, sid, **SAID).confirmed)
+        if kind == "kick all":
+            return bool(p.kick(uid, **SAID).confirmed)
+        if kind == "block":
+            sure = bool(p.block(uid, **SAID).confirmed)
+            self.blocked += [uid] if sure else []
+            return sure
+        if kind == "logout":
+            p.logout(uid, sid)
+        elif kind == "replaced":
+            p.login(uid)
+        elif kind == "rotated":
+            token = p.rotate(login.token).token
+        else:
+            p.revoke_before(self.begun - LONG_AGO + number + 0.5, **SAID)
+        held = getattr(p, "held", p.unconfirmed)()
+        sure = bool(held and p.settings.confirm_replicas and not p.unconfirmed())
+        if kind == "rotated" and sure:
+            self.fresh.append(token)
+        return sure
+
+    def left(self, url: str, *, confirmed: bool = True) -> list[str]:
+        """Changes that do not hold in the end: those that were confirmed, or all the others."""
+        ended = {kick.ref for kick in self.log.kicks if kick.confirmed is confirmed}
+        with Presence.from_url(url, SETTINGS) as p:
+            back = [one.session.ref for one in self.every if one.session.ref in ended and p.validate(one.token)]
+            if not confirmed:
+                return back
+            back += [f"block of {uid}" for uid in self.blocked if not p.blocked(uid)]
+            return back + [f"new token {number}" for number, token in enumerate(self.fresh) if not p.validate(token)]
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close(wait=0)
+
+
+def report(title: str, crowd: Crowd, failed_at: float, left: list[str], others: list[str]) -> list[Check]:
+    late = live_after_kick(crowd.log)
+    by_kind: dict[str, int] = {}
+    for ref in {check.ref for check in late}:
+        kind = ref.rpartition(":")[0].rpartition(" ")[0]
+        by_kind[kind] = by_kind.get(kind, 0) + 1
+    last = max((check.started - failed_at for check in late), default=0.0)
+    print(
+        f"{title}: {summary(crowd.log)}; last {last:.1f} s after the fault; {by_kind}; in the end live {len(left)} "
+        f"confirmed {left[:3]} and {len(others)} others"
+    )
+    return late
+
+
+@contextmanager
+def watched(url: str, crowd: Crowd, seconds: float) -> Iterator[None]:
+    """Sessions are asked after within, and for so long more."""
+    with Validators(url, crowd.every, crowd.log) as asking:
+        yield
+        asking.seconds(seconds)
+
+
+def run(title: str, url: str, fault: Callable[[], object], settings: Settings) -> tuple[list[Check], list[str], Crowd]:
+    """End a crowd's sessions one after the other, with the fault a second after the begin."""
+    crowd = Crowd.begin(url, int(PACE * SECONDS / len(KINDS)))
+    try:
+        with watched(url, crowd, 4 if SOAK else 2):
+            failed_at: list[float] = []
+
+            def later() -> None:
+                time.sleep(1)
+                failed_at.append(time.monotonic())
+                fault()
+
+            breaking = threading.Thread(target=later)
+            breaking.start()
+            crowd.end(url, settings, PACE, SECONDS)
+            breaking.join()
+        left = crowd.left(url)
+        return report(title, crowd, failed_at[0], left, crowd.left(url, confirmed=False)), left, crowd
+    finally:
+        crowd.close()
+
+
+SENTINEL = [(fault, number) for fault in ("by hand", "kill -9") for number in (0, 1, 2)]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("fault", "replicas"), SENTINEL if SOAK else [("by hand", 1)])
+def test_behind_sentinel(tmp_path: Path, fault: str, replicas: int) -> None:
+    with Trio.start(tmp_path) as trio:
+        settings = replace(SETTINGS, confirm_replicas=replicas, confirm_timeout=500)
+        act = trio.fail_over if fault == "by hand" else trio.first.kill
+        late, left, crowd = run(f"{fault}, N={replicas}", trio.url, act, settings)
+        assert crowd.log.wrong == []
+        if replicas == 2:
+            assert late == []
+        assert left == []
+
+
+CLUSTER = [(fault, number) for fault in ("TAKEOVER", "kill -9", "SIGSTOP") for number in (0, 1, 2)]
+
+
+def _replica_of(cluster: Cluster, master: Server) -> Server:
+    for node in cluster.nodes:
+        role = node.command("ROLE")
+        if role[0] == "slave" and role[2] == master.port:
+            return node
+    raise LookupError("it has no replica")
+
+
+def _stop_for_a_while(server: Server) -> None:
+    server.pause()
+    time.sleep(8)
+    server.resume()
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("fault", "replicas"), CLUSTER if SOAK else [("TAKEOVER", 1)])
+def test_on_a_cluster(tmp_path: Path, fault: str, replicas: int) -> None:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with Cluster.start(binary, tmp_path, masters=3, replicas=2 if SOAK else 1) as cluster:
+        settings = replace(SETTINGS, confirm_replicas=replicas, confirm_timeout=500)
+        victim = cluster.nodes[1]  # the address of the first is that of the cluster
+        act: Callable[[], object] = {
+            "TAKEOVER": lambda: _replica_of(cluster, victim).command("CLUSTER", "FAILOVER", "TAKEOVER"),
+            "kill -9": victim.kill,
+            "SIGSTOP": lambda: _stop_for_a_while(victim),
+        }[fault]
+        late, left, crowd = run(f"cluster, {fault}, N={replicas}", cluster.url, act, settings)
+        assert crowd.log.wrong == []
+        assert left == []
+        assert late == [] or replicas < 2
