@@ -42,12 +42,17 @@ def presence(server: Server) -> Iterator[Presence]:
         yield client
 
 
+@pytest.fixture(autouse=True)
+def behind_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages and actions of these tests run as behind the gate."""
+    stand_behind_gate(monkeypatch)
+
+
 @pytest.fixture
 def app(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppTest]:
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
     monkeypatch.setenv("PRESENCE_TIMEOUT", str(IMPATIENT.timeout))
     monkeypatch.delenv("PRESENCE_DEMO", raising=False)
-    stand_behind_gate(monkeypatch)
     st.cache_resource.clear()
     yield AppTest.from_file(SCRIPT, default_timeout=30)
     st.cache_resource.clear()
