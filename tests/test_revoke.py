@@ -183,7 +183,7 @@ def test_an_entry_that_nobody_logged_in_for_moves_no_watermark(p: P, bed: Bed) -
 @on("valkey-sync", "redis7-async")
 def test_a_watermark_that_is_held_is_applied_again_though_the_clock_is_behind_it(bed: Bed) -> None:
     """As after a failover to a node with a slower clock."""
-    p = bed.connect(confirm_replicas=1, confirm_timeout=1)
+    p = bed.connect(confirm_replicas=1, confirm_timeout=1, confirm_hold=0)
     start = p.freeze()
     p.advance(3600)
     login = p.login("ada")
