@@ -71,6 +71,8 @@ def _of_questions() -> list[Case]:
     block_for = "block_for must be whole seconds from 1 to 315360000 (10 years)"
     no_seconds: list[Any] = [0, -1, 315_360_001, 1.5, "60", True, timedelta(hours=1)]
     cases += [Case("kick", ("ada",), _GOOD | {"block_for": value}, block_for) for value in no_seconds]
+    waits: list[Any] = [-1, 7201, "20", True, float("nan")]
+    cases += [Case("close", (), {"wait": value}, "wait must be 0 to 7200 seconds") for value in waits]
     return cases
 
 

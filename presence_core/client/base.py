@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from presence_core.errors import PresenceError
+from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.operations import confirming, holding, upkeep
 from presence_core.operations.context import Context
 from presence_core.scripts import Op
@@ -68,7 +68,11 @@ def _tell(ctx: Context, rounds: int) -> None:
 
 def _longest(ctx: Context, wait: float | None) -> float:
     """How many seconds ``close`` waits at most."""
-    return 2.0 * ctx.settings.confirm_hold if wait is None else wait
+    if wait is None:
+        return 2.0 * ctx.settings.confirm_hold
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait <= 7200:
+        raise InvalidArgument("wait", "must be 0 to 7200 seconds")
+    return wait
 
 
 def _release(ctx: Context, level: int) -> None:
@@ -137,8 +141,8 @@ class Client:
         With ``settings.confirm_replicas`` it first waits until nothing is held: ``wait`` seconds at most, by default
         twice ``settings.confirm_hold``. What is still held then is logged and given up.
         """
+        end = time.monotonic() + _longest(self._ctx, wait)
         if threading.current_thread() is not self._confirming:
-            end = time.monotonic() + _longest(self._ctx, wait)
             while self._ctx.held and not self._closed.is_set() and (left := end - time.monotonic()) > 0:
                 self._keep_confirming()
                 if self._confirming is not None:
