@@ -17,7 +17,7 @@ from presence_core import Health, Presence, Settings, Unavailable, Worker
 from presence_core.cli.doctor import _told
 from presence_core.keyspace import slot
 from presence_core.models import LEVELS
-from presence_core.models.health import Spread
+from presence_core.models.health import SentinelHealth, Spread
 from presence_core.operations import health as asking
 from presence_core.operations.context import Context
 from presence_core.operations.health import COMMANDS
@@ -83,9 +83,12 @@ def test_a_fresh_namespace_is_described_node_by_node(p: P, bed: Bed) -> None:
     assert health.indexes == health.indexes_wanted == ("uid", "name", "alias", "ip")
     assert health.disagreeing == ()
     assert (health.worker, health.swept_at, health.lag_seconds) == (None, None, 0)
-    assert health.level == "warning"
+    is_sentinel = bed.backend.server == "sentinel"
+    assert health.level == ("error" if is_sentinel else "warning")
+    assert (health.sentinels is not None) == is_sentinel
     wrong = {one.subject for one in health.findings if one.level in ("warning", "error")}
-    assert wrong == {"persistence", "worker"}, "test servers keep nothing on disk, and no worker runs"
+    fenced = {"sentinel"} if is_sentinel else set()
+    assert wrong == {"persistence", "worker"} | fenced, "nothing kept on disk, no worker, no min-replicas-to-write"
     assert "a restart logs everybody out" in said(health, "persistence")
     assert "No worker has ever run here" in said(health, "worker")
     worst_first = [LEVELS.index(one.level) for one in health.findings]
@@ -200,6 +203,31 @@ def test_what_is_kept_on_disk_is_told(p: P, bed: Bed) -> None:
         assert "only snapshots" in said(health, "persistence")
     with configured(bed.raw, appendonly="yes"):
         assert levels(p.health(), "persistence") == ["ok"]
+
+
+@on("sentinel")
+def test_a_master_behind_sentinel_that_is_not_fenced_is_an_error(bed: Bed, p: P, raw: Any) -> None:
+    p.login("ada")
+    health = p.health()
+    assert levels(health, "sentinel") == ["error"]
+    assert "Set min-replicas-to-write 1 and min-replicas-max-lag 1 on every server." in said(health, "sentinel")
+    assert health.sentinels == SentinelHealth(named=3, answering=3, known=3, down_after=1.5)
+    with configured(raw, min_replicas_to_write="1"):
+        health = p.health()
+        assert (health.nodes[0].max_lag, levels(health, "sentinel")) == (10, ["error"]), "Redis's default"
+        assert "min-replicas-max-lag is 10 s, but Sentinels may replace a master after 1.5 s" in said(
+            health, "sentinel"
+        )
+        with configured(raw, min_replicas_max_lag="1"):
+            assert levels(p.health(), "sentinel") == ["ok"]
+            raw.execute_command("ACL", "SETUSER", bed.namespace, "on", ">s", "~*", "&*", "+@all", "-config")
+            first, *_ = bed.url.removeprefix("redis+sentinel://").partition("/")[0].split(",")
+            p = bed.connect_to(f"redis+sentinel://{bed.namespace}:s@{first}/mymaster")
+            health = p.health()
+            raw.execute_command("ACL", "DELUSER", bed.namespace)
+            assert sorted(levels(health, "sentinel")) == ["note", "warning"]
+            assert "min-replicas-max-lag could not be checked" in said(health, "sentinel")
+            assert "The URL names 1 of 3 Sentinels" in said(health, "sentinel")
 
 
 @on("valkey-sync")

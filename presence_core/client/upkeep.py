@@ -77,7 +77,9 @@ class Upkeep(Client):
         namespace; fit to be asked every few seconds.
         """
         transport = self._transport
-        asking = health.health(self._ctx, transport.nodes(), transport.server_of, time.perf_counter, time.time)
+        asking = health.health(
+            self._ctx, transport.nodes(), transport.server_of, time.perf_counter, time.time, transport.sentinels
+        )
         return transport.run(asking)
 
     def reindex(self, *, on_progress: Callable[[int, int], object] | None = None) -> SweepReport:
@@ -185,7 +187,7 @@ class AsyncUpkeep(AsyncClient):
         """See Presence.health."""
         transport = self._transport
         nodes = await transport.nodes()
-        asking = health.health(self._ctx, nodes, transport.server_of, time.perf_counter, time.time)
+        asking = health.health(self._ctx, nodes, transport.server_of, time.perf_counter, time.time, transport.sentinels)
         return await transport.run(asking)
 
     async def reindex(self, *, on_progress: Callable[[int, int], object] | None = None) -> SweepReport:

@@ -1,7 +1,7 @@
 """The records that the library answers with: frozen, slotted, decoded once."""
 
 from presence_core.models.answers import Counts, Event, KickResult, Migration, Page, Person, Plan, SweepReport
-from presence_core.models.health import LEVELS, Finding, Health, NodeHealth, Spread
+from presence_core.models.health import LEVELS, Finding, Health, NodeHealth, SentinelHealth, Spread
 from presence_core.models.history import Sample, WorkerStatus
 from presence_core.models.plain import plain
 from presence_core.models.sessions import (
@@ -75,6 +75,7 @@ __all__ = [
     "Record",
     "Row",
     "Sample",
+    "SentinelHealth",
     "Session",
     "Spread",
     "StaffMember",

@@ -56,7 +56,19 @@ class NodeHealth:
     replicas: int | None = None  #: of a master
     replicas_online: int | None = None  #: those that follow
     link_up: bool | None = None  #: of a replica: it hears its master
+    is_fenced: bool | None = None  #: without enough replicas it takes no changes (min-replicas-to-write above 0)
+    max_lag: int | None = None  #: seconds, min-replicas-max-lag; only asked behind Sentinel, where it is fenced
     shards: int | None = None  #: of this namespace, that it serves
+
+
+@dataclass(frozen=True, slots=True)
+class SentinelHealth:
+    """The Sentinels that name the master."""
+
+    named: int  #: in the URL
+    answering: int  #: of those, just now
+    known: int  #: in all, as they say
+    down_after: float  #: seconds without an answer after which they may replace the master; the shortest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +90,7 @@ class Health:
     worker: WorkerStatus | None = None  #: None where none has ever run
     lag_seconds: float | None = None  #: how long the session that is due the longest waits for a sweep
     swept_at: datetime | None = None  #: when a sweep last ran to its end
+    sentinels: SentinelHealth | None = None  #: None where the URL names none
 
     @property
     def level(self) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from presence_core.errors import CorruptData, PresenceError, Unavailable
-from presence_core.models import LEVELS, Finding, Health, NodeHealth, Spread, WorkerStatus
-from presence_core.operations.server_findings import of_servers
+from presence_core.models import LEVELS, Finding, Health, NodeHealth, SentinelHealth, Spread, WorkerStatus
+from presence_core.operations.server_findings import of_sentinels, of_servers
 from presence_core.settings import Settings
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Known:
     knows_worker: bool = False
     lag: float | None = None
     swept_at: datetime | None = None
+    sentinels: SentinelHealth | None = None
 
     def lists_off(self) -> set[int]:
         """Shards whose lists cannot be of the same sessions."""
@@ -62,7 +63,7 @@ def judged(known: Known) -> Health:
     served = list(known.served.values())
     nodes = tuple(replace(node, shards=served.count(node.address) if served else None) for node in known.nodes)
     known.nodes = list(nodes)
-    found = [*of_servers(nodes, known.settings), *_of_namespace(known)]
+    found = [*of_servers(nodes, known.settings), *of_sentinels(nodes, known.sentinels), *_of_namespace(known)]
     return Health(
         nodes=nodes,
         findings=tuple(sorted(found, key=lambda one: -LEVELS.index(one.level))),
@@ -79,6 +80,7 @@ def judged(known: Known) -> Health:
         worker=known.worker,
         lag_seconds=known.lag,
         swept_at=known.swept_at,
+        sentinels=known.sentinels,
     )
 
 

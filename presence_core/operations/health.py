@@ -7,11 +7,12 @@ What may not be done is found out without doing it: a script asks Redis which co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from presence_core.errors import CorruptData, Unavailable
 from presence_core.keyspace import slot
-from presence_core.models import Health, NodeHealth, moment
+from presence_core.models import Health, NodeHealth, SentinelHealth, moment
 from presence_core.operations import leading, reading
 from presence_core.operations.context import Context, pairs
 from presence_core.operations.findings import Known, judged
@@ -36,15 +37,24 @@ Clock = Callable[[], float]
 
 
 def health(
-    ctx: Context, nodes: Sequence[str], server_of: Callable[[str], str], seconds: Clock, wall: Clock
+    ctx: Context,
+    nodes: Sequence[str],
+    server_of: Callable[[str], str],
+    seconds: Clock,
+    wall: Clock,
+    sentinels: Callable[[], SentinelHealth | None] = lambda: None,
 ) -> Op[Health]:
-    """seconds: any clock that only goes forward; wall: Unix seconds. The clients run this without a handshake: a server
-    that is too old for one is to be told of, too."""
+    """seconds: any clock that only goes forward; wall: Unix seconds; sentinels: as they are once a call was made. The
+    clients run this without a handshake: a server that is too old for one is to be told of, too."""
     known = Known(ctx.settings, ctx.is_cluster)
     away: Unavailable | None = None
     for address in nodes:
         try:
-            known.nodes.append((yield from _node(address, seconds, wall)))
+            node = yield from _node(address, seconds, wall)
+            known.sentinels = sentinels()
+            if known.sentinels is not None and node.is_fenced:
+                node = replace(node, max_lag=(yield from _max_lag(address)))
+            known.nodes.append(node)
         except Unavailable as error:
             known.silent[address] = away = error
     if not known.nodes and away is not None:
@@ -124,6 +134,7 @@ def _node(address: str, seconds: Clock, wall: Clock) -> Op[NodeHealth]:
         replicas=number("connected_slaves") if is_master else None,
         replicas_online=sum("state=online" in one for one in replicas) if is_master else None,
         link_up=flag("master_link_status", "up"),
+        is_fenced="min_slaves_good_slaves" in facts if is_master else None,
     )
 
 
@@ -148,6 +159,11 @@ def _takes_snapshots(address: str, taken: int | None) -> Op[bool | None]:
         [(_, rule)] = pairs(reply)
         return bool(rule)
     return True if taken else None
+
+
+def _max_lag(address: str) -> Op[int | None]:
+    reply = yield from _asked(ask(address, "CONFIG", "GET", "min-replicas-max-lag"))
+    return int(pairs(reply)[0][1]) if reply else None
 
 
 # -- what is kept there -----------------------------------------------------------------------------------------------

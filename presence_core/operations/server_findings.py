@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from presence_core.models import Finding, NodeHealth
+from presence_core.models import Finding, NodeHealth, SentinelHealth
 from presence_core.operations.upkeep import FLOORS
 from presence_core.settings import Settings
 
@@ -25,6 +25,75 @@ def of_servers(nodes: Sequence[NodeHealth], settings: Settings) -> Iterator[Find
             yield finding
         else:
             yield replace(finding, text=f"{', '.join(addresses)}: {finding.text}")
+
+
+def of_sentinels(nodes: Sequence[NodeHealth], sentinels: SentinelHealth | None) -> Iterator[Finding]:
+    """Whether a master that Sentinels replace stops in time."""
+    if sentinels is None:
+        return
+    for node in nodes:
+        yield from _fence(node, sentinels.down_after)
+    if sentinels.named < sentinels.known:
+        yield Finding(
+            "warning",
+            "sentinel",
+            f"The URL names {sentinels.named} of {sentinels.known} Sentinels: a part of them may not know the master.",
+            "Name all of them in PRESENCE_REDIS_URL.",
+        )
+    elif sentinels.named < 3:
+        yield Finding(
+            "warning",
+            "sentinel",
+            f"There are fewer than three Sentinels ({sentinels.named}): while one is away, every call may be refused.",
+            "Run three, or more.",
+        )
+    if sentinels.answering < sentinels.named:
+        yield Finding(
+            "warning",
+            "sentinel",
+            f"{sentinels.named - sentinels.answering} of {sentinels.named} Sentinels do not answer.",
+            "Start them: without a majority of them, every call is refused.",
+        )
+
+
+def _fence(node: NodeHealth, down_after: float) -> Iterator[Finding]:
+    lag = max(1, min(10, int(down_after) - 2))
+    if node.is_fenced is None:
+        yield Finding(
+            "note",
+            "sentinel",
+            "Whether min-replicas-to-write is set could not be checked.",
+            f"See to it that it is 1, and min-replicas-max-lag {lag}, on every server.",
+        )
+    elif not node.is_fenced:
+        yield Finding(
+            "error",
+            "sentinel",
+            "min-replicas-to-write is 0: a master that is cut off takes changes, which are lost once it is replaced.",
+            f"Set min-replicas-to-write 1 and min-replicas-max-lag {lag} on every server.",
+        )
+    elif node.max_lag is None:
+        yield Finding(
+            "note",
+            "sentinel",
+            "min-replicas-max-lag could not be checked: the server does not permit CONFIG GET.",
+            f"See to it that it is below down-after-milliseconds ({down_after:g} s) on every server.",
+        )
+    elif node.max_lag >= down_after:
+        yield Finding(
+            "error",
+            "sentinel",
+            f"min-replicas-max-lag is {node.max_lag} s, but Sentinels may replace a master after {down_after:g} s: in "
+            "between it still takes changes, which will be lost.",
+            f"Set min-replicas-max-lag {lag} on every server.",
+        )
+    else:
+        yield Finding(
+            "ok",
+            "sentinel",
+            f"A master that is cut off takes no changes after {node.max_lag} s or a little more; Sentinels may replace "
+            f"it after {down_after:g} s.",
+        )
 
 
 def is_too_old(node: NodeHealth) -> bool:

@@ -18,6 +18,7 @@ from redis.exceptions import RedisClusterException, RedisError, ResponseError
 from redis.retry import Retry
 
 from presence_core.errors import PresenceError, Unavailable
+from presence_core.models import SentinelHealth
 from presence_core.scripts import Call, Op
 from presence_core.transport.exchange import (
     LOST,
@@ -247,6 +248,10 @@ class SyncTransport:
         """The address of the one that serves a key; "" for none."""
         return server_of(self._router, key)
 
+    def sentinels(self) -> SentinelHealth | None:
+        """Those that name the master, as they have answered; None without any."""
+        return None if self._watch is None else self._watch.health()
+
     def close(self) -> None:
         """Close the connections that are our own."""
         self._spare.clear()
@@ -415,6 +420,10 @@ class AsyncTransport:
     def server_of(self, key: str) -> str:
         """The address of the one that serves a key; "" for none."""
         return server_of(self._router, key)
+
+    def sentinels(self) -> SentinelHealth | None:
+        """See SyncTransport.sentinels."""
+        return None if self._watch is None else self._watch.health()
 
     async def close(self) -> None:
         """Close the connections that are our own."""

@@ -32,6 +32,7 @@ from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError
 
 from presence_core.errors import Unavailable
+from presence_core.models import SentinelHealth
 
 EVERY: Final = 0.5
 """Seconds between two questions to a Sentinel."""
@@ -118,10 +119,9 @@ class SentinelWatch:
         if master is None:
             raise MasterNotFoundError
         if not self.is_sure:
-            heard = sum(time.monotonic() - one.asked < self._bound() for one in self._answers.values())
             raise Unavailable(
-                f"Only {heard} of {len(self.sentinels)} Sentinels of {self.name} answer ({self.hosts}): without a "
-                f"majority, it is not known whether its master has been replaced.",
+                f"Only {len(self._recent())} of {len(self.sentinels)} Sentinels of {self.name} answer ({self.hosts}): "
+                "without a majority, it is not known whether its master has been replaced.",
                 self.hosts,
             )
         if connection is not None and self.is_other(connection):
@@ -137,9 +137,17 @@ class SentinelWatch:
         """The Sentinels, for a sentence."""
         return ", ".join(f"{host}:{port}" for host, port in self.sentinels)
 
-    def answers(self) -> list[Answer]:
-        """The last one of each Sentinel that answers."""
-        return list(self._answers.values())
+    def health(self) -> SentinelHealth | None:
+        """None before any has answered."""
+        recent = self._recent()
+        if not recent:
+            return None
+        known = 1 + max(one.others for one in recent)
+        return SentinelHealth(len(self.sentinels), len(recent), known, min(one.down_after for one in recent))
+
+    def _recent(self) -> list[Answer]:
+        since = time.monotonic() - self._bound()
+        return [one for one in list(self._answers.values()) if one.address is not None and one.asked > since]
 
     def joined(self, connection: Any) -> None:
         """A connection has been made, to be cut when it is not to the master any more."""

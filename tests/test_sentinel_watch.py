@@ -1,0 +1,183 @@
+"""A master that Sentinels have replaced is left at once, and is not believed while they cannot be asked."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from presence_core import Presence, Settings, Unavailable
+from tests.conftest import Bed
+from tests.failover_harness import SETTINGS, Log, Trio, Validators, kick_each, live_after_kick, stopped, summary
+from tests.fair_clock import PATIENT
+from tests.servers import HOST, Server, _SentinelProcess, free_port, wait_for
+
+CONFIRMED = replace(SETTINGS, confirm_replicas=1)
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
+    """Whole at the beginning of each test; the last one breaks it."""
+    with Trio.start(tmp_path_factory.mktemp("trio"), proxies=True) as running:
+        yield running
+
+
+def _threads() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name == "presence-sentinel"]
+
+
+def _no_threads() -> None:
+    wait_for("no thread for Sentinels", lambda: not _threads())
+
+
+def _watch(presence: Any) -> Any:
+    return presence._transport._watch
+
+
+def test_clients_of_one_group_share_one_watch_that_ends_with_the_last(trio: Trio, anywhere: Bed) -> None:
+    gc.collect()
+    _no_threads()
+    first, second = anywhere.connect_to(trio.url), anywhere.connect_to(trio.url)
+    assert not _threads(), "nothing runs before the first call"
+    first.counts()
+    second.counts()
+    with Presence.from_url(trio.url) as third:
+        third.counts()
+        assert len(_threads()) == 3
+    assert all(one.daemon for one in _threads())
+    first.close()
+    assert len(_threads()) == 3
+    second.counts()
+    second.close()
+    _no_threads()
+    second.counts()
+    assert len(_threads()) == 3, "used again after its close"
+    second.close()
+    _no_threads()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # its own connection is never closed
+def test_a_client_that_was_dropped_without_a_close_leaves_no_thread(trio: Trio) -> None:
+    presence = Presence.from_url(trio.url)
+    presence.counts()
+    assert _threads()
+    del presence
+    gc.collect()
+    _no_threads()
+
+
+def test_a_forked_child_watches_for_itself(trio: Trio) -> None:
+    with Presence.from_url(trio.url, Settings(timeout=PATIENT)) as presence:
+        presence.counts()
+        child = os.fork()
+        if not child:
+            try:
+                presence.counts()
+                os._exit(0 if len(_threads()) == 3 else 1)
+            finally:
+                os._exit(2)
+        presence.counts()
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        presence.counts()
+        assert len(_threads()) == 3
+
+
+@pytest.mark.parametrize("epoch", [0, 99])
+def test_of_sentinels_that_disagree_the_highest_epoch_is_followed(
+    trio: Trio, anywhere: Bed, tmp_path: Path, epoch: int
+) -> None:
+    """Where it is the same, most of them. A failover makes it higher, and one that was cut off has not heard of it."""
+    name, binary = trio.sentinels.master_name, trio.first.binary
+    file = tmp_path / "sentinel.conf"
+    with Server.start(binary, tmp_path / "other", port=True) as other:
+        lines = [f"sentinel monitor {name} {HOST} {other.port} 1", f"sentinel config-epoch {name} {epoch}"]
+        file.write_text("\n".join(lines) + "\n")
+        with _SentinelProcess(binary, tmp_path, [str(file)], free_port()) as odd:
+            odd._launch()
+            hosts = ",".join(f"{HOST}:{port}" for port in (odd.port, *(one.announced for one in trio._majority()[1:])))
+            p = anywhere.connect_to(f"redis+sentinel://{hosts}/{name}", timeout=PATIENT)
+            p.login("ada")
+            wait_for("all answers", lambda: len(_watch(p)._answers) == 3)
+            assert p.counts() is not None
+            assert _watch(p).master.address[1] == (other.port if epoch else trio.first.announced)
+            p.login("bob")
+            assert bool(other.command("DBSIZE")) == bool(epoch)
+
+
+def test_without_a_majority_of_sentinels_nothing_is_answered(trio: Trio, anywhere: Bed) -> None:
+    p = anywhere.connect_to(trio.worker_url, timeout=PATIENT)
+    hurried = anywhere.connect_to(trio.worker_url, timeout=0.2)
+    token = p.login("ada").token
+    assert hurried.validate(token)
+    with trio.silenced(2):
+        assert p.validate(token), "down-after is not over yet: a short pause harms nobody"
+
+        def refused() -> bool:
+            try:
+                return not hurried.validate(token)
+            except Unavailable as error:
+                return "Only 1 of 3 Sentinels of mymaster answer" in str(error)
+
+        wait_for("a refusal", refused)
+        for call in (
+            lambda: hurried.validate(token, touch=False),
+            hurried.counts,
+            lambda: hurried.kick("ada", by="staff", reason="test"),
+        ):
+            with pytest.raises(Unavailable, match="majority"):
+                call()
+    assert p.validate(token), "no kick came through, and a patient caller waits for them"
+
+
+def test_sentinels_may_ask_for_a_password_and_refuse_to_announce(trio: Trio, anywhere: Bed, tmp_path: Path) -> None:
+    name, file = trio.sentinels.master_name, tmp_path / "sentinel.conf"
+    lines = [f"sentinel monitor {name} {HOST} {trio.first.announced} 1", "user default on >s3cret +@all resetchannels"]
+    file.write_text("\n".join(lines) + "\n")
+    with _SentinelProcess(trio.first.binary, tmp_path, [str(file)], free_port()) as alone:
+        alone._launch()
+        url = f"redis+sentinel://{HOST}:{alone.port}/{name}"
+        p = anywhere.connect_to(f"{url}?sentinel_password=s3cret", timeout=PATIENT)
+        assert p.counts() is not None
+        since = _watch(p)._answers[0].asked
+        wait_for("the next answer", lambda: _watch(p)._answers[0].asked > since)
+        with pytest.raises(Unavailable, match="none of them names a master"):
+            anywhere.connect_to(url, timeout=0.2).counts()
+
+
+def test_a_worker_cut_off_with_the_old_master_accepts_no_kicked_session(trio: Trio) -> None:
+    trio.sentinels.wait_ok()
+    logins, log = trio.logins(30), Log()
+    with Validators(trio.worker_url, logins, log) as validators:
+        trio.partition(sentinels=1)
+        trio.wait_switched()
+        kick_each(trio.majority_url, logins[:20], log, CONFIRMED)
+        validators.seconds(2)
+    assert log.wrong == []
+    assert log.unavailable
+    assert len(log.confirmed) == 20, "or nothing was tested"
+    assert live_after_kick(log) == [], summary(log)
+
+
+def test_a_master_that_wakes_after_it_was_replaced_accepts_no_kicked_session(tmp_path: Path) -> None:
+    with Trio.start(tmp_path) as trio:
+        logins, log = trio.logins(30), Log()
+        with Validators(trio.url, logins, log) as busy, Validators(trio.url, logins, log) as quiet:
+            with quiet.resting(), stopped(trio.first):
+                trio.wait_switched()
+                kick_each(trio.url, logins[:20], log, CONFIRMED)
+            asked = len(log.checks)
+            wait_for("an answer about each, of each client", lambda: len(log.checks) > asked + 30 * 4)
+            assert trio.first.command("ROLE")[0] == "master", "it still does not know"
+            busy.seconds(0.5)
+    assert log.wrong == []
+    assert len(log.confirmed) == 20, "or nothing was tested"
+    assert live_after_kick(log) == [], summary(log)
