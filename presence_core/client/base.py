@@ -33,6 +33,9 @@ log = logging.getLogger("presence_core")
 CONFIRM_EVERY = 1.0
 """Seconds between rounds over what is held for the case of a failover."""
 
+LOOK_EVERY = 0.05
+"""Seconds between looks at which master Sentinels name, while something is held. No round trip."""
+
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
@@ -176,9 +179,17 @@ class Client:
             self._confirming = threading.Thread(target=self._confirm_all, name="presence-confirming", daemon=True)
             self._confirming.start()
 
+    def _rest(self) -> bool:
+        """Until the next round is due: at once where Sentinels name another master. False once this is closed."""
+        master, end = self._transport.master, time.monotonic() + CONFIRM_EVERY
+        while (left := end - time.monotonic()) > 0 and self._transport.master == master:
+            if self._closed.wait(left if master is None else min(LOOK_EVERY, left)):
+                return False
+        return True
+
     def _confirm_all(self) -> None:
         rounds = 0
-        while self._ctx.held and not self._closed.wait(CONFIRM_EVERY):
+        while self._ctx.held and self._rest():
             try:
                 self._transport.run(upkeep.at_home(self._ctx, confirming.confirm(self._ctx)))
             except PresenceError:
@@ -268,10 +279,16 @@ class AsyncClient:
         if not self._closed and (self._confirming is None or self._confirming.done()):
             self._confirming = asyncio.create_task(self._confirm_all())
 
+    async def _rest(self) -> None:
+        """Until the next round is due: at once where Sentinels name another master."""
+        master, end = self._transport.master, time.monotonic() + CONFIRM_EVERY
+        while (left := end - time.monotonic()) > 0 and self._transport.master == master:
+            await asyncio.sleep(left if master is None else min(LOOK_EVERY, left))
+
     async def _confirm_all(self) -> None:
         rounds = 0
         while self._ctx.held:
-            await asyncio.sleep(CONFIRM_EVERY)
+            await self._rest()
             try:
                 await self._transport.run(upkeep.at_home(self._ctx, confirming.confirm(self._ctx)))
             except PresenceError:
