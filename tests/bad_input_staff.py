@@ -74,6 +74,8 @@ def _of_questions() -> list[Case]:
     until, shorten = "until must be an aware datetime or Unix seconds", "shorten must be True or False"
     cases += [Case("block", ("ada",), _GOOD | {"until": value}, until) for value in MOMENTS]
     cases += [Case("block", ("ada",), _GOOD | {"shorten": value}, shorten) for value in (None, 0, 1, "yes")]
+    waits: list[Any] = [-1, 7201, "20", True, float("nan")]
+    cases += [Case("close", (), {"wait": value}, "wait must be 0 to 7200 seconds") for value in waits]
     return cases
 
 

@@ -28,6 +28,7 @@ BAD: list[tuple[str, Any]] = [
     *(("facets", value) for value in (None, "plan", ["plan"], ("",), (["plan"],), ("x" * 65,), tuple("abcdefghi"))),
     *((name, value) for name in ("record_ttl", "heal") for value in (None, 1, "yes")),
     *(("confirm_replicas", value) for value in (-1, 11, 1.5, None, True)),
+    *(("confirm_hold", value) for value in (-1, 3601, 1.5, None, True)),
     *(("confirm_timeout", value) for value in (0, 30_001, 1.5, None)),
     *(("timeout", value) for value in (0, 0.01, 61, None, "2", float("nan"), float("inf"))),
 ]

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from presence_core.errors import PresenceError
+from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.operations import confirming, holding, upkeep
 from presence_core.operations.context import Context
 from presence_core.scripts import Op
@@ -32,6 +32,9 @@ log = logging.getLogger("presence_core")
 
 CONFIRM_EVERY = 1.0
 """Seconds between rounds over what is held for the case of a failover."""
+
+LOOK_EVERY = 0.05
+"""Seconds between looks at which master Sentinels name, while something is held. No round trip."""
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
@@ -68,7 +71,11 @@ def _tell(ctx: Context, rounds: int) -> None:
 
 def _longest(ctx: Context, wait: float | None) -> float:
     """How many seconds ``close`` waits at most."""
-    return 2.0 * ctx.settings.confirm_hold if wait is None else wait
+    if wait is None:
+        return 2.0 * ctx.settings.confirm_hold
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait <= 7200:
+        raise InvalidArgument("wait", "must be 0 to 7200 seconds")
+    return wait
 
 
 def _release(ctx: Context, level: int) -> None:
@@ -137,8 +144,8 @@ class Client:
         With ``settings.confirm_replicas`` it first waits until nothing is held: ``wait`` seconds at most, by default
         twice ``settings.confirm_hold``. What is still held then is logged and given up.
         """
+        end = time.monotonic() + _longest(self._ctx, wait)
         if threading.current_thread() is not self._confirming:
-            end = time.monotonic() + _longest(self._ctx, wait)
             while self._ctx.held and not self._closed.is_set() and (left := end - time.monotonic()) > 0:
                 self._keep_confirming()
                 if self._confirming is not None:
@@ -172,9 +179,17 @@ class Client:
             self._confirming = threading.Thread(target=self._confirm_all, name="presence-confirming", daemon=True)
             self._confirming.start()
 
+    def _rest(self) -> bool:
+        """Until the next round is due: at once where Sentinels name another master. False once this is closed."""
+        master, end = self._transport.master, time.monotonic() + CONFIRM_EVERY
+        while (left := end - time.monotonic()) > 0 and self._transport.master == master:
+            if self._closed.wait(left if master is None else min(LOOK_EVERY, left)):
+                return False
+        return True
+
     def _confirm_all(self) -> None:
         rounds = 0
-        while self._ctx.held and not self._closed.wait(CONFIRM_EVERY):
+        while self._ctx.held and self._rest():
             try:
                 self._transport.run(upkeep.at_home(self._ctx, confirming.confirm(self._ctx)))
             except PresenceError:
@@ -264,10 +279,16 @@ class AsyncClient:
         if not self._closed and (self._confirming is None or self._confirming.done()):
             self._confirming = asyncio.create_task(self._confirm_all())
 
+    async def _rest(self) -> None:
+        """Until the next round is due: at once where Sentinels name another master."""
+        master, end = self._transport.master, time.monotonic() + CONFIRM_EVERY
+        while (left := end - time.monotonic()) > 0 and self._transport.master == master:
+            await asyncio.sleep(left if master is None else min(LOOK_EVERY, left))
+
     async def _confirm_all(self) -> None:
         rounds = 0
         while self._ctx.held:
-            await asyncio.sleep(CONFIRM_EVERY)
+            await self._rest()
             try:
                 await self._transport.run(upkeep.at_home(self._ctx, confirming.confirm(self._ctx)))
             except PresenceError:

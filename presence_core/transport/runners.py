@@ -71,6 +71,10 @@ def _watch_of(router: Router) -> SentinelWatch | None:
     return getattr(manager, "watch", None)
 
 
+def _master_of(watch: SentinelWatch | None) -> object:
+    return watch.master.address if watch is not None and watch.master is not None else None
+
+
 class SyncTransport:
     """Runs operations over a redis.Redis or redis.RedisCluster."""
 
@@ -84,6 +88,11 @@ class SyncTransport:
         self._refreshing: threading.Thread | None = None
         pool = client.nodes_manager if self.is_cluster else self._router.node("")
         self._sockets_obey = pool.connection_kwargs.get("socket_timeout") == timeout
+
+    @property
+    def master(self) -> object:
+        """Behind Sentinel the address of the master, as far as it has been named; without a round trip."""
+        return _master_of(self._watch)
 
     @property
     def may_fail_over(self) -> bool:
@@ -285,6 +294,11 @@ class AsyncTransport:
         self._refreshing: asyncio.Task[None] | None = None
         self._router: Router = Many(client) if self.is_cluster else One(own_pool(client, timeout, AsyncRetry))
         self._watch = _watch_of(self._router)
+
+    @property
+    def master(self) -> object:
+        """Behind Sentinel the address of the master, as far as it has been named; without a round trip."""
+        return _master_of(self._watch)
 
     @property
     def may_fail_over(self) -> bool:
