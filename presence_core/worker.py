@@ -76,7 +76,8 @@ class Worker:
 
     A jump of Redis's clock by more than half of ``settings.idle_timeout`` pauses the sweeping, so that it ends nobody
     who only seems to be idle; ``paused`` says so. It goes on when the clock is right again, or when a worker is begun
-    with ``accept_clock=True``: the clock as it is then counts as right, for whichever worker leads.
+    with ``accept_clock=True``: the clock as it is then counts as right, for whichever worker leads. While it is not
+    paused, an answer that a session has expired is final: see ``validate``.
     """
 
     def __init__(self, presence: Presence, *, interval: float = 5.0, accept_clock: bool = False) -> None:

@@ -202,6 +202,75 @@ def test_once_pause_or_cancel_has_returned_nobody_is_ended(
         assert q.run_job(job.id).count == kicked(q) == len(kicks_told(q)) == 30
 
 
+def figures(p: P, job_id: str) -> list[str]:
+    """What the audit says at a job's end."""
+    return [one.outcome or "" for one in p.audit() if one.action == "kick_where" and job_id in (one.outcome or "")]
+
+
+@pytest.mark.parametrize("canceller", ["goes on", "dies", "is late"])
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_a_batch_under_way_when_staff_cancel_is_in_every_figure(
+    bed: Bed, canceller: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "BATCH", 10)
+    p, q, third = bed.connect(), bed.connect(), bed.connect()
+    crowd(p, 40)
+    job = p.start_kick(PHONES, **BY, expected=40)
+    assert q.job(job.id) == third.job(job.id) == job
+    run, follower = Run(p.context, job.id), Run(third.context, job.id)
+    p._run(run.step())
+    held = Held(p, run.step(), FINISH)
+    stop = Held(q, jobs.steer(q.context, "cancel", job.id, "Bob"), FENCE)  # it is cancelled, and no shard knows
+    assert held.send()[:10] != [0] * 10
+    if canceller == "goes on":
+        stop.wake()
+    elif canceller == "dies":
+        stop.die()
+    third._run(follower.step())
+    assert held.send()[:10] == [0] * 10, "sent twice, by then it is stopped"
+    if canceller == "is late":
+        stop.wake()
+    _to_its_end(p, run)
+    again = q.cancel_job(job.id, by="Eve")
+    assert figures(q, job.id) == [f"job {job.id}: 20 sessions ended, then it was cancelled"]
+    listed = q.jobs().items[0]
+    assert listed.state == "cancelled"
+    assert {listed.kicked, again.kicked, run.result.count, follower.result.count, kicked(q), len(kicks_told(q))} == {20}
+    audited = [one.outcome for one in q.audit() if one.action == "kick_where_cancel"]
+    assert audited == [f"job {job.id}: cancelled"]
+
+
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_a_job_that_others_took_over_paused_and_finished_has_one_figure(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "BATCH", 10)
+    p, q = bed.connect(), bed.connect()
+    crowd(p, 45)
+    job = p.start_kick(PHONES, **BY, expected=45)
+    assert q.job(job.id) == job
+    first, second = Run(p.context, job.id), Run(q.context, job.id)
+    p._run(first.step())
+    held = Held(p, first.step(), FINISH)
+    p.advance(10)
+    Held(q, second.step(), FENCE).die()  # it took the job over, and died before any shard knew
+    assert held.send()[:10] != [0] * 10
+    third = Run(q.context, job.id)
+    p.advance(10)
+    q._run(third.step())
+    stop = Held(p, jobs.steer(p.context, "pause", job.id, "Bob"), FENCE)
+    q._run(third.step())
+    stop.wake()
+    paused = p.job(job.id)
+    assert paused is not None
+    assert paused.kicked == kicked(p) == third.result.count
+    p.resume_job(job.id, by="Bob")
+    result = q.run_job(job.id)
+    _to_its_end(p, first)
+    assert figures(p, job.id) == [f"job {job.id}: 45 sessions ended"]
+    assert {p.jobs().items[0].kicked, result.count, first.result.count, kicked(p), len(kicks_told(p))} == {45}
+
+
 @on("valkey-sync", "redis7-async", "cluster-sync")
 def test_the_same_runner_goes_on_after_a_pause_and_a_resume(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "BATCH", 10)

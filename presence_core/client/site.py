@@ -64,6 +64,10 @@ class Site(Client):
 
         ``touch`` also notes that the session was seen, and from which ``ip``. Unknown and malformed tokens are answered
         alike, at like cost. Never raises OutcomeUnknown. Cost: O(log N), one round trip; one more to say why it ended.
+
+        An answer that the session has expired is final while a worker runs and finds Redis's clock in order: the end is
+        written before this returns (one more round trip, once). Otherwise nothing is written: where the clock then goes
+        back, the session is live again. So it is for heartbeats, rotate and a login that is refused.
         """
         return self._run(access.validate(self._ctx, token, touch, ip))
 

@@ -21,7 +21,7 @@ from presence_core.operations import listing
 from presence_core.operations.context import LIVE, Context, found_rows
 from presence_core.operations.newest import Entry, Newest, Ranked, is_ranked, make_cursor, read_cursor, walk
 from presence_core.operations.reading import latest, read_call
-from presence_core.scripts import BULK, FENCE, FLOOR, STEER, Call, Op, command, run
+from presence_core.scripts import BULK, CLOSE, FENCE, FLOOR, STEER, Call, Op, command, run
 
 KEEP: Final = 30 * check.DAY
 """Seconds that a job is kept when nobody touches it any more."""
@@ -190,6 +190,18 @@ def fence(ctx: Context, job_id: str, epoch: int) -> list[Call]:
     return calls
 
 
+def stopped(ctx: Context, job_id: str, epoch: int, *, cancelled: bool) -> Op[int]:
+    """Stop all runners of a job that staff have paused or cancelled; answers how many it has ended, which is final then
+    (of one that is paused: until it goes on). The audit has that of one that is cancelled, once."""
+    number = total_of(reply[1] for reply in (yield fence(ctx, job_id, epoch)) if reply)
+    if cancelled:
+        s = ctx.keys.shards[0]
+        said = f"job {job_id}: {ended(number)}, then it was cancelled"
+        keys = (s.job(job_id), s.running, s.audit)
+        yield [run(CLOSE, keys, ctx.now, ctx.audit_cap, job_id, "", "cancelled", "", said, KEEP, "")]
+    return number
+
+
 def total_of(counts: Iterable[Any]) -> int:
     return sum(int(raw) for raw in counts if raw and raw.isdigit() and len(raw) < 16)
 
@@ -287,15 +299,15 @@ def steer(ctx: Context, act: str, job_id: object, by: object) -> Op[Job]:
         before = yield from _read(ctx, known)
         if before is None:
             raise InvalidArgument("job_id", "must be of a job that is known: this one is not, or no longer")
-        past = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}[act]
-        said = f"job {known}: {past} when {before.kicked:,} of {before.total:,} had been ended"
+        # How many it has ended is known only when its runners have been stopped: `close` says that.
+        said = f"job {known}: " + {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}[act]
         [(code, state, epoch)] = yield [
             run(STEER, (s.job(known), s.running, s.audit), ctx.now, ctx.audit_cap, known, act, who, said, KEEP)
         ]
         if code < 0:
             raise InvalidArgument("job_id", f"must be of a job that is not over: this one is {text(state)}")
         if act != "resume":  # also where it was so already: another's call may have broken off before this
-            yield fence(ctx, known, epoch)
+            yield from stopped(ctx, known, epoch, cancelled=act == "cancel")
         after = yield from _read(ctx, known)
         if after is None:
             raise lost(ctx, known)

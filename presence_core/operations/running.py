@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from presence_core import settings as check
@@ -23,7 +24,7 @@ from presence_core.operations import listing
 from presence_core.operations.context import Context
 from presence_core.operations.ending import Why
 from presence_core.operations.holding import MOST_HELD, answered, asking, hold_ends, login_ms
-from presence_core.operations.jobs import KEEP, counted, decode, ended, fence, lost, total_of
+from presence_core.operations.jobs import KEEP, counted, decode, ended, fence, lost, stopped, total_of
 from presence_core.scripts import CLOSE, TURN, Call, Op, command, run
 
 HOLD: Final = 10_000
@@ -43,7 +44,7 @@ FOREIGN: Final = (
     "again."
 )
 
-_OWN: Final = ("frozen", "cursor", "missed")
+_OWN: Final = ("epoch", "frozen", "cursor", "missed")
 
 
 class Run:
@@ -78,22 +79,27 @@ class Run:
             return (yield from self._step())
         except CorruptData as error:
             with contextlib.suppress(Unavailable, CorruptData):
-                if self.holds:
-                    yield from self._close("failed", str(error))
+                if self.holds:  # a batch of which some may still be under way: count behind it
+                    [epoch] = yield [self._turn(0, ())]
+                    yield from self._close("failed", str(error), epoch)
             with contextlib.suppress(Unavailable, CorruptData):  # and no worker is to stumble over it again and again
                 running = self._ctx.keys.shards[0].running
                 yield [command(running, "SREM", running, self.id)]
             self.over = True
             raise
 
+    def _turn(self, epoch: int, told: Sequence[str | int]) -> Call:
+        s = self._ctx.keys.shards[0]
+        keys = (s.job(self.id), s.running)
+        return run(TURN, keys, self._ctx.now, self.id, self._token, HOLD, KEEP, epoch, self._met, *told)
+
     def _step(self) -> Op[float]:
-        ctx, s = self._ctx, self._ctx.keys.shards[0]
-        key = s.job(self.id)
+        ctx, key = self._ctx, self._ctx.keys.shards[0].job(self.id)
         told = [word for pair in self._reached.items() for word in pair]
         wanted = [] if self._exclude is not None else ["exclude"]
         before, self._epoch = self._epoch, 0
         epoch, row, *counts = yield [
-            run(TURN, (key, s.running), ctx.now, self.id, self._token, HOLD, KEEP, before, self._met, *told),
+            self._turn(before, told),
             command(key, "HMGET", key, *JOB_FIELDS, *_OWN, *wanted, lenient=True),
             *counted(ctx, self.id),
         ]
@@ -106,10 +112,13 @@ class Run:
         if job is None:
             raise lost(ctx, self.id)
         self.job = job
+        stopped_at, *own = row[len(JOB_FIELDS) :]
         if not self.holds:
+            if job.state in ("paused", "cancelled"):  # what others have under way is counted as well, or stopped
+                number = yield from stopped(ctx, self.id, total_of([stopped_at]), cancelled=job.state == "cancelled")
+                self.job = dataclasses.replace(job, kicked=number)
             self.over = job.state != "running"
             return POLL
-        own = row[len(JOB_FIELDS) :]
         if self._exclude is None:
             self._exclude = self._spared(own.pop())
         if epoch != before:
@@ -153,7 +162,7 @@ class Run:
         room = max(0, job.expected - job.kicked)
         if hits and not room:
             limit = f"More sessions match than the {job.expected:,} that were expected: those left were not touched."
-            yield from self._close("failed", limit)
+            yield from self._close("failed", limit, epoch)
             return 0.0
         todo, reached = hits[:room], page.next_cursor
         was_missed = (yield from self._kick(job, epoch, todo)) or bool(missed)
@@ -165,7 +174,7 @@ class Run:
         assert self.job is not None
         self.job = dataclasses.replace(self.job, examined=examined)
         if reached is None:
-            yield from self._close("failed" if was_missed else "done", FOREIGN if was_missed else "")
+            yield from self._close("failed" if was_missed else "done", FOREIGN if was_missed else "", epoch)
             return 0.0
         self._reached = {"cursor": reached, "examined": examined, "missed": "1" if was_missed else ""}
         return len(todo) / job.pace if job.pace else 0.0
@@ -194,11 +203,12 @@ class Run:
             self.holds = False
         return any(reply is None for reply in replies[: len(todo)])
 
-    def _close(self, state: str, error: str) -> Op[None]:
-        """Write down that it is over, unless somebody has paused or taken it meanwhile."""
+    def _close(self, state: str, error: str, epoch: int) -> Op[None]:
+        """Write down that it is over, and how many it has ended, unless somebody has paused or taken it meanwhile."""
         ctx, s = self._ctx, self._ctx.keys.shards[0]
         key = s.job(self.id)
-        number, examined = (self.job.kicked, self.job.examined) if self.job else (0, 0)
+        number = total_of(reply[1] for reply in (yield fence(ctx, self.id, epoch)) if reply)
+        examined = self.job.examined if self.job else 0
         said = f"job {self.id}: {ended(number)}{f', then it failed: {error}' if error else ''}"
         _, row, *counts = yield [
             run(CLOSE, (key, s.running, s.audit), ctx.now, ctx.audit_cap, self.id, self._token, state, error, said,
