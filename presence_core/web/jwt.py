@@ -15,18 +15,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, Self
-from weakref import WeakSet
 
 from presence_core import settings as check
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.forked import renew_in_child
 from presence_core.keyspace import Shard
 from presence_core.models import Counts, Event
 from presence_core.web.flow import Call, Flow, drive, drive_async
@@ -87,7 +86,7 @@ class RevocationCache:
         self._on_stale = on_stale
         self._clock: Callable[[], float] = time.monotonic
         self._start_anew()
-        _caches.add(self)
+        renew_in_child(self, RevocationCache._start_anew)
 
     def _start_anew(self) -> None:
         self._ended: dict[str, float] = {}  # session id → until when it is kept; in the order of reading
@@ -286,15 +285,3 @@ class RevocationCache:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-_caches: WeakSet[RevocationCache] = WeakSet()
-
-
-def _after_fork() -> None:
-    for cache in list(_caches):
-        cache._start_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
