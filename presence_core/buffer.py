@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from weakref import WeakSet
 
 from presence_core import settings as check
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.forked import renew_in_child
 
 CHUNK = 5_000
 """Heartbeats sent in one call."""
@@ -55,7 +54,7 @@ class HeartbeatBuffer:
         self._closed = False
         self.dropped = 0  #: heartbeats that found the buffer full
         self._start_anew()
-        _buffers.add(self)
+        renew_in_child(self, HeartbeatBuffer._start_anew)
 
     def _start_anew(self) -> None:
         """Also in a forked child: locks may be held by threads that are not here."""
@@ -230,15 +229,3 @@ class HeartbeatBuffer:
     ) -> None:
         with contextlib.suppress(PresenceError) if error else contextlib.nullcontext():
             await self.aclose()
-
-
-_buffers: WeakSet[HeartbeatBuffer] = WeakSet()
-
-
-def _after_fork() -> None:
-    for buffer in list(_buffers):
-        buffer._start_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -25,6 +25,7 @@ from urllib.parse import quote
 
 from presence_core import _keeper
 from presence_core.errors import Unavailable
+from presence_core.forked import renew_in_child
 
 START_SECONDS = 10.0
 """How long a server may take until it answers at all."""
@@ -56,6 +57,11 @@ class EmbeddedServer:
         self.socket_path = socket_path
         self.url = f"unix://{quote(socket_path)}"
         self._users_lock: int | None = users_lock
+        self._start_anew()
+        renew_in_child(self, EmbeddedServer._start_anew)
+
+    def _start_anew(self) -> None:
+        """Also in a forked child."""
         self._closing = threading.Lock()
 
     @classmethod

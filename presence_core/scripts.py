@@ -76,6 +76,16 @@ class Script:
 Wire = Sequence[str | bytes | int]
 
 
+_TEXT: Final = frozenset((str, bytes))
+
+
+def as_text(words: Wire) -> tuple[str | bytes, ...]:
+    """The command as it is sent: numbers are text there, and from here on."""
+    if _TEXT.issuperset(map(type, words)):
+        return tuple(words)  # type: ignore[arg-type]  # as was just seen
+    return tuple([str(word) if isinstance(word, int | float) else word for word in words])
+
+
 @dataclass(slots=True)
 class Call:
     """One command to one shard: a script with its keys, or a plain command. ``key`` decides the node."""
@@ -102,7 +112,7 @@ def run(script: Script, keys: Sequence[Any], *args: str | bytes | int) -> Call:
     """Call a script."""
     if script.fenced:
         keys = (*keys, fence_of(keys[0]))
-    return Call(keys[0], (script.command, script.sha, len(keys), *keys, *args), script.safe, script)
+    return Call(keys[0], (script.command, script.sha, str(len(keys)), *keys, *args), script.safe, script)
 
 
 def later(key: str, script: Script, build: Callable[[], Call]) -> Call:

@@ -15,6 +15,7 @@ from typing import Final, cast
 
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import CorruptData, InvalidArgument, PresenceError
+from presence_core.forked import renew_in_child
 from presence_core.keyspace import Keyspace, Shard
 from presence_core.models import SweepReport
 from presence_core.operations import facets, history, jobs, leading, reindex, truncating
@@ -89,8 +90,8 @@ class Worker:
             raise InvalidArgument("accept_clock", "must be True or False")
         self._presence = presence
         self._interval = float(interval)
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._start_anew()
+        renew_in_child(self, Worker._start_anew)
         self.last_run: datetime | None = None  #: when a sweep last ended well
         self.last_report: SweepReport | None = None
         self.last_error: Exception | None = None  #: what the last turn failed of; None when it ended well
@@ -114,8 +115,6 @@ class Worker:
         self._off: set[Shard] = set()  # shards whose facets did not add up when last looked at
         self._runs: dict[str, tuple[Run, float]] = {}  # bulk kicks by id, and when the next step of each is due
 
-        self._token = presence._ctx.new_id()
-        self._who = f"{socket.gethostname()}:{os.getpid()}"
         self._tick = min(self._interval, SLOT)
         self._hold = max(3 * self._tick, 15.0)
         self._accept = accept_clock
@@ -129,6 +128,14 @@ class Worker:
         self._redis_now = 0
         self._heard = 0.0
         self._sampled = self._split_hour = -1
+
+    def _start_anew(self) -> None:
+        """Also in a forked child: the work goes on in its parent, which leads if it did."""
+        self.leads = False
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._token = self._presence._ctx.new_id()
+        self._who = f"{socket.gethostname()}:{os.getpid()}"
 
     # -- running ------------------------------------------------------------------------------------------------------
 

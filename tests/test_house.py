@@ -19,7 +19,7 @@ ROOT = Path(presence_core.__file__).parent
 
 # Design, §2: a room imports only from rooms before it. What is not named here comes last.
 ORDER = [
-    {"errors", "models", "agents"},
+    {"errors", "models", "agents", "forked"},
     {"keyspace", "settings"},
     {"filters"},
     {"scripts"},

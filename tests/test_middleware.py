@@ -474,15 +474,6 @@ def test_a_request_given_up_as_the_probe_makes_way_for_the_next(server: Server, 
     site.close()
 
 
-def test_a_gate_is_not_stuck_in_a_forked_child_of_a_busy_process() -> None:
-    with Presence.from_url("redis://127.0.0.1:1") as presence:
-        gate = Gate(presence)
-        with gate._lock, gate.breaker._lock:
-            gate.start_anew()
-            assert gate._lock.acquire(timeout=0)
-            gate.breaker.failed()
-
-
 # -- websockets and hooks ----------------------------------------------------------------------------------------------
 
 

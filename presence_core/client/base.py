@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.forked import renew_in_child
 from presence_core.operations import confirming, holding, upkeep
 from presence_core.operations.context import Context
 from presence_core.scripts import Op
@@ -96,6 +97,13 @@ class Client:
         self._on_close: list[Any] = []
         self._closed = threading.Event()
         self._confirming: threading.Thread | None = None
+        renew_in_child(self, Client._start_anew)
+
+    def _start_anew(self) -> None:
+        """In a forked child: threads do not come along, and an Event holds a lock."""
+        was_closed, self._closed, self._confirming = self._closed.is_set(), threading.Event(), None
+        if was_closed:
+            self._closed.set()
 
     @classmethod
     def from_url(cls, url: str, settings: Settings | None = None) -> Self:
@@ -208,6 +216,11 @@ class AsyncClient:
         self._on_close: list[Any] = []
         self._closed = False
         self._confirming: asyncio.Task[None] | None = None
+        renew_in_child(self, AsyncClient._start_anew)
+
+    def _start_anew(self) -> None:
+        """In a forked child, which has an event loop of its own."""
+        self._confirming = None
 
     @classmethod
     def from_url(cls, url: str, settings: Settings | None = None) -> Self:

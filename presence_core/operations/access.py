@@ -73,7 +73,7 @@ def validate_session(ctx: Context, uid: object, session_id: object, touch: bool,
 def _validate(ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: bytes) -> Op[Validation]:
     s = ctx.shard(uid)
     keys = (s.sessions, s.deadlines, s.users, s.closing, s.meta, f"{s.record_prefix}{uid}:{sid}")
-    [reply] = yield [run(VALIDATE, keys, ctx.now, uid, sid, digest, 1 if touch else 0, ip)]
+    [reply] = yield [run(VALIDATE, keys, ctx.now, uid, sid, digest, "1" if touch else "0", ip)]
     state = reply[0]
     if state == LIVE:
         row, labels = reply[1], (yield from label_texts(ctx, [(s, reply[1])]))[s]

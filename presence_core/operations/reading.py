@@ -99,7 +99,7 @@ def latest(ctx: Context) -> Op[list[Edge]]:
 def watermark(ctx: Context) -> Op[tuple[int, int]]:
     """Sessions that began up to then are signed out, by revoke_before; and when that was said; ms. (-1, 0): never.
 
-    As the first shard has it, which is marked before all others. Cost: O(1), one round trip.
+    As the first shard has it, which is marked together with all others. Cost: O(1), one round trip.
     """
     key = ctx.keys.shards[0].meta
     [(revoked, at)] = yield [command(key, "HMGET", key, "revoked", "revoked_at")]

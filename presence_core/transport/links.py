@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-import threading
 import time
-from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -25,82 +23,52 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from presence_core.errors import InvalidArgument
-from presence_core.transport import tls
+from presence_core.transport import pools, tls
 from presence_core.transport.meaning import meaning
-from presence_core.transport.sentinel_watch import AsyncFinder, AsyncWatched, SyncFinder, Watched, watch_of
+from presence_core.transport.pools import Pool
+from presence_core.transport.sentinel_watch import AsyncFinder, AsyncWatched, watch_of
 
-_PLAIN_POOLS: Final = (redis.ConnectionPool, redis.asyncio.ConnectionPool)
+_PLAIN_POOLS: Final = (Pool, redis.ConnectionPool, redis.asyncio.ConnectionPool)
 _POOL_PRIVATE: Final = ("maint_notifications", "orig_", "himport", "retry", "connection_pool")
 
 
-def own_pool(client: Any, timeout: float, retry: Any) -> Any:
+def own_pool(client: Any, timeout: float) -> Any:
     """Connections of our own to the caller's server: its address and credentials, our time limits and no blind retries.
 
     redis-py's defaults try a write ten times and may hold a caller for a minute.
     """
     pool = client.connection_pool
-    is_sentinels = type(pool) in (SentinelConnectionPool, AsyncSentinelPool) and pool.is_master
-    if is_sentinels:
-        is_sentinels = type(pool.sentinel_manager) in (Sentinel, AsyncSentinel)
-    if type(pool) not in _PLAIN_POOLS and not is_sentinels:
+    is_watched = type(pool) in (SentinelConnectionPool, AsyncSentinelPool) and pool.is_master
+    is_watched = is_watched and type(pool.sentinel_manager) in (Sentinel, AsyncSentinel)
+    if type(pool) is redis.ConnectionPool or (is_watched and type(pool) is SentinelConnectionPool):
+        return pools.own_pool(pool, timeout)
+    if type(pool) is not redis.asyncio.ConnectionPool and not is_watched:
         return pool  # one with rules of the caller's own
     kwargs = {key: value for key, value in pool.connection_kwargs.items() if not key.startswith(_POOL_PRIVATE)}
-    kwargs |= {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": retry(NoBackoff(), 0)}
-    kind = pool.connection_class
-    if is_sentinels:
-        return _watched_pool(pool, kind, kwargs)
-    if type(pool) is redis.ConnectionPool:
-        kind = type(kind.__name__, (_Hurried, kind), {})
-    return type(pool)(connection_class=kind, max_connections=pool.max_connections, **kwargs)
+    kwargs |= {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": AsyncRetry(NoBackoff(), 0)}
+    kind, kwargs["max_connections"] = pool.connection_class, pool.max_connections
+    if not is_watched:
+        return type(pool)(connection_class=kind, **kwargs)
+    finder = AsyncFinder(watch_of(pool.service_name, pool.sentinel_manager), pool.sentinel_manager)
+    kwargs |= {"connection_class": type(kind.__name__, (AsyncWatched, kind), {})}
+    return type(pool)(pool.service_name, finder, check_connection=pool.check_connection, **kwargs)
 
 
-def _watched_pool(pool: Any, kind: type[Any], kwargs: dict[str, Any]) -> Any:
-    """The same, where the process's watch over these Sentinels says which server is the master."""
-    watch = watch_of(pool.service_name, pool.sentinel_manager)
-    is_sync = type(pool) is SentinelConnectionPool
-    kind = type(kind.__name__, (Watched, _Hurried, kind) if is_sync else (AsyncWatched, kind), {})
-    finder = (SyncFinder if is_sync else AsyncFinder)(watch, pool.sentinel_manager)
-    kwargs |= {"max_connections": pool.max_connections, "check_connection": pool.check_connection}
-    return type(pool)(pool.service_name, finder, connection_class=kind, **kwargs)
-
-
-_call = threading.local()
-
-
-@contextlib.contextmanager
-def hurried(until: float) -> Iterator[None]:
-    """A connection that is made meanwhile, by this thread, is made by then, or not at all."""
-    _call.until = until
-    try:
-        yield
-    finally:
-        _call.until = None
-
-
-def _left() -> float | None:
-    until = getattr(_call, "until", None)
-    return None if until is None else max(0.05, until - time.monotonic())
-
-
-class _Hurried:
-    """redis-py greets a server in up to five round trips, and each may take the whole time limit: a server that is
-    merely slow would hold a caller for five times as long as was asked for."""
-
-    socket_connect_timeout: float | None
-
-    def connect(self, *args: Any, **options: Any) -> Any:
-        usual = self.socket_connect_timeout
-        self.socket_connect_timeout = _left() or usual
-        try:
-            return super().connect(*args, **options)  # type: ignore[misc]  # a mixin of redis-py's connections
-        finally:
-            self.socket_connect_timeout = usual
-
-    def read_response(self, *args: Any, **options: Any) -> Any:
-        left = _left()
-        if left is not None:
-            options.setdefault("timeout", left)
-        return super().read_response(*args, **options)  # type: ignore[misc]
+def check_client(client: object, *, use_asyncio: bool) -> None:
+    """Refuse what is no client of this kind. Not repeated: a URL may hold a password."""
+    plain, asynchronous = (redis.Redis, RedisCluster), (redis.asyncio.Redis, AsyncRedisCluster)
+    if isinstance(client, asynchronous if use_asyncio else plain):
+        return
+    ours = "AsyncPresence" if use_asyncio else "Presence"
+    wanted = "redis.asyncio.Redis or redis.asyncio.RedisCluster" if use_asyncio else "redis.Redis or redis.RedisCluster"
+    why = f"must be a {wanted}"
+    if isinstance(client, str):
+        why += f", not text: for a URL call {ours}.from_url"
+    elif isinstance(client, plain if use_asyncio else asynchronous):
+        why += f": this one is for {'Presence' if use_asyncio else 'AsyncPresence'}"
+    elif isinstance(client, Sentinel | AsyncSentinel):
+        why += ", not a Sentinel: pass what its master_for(name) returns"
+    raise InvalidArgument("client", why)
 
 
 def connect(url: str, timeout: float, *, use_asyncio: bool) -> Any:

@@ -12,14 +12,13 @@ from typing import Any, Final, TypeVar
 
 from hiredis import pack_command
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
-from redis.asyncio.retry import Retry as AsyncRetry
 from redis.cluster import RedisCluster
 from redis.exceptions import RedisClusterException, RedisError, ResponseError
-from redis.retry import Retry
 
 from presence_core.errors import PresenceError, Unavailable
+from presence_core.forked import renew_in_child
 from presence_core.models import SentinelHealth
-from presence_core.scripts import Call, Op
+from presence_core.scripts import Call, Op, as_text
 from presence_core.transport.exchange import (
     LOST,
     NOT_RUN,
@@ -33,8 +32,10 @@ from presence_core.transport.exchange import (
     exchange,
     server_of,
 )
-from presence_core.transport.links import Spare, hurried, own_pool
+from presence_core.transport.links import Spare, check_client, own_pool
 from presence_core.transport.meaning import code_of, meaning
+from presence_core.transport.pools import Pool, connection_of, leave_behind, renew_client
+from presence_core.transport.pools import own_pool as pool_like
 from presence_core.transport.sentinel_watch import SentinelWatch
 
 T = TypeVar("T")
@@ -50,7 +51,8 @@ def _pack(calls: list[Call]) -> Iterator[bytes]:
     pieces: list[bytes] = []
     size = 0
     for call in calls:
-        piece = pack_command(tuple(call.words))  # type: ignore[arg-type]  # the stub's tuple is of one element
+        # Text only: hiredis 3.5 crashes the process where it packs a number while a signal handler raises.
+        piece = pack_command(as_text(call.words))  # type: ignore[arg-type]  # the stub's tuple is of one element
         pieces.append(piece)
         size += len(piece)
         if size > PIECE:
@@ -79,15 +81,22 @@ class SyncTransport:
     """Runs operations over a redis.Redis or redis.RedisCluster."""
 
     def __init__(self, client: Any, timeout: float) -> None:
+        check_client(client, use_asyncio=False)
         self.is_cluster = isinstance(client, RedisCluster)
         self._client = client
         self._timeout = timeout
-        self._router: Router = Many(client) if self.is_cluster else One(own_pool(client, timeout, Retry))
+        self._router: Router = Many(client) if self.is_cluster else One(own_pool(client, timeout))
         self._watch = _watch_of(self._router)
+        self._pools: dict[str, tuple[Any, Pool]] = {}  # of a cluster: node → redis-py's pool, and ours in its place
         self._spare = Spare()
         self._refreshing: threading.Thread | None = None
-        pool = client.nodes_manager if self.is_cluster else self._router.node("")
-        self._sockets_obey = pool.connection_kwargs.get("socket_timeout") == timeout
+        self._sockets_obey = self.is_cluster or self._router.node("").connection_kwargs.get("socket_timeout") == timeout
+        renew_in_child(self, SyncTransport._renew)
+
+    def _renew(self) -> None:
+        """In a forked child. The pools that are our own renew themselves."""
+        self._spare, self._refreshing, self._pools = Spare(), None, {}
+        renew_client(self._client)
 
     @property
     def master(self) -> object:
@@ -162,7 +171,13 @@ class SyncTransport:
             self._client.nodes_manager.initialize()
 
     def _pool(self, node: Any) -> Any:
-        return self._client.get_redis_connection(node).connection_pool if self.is_cluster else node
+        if not self.is_cluster:
+            return node
+        theirs = self._client.get_redis_connection(node).connection_pool
+        known = self._pools.get(node.name)
+        if known is None or known[0] is not theirs:
+            known = self._pools[node.name] = (theirs, pool_like(theirs, self._timeout))
+        return known[1]
 
     def _take(self, pool: Any, until: float) -> Any:
         connection, was_idle = self._spare.take(pool)
@@ -180,16 +195,12 @@ class SyncTransport:
         return connection
 
     def _new(self, pool: Any, until: float) -> Any:
-        with hurried(until):
-            connection = pool.get_connection()
-            if self._watch is not None and self._watch.is_other(connection):
-                try:
-                    connection.disconnect()
-                    connection.connect()
-                except BaseException:
-                    pool.release(connection)
-                    raise
-            return connection
+        connection = connection_of(pool, until)
+        if self._watch is not None and self._watch.is_other(connection):
+            connection.disconnect()
+            pool.release(connection)
+            connection = connection_of(pool, until)
+        return connection
 
     def _give_back(self, at: Any, *, broken: bool = False) -> None:
         pool, connection = at
@@ -220,9 +231,11 @@ class SyncTransport:
             pool = self._pool(node)
             at = pool, self._take(pool, until)
             at[1].send_packed_command(_pack(commands))
-        except (*LOST, RedisError, Unavailable) as error:
+        except BaseException as error:
             if at is not None:
                 self._give_back(at, broken=True)
+            if not isinstance(error, (*LOST, RedisError, Unavailable)):
+                raise
             return Failed(error, sent=at is not None)
         return at
 
@@ -268,6 +281,8 @@ class SyncTransport:
             self._watch.leave(self)
         if not self.is_cluster:
             self._router.node("").disconnect()
+        for _, pool in list(self._pools.values()):
+            pool.disconnect()
 
 
 def _cancels() -> int:
@@ -287,13 +302,20 @@ class AsyncTransport:
     """Runs operations over a redis.asyncio.Redis or redis.asyncio.RedisCluster."""
 
     def __init__(self, client: Any, timeout: float) -> None:
+        check_client(client, use_asyncio=True)
         self.is_cluster = isinstance(client, AsyncRedisCluster)
         self._client = client
         self._timeout = timeout
         self._ready = not self.is_cluster
         self._refreshing: asyncio.Task[None] | None = None
-        self._router: Router = Many(client) if self.is_cluster else One(own_pool(client, timeout, AsyncRetry))
+        self._router: Router = Many(client) if self.is_cluster else One(own_pool(client, timeout))
         self._watch = _watch_of(self._router)
+        renew_in_child(self, AsyncTransport._renew)
+
+    def _renew(self) -> None:
+        """In a forked child, which needs an event loop of its own: its parent's does not survive a fork."""
+        self._ready, self._refreshing = not self.is_cluster, None
+        leave_behind(self._client, None if self.is_cluster else self._router.node(""))
 
     @property
     def master(self) -> object:

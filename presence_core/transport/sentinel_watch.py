@@ -14,7 +14,6 @@ old master stops before there is another one.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
 import time
@@ -32,6 +31,7 @@ from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError
 
 from presence_core.errors import Unavailable
+from presence_core.forked import renew_in_child
 from presence_core.models import SentinelHealth
 
 EVERY: Final = 0.5
@@ -83,6 +83,7 @@ class SentinelWatch:
         self.sentinels = _addresses(manager)
         self.majority = len(self.sentinels) // 2 + 1
         self._forget_all()
+        renew_in_child(self, SentinelWatch._forget_all)
 
     def _forget_all(self) -> None:
         """Also in a forked child: its parent's threads are not there, and its connections are not to be touched."""
@@ -291,28 +292,16 @@ class SentinelWatch:
 # -- one for each group ------------------------------------------------------------------------------------------------
 
 _watches: WeakValueDictionary[Any, SentinelWatch] = WeakValueDictionary()
-_watches_lock = threading.Lock()
 
 
 def watch_of(name: str, manager: Any) -> SentinelWatch:
     """The watch over this master by these Sentinels: made for the first client, shared by the next."""
     kwargs = {one: value for one, value in manager.sentinel_kwargs.items() if not one.startswith(("socket_", "retry"))}
     key = (name, frozenset(_addresses(manager)), manager._force_master_ip, repr(sorted(kwargs.items())))
-    with _watches_lock:
-        watch = _watches.get(key)
-        if watch is None:
-            watch = _watches[key] = SentinelWatch(name, manager)
-        return watch
-
-
-def _in_child() -> None:
-    global _watches_lock
-    _watches_lock = threading.Lock()
-    for watch in list(_watches.values()):
-        watch._forget_all()
-
-
-os.register_at_fork(after_in_child=_in_child)
+    watch = _watches.get(key)
+    if watch is None:  # made twice at once: two do no harm
+        watch = _watches[key] = SentinelWatch(name, manager)
+    return watch
 
 
 def _addresses(manager: Any) -> list[tuple[str, int]]:

@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from presence_core.forked import renew_in_child
+
 
 class Breaker:
     """After ``failures`` calls in a row that failed, none is made for ``seconds``; then one goes ahead to look.
@@ -22,6 +24,7 @@ class Breaker:
         self._failures = 0
         self._closed_until: float | None = None
         self._probing_until: float | None = None
+        renew_in_child(self, Breaker._start_anew)
 
     @property
     def is_open(self) -> bool:
@@ -59,7 +62,7 @@ class Breaker:
         with self._lock:
             self._probing_until = None
 
-    def start_anew(self) -> None:
-        """In a forked child: the lock may be held by a thread that is not here."""
+    def _start_anew(self) -> None:
+        """In a forked child, in which the thread that looks is not there either."""
         self._lock = threading.Lock()
         self._probing_until = None

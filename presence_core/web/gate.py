@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -17,11 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final
-from weakref import WeakSet
 
 from presence_core.buffer import HeartbeatBuffer
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, PresenceError, Unavailable
+from presence_core.forked import renew_in_child
 from presence_core.models import PublicBlock, Validation, plain
 from presence_core.web.breaker import Breaker
 from presence_core.web.cookies import read_cookie, set_cookie_header
@@ -62,7 +61,7 @@ class Gate:
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self._lock = threading.Lock()
         self._tally: dict[str, int] = {}
-        _gates.add(self)
+        renew_in_child(self, Gate._start_anew)
 
     @property
     def tally(self) -> dict[str, int]:
@@ -243,10 +242,9 @@ class Gate:
         with self._lock:
             self._known.pop(key, None)
 
-    def start_anew(self) -> None:
-        """In a forked child: locks may be held by threads that are not here."""
+    def _start_anew(self) -> None:
+        """In a forked child."""
         self._lock = threading.Lock()
-        self.breaker.start_anew()
 
     # -- what the response says ----------------------------------------------------------------------------------------
 
@@ -258,18 +256,6 @@ class Gate:
         return set_cookie_header(
             verdict.token, name=rules.cookie, secure=rules.secure, same_site=rules.same_site, domain=rules.domain
         )
-
-
-_gates: WeakSet[Gate] = WeakSet()
-
-
-def _after_fork() -> None:
-    for gate in list(_gates):
-        gate.start_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 # -- the answer by default ---------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import threading
 import time
 from collections import Counter
@@ -25,12 +24,12 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from types import TracebackType
 from typing import Final, Self
-from weakref import WeakSet
 
 from presence_core import settings as check
 from presence_core.buffer import HeartbeatBuffer
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.forked import renew_in_child
 from presence_core.keyspace import Shard
 from presence_core.models import Counts, Event
 from presence_core.operations import reading
@@ -97,7 +96,7 @@ class RevocationCache:
         self._beat_every = min(number("heartbeat", heartbeat, 1, 3600), presence.settings.idle_timeout / 3)
         self._clock: Callable[[], float] = time.monotonic
         self._start_anew()
-        _caches.add(self)
+        renew_in_child(self, RevocationCache._start_anew)
 
     def _start_anew(self) -> None:
         self._ended: dict[str, float] = {}  # session id → until when it is kept; in the order of reading
@@ -348,15 +347,3 @@ class RevocationCache:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-_caches: WeakSet[RevocationCache] = WeakSet()
-
-
-def _after_fork() -> None:
-    for cache in list(_caches):
-        cache._start_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import random
 import threading
 import time
@@ -40,10 +39,10 @@ from typing import Any, Final, Self
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
-from weakref import WeakSet
 
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.forked import renew_in_child
 from presence_core.web.feed import Delivery, Feed, Place
 from presence_core.web.rules import number
 from presence_core.web.signing import DELIVERY_ID, SIGNATURE, secrets_of, sign
@@ -110,7 +109,7 @@ class Webhooks:
         directory = Path(position)
         self._places = {url: Place(directory, url) for url in targets}
         self._threads: list[threading.Thread] = []
-        _all.add(self)
+        renew_in_child(self, Webhooks._start_anew)
 
     def start(self) -> None:
         """Begin to tell, from where each URL was left, or stand by. Raises Unavailable when Redis cannot be asked where
@@ -237,18 +236,6 @@ class Webhooks:
     def _count(self, name: str) -> None:
         with self._lock:
             setattr(self, name, getattr(self, name) + 1)
-
-
-_all: WeakSet[Webhooks] = WeakSet()
-
-
-def _after_fork() -> None:
-    for hooks in list(_all):
-        hooks._start_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _NoRedirects(HTTPRedirectHandler):
