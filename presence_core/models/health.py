@@ -78,6 +78,7 @@ class Health:
     worker: WorkerStatus | None = None  #: None where none has ever run
     lag_seconds: float | None = None  #: how long the session that is due the longest waits for a sweep
     swept_at: datetime | None = None  #: when a sweep last ran to its end
+    ended_complete_since: datetime | None = None  #: older ends may have gone before their time; None: all are there
 
     @property
     def level(self) -> str:

@@ -46,6 +46,7 @@ class Known:
     knows_worker: bool = False
     lag: float | None = None
     swept_at: datetime | None = None
+    ended_complete_since: datetime | None = None
 
     def lists_off(self) -> set[int]:
         """Shards whose lists cannot be of the same sessions."""
@@ -79,6 +80,7 @@ def judged(known: Known) -> Health:
         worker=known.worker,
         lag_seconds=known.lag,
         swept_at=known.swept_at,
+        ended_complete_since=known.ended_complete_since,
     )
 
 
@@ -101,6 +103,13 @@ def _of_namespace(known: Known) -> Iterator[Finding]:
             f"Where nobody is at it, run presence migrate --shards {known.moving} again.",
         )
     yield from _agreement(known)
+    if known.ended_complete_since is not None:
+        yield Finding(
+            "note",
+            "ended sessions",
+            f"Ended sessions are complete since {known.ended_complete_since:%Y-%m-%d %H:%M:%S} UTC.",
+            "There were more than max_ended: older ones went before their time. Raise it if the memory allows.",
+        )
     if known.knows_worker:
         yield from _worker(known)
     yield from _spread(known)
