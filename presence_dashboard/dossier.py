@@ -77,6 +77,7 @@ class Facts:
     block: Block | None
     as_of: datetime  #: by the clock of Redis
     read: float  #: the same moment by this process's own clock
+    complete_since: datetime | None = None  #: older ends may have gone before their time
 
     @property
     def age(self) -> float:
@@ -152,7 +153,9 @@ class Dossier:
         sessions, block = presence.sessions(self.uid), presence.blocked(self.uid)
         ended, audit = presence.ended(self.uid, limit=100), presence.audit(uid=self.uid, limit=_ENTRIES)
         person = next((one for one in people if one.uid == self.uid), None)
-        self.facts = Facts(person, tuple(sessions), tuple(ended), block, ended.as_of, time.monotonic())
+        self.facts = Facts(
+            person, tuple(sessions), tuple(ended), block, ended.as_of, time.monotonic(), ended.complete_since
+        )  # fmt: skip
         self.entries, self.cursor = audit.items, audit.next_cursor
 
     def look_back(self, store: Store) -> None:

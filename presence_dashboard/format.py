@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 MINUTE: Final = 60
@@ -77,8 +77,8 @@ def exact(moment: datetime) -> str:
 
 
 def minute(moment: datetime) -> str:
-    """A moment to the minute, in UTC, with its year where that is another: ``22 Nov, 10:31 UTC``."""
-    at = moment.astimezone(UTC)
+    """A moment rounded up to the minute, in UTC, with its year where that is far: ``22 Nov, 10:31 UTC``."""
+    at = moment.astimezone(UTC) + timedelta(seconds=59, microseconds=999_999)
     year = "" if abs((at - datetime.now(UTC)).days) < 300 else f" {at.year}"
     return f"{at.day} {at:%b}{year}, {at:%H:%M} UTC"
 

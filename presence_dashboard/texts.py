@@ -859,6 +859,10 @@ _MONTHS: Final = (
 )  # fmt: skip
 
 
+def ended_since(moment: str) -> str:
+    return f"Ended sessions are complete since {moment}. Older ones may be missing: there were too many to keep."
+
+
 def day_heading(day: date, today: date) -> str:
     named = f"{_DAYS[day.weekday()]}, {day.day} {_MONTHS[day.month - 1]} {day.year}"
     return {0: f"Today · {named}", 1: f"Yesterday · {named}"}.get((today - day).days, named)

@@ -263,3 +263,70 @@ def test_bytes_that_we_never_wrote_break_no_list_of_ends(p: P, raw: Any) -> None
         if cursor is None:
             break
     assert seen == whole
+
+
+# -- more than are kept -----------------------------------------------------------------------------------------------
+
+
+@on("valkey-sync", "redis7-async")
+def test_ends_beyond_the_cap_go_and_it_is_said_from_when_on_all_are_there(bed: Bed) -> None:
+    p = bed.connect(max_ended=3, keep_kicked=600)
+    now = p.freeze()
+    for number in range(6):
+        p.login(f"u{number}", session_id="session-1")
+        p.logout(f"u{number}", "session-1")
+        p.advance(1)
+        if number == 2:
+            p.sweep()
+            assert p.ended().complete_since is None
+            assert p.health().ended_complete_since is None
+    p.sweep()
+    since = p.ended().complete_since
+    assert since is not None
+    assert round(since.timestamp() * 1000) == now + 2_001
+    assert _refs(p.ended()) == [f"u{number}:session-1" for number in (5, 4, 3)]
+    assert [p.ended(f"u{number}").complete_since for number in (0, 5)] == [since, since]
+    assert all(one.at >= since for one in p.ended())
+    health = p.health()
+    assert health.ended_complete_since == since
+    [finding] = [one for one in health.findings if one.subject == "ended sessions"]
+    assert finding.level == "note"
+    assert finding.text == f"Ended sessions are complete since {since:%Y-%m-%d %H:%M:%S} UTC."
+    p.advance(7 * 86_400)  # by now all of them would have gone in any case
+    assert p.ended().complete_since is None
+    assert p.health().ended_complete_since is None
+
+
+@on("cluster-sync")
+def test_on_a_cluster_the_latest_of_the_shards_counts(bed: Bed) -> None:
+    p = bed.connect(max_ended=64)  # one on each of 64 shards
+    now = p.freeze()
+    for number in range(200):
+        p.login(f"u{number}", session_id="session-1")
+        p.logout(f"u{number}", "session-1")
+        p.advance(1)
+    p.sweep()
+    page, cut = p.ended(limit=1000), [0] * 64
+    kept = {one.uid for one in page}
+    for number in range(200):
+        if f"u{number}" not in kept:
+            index = p.context.shard(f"u{number}").index
+            cut[index] = max(cut[index], number + 1)
+    assert page.complete_since is not None
+    assert round(page.complete_since.timestamp() * 1000) == now + (max(cut) - 1) * 1000 + 1
+    assert p.health().ended_complete_since == page.complete_since
+
+
+@on("valkey-sync", "redis7-async")
+def test_of_one_user_the_hundred_latest_ends_are_complete_since_the_oldest(p: P) -> None:
+    p.freeze()
+    for number in range(103):
+        p.login("ada", session_id=f"session-{number}")
+        p.logout("ada", f"session-{number}")
+        p.advance(1)
+        if number == 98:
+            assert p.ended("ada").complete_since is None
+    page = p.ended("ada", limit=1000)
+    assert len(page) == 100
+    assert page.complete_since == page.items[-1].at
+    assert p.ended().complete_since is None

@@ -75,6 +75,8 @@ def paged(page: Page[Any], rows: Sequence[Sequence[str]], nothing: str) -> Itera
         yield f"{len(page):,} of {page.total:,}{'' if page.total_is_exact else ', not counted to the end'}"
     else:
         yield "None was found so far." if page.next_cursor else nothing
+    if page.complete_since is not None:
+        yield f"Complete since {stamp(page.complete_since)} UTC. Older ones may have gone before their time."
     yield from go_on(page)
 
 

@@ -153,7 +153,9 @@ class Staff(Client):
         aware datetimes or Unix seconds. ``limit`` is 1…1000. One call looks at 5,000 ends: with ``reason`` or ``by`` a
         page may be short and still have a ``next_cursor``, which belongs to these arguments. ``total`` is exact on the
         last page; before, it may count ends that are no longer kept or, with ``reason`` or ``by``, only those shown so
-        far. Of one user the latest 100 are listed. Cost: O(P·log N + ends looked at), two to four round trips a page.
+        far. Of one user the latest 100 are listed. Where there were more, or more than ``Settings.max_ended`` in all,
+        ``complete_since`` of the page says from when on none is missing. Cost: O(P·log N + ends looked at), two to four
+        round trips a page.
         """
         return self._run(ended.ended(self._ctx, uid, reason, by, since, until, limit, cursor))
 

@@ -24,6 +24,7 @@ class Page(Generic[T]):
     scanned: int  #: entries looked at for this page
     as_of: datetime
     progress: float = 1.0  #: how much of the list this and the pages before have looked through, 0…1, at least
+    complete_since: datetime | None = None  #: of ends: older ones may have gone before their time; None: all are there
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.items)

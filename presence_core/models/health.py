@@ -91,6 +91,7 @@ class Health:
     lag_seconds: float | None = None  #: how long the session that is due the longest waits for a sweep
     swept_at: datetime | None = None  #: when a sweep last ran to its end
     sentinels: SentinelHealth | None = None  #: None where the URL names none
+    ended_complete_since: datetime | None = None  #: older ends may have gone before their time; None: all are there
 
     @property
     def level(self) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from presence_core import settings as check
 from presence_core.errors import InvalidArgument
@@ -13,6 +14,12 @@ from presence_core.operations.context import ENDED, Context, found_rows, label_t
 from presence_core.operations.newest import Entry, Newest, Ranked, is_ranked, make_cursor, read_cursor, walk
 from presence_core.operations.reading import read_call
 from presence_core.scripts import Call, Op, command
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+MOST_ENDED: Final = 100
+"""Ends that are listed per user: include/ending.lua."""
 
 REASONS: Final = ("logout", "expired", "kicked", "replaced")
 
@@ -77,7 +84,11 @@ def _ended(ctx: Context, question: _Question, limit: int, seen: int, behind: lis
     else:
         shard = ctx.shard(question.uid)
         lists = [(shard, shard.ended_of(question.uid))]
-    merge = Newest(ctx, [Ranked(s, key, behind, question.since, question.before) for s, key in lists], limit)
+    most = None if question.uid is None else MOST_ENDED
+    parts = [
+        Ranked(s, key, behind, question.since, question.before, meta=s.meta, most=most) for s, key in lists
+    ]  # fmt: skip
+    merge = Newest(ctx, parts, limit)
     is_plain = question.reason is question.by is None
 
     def look(entries: list[Entry]) -> Op[list[_End | None]]:
@@ -90,7 +101,17 @@ def _ended(ctx: Context, question: _Question, limit: int, seen: int, behind: lis
     is_end = walked.behind is None
     total = seen if is_end or not is_plain else max(seen, merge.total)
     cursor = None if is_end else make_cursor("ended", question.values, seen, walked.behind)
-    return Page(items, cursor, total, is_end, walked.scanned, moment(merge.now))
+    return Page(
+        items, cursor, total, is_end, walked.scanned, moment(merge.now),
+        complete_since=complete_since(ctx, merge.now, (part.complete_from for part in parts)),
+    )  # fmt: skip
+
+
+def complete_since(ctx: Context, now: int, marks: Iterable[int]) -> datetime | None:
+    """From when on all ends are there that are still to be kept, given each shard's mark, ms; None: all of them."""
+    settings, latest = ctx.settings, max(marks, default=0)
+    longest = max(settings.keep_kicked, settings.keep_replaced, settings.keep_expired, settings.keep_logout)
+    return moment(latest) if latest > now - longest * 1000 else None
 
 
 def _rows(ctx: Context, entries: list[Entry]) -> Op[list[_End | None]]:

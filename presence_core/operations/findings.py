@@ -47,6 +47,7 @@ class Known:
     lag: float | None = None
     swept_at: datetime | None = None
     sentinels: SentinelHealth | None = None
+    ended_complete_since: datetime | None = None
 
     def lists_off(self) -> set[int]:
         """Shards whose lists cannot be of the same sessions."""
@@ -81,6 +82,7 @@ def judged(known: Known) -> Health:
         lag_seconds=known.lag,
         swept_at=known.swept_at,
         sentinels=known.sentinels,
+        ended_complete_since=known.ended_complete_since,
     )
 
 
@@ -103,6 +105,13 @@ def _of_namespace(known: Known) -> Iterator[Finding]:
             f"Where nobody is at it, run presence migrate --shards {known.moving} again.",
         )
     yield from _agreement(known)
+    if known.ended_complete_since is not None:
+        yield Finding(
+            "note",
+            "ended sessions",
+            f"Ended sessions are complete since {known.ended_complete_since:%Y-%m-%d %H:%M:%S} UTC.",
+            "There were more than max_ended: older ones went before their time. Raise it if the memory allows.",
+        )
     if known.knows_worker:
         yield from _worker(known)
     yield from _spread(known)

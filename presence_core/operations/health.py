@@ -15,6 +15,7 @@ from presence_core.keyspace import slot
 from presence_core.models import Health, NodeHealth, SentinelHealth, moment
 from presence_core.operations import leading, reading
 from presence_core.operations.context import Context, pairs
+from presence_core.operations.ended import complete_since
 from presence_core.operations.findings import Known, judged
 from presence_core.operations.reindex import drifted
 from presence_core.operations.server_findings import is_too_old
@@ -195,4 +196,7 @@ def _namespace(ctx: Context, known: Known, server_of: Callable[[str], str]) -> O
     known.users, known.sessions, known.swept_at = counts.users, counts.sessions, counts.swept_at
     known.worker, known.knows_worker = (yield from leading.status(ctx)), True
     known.lag = (yield from leading.lag(ctx, round(counts.as_of.timestamp() * 1000))) / 1000
+    marks = yield [command(s.meta, "HGET", s.meta, "ended_from", lenient=True) for s in shards]
+    now = round(counts.as_of.timestamp() * 1000)
+    known.ended_complete_since = complete_since(ctx, now, (int(mark) for mark in marks if mark and mark.isdigit()))
     known.drifted = {one.index for one in (yield from drifted(ctx, shards))}

@@ -143,22 +143,36 @@ class Entry:
 class Ranked(Asked):
     """One shard's part of a ZSET by time. The order (time, member) is total, so one position serves all shards."""
 
-    __slots__ = ("_before", "_behind", "_key", "_shard", "_since")
+    __slots__ = ("_before", "_behind", "_keys", "_most", "_shard", "_since", "complete_from")
 
-    def __init__(self, shard: Shard, key: str, behind: list[str] | None, since: int | None, before: int | None) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        key: str,
+        behind: list[str] | None,
+        since: int | None,
+        before: int | None,
+        *,
+        meta: str | None = None,
+        most: int | None = None,
+    ) -> None:
+        """meta, of a list of ends: tells from when on it is complete. most: entries that the list may hold."""
         super().__init__()
+        self._keys = (key,) if meta is None else (key, meta)
+        self._most = "" if most is None else most
+        self.complete_from = 0  #: ms; what is older may have gone before its time
         self._shard = shard
-        self._key = key
         self._since = "-inf" if since is None else str(since)
         self._before = "+inf" if before is None else str(before)
         score, member = behind or (str(FOREVER) if before is None else self._before, "")
         self._behind: tuple[str | bytes, bytes] = (score, member.encode("utf-8", "surrogateescape"))
 
     def call(self, ctx: Context, size: int) -> Call:
-        return run(NEWEST, (self._key,), ctx.now, size, *self._behind, self._since, self._before)
+        return run(NEWEST, self._keys, ctx.now, size, *self._behind, self._since, self._before, self._most)
 
     def take(self, reply: list[Any], size: int) -> None:
-        self.now, self.total, flat = reply
+        self.now, self.total, flat, complete = reply
+        self.complete_from = int(complete or 0)
         pairs = list(zip(flat[::2], flat[1::2], strict=True))
         self.items = [((whole(score), raw), Entry(self._shard, score, raw)) for raw, score in pairs]
         self.done = len(pairs) < size

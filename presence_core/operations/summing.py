@@ -78,6 +78,8 @@ class Rest:
             done = [int(meta.get(name, b"0")) for meta in metas]
             if all(done):
                 kept[name] = b"%d" % min(done)
+        if mark := max(int(meta.get(b"ended_from", b"0")) for meta in metas):
+            kept[b"ended_from"] = b"%d" % mark
         flat = [part for pair in kept.items() for part in pair]
         yield from self._copy.put((s, ["HSET", s.meta, *flat]) for s in self._new.shards)
         notes = [value for name, value in kept.items() if name in (b"revoked_note", b"revoked_message") and value]

@@ -186,7 +186,7 @@ def _forget(ctx: Context) -> Op[None]:
         calls, again = [], []
         for s, (uids, refs) in zip(todo, replies, strict=True):
             if uids or refs:
-                keys: list[str | bytes] = [s.people, s.ended, s.words, *(s.person(text(uid)) for uid in uids)]
+                keys: list[str | bytes] = [s.people, s.ended, s.words, s.meta, *(s.person(text(uid)) for uid in uids)]
                 keys += [s.record_prefix.encode() + ref for ref in refs]
                 words = [word for uid in uids for word in (uid, len(known[s, uid]), *known[s, uid])]
                 calls.append(run(FORGET, keys, ctx.now, settings.keep_people, len(uids), *words, *refs))

@@ -13,7 +13,7 @@ from presence_core.settings import DAY
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.dossier import MOST_FOUND, Dossier, Facts, Found, find, this_dossier
-from presence_dashboard.format import clock, cut, isolated, literal, name, number, since, span
+from presence_dashboard.format import clock, cut, isolated, literal, minute, name, number, since, span
 from presence_dashboard.store import open_store
 from presence_dashboard.tab import this_tab, zone
 from presence_dashboard.timeline import Happening, by_day
@@ -252,6 +252,8 @@ def _timeline(dossier: Dossier, actor: Actor) -> None:
             st.markdown(f"**{texts.day_heading(day, today)}**")
             for happening in some:
                 _happening(happening, known, actor)
+    if dossier.facts is not None and dossier.facts.complete_since is not None:
+        st.caption(texts.ended_since(minute(dossier.facts.complete_since)))
     if len(shown) < len(happenings):
         if st.button(texts.PERSON_OLDER, key="older-happenings", shortcut="O"):
             dossier.rows += 1

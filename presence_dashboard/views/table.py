@@ -265,7 +265,7 @@ def _columns(listing: Listing, rows: Rows, *, may_kick: bool) -> dict[str, Any]:
             texts.COLUMN_NAME, 145, opened, _name_clicked, rows, type="tertiary", alignment="left", help=texts.NAME_HELP
         ),
         "status": column.TextColumn(texts.COLUMN_STATUS, width=64),
-        "blocked": column.TextColumn(texts.COLUMN_BLOCKED, width=230),
+        "blocked": column.TextColumn(texts.COLUMN_BLOCKED, width=285),
         "uid": column.TextColumn(texts.COLUMN_UID, width=90),
         "device": column.TextColumn(texts.COLUMN_DEVICE, width=105),
         "app": column.TextColumn(texts.COLUMN_APP, width=105),

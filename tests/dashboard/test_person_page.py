@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from presence_core import Ended, Presence
+from presence_core import Ended, Presence, Settings
 from presence_dashboard import dossier, texts
 from presence_dashboard import format as fmt
 from presence_dashboard.dossier import find, this_state
@@ -13,6 +13,7 @@ from presence_dashboard.store import open_store
 from presence_dashboard.timeline import Happening, by_day, merge
 from presence_dashboard.views import cards
 from tests.dashboard.conftest import confirm, open_anew, toasts
+from tests.fair_clock import PATIENT
 from tests.servers import Server
 
 HOSTILE = "<script>alert(1)</script> **b** $x$ and $y$ :red[z] [a](javascript:alert(1)) \u202enimda"
@@ -145,6 +146,18 @@ def test_who_was_never_here_but_is_blocked_is_found_and_unblocked(app: AppTest, 
     assert presence.blocked("dana") is None
     assert "unblock" not in keys(app)
     assert texts.happened_staff("unblock", "**local operator**") in said(app)
+
+
+def test_a_record_that_is_not_complete_says_since_when_it_is(app: AppTest, presence: Presence, server: Server) -> None:
+    with Presence.from_url(server.url, Settings(timeout=PATIENT, max_ended=1)) as small:
+        for number in range(2):
+            small.login("dana", session_id=f"session-{number}")
+            small.logout("dana", f"session-{number}")
+        small.sweep()
+        since = small.ended("dana").complete_since
+    assert since is not None
+    look_for(app, "dana")
+    assert texts.ended_since(fmt.minute(since)) in said(app)
 
 
 # -- Acting ------------------------------------------------------------------------------------------------------------
