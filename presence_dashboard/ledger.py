@@ -6,7 +6,6 @@ after page, up to a bound: a page may then be short although more follows.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -54,7 +53,6 @@ class Ledger(Generic[T]):
     question: Hashable = None
     places: tuple[Place, ...] = _START  #: of this page and of all before it
     page: Page[T] | None = None
-    read: float = 0.0
     failure: str | None = None
     generation: int = 0
     acted: int = -1
@@ -75,10 +73,6 @@ class Ledger(Generic[T]):
         if self.page is None or not self.page.total_is_exact:
             return None
         return max(self.page.total, self.before + len(self.page.items))
-
-    @property
-    def age(self) -> float:
-        return time.monotonic() - self.read
 
     def refresh(self) -> None:
         self._wanted = self.places
@@ -112,7 +106,6 @@ class Ledger(Generic[T]):
             self._wanted = None if self.page is not None else self._wanted
         else:
             self.page, self.places, self.failure, self._wanted = page, places, None, None
-            self.read = time.monotonic()
             self.generation += 1
 
 

@@ -1006,7 +1006,6 @@ def history_until(zone: str) -> str:
 
 # -- Tables -----------------------------------------------------------------------------------------------------------
 
-HISTORY_AGO: Final = "Ago"
 HISTORY_NAME: Final = "Name"
 HISTORY_UID: Final = "User ID"
 HISTORY_ENDED_HOW: Final = "How"
@@ -1039,8 +1038,8 @@ def history_place(first: str, last: str, total: str | None, page: int) -> str:
     return f"{first}–{last} {of} · page {page}"
 
 
-def history_as_of(clock: str, age: str) -> str:
-    return f"As of {clock}, {age} ago"
+def history_as_of(clock: str) -> str:
+    return f"As of {clock}"
 
 
 HISTORY_EXPORT: Final = "Export CSV"

@@ -195,7 +195,6 @@ def _ended_rows(ends: Sequence[Ended], actor: Actor) -> dict[str, list[Any]]:
         "ticket": [literal(one.ticket or "") for one in ends],
         "device": [literal(one.device or "") for one in ends],
         "ip": [_shown(one.ip, "ip", actor) for one in ends],
-        "ago": [one.at for one in ends],
     }
 
 
@@ -216,7 +215,6 @@ def _block_rows(blocks: Sequence[Block], _actor: Actor) -> dict[str, list[Any]]:
         "by": [literal(one.by) for one in blocks],
         "reason": [_line(one.reason) for one in blocks],
         "ticket": [literal(one.ticket or "") for one in blocks],
-        "ago": [one.at for one in blocks],
     }
 
 
@@ -234,7 +232,6 @@ def _job_rows(jobs: Sequence[Job], _actor: Actor) -> dict[str, list[Any]]:
         "total": [one.total for one in jobs],
         "reason": [_line(one.reason) for one in jobs],
         "ticket": [literal(one.ticket or "") for one in jobs],
-        "ago": [one.created for one in jobs],
     }
 
 
@@ -247,7 +244,6 @@ def _staff_rows(entries: Sequence[AuditEntry], actor: Actor) -> dict[str, list[A
         "outcome": [literal(records.outcome(one, actor)) for one in entries],
         "reason": [_line(records.reason(one, actor)) for one in entries],
         "ticket": [literal(one.ticket or "") for one in entries],
-        "ago": [one.at for one in entries],
     }
 
 
@@ -263,7 +259,6 @@ def _columns() -> dict[str, Any]:
     column, here = st.column_config, str(zone())
     return {
         "when": column.DatetimeColumn(texts.history_when(here), width=150, format="YYYY-MM-DD HH:mm:ss", timezone=here),
-        "ago": column.DatetimeColumn(texts.HISTORY_AGO, width=110, format="distance"),
         "name": column.TextColumn(texts.HISTORY_NAME, width=145),
         "uid": column.TextColumn(texts.HISTORY_UID, width=130),
         "until": column.TextColumn(texts.history_blocked_until(here), width=160),

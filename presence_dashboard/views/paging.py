@@ -7,16 +7,16 @@ from typing import Any
 import streamlit as st
 
 from presence_dashboard import texts
-from presence_dashboard.format import clock, number, span
+from presence_dashboard.format import number
 from presence_dashboard.ledger import Ledger
-from presence_dashboard.tab import this_tab
+from presence_dashboard.tab import here, this_tab
 
 
 def bar(ledger: Ledger[Any]) -> None:
-    """Read again, and how old the rows are."""
+    """Read again, and when the rows were read: a time of day, which stays true on a page that is not drawn again."""
     st.button(texts.HISTORY_REFRESH, key="refresh-ledger", disabled=this_tab().away, on_click=ledger.refresh)
     if ledger.page is not None:
-        st.caption(texts.history_as_of(clock(ledger.page.as_of), span(ledger.age)), width="content")
+        st.caption(texts.history_as_of(here(ledger.page.as_of)), width="content")
 
 
 def pager(ledger: Ledger[Any], count: int) -> None:

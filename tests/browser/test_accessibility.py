@@ -71,6 +71,11 @@ def walk(tab: Tab, home: str) -> Iterator[str]:
             expect(page.get_by_role("heading", name="Person 01 user")).to_be_visible()
         tab.settle()
         yield name
+    page.goto(f"{home}/?app_version=9.9.9")
+    expect(page.get_by_role("heading", name=texts.LINK_TITLE)).to_be_visible()
+    expect(page.get_by_role("button", name=texts.LINK_SHOW_ALL)).to_be_visible()
+    tab.settle()
+    yield "sessions, a link that is refused"
 
 
 def test_no_page_has_a_serious_violation_in_light_or_in_dark(dashboard: Dashboard, open_tab: Open) -> None:
