@@ -59,7 +59,6 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert len(p.ended()) == 4
         assert p.ended("ada")
         p.login("bob", device="phone")
-        time.sleep(0.002)
         asked = SessionFilter(device="phone")
         job = p.start_kick(asked, by="staff", reason="test", expected=p.preview_kick(asked).total)
         p.pause_job(job.id, by="staff")

@@ -35,7 +35,7 @@ BY: dict[str, Any] = {"by": "Grace Hopper", "reason": "stolen keys", "message": 
 
 
 def crowd(p: P, phones: int, desks: int = 0) -> list[str]:
-    """Users with a session each; answers the phones' refs. A millisecond later, so that "before now" has them all."""
+    """Users with a session each; answers the phones' refs. A millisecond passes."""
     p.freeze()
     rows = [{"uid": f"u{n}", "device": "phone"} for n in range(phones)]
     rows += [{"uid": f"v{n}", "device": "desk"} for n in range(desks)]

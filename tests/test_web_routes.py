@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 from urllib.parse import quote
 
@@ -205,7 +204,6 @@ def test_staff_kick_block_and_are_written_down(bed: Bed) -> None:
 def test_bulk_kicks_are_looked_at_begun_and_steered(bed: Bed) -> None:
     s = service(bed)
     s.p.login("ada", device="phone")
-    time.sleep(0.002)
     shown = s.ask("POST", "/v1/kicks/preview", {"filter": {"device": "phone", "text": "ad"}}).json()
     assert shown["total"] == 1
     job = s.ask("POST", "/v1/jobs", {"filter": shown["filter"], "expected": 1, "reason": "old", "pace": 10}).json()

