@@ -172,7 +172,12 @@ def _body(ask: Ask) -> None:
         problem = st.container()
         with st.container(horizontal=True, gap="small"):
             confirmed = st.form_submit_button(
-                _confirm(ask, keep, end), type="primary", disabled=this_tab().away, on_click=_confirmed, args=(ask,)
+                _confirm(ask, keep, end),
+                type="primary",
+                shortcut="Ctrl+Enter",  # also while the reason is typed
+                disabled=this_tab().away,
+                on_click=_confirmed,
+                args=(ask,),
             )
             cancelled = st.form_submit_button(texts.CANCEL)
     if cancelled:
