@@ -46,6 +46,7 @@ class HeartbeatBuffer:
             raise InvalidArgument("presence", "must be a Presence or an AsyncPresence")
         if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0.01 <= interval <= 3600:
             raise InvalidArgument("interval", "must be 0.01 to 3600 seconds")
+        check.callback("on_offline", on_offline)
         self._presence = presence
         self._interval = float(interval)
         self._max_refs = check.whole("max_refs", max_refs, 1, 1_000_000)

@@ -156,6 +156,12 @@ def whole(field: str, value: object, low: int, high: int) -> int:
     return int(value)
 
 
+def callback(field: str, value: object) -> None:
+    """Before anything is sent: a call that fails on the way would leave a part of it done."""
+    if value is not None and not callable(value):
+        raise InvalidArgument(field, "must be a function")
+
+
 def call_time(value: object) -> float:
     """``timeout``: seconds that one call may take."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.05 <= value <= 60:

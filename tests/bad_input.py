@@ -15,6 +15,9 @@ BY = "by must be text of 1 to 256 bytes that says who does this"
 LIMIT = "limit must be a whole number from 1 to 1000"
 JSON = "attributes must be made of what JSON can hold"
 
+NO_CALL = "on_progress must be a function"
+NO_CALLS: tuple[Any, ...] = (5, "print", True, [print], False, 0, "")
+
 SPACE = ", not only white space"
 CONTROL = ", without control characters"
 NOT_UNICODE = "; this text is not valid Unicode"
@@ -236,11 +239,15 @@ def _of_bulk_kicks() -> list[Case]:
         cases += [Case(method, (value,), given, no_question) for value in (None, SessionFilter())]
         for field, values in (asking | (starting if given else {})).items():
             cases += [Case(method, (asked,), given | {field: value}, sentence) for value, sentence in values]
+    for method, asked_with, given in (("kick_where", (asked,), good), ("reindex", (), {}), ("migrate", (2,), {})):
+        cases += [Case(method, asked_with, given | {"on_progress": value}, NO_CALL) for value in NO_CALLS]
     no_ids = [(value, sentence.replace("session_id", "job_id")) for value, sentence in SIDS + _same(SID, None)]
     for method in ("job", "run_job", "pause_job", "resume_job", "cancel_job"):
         steers = method not in ("job", "run_job")
         options = {"by": "staff"} if steers else {}
         cases += [Case(method, (value,), options, sentence) for value, sentence in no_ids]
+        if method == "run_job":
+            cases += [Case(method, ("a-known-job",), {"on_progress": value}, NO_CALL) for value in NO_CALLS]
         if steers:
             cases += [Case(method, ("a-known-job",), {"by": value}, sentence) for value, sentence in starting["by"]]
     return cases

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+import redis
+import redis.asyncio
+from redis.sentinel import Sentinel
 
 from presence_core import (
     AsyncLastSeenTracker,
@@ -64,10 +68,9 @@ NOT_THERE = {
     "from_url", "from_env", "embedded",  # made, not asked: below, and in test_settings.py
     "iter_sessions", "watch",  # their filter, page and cursor are checked by list_sessions and events
     "rotate",  # any token that opens nothing is refused as one: test_tokens.py
-    "reindex",  # takes a callback, and nothing else
 }  # fmt: skip
-SWITCHES = {"touch", "force", "on_progress", "imported", "exclude", "keep"}
-"""Arguments that are true or false, or called; and those that are lists, which have cases of their own."""
+SWITCHES = {"touch", "force", "imported", "exclude", "keep"}
+"""Arguments that are true or false; and those that are lists, which have cases of their own."""
 
 
 def test_no_method_and_no_argument_is_missing_in_the_table() -> None:
@@ -171,10 +174,40 @@ def test_a_url_that_is_refused_is_not_repeated_with_its_password() -> None:
         assert "hunter2" not in str(refused.value)
 
 
+_SYNC = r"client must be a redis\.Redis or redis\.RedisCluster"
+_ASYNC = r"client must be a redis\.asyncio\.Redis or redis\.asyncio\.RedisCluster"
+
+_SENTINEL: Any = Sentinel([("host", 1)])  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize(
+    ("kind", "client", "sentence"),
+    [
+        (Presence, lambda: "redis://:s3cret@host", _SYNC + r", not text: for a URL call Presence\.from_url"),
+        (AsyncPresence, lambda: "redis://:s3cret@host", _ASYNC + r", not text: for a URL call AsyncPresence\.from_url"),
+        (Presence, lambda: None, _SYNC),
+        (AsyncPresence, lambda: None, _ASYNC),
+        (Presence, redis.asyncio.Redis, _SYNC + ": this one is for AsyncPresence"),
+        (AsyncPresence, redis.Redis, _ASYNC + ": this one is for Presence"),
+        (
+            Presence,
+            lambda: _SENTINEL,
+            _SYNC + r", not a Sentinel: pass what its master_for\(name\) returns",
+        ),
+        (AsyncPresence, lambda: _SENTINEL, _ASYNC + ", not a Sentinel: .*"),
+        (Presence, lambda: object(), _SYNC),
+    ],
+)
+def test_what_is_no_client_is_refused_with_what_to_do(kind: Any, client: Callable[[], Any], sentence: str) -> None:
+    with pytest.raises(InvalidArgument, match=rf"^{sentence}\.$") as refused:
+        kind(client())
+    assert "s3cret" not in str(refused.value)
+
+
 def test_buffers_and_workers_check_their_arguments_too() -> None:
     presence = Presence.from_url("redis://127.0.0.1:1")
     intervals: list[Any] = [0, 3601, "1", None, True]
-    options: list[dict[str, Any]] = [*({"interval": one} for one in intervals), {"max_refs": 0}]
+    options: list[dict[str, Any]] = [*({"interval": one} for one in intervals), {"max_refs": 0}, {"on_offline": 5}]
     for option in options:
         with pytest.raises(InvalidArgument):
             HeartbeatBuffer(presence, **option)

@@ -1,4 +1,5 @@
-"""presence.js in a real Chromium: a page beats, rests while it is hidden, and says goodbye."""
+"""In a real Chromium: a page with presence.js beats, rests while it is hidden, and says goodbye; an EventSource that is
+cut off before its first event misses nothing."""
 
 from __future__ import annotations
 
@@ -6,11 +7,14 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
+from presence_core import Presence, Settings
+from presence_core.web.keys import make_key
 from tests.browser.conftest import ARGS
 from tests.conftest import Bed, on
 from tests.servers import missing, wait_for
@@ -98,3 +102,75 @@ def test_a_page_beats_rests_while_hidden_and_says_goodbye(bed: Bed, shop: str) -
         page.wait_for_timeout(200)
         assert bed.raw.zcard(visitors) == 0
         browser.close()
+
+
+class _Gateway(ThreadingHTTPServer):
+    """A site that passes the events on to its own pages, and cuts the first reader off before any event."""
+
+    key = ""
+    events = ""
+    came_with: list[str | None]
+
+
+class _Events(BaseHTTPRequestHandler):
+    server: _Gateway
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        if self.path != "/events":
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(
+                b"<!doctype html><title>none</title><script>const source = new EventSource('/events');"
+                b"source.addEventListener('kicked', event => {"
+                b" document.title = JSON.parse(event.data).uid; });</script>"
+            )
+            return
+        last = self.headers.get("Last-Event-ID")
+        service = HTTPConnection(self.server.events.removeprefix("http://"), timeout=30)
+        headers = {"Authorization": f"Bearer {self.server.key}"} | ({"Last-Event-ID": last} if last else {})
+        service.request("GET", "/v1/events", headers=headers)
+        answer = service.getresponse()
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(b"retry: 200\n")
+        first = not self.server.came_with
+        empty = 0
+        for line in answer:
+            self.wfile.write(line)
+            self.wfile.flush()
+            empty += line == b"\n"
+            if first and empty:
+                break
+        service.close()
+        self.server.came_with.append(last)
+        self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on the terminal."""
+
+
+@on("valkey-sync")
+def test_an_event_source_that_is_cut_off_before_its_first_event_hears_of_the_kick_meanwhile(bed: Bed) -> None:
+    found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
+    if not found:
+        missing("Chromium on PATH")
+    with Presence.from_url(bed.url, Settings(namespace=bed.namespace)) as staff:
+        _, key = make_key(staff, "reader", ["read"])
+        staff.login("ada")
+        with (
+            served(bed.url, bed.namespace) as at,
+            _Gateway(("127.0.0.1", 0), _Events) as gateway,
+            sync_playwright() as playwright,
+        ):
+            gateway.key, gateway.events, gateway.came_with = key, at, []
+            gateway.daemon_threads = True
+            threading.Thread(target=gateway.serve_forever, daemon=True).start()
+            browser = playwright.chromium.launch(executable_path=found[0], args=ARGS)
+            page = browser.new_page()
+            page.goto(f"http://127.0.0.1:{gateway.server_port}/")
+            wait_for("the first reader to be cut off", lambda: gateway.came_with)
+            staff.kick("ada", by="staff", reason="test")
+            page.wait_for_function("document.title === 'ada'", timeout=30_000)
+            browser.close()
+            gateway.shutdown()

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 
+from presence_core import settings as check
 from presence_core.client.base import AsyncClient, Client
 from presence_core.errors import Unavailable
 from presence_core.filters import SessionFilter
@@ -63,6 +64,7 @@ class Bulk(Client):
         once. Cost: that of ``count_sessions``; then one listing and at most 200 kicks a batch, in five round trips or
         so.
         """
+        check.callback("on_progress", on_progress)
         token = self._ctx.new_id()
         operation = jobs.start(self._ctx, filter, by, reason, expected, exclude, message, ticket, pace, token)
         return self._to_its_end(Run(self._ctx, self._run(operation).id, token), on_progress)
@@ -88,6 +90,7 @@ class Bulk(Client):
     def run_job(self, job_id: str, *, on_progress: Progress | None = None) -> KickResult:
         """Go on with a job here, to its end; where another process is at work on it, follow that, and take over when it
         has not been heard of for 10 s. A job that is paused or over is only looked at. See ``kick_where``."""
+        check.callback("on_progress", on_progress)
         return self._to_its_end(Run(self._ctx, job_id), on_progress)
 
     def jobs(self, *, limit: int = 50, cursor: str | None = None) -> Page[Job]:
@@ -155,6 +158,7 @@ class AsyncBulk(AsyncClient):
         on_progress: Progress | None = None,
     ) -> KickResult:
         """See Presence.kick_where. ``on_progress`` is a plain function, called on the event loop."""
+        check.callback("on_progress", on_progress)
         token = self._ctx.new_id()
         operation = jobs.start(self._ctx, filter, by, reason, expected, exclude, message, ticket, pace, token)
         return await self._to_its_end(Run(self._ctx, (await self._run(operation)).id, token), on_progress)
@@ -176,6 +180,7 @@ class AsyncBulk(AsyncClient):
 
     async def run_job(self, job_id: str, *, on_progress: Progress | None = None) -> KickResult:
         """See Presence.run_job."""
+        check.callback("on_progress", on_progress)
         return await self._to_its_end(Run(self._ctx, job_id), on_progress)
 
     async def jobs(self, *, limit: int = 50, cursor: str | None = None) -> Page[Job]:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
+from presence_core import settings as check
 from presence_core.client.base import AsyncClient, Client
 from presence_core.models import Event, Health, Migration, Sample, SweepReport, WorkerStatus
 from presence_core.operations import (
@@ -89,6 +90,7 @@ class Upkeep(Client):
         does it too. on_progress is told how many sessions were visited, of how many. Stopped half-way, call it again.
         Cost: O(N) in steps of some ms.
         """
+        check.callback("on_progress", on_progress)
         return self._run(reindex.reindex(self._ctx, on_progress))
 
     def migrate(self, shards: int, *, on_progress: Callable[[str, int], object] | None = None) -> Migration:
@@ -102,6 +104,7 @@ class Upkeep(Client):
         sessions; CorruptData where what was copied does not agree with what was there: nothing has changed then. Cost:
         O(N + changes) in small steps.
         """
+        check.callback("on_progress", on_progress)
         nodes = self._transport.nodes(anew=True)
         done = self._run(migrate.migrate(self._ctx, nodes, shards, on_progress))
         if done.before == done.shards:
@@ -192,10 +195,12 @@ class AsyncUpkeep(AsyncClient):
 
     async def reindex(self, *, on_progress: Callable[[int, int], object] | None = None) -> SweepReport:
         """See Presence.reindex."""
+        check.callback("on_progress", on_progress)
         return await self._run(reindex.reindex(self._ctx, on_progress))
 
     async def migrate(self, shards: int, *, on_progress: Callable[[str, int], object] | None = None) -> Migration:
         """See Presence.migrate."""
+        check.callback("on_progress", on_progress)
         nodes = await self._transport.nodes(anew=True)
         done = await self._run(migrate.migrate(self._ctx, nodes, shards, on_progress))
         if done.before == done.shards:

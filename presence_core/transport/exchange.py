@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import dropwhile, takewhile
 from typing import Any, Final, Protocol
 
 import redis
@@ -247,25 +248,10 @@ def _settle(
     router: Router, node: Any, calls: list[Call], places: list[int], replies: list[Any], until: float
 ) -> Generator[Send | Pause, Any, BaseException | None]:
     """Deal with error replies. Answers the error for which it is worth trying again, or None when all are settled."""
-    unknown = [i for i in places if isinstance(replies[i], NoScriptError)]
-    if unknown:
-        # What came behind it counts on it, such as the tidying behind a kick: it goes again, where it may.
-        behind = places[places.index(unknown[0]) :]
-        again = [i for i in behind if calls[i].safe or isinstance(replies[i], NoScriptError)]
-        # All of them: were only some known, a read that stands before a change would be sent again behind it.
-        loads = [command("", "SCRIPT", "LOAD", script.text) for script in EVERY]
-        [answer] = yield Send([(node, loads + [calls[i] for i in again])], until)
-        if isinstance(answer, Failed):
-            if answer.sent and not all(calls[i].safe for i in again):
-                raise OutcomeUnknown(f"Redis at {router.name(node)} did not answer a change in time; look again.")
-            return answer.error
-        for i, reply in zip(again, answer[len(loads) :], strict=True):
-            replies[i] = reply
-        if unknown[0] != places[0]:  # what stood before may have been answered by another master
-            _void(calls, places, replies)
-        for reply in answer[: len(loads)]:
-            if isinstance(reply, Exception):
-                raise meaning(reply, router.name(node)) from reply
+    if any(isinstance(replies[i], NoScriptError) for i in places):
+        lost = yield from _reload(router, node, calls, places, replies, until)
+        if lost is not None:
+            return lost
     for i in places:
         reply = replies[i]
         if isinstance(reply, AskError) and not isinstance(reply, MovedError):  # which redis-py takes for one of those
@@ -296,6 +282,51 @@ def _settle(
     return None
 
 
+def _reload(
+    router: Router, node: Any, calls: list[Call], places: list[int], replies: list[Any], until: float
+) -> Generator[Send | Pause, Any, BaseException | None]:
+    """Load the scripts, and send again what did not run, as often as they are flushed meanwhile and until time is up.
+    Answers the error of a connection that was lost, when all that is left may be sent again."""
+    # All of them: were only some known, a read that stands before a change would be sent again behind it.
+    loads = list(EVERY)
+    part = waiting = _not_run(calls, places, replies)
+    parted = waiting[0] != places[0]  # what stood before may have been answered by another master
+    while True:
+        sent = [command("", "SCRIPT", "LOAD", script.text) for script in loads] + [calls[i] for i in part]
+        [answer] = yield Send([(node, sent)], until)
+        if isinstance(answer, Failed):
+            if answer.sent and not all(calls[i].safe for i in part):
+                raise OutcomeUnknown(f"Redis at {router.name(node)} did not answer a change in time; look again.")
+            for i in waiting:
+                replies[i] = answer.error
+            return answer.error
+        for i, reply in zip(part, answer[len(loads) :], strict=True):
+            replies[i] = reply
+        for reply in answer[: len(loads)]:
+            if isinstance(reply, Exception):
+                raise meaning(reply, router.name(node)) from reply
+        waiting = _not_run(calls, part, replies) + waiting[len(part) :]
+        if not waiting:
+            if parted:
+                _void(calls, places, replies)
+            return None
+        # Flushed again: from now on each script goes right before the calls of it, which a flush hardly ever parts, and
+        # one after the other, so that no call overtakes another.
+        parted, script = True, calls[waiting[0]].script
+        part = list(takewhile(lambda i, script=script: calls[i].script in (script, None), waiting))  # type: ignore[misc]
+        loads = [script] if script is not None else []
+        if time.monotonic() >= until:
+            flushed = NoScriptError("No matching script")
+            raise meaning(flushed, router.name(node)) from flushed
+
+
+def _not_run(calls: list[Call], places: list[int], replies: list[Any]) -> list[int]:
+    """From the first call on whose script was unknown: what came behind it counts on it, such as the tidying behind a
+    kick, and goes again, where it may."""
+    behind = dropwhile(lambda i: not isinstance(replies[i], NoScriptError), places)
+    return [i for i in behind if calls[i].safe or isinstance(replies[i], NoScriptError)]
+
+
 def _named(node: Any, call: Call, until: float) -> Generator[Send | Pause, Any, Exception]:
     """A key of this call is of a foreign type, and Redis does not say which: each is asked by itself."""
     asking = probes(call)
@@ -321,9 +352,9 @@ def _ask(router: Router, target: Any, call: Call, until: float) -> Generator[Sen
                     router.name(target),
                 ) from answer.error
             return answer.error
-        if loads or not isinstance(answer[-1], NoScriptError):
+        if call.script is None or not isinstance(answer[-1], NoScriptError) or time.monotonic() >= until:
             return answer[-1]
-        loads = [command("", "SCRIPT", "LOAD", script.text) for script in EVERY]
+        loads = [command("", "SCRIPT", "LOAD", call.script.text)]
 
 
 def _void(calls: list[Call], places: list[int], replies: list[Any]) -> None:

@@ -19,7 +19,7 @@ def code_of(error: BaseException) -> str:
     name = type(error).__name__
     by_class = {"BusyLoadingError": "LOADING", "ReadOnlyError": "READONLY", "TryAgainError": "TRYAGAIN",
                 "ClusterDownError": "CLUSTERDOWN", "MasterDownError": "MASTERDOWN",
-                "MovedError": "MOVED", "AskError": "ASK"}  # fmt: skip
+                "MovedError": "MOVED", "AskError": "ASK", "NoScriptError": "NOSCRIPT"}  # fmt: skip
     return by_class.get(name) or str(error).partition(" ")[0]
 
 
@@ -102,6 +102,7 @@ def meaning(error: BaseException, where: str, *, tls: bool | None = None, doing:
         "MASTERDOWN": "has lost its master",
         "TRYAGAIN": "is moving this slot to another node",
         "ASK": "is moving this slot to another node",
+        "NOSCRIPT": "is made to forget its scripts (SCRIPT FLUSH) as fast as they are loaded",
         "MOVED": "does not serve this slot any more",
     }.get(code)
     if explained:

@@ -143,7 +143,7 @@ class Feed:
             line = Line()
             self._lines.add(line)  # from here to the next await nothing can happen: the poller is where `_cursor` says
             if after is None or seen is None:
-                return EventStream(self, line, _live(line, allowed))
+                return EventStream(self, line, _live(line, allowed, self._cursor))
             return EventStream(self, line, self._resumed(line, gap, after, seen, target, allowed))
         except BaseException:
             self._release()
@@ -225,8 +225,7 @@ class Feed:
         self, line: Line, gap: list[Event], after: str, seen: Places, target: Places, allowed: Allowed | None
     ) -> AsyncIterator[bytes]:
         cursor = after
-        if gap:
-            yield b"".join(frame(event, event.cursor) for event in gap)
+        yield b"".join(frame(event, event.cursor) for event in gap) or _place(events.cursor_of(seen))
         # Also who is ahead must look: the poller has been where the stream ends now, so theirs was another stream.
         behind = seen != target
         while behind and not line.closed:
@@ -252,8 +251,14 @@ class Feed:
             yield data
 
 
-async def _live(line: Line, allowed: Allowed | None) -> AsyncIterator[bytes]:
-    yield b": welcome\n\n"
+def _place(cursor: str) -> bytes:
+    """No event, but where the reader is: one that is cut off before its first event comes back with it."""
+    return f": welcome\nid: {cursor}\n\n".encode()
+
+
+async def _live(line: Line, allowed: Allowed | None, cursor: str = "") -> AsyncIterator[bytes]:
+    if cursor:
+        yield _place(cursor)
     asked = time.monotonic()
     while True:
         try:

@@ -1,0 +1,91 @@
+"""Another program makes Redis forget its scripts, again and again: they are loaded again, no change is made twice."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from redis.exceptions import NoScriptError
+
+from presence_core import Presence, Settings, Unavailable
+from presence_core.scripts import FINISH, LOGIN, READ, TIDY, Call, run, wait
+from presence_core.transport.exchange import Pause, Send, exchange
+from tests.conftest import Bed, on
+
+GONE = NoScriptError("No matching script")
+
+
+@on("redis7-sync", "valkey-async", "cluster-sync")
+def test_scripts_that_are_flushed_all_the_time_hold_nobody_up_and_every_change_is_made_once(bed: Bed) -> None:
+    p = bed.connect()
+    p.login("first")
+    stopping, flushes = threading.Event(), [0]
+
+    def flush() -> None:
+        while not stopping.is_set():
+            bed.raw.script_flush()
+            flushes[0] += 1
+
+    thread = threading.Thread(target=flush)
+    thread.start()
+    try:
+        names = [f"u{n}" for n in range(4)]
+        for uid in names:
+            token = p.login(uid, session_id="session-1").token
+            assert p.validate(token)
+        assert len(p.login_many({"uid": uid, "session_id": "session-2"} for uid in names)) == 4
+        for uid in names:
+            assert [len(p.kick(uid, by="staff", reason="test").kicked) for _ in range(2)] == [2, 0]
+    finally:
+        stopping.set()
+        thread.join()
+    assert flushes[0] > 10
+    totals = p.counts().totals
+    assert (totals["login"], totals["kicked"]) == (9, 8)
+
+
+def _calls() -> list[Call]:
+    key = "{online:1:0}:sessions"
+    made = [run(script, (key,)) for script in (LOGIN, FINISH, READ, TIDY)]
+    return [*made, wait(key, 1, 100)]
+
+
+def _flow(calls: list[Call], timeout: float = 2.0) -> Any:
+    return exchange(Presence.from_url("redis://127.0.0.1:1", Settings())._transport._router, calls, timeout)
+
+
+def _sent(step: Send | Pause) -> list[Call]:
+    assert isinstance(step, Send)
+    return step.groups[0][1]
+
+
+def test_of_a_batch_that_is_flushed_twice_only_what_did_not_run_goes_again_in_its_order() -> None:
+    login, finish, read, tidy, waits = calls = _calls()
+    flow = _flow(calls)
+    assert _sent(next(flow)) == calls
+    step = flow.send([[b"login", GONE, GONE, GONE, 0]])
+    assert _sent(step)[-4:] == [finish, read, tidy, waits]
+    loads = len(_sent(step)) - 4
+    assert login not in _sent(step)
+    step = flow.send([[b"sha"] * loads + [b"finish", GONE, b"too early", 1]])  # flushed again, and loaded by another
+    assert _sent(step)[1:] == [read]
+    assert _sent(step)[0].words[:2] == ("SCRIPT", "LOAD")
+    step = flow.send([[b"sha", GONE]])
+    assert _sent(step)[1:] == [read]
+    step = flow.send([[b"sha", b"read"]])
+    assert _sent(step)[1:] == [tidy, waits]
+    with pytest.raises(StopIteration) as stop:
+        flow.send([[b"sha", b"tidy", 1]])
+    # What the replicas of one connection have says nothing of what went by another: not confirmed.
+    assert stop.value.value == [b"login", b"finish", b"read", b"tidy", 0]
+
+
+def test_scripts_that_are_flushed_for_longer_than_a_call_may_take_are_an_outage() -> None:
+    calls = _calls()[:1]
+    flow = _flow(calls, timeout=0.0)
+    next(flow)
+    loads = len(_sent(flow.send([[GONE]]))) - 1
+    with pytest.raises(Unavailable, match=r"SCRIPT FLUSH.*try again") as refused:
+        flow.send([[b"sha"] * loads + [GONE]])
+    assert refused.value.code == "NOSCRIPT"
