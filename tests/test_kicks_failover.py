@@ -1,5 +1,7 @@
-"""What replicas have confirmed outlasts a failover: behind Sentinel by hand and by kill -9, on a cluster by TAKEOVER,
-kill -9 and SIGSTOP, with none, one or all of the replicas asked. Each change has a client of its own, as a command has.
+"""What replicas have confirmed outlasts a failover, with none, one or all of the replicas asked.
+
+Behind Sentinel: by hand, kill -9 and SIGSTOP; on a cluster: TAKEOVER, kill -9 and SIGSTOP. Each change has a client of
+its own, as a command has.
 
 ``make test`` takes a case or two; the whole table is run where PRESENCE_SOAK is set.
 """
@@ -181,7 +183,7 @@ def run(title: str, url: str, fault: Callable[[], object], settings: Settings) -
         crowd.close()
 
 
-SENTINEL = [(fault, number) for fault in ("by hand", "kill -9") for number in (0, 1, 2)]
+SENTINEL = [(fault, number) for fault in ("by hand", "kill -9", "SIGSTOP") for number in (0, 1, 2)]
 
 
 @pytest.mark.cluster
@@ -189,8 +191,12 @@ SENTINEL = [(fault, number) for fault in ("by hand", "kill -9") for number in (0
 def test_behind_sentinel(tmp_path: Path, fault: str, replicas: int) -> None:
     with Trio.start(tmp_path) as trio:
         settings = replace(SETTINGS, confirm_replicas=replicas, confirm_timeout=500)
-        act = trio.fail_over if fault == "by hand" else trio.first.kill
-        late, left, crowd = run(f"{fault}, N={replicas}", trio.url, act, settings)
+        acts: dict[str, Callable[[], object]] = {
+            "by hand": trio.fail_over,
+            "kill -9": trio.first.kill,
+            "SIGSTOP": lambda: _stop_for_a_while(trio.first),
+        }
+        late, left, crowd = run(f"{fault}, N={replicas}", trio.url, acts[fault], settings)
         assert crowd.log.wrong == []
         if replicas == 2:
             assert late == []
