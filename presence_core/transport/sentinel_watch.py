@@ -186,7 +186,7 @@ class SentinelWatch:
             self._over.set()
             self._over = None
             self._answers, self._lease = {}, -inf  # what is known now is old when somebody comes again
-            for events in self._events.values():
+            for events in list(self._events.values()):
                 _shut(events.connection)  # a thread waits there for up to half a second
             self._events = {}
 
