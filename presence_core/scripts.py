@@ -77,13 +77,15 @@ Wire = Sequence[str | bytes | int]
 
 
 _TEXT: Final = frozenset((str, bytes))
+_NUMBERS: Final = (int, float)
 
 
 def as_text(words: Wire) -> tuple[str | bytes, ...]:
     """The command as it is sent: numbers are text there, and from here on."""
     if _TEXT.issuperset(map(type, words)):
         return tuple(words)  # type: ignore[arg-type]  # as was just seen
-    return tuple([str(word) if isinstance(word, int | float) else word for word in words])
+    sent: list[Any] = [word if type(word) in _TEXT or not isinstance(word, _NUMBERS) else str(word) for word in words]
+    return tuple(sent)
 
 
 @dataclass(slots=True)

@@ -208,7 +208,7 @@ def test_a_secret_is_256_bits_of_the_operating_systems(p: P, monkeypatch: pytest
     monkeypatch.setattr("secrets.token_bytes", known)
     token = p.login("ada", session_id="session-1").token
     assert _unb64(token.split(".")[2]) == bytes(range(32))
-    assert asked[-1] == 32
+    assert asked.count(32) == 1  # a connection pool that is made meanwhile asks for an id of its own
 
 
 def test_rotating_gives_a_new_secret_to_the_same_session(p: P) -> None:

@@ -221,10 +221,10 @@ def _call(ctx: Context, s: Shard, row: Row, secret: bytes) -> Call:
     client, agent = _labels(row)
     keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id))
     return run(
-        LOGIN, keys, ctx.now, ctx.policy, row.uid, row.session_id, secret_digest(secret), row.idle, row.absolute,
-        row.name, row.aliases, row.ip, row.attributes, *client, *agent, MAX_LABELS,
-        row.device, settings.max_sessions, settings.max_sessions_per_device or 0, settings.on_limit,
-        row.login_at, row.last_seen, row.facets, 1 if "ip" in ctx.indexes else 0,
+        LOGIN, keys, ctx.now, ctx.policy, row.uid, row.session_id, secret_digest(secret), str(row.idle),
+        str(row.absolute), row.name, row.aliases, row.ip, row.attributes, *client, *agent, str(MAX_LABELS),
+        row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0), settings.on_limit,
+        str(row.login_at), str(row.last_seen), row.facets, "1" if "ip" in ctx.indexes else "0",
         *entries(ctx.indexes, row.uid, row.name, row.aliases),
     )  # fmt: skip
 

@@ -354,7 +354,8 @@ def _ask(router: Router, target: Any, call: Call, until: float) -> Generator[Sen
             return answer.error
         if call.script is None or not isinstance(answer[-1], NoScriptError) or time.monotonic() >= until:
             return answer[-1]
-        loads = [command("", "SCRIPT", "LOAD", call.script.text)]
+        others = [script for script in EVERY if script is not call.script]  # its own last: a flush hardly parts the two
+        loads = [command("", "SCRIPT", "LOAD", script.text) for script in (*others, call.script)]
 
 
 def _void(calls: list[Call], places: list[int], replies: list[Any]) -> None:
