@@ -104,6 +104,7 @@ class Client:
         was_closed, self._closed, self._confirming = self._closed.is_set(), threading.Event(), None
         if was_closed:
             self._closed.set()
+        self._ctx.held.clear()  # its parent holds them
 
     @classmethod
     def from_url(cls, url: str, settings: Settings | None = None) -> Self:
@@ -221,6 +222,7 @@ class AsyncClient:
     def _start_anew(self) -> None:
         """In a forked child, which has an event loop of its own."""
         self._confirming = None
+        self._ctx.held.clear()  # its parent holds them
 
     @classmethod
     def from_url(cls, url: str, settings: Settings | None = None) -> Self:
