@@ -296,11 +296,13 @@ class Trio:
         """``SENTINEL FAILOVER``: by hand; the old master is well."""
         self.sentinels.sentinels[-1].command("SENTINEL", "FAILOVER", self.sentinels.master_name)
 
-    def partition(self, *, sentinels: int = 0) -> None:
-        """Cut ``first``, the worker and so many of the Sentinels off from all others, in silence."""
+    def partition(self, *, sentinels: int = 0, replicas: int = 0) -> None:
+        """Cut ``first``, the worker and so many Sentinels and replicas off from all others, in silence."""
         self._beyond = set(range(sentinels))
-        there = {Sentinels.source(self.servers.index(self.first)), *(Sentinels.source(3 + n) for n in self._beyond)}
-        behind = {self.first.port, *(self.sentinels.sentinels[n].port for n in self._beyond)}
+        with_it = [self.first, *[one for one in self.servers if one is not self.first][:replicas]]
+        there = {Sentinels.source(self.servers.index(one)) for one in with_it}
+        there |= {Sentinels.source(3 + n) for n in self._beyond}
+        behind = {one.port for one in with_it} | {self.sentinels.sentinels[n].port for n in self._beyond}
         for port, proxy in self._fronts.items():
             side = port in behind
             # Clients call from HOST. On the side of the rest they do not know of anything beyond; the worker has a way

@@ -193,7 +193,6 @@ def test_a_slot_that_has_moved_is_looked_up_once_and_followed_when_it_moves_on(a
         _move(cluster, first, second, tag)
         assert len(p.sessions("ada")) == 20
         told = _says_moved(first)
-        assert told > 0
         assert all(p.heartbeat("ada", "session-1") for _ in range(3))
         assert _says_moved(first) == told, "the client knows the new node by now"
 

@@ -6,6 +6,7 @@ TRYAGAIN, LOADING, …); a ``safe`` call. A write whose reply was lost is none o
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -33,6 +34,10 @@ NOT_RUN: Final = (
     "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS", "MISCONF"
 )  # fmt: skip
 LOST: Final = (redis.ConnectionError, redis.TimeoutError, OSError)  # the builtin TimeoutError is an OSError
+
+
+FRESH: Final = 0.5
+"""Seconds for which a node of a cluster that has answered is the master, as it was. Below any node-timeout."""
 
 
 @dataclass(slots=True)
@@ -116,6 +121,9 @@ class Many:
     def __init__(self, cluster: Any) -> None:
         self._cluster = cluster
         self._slots: dict[str, int] = {}
+        self.heard: dict[str, float] = {}  #: when each node last answered, monotonic
+        self.asking: dict[str, threading.Thread] = {}  #: the nodes that are being asked about another
+        self.suspect: str | None = None  #: the node that is asked last for the layout
         kwargs = cluster.nodes_manager.connection_kwargs
         self.tls = bool(kwargs.get("ssl")) or "SSL" in getattr(kwargs.get("connection_class"), "__name__", "")
 
@@ -137,6 +145,32 @@ class Many:
 
     def name(self, node: Any) -> str:
         return f"{node.host}:{node.port}"
+
+    # A node that was stopped and replaced serves what has queued up before it hears of that. So one that has not
+    # answered us for a while is used only once another master has named it. A failover takes longer than that while.
+
+    def is_fresh(self, node: Any) -> bool:
+        """Whether it has just answered."""
+        return time.monotonic() - self.heard.get(node.name, -FRESH) < FRESH
+
+    def others(self, node: Any) -> list[Any]:
+        """The masters to ask about it, those first that answered last."""
+        others = [one for one in self._cluster.get_primaries() if one.name != node.name]
+        return sorted(others, key=lambda one: -self.heard.get(one.name, 0.0))[:2]
+
+    def compare(self, node: Any, other: Any, slots: list[Any], asked: float) -> None:
+        """Raise if the other's layout (CLUSTER SLOTS) gives this node's slots to another, or it others' slots."""
+        manager = self._cluster.nodes_manager
+        for first, last, (host, port, *_), *_ in slots:
+            named = manager.remap_host_port(host.decode() or other.host, int(port))
+            named = ("127.0.0.1" if named[0] == "localhost" else named[0], named[1])
+            for number in (first, last):
+                known = manager.slots_cache.get(number)
+                if not known or ((known[0].name == node.name) != (named == (node.host, node.port))):
+                    self.suspect = node.name
+                    self.heard.pop(node.name, None)
+                    raise redis.ConnectionError(f"{node.name} may have been replaced")
+        self.heard[node.name] = asked
 
 
 # -- one flow for both worlds -----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from presence_core.errors import PresenceError, Unavailable
 from presence_core.forked import renew_in_child
 from presence_core.models import SentinelHealth
 from presence_core.scripts import Call, Op, as_text
+from presence_core.transport.cluster_check import confirm, confirm_async, suspect
 from presence_core.transport.exchange import (
     LOST,
     NOT_RUN,
@@ -87,6 +88,7 @@ class SyncTransport:
         self._timeout = timeout
         self._router: Router = Many(client) if self.is_cluster else One(own_pool(client, timeout))
         self._watch = _watch_of(self._router)
+        self._many = self._router if isinstance(self._router, Many) else None
         self._pools: dict[str, tuple[Any, Pool]] = {}  # of a cluster: node → redis-py's pool, and ours in its place
         self._spare = Spare()
         self._refreshing: threading.Thread | None = None
@@ -168,7 +170,8 @@ class SyncTransport:
 
     def _initialize(self) -> None:
         with contextlib.suppress(*_AWAY):  # the next try says what is wrong
-            self._client.nodes_manager.initialize()
+            initialize = self._client.nodes_manager.initialize
+            initialize(**suspect(self._router, initialize))
 
     def _pool(self, node: Any) -> Any:
         if not self.is_cluster:
@@ -216,8 +219,10 @@ class SyncTransport:
         try:
             for node, commands in step.groups:
                 open_.append(self._write(node, commands, step.until))
-            for at, (_, commands) in zip(open_, step.groups, strict=True):
+            for at, (node, commands) in zip(open_, step.groups, strict=True):
                 answers.append(self._read(at, len(commands), step))
+                if self._many is not None and not isinstance(answers[-1], Failed):
+                    self._many.heard[node.name] = time.monotonic()
             return answers
         finally:
             for place, at in enumerate(open_):
@@ -228,6 +233,8 @@ class SyncTransport:
         at = None
         try:
             self._check_master(until)
+            if self._many is not None:
+                confirm(self, self._many, node, until)
             pool = self._pool(node)
             at = pool, self._take(pool, until)
             at[1].send_packed_command(_pack(commands))
@@ -309,6 +316,7 @@ class AsyncTransport:
         self._ready = not self.is_cluster
         self._refreshing: asyncio.Task[None] | None = None
         self._router: Router = Many(client) if self.is_cluster else One(own_pool(client, timeout))
+        self._many = self._router if isinstance(self._router, Many) else None
         self._watch = _watch_of(self._router)
         renew_in_child(self, AsyncTransport._renew)
 
@@ -392,7 +400,8 @@ class AsyncTransport:
 
     async def _initialize(self) -> None:
         with contextlib.suppress(*_AWAY):  # the next try says what is wrong
-            await self._client.nodes_manager.initialize()
+            initialize = self._client.nodes_manager.initialize
+            await initialize(**suspect(self._router, initialize))
 
     async def _send(self, step: Send) -> list[Any]:
         if len(step.groups) == 1:
@@ -406,6 +415,8 @@ class AsyncTransport:
         cancels = _cancels()
         try:
             await self._check_master(until)
+            if self._many is not None:
+                await confirm_async(self._many, node, until)
             async with asyncio.timeout(max(0.05, until - time.monotonic())):
                 if self.is_cluster:
                     connection = node.acquire_connection()
@@ -429,6 +440,8 @@ class AsyncTransport:
                     except ResponseError as error:
                         replies.append(error)
             await self._check_master(until, connection)  # see _read
+            if self._many is not None:
+                self._many.heard[node.name] = time.monotonic()
             return replies
         except (*LOST, RedisError, Unavailable) as error:
             if connection is not None:
