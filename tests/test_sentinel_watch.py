@@ -105,9 +105,9 @@ def test_of_sentinels_that_disagree_the_highest_epoch_is_followed(
             odd._launch()
             hosts = ",".join(f"{HOST}:{port}" for port in (odd.port, *(one.announced for one in trio._majority()[1:])))
             p = anywhere.connect_to(f"redis+sentinel://{hosts}/{name}", timeout=PATIENT)
-            p.login("ada")
-            wait_for("all answers", lambda: len(_watch(p)._answers) == 3)
             assert p.counts() is not None
+            wait_for("all answers", lambda: len(_watch(p)._answers) == 3)
+            p.login("ada")
             assert _watch(p).master.address[1] == (other.port if epoch else trio.first.announced)
             p.login("bob")
             assert bool(other.command("DBSIZE")) == bool(epoch)
