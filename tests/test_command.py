@@ -297,7 +297,7 @@ def test_everybody_is_signed_out_by_who_types_their_number(p: P, said: Said) -> 
     code, out, err = said("sign-out-all", "--before", "2020-01-01", "--reason", "restore", typed="0\n")
     assert code == 0, "done, although nobody was online then"
     assert err.startswith("0 of 1,200 live sessions began before 2020-01-01 00:00:00 UTC.\n")
-    assert out == "Signed out 0 sessions: all that began before 2020-01-01 00:00:00 UTC.\n"
+    assert out.startswith("Signed out 0 sessions: all that began before 2020-01-01 00:00:00 UTC.\n")
     code, out, _ = said(*out_now, "--message", "Log in again.", "--by", "Grace", typed="1,200\n")
     assert code == 0
     assert out.startswith("Signed out 1,200 sessions: all that began before now.\n")

@@ -124,7 +124,10 @@ def test_the_lines_for_fastapi_and_flask(framework: str, server: Server, presenc
         presence.block(framework, by="sam", reason="test", message="Your account is on hold.")
         status, headers, body = ask(port, "POST", f"/sign-in?who={framework}")
         assert (status, headers["Content-Type"]) == (403, "application/problem+json")
-        assert (json.loads(body)["code"], json.loads(body)["message"]) == ("blocked", "Your account is on hold.")
+        assert (json.loads(body)["code"], json.loads(body)["block"]["until"]) == ("blocked", None)
+        assert (
+            json.loads(body)["message"] == "Your account is on hold. Signing in is blocked until our staff unblock it."
+        )
 
 
 def test_a_visitor_over_a_unix_socket_has_no_address(server: Server, presence: Presence, tmp_path: Path) -> None:

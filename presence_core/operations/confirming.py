@@ -10,7 +10,6 @@ the same batch, behind a write of its own, and counts if nothing had to be appli
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from datetime import datetime
 from typing import Any, Final
 
 from presence_core.errors import CorruptData, Unavailable
@@ -204,7 +203,7 @@ def _lost_block(ctx: Context, s: Shard, block: Block, reply: Any, now: int, chan
     """Set it again where it is not there and staff have not changed it since."""
     [(state, row)] = reply
     there = state == 1 and _changed(Block.from_reply(block.uid, row)) >= _changed(block)
-    has_ended = block.until is not None and _ms(block.until) <= now
+    has_ended = block.until is not None and _ms(block.until.timestamp()) <= now
     if there or has_ended or changed.get(block.uid.encode(), -1) >= _changed(block):
         return []
     return [set_again(ctx, s, block)]
@@ -212,19 +211,20 @@ def _lost_block(ctx: Context, s: Shard, block: Block, reply: Any, now: int, chan
 
 def _changed(block: Block) -> int:
     """When a block became what it is, ms."""
-    return _ms(block.changed or block.at)
+    return _ms((block.changed or block.at).timestamp())
 
 
-def _ms(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
 
 
 def set_again(ctx: Context, s: Shard, block: Block) -> Call:
     """Block a user as ``block`` says, as of when it was set: merged with the block that there is now. Changes nothing
     where it is still there, where it has ended, or where staff have changed or lifted it since."""
-    end = "" if block.until is None else f"={_ms(block.until)}"
+    end = "" if block.until is None else f"={_ms(block.until.timestamp())}"
+    at = _ms(block.at.timestamp())
     return run(BLOCK, (s.block(block.uid), s.blocks, s.audit), ctx.now, ctx.policy, block.uid, block.by, block.reason,
-               block.message or "", "\n".join(block.tickets), end, "again", _ms(block.at), _changed(block))  # fmt: skip
+               block.message or "", "\n".join(block.tickets), end, "again", at, _changed(block))  # fmt: skip
 
 
 def _mark(ctx: Context, change: Held) -> Op[tuple[bool, dict[Shard, bytes]]]:

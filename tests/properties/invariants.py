@@ -152,6 +152,8 @@ class Agreement(Answers):
                      "revoked_note": digest(one.note), "revoked_message": message}  # fmt: skip
         if index in model.floors:
             meta["floor"] = str(model.floors[index])
+        if index in model.ended_from:
+            meta["ended_from"] = str(model.ended_from[index])
         if index in model.vouched:
             good, until = model.vouched[index]
             meta |= {"good_from": str(good), "good_wall": str(good), "good_until": str(until)}

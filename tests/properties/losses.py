@@ -75,6 +75,7 @@ class Losses(History):
         elif family == "meta":  # those who were signed out with everybody, and not yet taken off the lists, come back
             model.revoked.pop(shard, None)
             model.floors.pop(shard, None)
+            model.ended_from.pop(shard, None)
             model.vouched.pop(shard, None)
             model.swept.pop(shard, None)
         elif family == "person":

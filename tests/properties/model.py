@@ -220,8 +220,9 @@ class Model(State):
             refs = [ref for ref in self.ended if self.shard(ref[0]) == shard]
             refs.sort(key=lambda ref: (self.ended[ref], ":".join(ref).encode()))
             for ref in refs[: max(0, len(refs) - self.settings.max_ended // self.shards)]:
-                del self.ended[ref]
-                if ref in self.stays and self.stays[ref].end:
+                at = self.ended.pop(ref)
+                if ref in self.stays and self.stays[ref].end:  # it was still to be kept
+                    self.ended_from[shard] = max(self.ended_from.get(shard, 0), at + 1)
                     del self.stays[ref]
         shortest = min(keep for reason in REASONS if (keep := self.keep(reason)))
         for ref, at in list(self.ended.items()):

@@ -40,6 +40,7 @@ class State:
     labels: dict[int, set[str]] = field(default_factory=dict)  #: texts that are kept once, by shard
     holds: dict[str, Hold] = field(default_factory=dict)  #: who may not log in; some may be over
     revoked: dict[int, Revocation] = field(default_factory=dict)  #: the watermark of each shard
+    ended_from: dict[int, int] = field(default_factory=dict)  #: from when on no end of a shard has gone for the cap
     floors: dict[int, int] = field(default_factory=dict)  #: before which no session of a shard begins
     vouched: dict[int, tuple[int, int]] = field(default_factory=dict)  #: a worker speaks for the clock
     news: list[tuple[str, str, str, int]] = field(default_factory=list)  #: events not yet read: kind, uid, sid, at
