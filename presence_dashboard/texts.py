@@ -66,12 +66,12 @@ def refresh_every(seconds: int) -> str:
 
 TAB_HIDDEN: Final = "Nobody looks at this tab"
 
-AWAY_HINT: Final = "Actions are off while Redis is away."
+AWAY_HINT: Final = "Actions are off until the sessions can be read again."
 
 
 def away(reason: str, data: str | None) -> str:
     shown = f"What you see was read {data} ago." if data else "Nothing has been read yet."
-    return f"**Redis is away.** {shown} Actions are off; this page keeps trying.\n\n{reason}"
+    return f"**The sessions cannot be read just now.** {shown} Actions are off; this page keeps trying.\n\n{reason}"
 
 
 def unreadable(reason: str) -> str:
@@ -110,7 +110,7 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
     "expected": {"": "More sessions match now than were counted. Count them again."},
     "exclude": {"at most": "Too many ticked rows to leave out. Untick some."},
     "logged_in_after": {
-        "must lie in the past": "The login time must begin in the past: a bulk kick ends only sessions that exist already.",
+        "must lie in the past": "The login time must begin in the past: a bulk kick ends existing sessions only.",
         "must be earlier": "The first time must be earlier than the second.",
     },
     "text": {"": _SEARCH},
@@ -347,11 +347,11 @@ def end_replaced(clock: str, ago: str) -> str:
 
 def unknown(count: int) -> str:
     what = "that session" if count == 1 else f"{count} sessions"
-    return f"Outcome unknown for {what}: Redis was told and gave no answer. It is looked at again by itself."
+    return f"Outcome unknown for {what}: the server did not reply. Checking automatically."
 
 
 def still_alive(who: str) -> str:
-    return f"Not kicked: {who}. Redis gave no answer, and the session is still online. Try again."
+    return f"Not kicked: {who}. The server did not reply, and the session is still online. Try again."
 
 
 def untouched(count: int, reason: str) -> str:
@@ -365,7 +365,7 @@ def could_not(reason: str) -> str:
 
 def unresolved(count: int) -> str:
     what = "One kick" if count == 1 else f"{count} kicks"
-    return f"**Outcome unknown.** {what} had no answer from Redis; it is looked at again as soon as Redis answers."
+    return f"**Outcome unknown.** {what} had no reply. Checking again as soon as the server replies."
 
 
 def blocked(who: str, held: str) -> str:
@@ -713,7 +713,7 @@ PERSON_START: Final = (
 PERSON_START_MASKED: Final = "Type the exact user ID: names are hidden from your role."
 PERSON_OPEN: Final = "Open"
 PERSON_RETRY: Final = "Try again"
-PERSON_UNREAD: Final = "The person shows here as soon as Redis can be read."
+PERSON_UNREAD: Final = "The person shows here as soon as the sessions can be read."
 
 
 def person_hits(count: int, is_all: bool) -> str:
@@ -1022,7 +1022,7 @@ HISTORY_KICKED: Final = "Kicked"
 HISTORY_TOTAL: Final = "Of"
 HISTORY_OPEN_END: Final = "until unblocked"
 HISTORY_REFRESH: Final = "Refresh"
-HISTORY_UNREAD: Final = "The list shows here as soon as Redis can be read."
+HISTORY_UNREAD: Final = "The list shows here as soon as it can be read."
 
 
 def history_when(zone: str) -> str:
@@ -1578,7 +1578,7 @@ STAFF_EMPTY: Final = (
 STAFF_EMPTY_CODE: Final = "presence staff add dana@example.com --role admin"
 STAFF_NO_MATCH: Final = "Nobody on record fits."
 STAFF_ADD_HINT: Final = "New colleagues: `presence staff add NAME --role support` on the command line, or the sign-in."
-STAFF_UNREAD: Final = "The list shows here as soon as Redis can be read."
+STAFF_UNREAD: Final = "The list shows here as soon as it can be read."
 
 FACT_ROLE: Final = "Role"
 FACT_SINCE: Final = "Since"
