@@ -66,12 +66,12 @@ def refresh_every(seconds: int) -> str:
 
 TAB_HIDDEN: Final = "Nobody looks at this tab"
 
-AWAY_HINT: Final = "Actions are off while Redis is away."
+AWAY_HINT: Final = "Actions are off until the sessions can be read again."
 
 
 def away(reason: str, data: str | None) -> str:
     shown = f"What you see was read {data} ago." if data else "Nothing has been read yet."
-    return f"**Redis is away.** {shown} Actions are off; this page keeps trying.\n\n{reason}"
+    return f"**The sessions cannot be read just now.** {shown} Actions are off; this page keeps trying.\n\n{reason}"
 
 
 def unreadable(reason: str) -> str:
@@ -90,7 +90,7 @@ ERROR_SERVER: Final = {
     "NOPERM": "The server does not permit this dashboard to do that. Tell the people who run it; its log says more.",
     "OOM": "The server that keeps the sessions is out of memory. Tell the people who run it.",
     "LOADING": "The server that keeps the sessions is starting. Please try again in a minute.",
-    "LAYOUT": "The stored data are being moved just now. Please try again in a minute.",
+    "LAYOUT": "The stored data is being moved just now. Please try again in a minute.",
     "READONLY": _NO_CHANGES,
     "NOREPLICAS": _NO_CHANGES,
     "MISCONF": _NO_CHANGES,
@@ -105,24 +105,24 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
     "ticket": {"": "The ticket must be at most 64 plain characters, on one line."},
     "duration": {"": "A block lasts from 1 second to 10 years, or until somebody unblocks the person."},
     "block_for": {"": "A block lasts from 1 second to 10 years, or until somebody unblocks the person."},
-    "by": {"": "Your sign-in name cannot be written under an action. Ask an admin of this dashboard."},
-    "job_id": {"": "This bulk kick has ended already: nothing of it is left to pause, to resume or to cancel."},
-    "expected": {"": "More sessions match by now than were counted. Count them again."},
-    "exclude": {"at most": "Too many rows are ticked to spare them all. Untick some."},
+    "by": {"": "Your sign-in name cannot be used to sign an action. Ask an admin of this dashboard."},
+    "job_id": {"": "This bulk kick has ended already. It cannot be paused, resumed or cancelled."},
+    "expected": {"": "More sessions match now than were counted. Count them again."},
+    "exclude": {"at most": "Too many ticked rows to leave out. Untick some."},
     "logged_in_after": {
-        "must lie in the past": "The login time must begin in the past: a bulk kick ends only what has begun.",
+        "must lie in the past": "The login time must begin in the past: a bulk kick ends existing sessions only.",
         "must be earlier": "The first time must be earlier than the second.",
     },
     "text": {"": _SEARCH},
     "name_prefix": {"": _SEARCH},
     "name_contains": {"": _SEARCH},
-    "ip": {"": "That is no IP address and no block of addresses. Type `192.0.2.7` or `192.0.2.0/24`, for example."},
-    "uid": {"": "That is no user ID: one has 1 to 256 characters, on one line."},
+    "ip": {"": "That is not an IP address or a range of addresses. Type `192.0.2.7` or `192.0.2.0/24`, for example."},
+    "uid": {"": "That is not a user ID. A user ID has 1 to 256 characters, on one line."},
     "idle": {"": _FILTER},
     "login": {"": _FILTER},
     **{field: {"": _FILTER} for field in ("device", "app", "app_version", "os", "browser", "attributes")},
     "since": {"": "The first time must be earlier than the second."},
-    "cursor": {"": "The list cannot go on from here. Go back to the newest."},
+    "cursor": {"": "The next page cannot be read. Go back to the newest."},
     "name": {
         "last admin": "This is the last admin. Make somebody else an admin first.",
         "no room": "The list of staff is full. Remove a record first.",
@@ -205,7 +205,7 @@ CANCEL: Final = "Cancel"
 
 BLOCK_PERSON: Final = "Block this person?"
 CHANGE_BLOCK: Final = "Change the block?"
-CHANGES_BLOCK: Final = "They are blocked already. This changes the block that there is."
+CHANGES_BLOCK: Final = "This changes the existing block. It does not start a second one."
 UNBLOCK_PERSON: Final = "Let this person log in again?"
 BLOCK_FOR: Final = "Block new logins"
 BLOCK_HELP: Final = "A blocked person cannot log in, on any device, until the time is over or somebody unblocks them."
@@ -220,9 +220,9 @@ CONFIRM_BLOCK: Final = "Block"
 CONFIRM_CHANGE: Final = "Change the block"
 CONFIRM_SHORTEN: Final = "Make the block shorter"
 CONFIRM_UNBLOCK: Final = "Unblock"
-TICKET_CHANGE_HELP: Final = "Tickets that the block has stay, up to ten. Another one is added."
-BLOCK_ENDED_MEANWHILE: Final = "The block has ended meanwhile. Choose for how long to block them."
-SHORTEN_MISSING: Final = "The block would end sooner. Tick the box above the reason if that is what you want."
+TICKET_CHANGE_HELP: Final = "The block keeps its tickets, up to ten. A new one is added to them."
+BLOCK_ENDED_MEANWHILE: Final = "The block has just ended. Choose how long to block them."
+SHORTEN_MISSING: Final = "This would make the block shorter. To do that, tick the box under “Block new logins”."
 
 
 def until(moment: str | None) -> str:
@@ -243,11 +243,11 @@ def leave_end(until: str) -> str:
 
 
 def shorten(until: str) -> str:
-    return f"Yes, make the block shorter. It is {until} now."
+    return f"Yes, make the block shorter. At the moment it lasts {until}."
 
 
 def longer_stays(until: str) -> str:
-    return f"The block that there is ends later, and stays: {until}. The Person page can make it shorter."
+    return f"The existing block lasts longer and stays: {until}. To make it shorter, open the Person page."
 
 
 def confirm(count: int) -> str:
@@ -347,11 +347,11 @@ def end_replaced(clock: str, ago: str) -> str:
 
 def unknown(count: int) -> str:
     what = "that session" if count == 1 else f"{count} sessions"
-    return f"Outcome unknown for {what}: Redis was told and gave no answer. It is looked at again by itself."
+    return f"Outcome unknown for {what}: the server did not reply. Checking automatically."
 
 
 def still_alive(who: str) -> str:
-    return f"Not kicked: {who}. Redis gave no answer, and the session is still online. Try again."
+    return f"Not kicked: {who}. The server did not reply, and the session is still online. Try again."
 
 
 def untouched(count: int, reason: str) -> str:
@@ -365,7 +365,7 @@ def could_not(reason: str) -> str:
 
 def unresolved(count: int) -> str:
     what = "One kick" if count == 1 else f"{count} kicks"
-    return f"**Outcome unknown.** {what} had no answer from Redis; it is looked at again as soon as Redis answers."
+    return f"**Outcome unknown.** {what} had no reply. Checking again as soon as the server replies."
 
 
 def blocked(who: str, held: str) -> str:
@@ -373,7 +373,7 @@ def blocked(who: str, held: str) -> str:
 
 
 def still_blocked(who: str, held: str) -> str:
-    return f"{who} stays blocked {held}: that block ends later."
+    return f"{who} stays blocked {held}: the existing block lasts longer."
 
 
 def unblocked(who: str) -> str:
@@ -429,9 +429,9 @@ def idle_malformed(most: int) -> str:
 
 # -- A link that cannot be answered ------------------------------------------------------------------------------------
 
-LINK_TITLE: Final = "This link cannot be answered"
-LINK_REFUSED: Final = "No session is listed, because the list would not be the one that the link asks for."
-LINK_INSIDE: Final = "It must be the text of the search box."
+LINK_TITLE: Final = "This link has a filter that does not work"
+LINK_REFUSED: Final = "No sessions are listed: the list would not match the link."
+LINK_INSIDE: Final = "It must be the same as the text in the search box."
 LINK_SHOW_ALL: Final = "Show everyone"
 
 
@@ -509,7 +509,7 @@ COLUMN_EXPIRES: Final = "Expires"
 COLUMN_LAST_IP: Final = "Latest IP"
 COLUMN_ALIASES: Final = "Also known as"
 NAME_HELP: Final = "Click a name to see the person."
-SEEN_HELP: Final = "As of the time above: refresh the list to see whether they were active since."
+SEEN_HELP: Final = "As of the list's time above. Refresh to see whether they were active since then."
 EXPIRES_HELP: Final = "When the session ends automatically, unless it is used before."
 IP_HELP: Final = "The address at login."
 
@@ -543,7 +543,7 @@ def select_rows(count: int, ended: int) -> str:
 
 def selected_hint(count: int, users: int, ended: int) -> str:
     people = "1 user" if users == 1 else f"{users} users"
-    over = f" · {ended} {'has' if ended == 1 else 'have'} ended" if ended else ""
+    over = f" · {ended} more {'has' if ended == 1 else 'have'} ended" if ended else ""
     return f"{count} selected · {people}{over}"
 
 
@@ -663,7 +663,7 @@ def bulk_job_result(state: str, kicked: str, total: str) -> str:
     return f"{words.get(state, 'Bulk kick done')}: {kicked} of {total} kicked."
 
 
-BULK_JOB_FAILED: Final = "What is stored of this bulk kick cannot be read any more. What it has ended stays ended."
+BULK_JOB_FAILED: Final = "The record of this bulk kick cannot be read. Sessions that it ended stay ended."
 
 
 def bulk_job_missed(count: int, shown: str) -> str:
@@ -713,7 +713,7 @@ PERSON_START: Final = (
 PERSON_START_MASKED: Final = "Type the exact user ID: names are hidden from your role."
 PERSON_OPEN: Final = "Open"
 PERSON_RETRY: Final = "Try again"
-PERSON_UNREAD: Final = "The person shows here as soon as Redis can be read."
+PERSON_UNREAD: Final = "The person shows here as soon as the sessions can be read."
 
 
 def person_hits(count: int, is_all: bool) -> str:
@@ -1022,7 +1022,7 @@ HISTORY_KICKED: Final = "Kicked"
 HISTORY_TOTAL: Final = "Of"
 HISTORY_OPEN_END: Final = "until unblocked"
 HISTORY_REFRESH: Final = "Refresh"
-HISTORY_UNREAD: Final = "The list shows here as soon as Redis can be read."
+HISTORY_UNREAD: Final = "The list shows here as soon as it can be read."
 
 
 def history_when(zone: str) -> str:
@@ -1446,7 +1446,7 @@ KEPT_KINDS: Final = {
     "keep_history_1h": "Counts every hour and day: numbers",
 }
 KEPT_NOT: Final = "not kept"
-KEPT_UNTIL_LIFTED: Final = "until lifted or removed"
+KEPT_UNTIL_LIFTED: Final = "until unblocked or removed"
 KEPT_WHOLE: Final = "as long as the session"
 
 
@@ -1578,7 +1578,7 @@ STAFF_EMPTY: Final = (
 STAFF_EMPTY_CODE: Final = "presence staff add dana@example.com --role admin"
 STAFF_NO_MATCH: Final = "Nobody on record fits."
 STAFF_ADD_HINT: Final = "New colleagues: `presence staff add NAME --role support` on the command line, or the sign-in."
-STAFF_UNREAD: Final = "The list shows here as soon as Redis can be read."
+STAFF_UNREAD: Final = "The list shows here as soon as it can be read."
 
 FACT_ROLE: Final = "Role"
 FACT_SINCE: Final = "Since"

@@ -38,11 +38,11 @@ def test_a_kick_with_an_hour_leaves_a_block_without_end_as_it_is(p: P) -> None:
     assert result.block.ticket == "FR-1, SP-2"
     assert (result.block.at, result.block.changed) == (first.at, p.clock.now)
     kicked, blocked = p.audit(uid="ada")
-    assert (blocked.outcome, blocked.ticket) == ("blocked until lifted", "FR-1")
+    assert (blocked.outcome, blocked.ticket) == ("blocked until unblocked", "FR-1")
     assert (kicked.by, kicked.reason, kicked.ticket) == ("bob", "Spam", "SP-2")
     asked = f"{p.clock.now + timedelta(hours=1):%Y-%m-%d %H:%M:%S} UTC"
     assert kicked.outcome == (
-        f"1 session ended, still blocked until lifted (FR-1, SP-2) by alice, asked for: until {asked}"
+        f"1 session ended, still blocked until unblocked (FR-1, SP-2) by alice, asked for: until {asked}"
     )
 
 
@@ -83,7 +83,7 @@ def test_shorten_makes_a_block_shorter_and_keeps_its_tickets(p: P) -> None:
     assert facts(block) == ("bob", "Spam", "Please stop.", ["FR-1", "SP-2"], until)
     [entry, _] = p.audit(uid="ada")
     end = f"{until:%Y-%m-%d %H:%M:%S} UTC"
-    assert entry.outcome == f"block made shorter: until {end} (FR-1, SP-2), before: until lifted by alice (FR-1)"
+    assert entry.outcome == f"block made shorter: until {end} (FR-1, SP-2), before: until unblocked by alice (FR-1)"
     p.advance(60)
     assert p.login("ada").token
     assert facts(p.block("bob", **SPAM, shorten=True)) == ("bob", "Spam", "Please stop.", ["SP-2"], None), "none before"

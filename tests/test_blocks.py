@@ -55,7 +55,7 @@ def test_who_is_unblocked_gets_in_again(p: P) -> None:
     assert [(one.action, one.outcome) for one in p.audit(uid="ada")] == [
         ("unblock", "was not blocked"),
         ("unblock", "unblocked"),
-        ("block", "blocked until lifted"),
+        ("block", "blocked until unblocked"),
     ]
 
 

@@ -275,7 +275,7 @@ def _hold(fields: Mapping[bytes, bytes], until: bytes) -> str:
 
     def end(raw: bytes) -> str:
         at = _moment(raw)
-        return f"until {_seconds(at)}" if at else "until lifted"
+        return f"until {_seconds(at)}" if at else "until unblocked"
 
     def tickets(raw: bytes | None) -> str:
         return f" ({text(raw).replace(chr(10), ', ')})" if raw else ""

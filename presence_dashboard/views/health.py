@@ -68,7 +68,8 @@ def _state() -> None:
         not_yet(reading)
         return
     health = reading.value
-    _headline(health)
+    if counts.failure is None:  # what was well before says nothing of now
+        _headline(health)
     _strip(health)
     _findings(health.findings)
     left, right = st.columns([3, 2], gap="medium")

@@ -174,7 +174,6 @@ def _blocked(known: Facts, actor: Actor) -> None:
                 {
                     texts.FACT_BLOCKED_AT: block.at,
                     texts.FACT_CHANGED: None if block.changed == block.at else block.changed,
-                    texts.FACT_UNTIL: block.until,
                     texts.FACT_REASON: block.reason,
                     texts.FACT_MESSAGE: block.message,
                 },

@@ -142,7 +142,7 @@ def test_nothing_is_wider_than_the_window_on_a_phone_or_a_large_screen_light_or_
 def test_an_outage_shows_the_last_data_and_ends_by_itself(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 3)
     tab = open_tab()
-    banner = tab.page.get_by_text("Redis is away.", exact=True)
+    banner = tab.page.get_by_text("The sessions cannot be read just now.", exact=True)
     dashboard.server.pause()
     expect(banner).to_be_visible()
     refresh = tab.page.get_by_role("button", name=texts.REFRESH)

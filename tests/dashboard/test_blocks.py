@@ -70,6 +70,7 @@ def test_the_person_page_shows_until_when_by_whom_and_all_tickets(app: AppTest, 
     assert block.until is not None
     held = f"until {minute(block.until)} by **alex** (**FR-1**, **SP-2**)"
     assert texts.person_blocked(held) in said(app)
+    assert texts.FACT_UNTIL not in [one.value for one in app.caption], "its end is said once"
     app.button(key="unblock").click().run()
     assert texts.is_blocked(None, held) in said(app)
 

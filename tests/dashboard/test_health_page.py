@@ -239,6 +239,22 @@ def test_the_page_opens_while_redis_is_away(app: AppTest, server: Server) -> Non
     assert not app.metric, "no zeros"
 
 
+def test_while_redis_is_away_no_headline_says_how_all_is(app: AppTest, server: Server) -> None:
+    def headlines() -> list[str]:
+        shown = [one.value for kind in (app.success, app.info, app.warning, app.error) for one in kind]
+        return [text for text in shown if text in texts.HEALTH_HEADLINES.values()]
+
+    opened(app)
+    assert len(headlines()) == 1
+    server.pause()
+    try:
+        wait_for("the banner", lambda: any("cannot be read just now" in one.value for one in app.run().error))
+    finally:
+        server.resume()
+    assert headlines() == []
+    assert app.metric, "the last figures stay, with their age"
+
+
 def test_a_server_that_evicts_is_told_before_all_else(app: AppTest, presence: Presence, server: Server) -> None:
     log_in(presence, 1)
     server.command("CONFIG", "SET", "maxmemory", "1gb")

@@ -241,7 +241,7 @@ def test_an_outage_keeps_the_rows_and_turns_actions_off_until_redis_is_back(
     tick(app.run(), 0)
     server.pause()
     open_anew(app)
-    assert "**Redis is away.**" in app.error[0].value
+    assert "**The sessions cannot be read just now.**" in app.error[0].value
     assert uids(app) == ["user01", "user00"]
     assert app.button(key="kick-selected").disabled
     assert list(app.dataframe[0].value["kick"]) == [None, None]

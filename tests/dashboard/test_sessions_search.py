@@ -136,7 +136,7 @@ def test_a_search_while_redis_is_away_leaves_the_rows_and_is_answered_afterwards
     server.pause()
     search(app, "novak")
     assert len(uids(app)) == 4
-    assert "**Redis is away.**" in app.error[0].value
+    assert "**The sessions cannot be read just now.**" in app.error[0].value
     assert all(app.button(key=key).disabled for key in ("kick-all", "export", "kick-selected"))
     server.resume()
     open_anew(app)
