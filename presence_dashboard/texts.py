@@ -750,8 +750,8 @@ def person_sessions(count: int, shown: str) -> str:
     return "1 session" if count == 1 else f"{shown} sessions"
 
 
-def person_offline(ago: str | None) -> str:
-    return f":gray-badge[offline, last seen {ago} ago]" if ago else ":gray-badge[offline]"
+def person_offline(last_seen: str | None) -> str:
+    return f":gray-badge[offline, last seen {last_seen}]" if last_seen else ":gray-badge[offline]"
 
 
 PERSON_ALIASES: Final = "Also"
@@ -797,14 +797,6 @@ def person_kick_all(count: int, shown: str) -> str:
 
 def person_more_cards(left: int, shown: str, total: str) -> str:
     return f"Show {shown} more of {total}" if left else f"Show all {total}"
-
-
-def when_ago(length: str) -> str:
-    return f"{length} ago"
-
-
-def when_in(length: str) -> str:
-    return f"in {length}"
 
 
 def person_as_of(clock: str, age: str) -> str:

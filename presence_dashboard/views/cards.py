@@ -12,7 +12,7 @@ from presence_core import Ended, Session
 from presence_dashboard import texts
 from presence_dashboard.access import Actor
 from presence_dashboard.dossier import Dossier, Facts
-from presence_dashboard.format import HOUR, cut, exact, literal, name, number, since, span
+from presence_dashboard.format import cut, exact, literal, name, number
 from presence_dashboard.roles import HIDDEN
 from presence_dashboard.tab import this_tab, zone
 from presence_dashboard.views import kick
@@ -24,17 +24,18 @@ MORE: Final = 48
 """Cards that are added by one press of a button."""
 
 _WIDTH: Final = 300
-_NEAR: Final = 12 * HOUR
 
 
 # -- Parts -------------------------------------------------------------------------------------------------------------
 
 
-def relative(moment: datetime, now: datetime) -> str:
-    """``3 min ago``, ``in 25 min``; of another day also which."""
-    away = (moment - now).total_seconds()
-    shown = texts.when_in(span(away)) if away > 0 else texts.when_ago(since(moment, now))
-    return shown if abs(away) < _NEAR else f"{shown} · {moment.astimezone(zone()):%Y-%m-%d %H:%M}"
+def time_of_day(moment: datetime) -> str:
+    """``10:31:05``, of another day ``21 Nov, 10:31``, in the reader's zone: true on a page that is left open, too."""
+    at, today = moment.astimezone(zone()), datetime.now(zone()).date()
+    if at.date() == today:
+        return f"{at:%H:%M:%S}"
+    year = "" if at.year == today.year else f" {at.year}"
+    return f"{at.day} {at:%b}{year}, {at:%H:%M}"
 
 
 def time_tag(moment: datetime, shown: str) -> str:
@@ -42,7 +43,7 @@ def time_tag(moment: datetime, shown: str) -> str:
     return f'<time datetime="{moment.astimezone(UTC).isoformat()}" title="{exact(moment)}">{shown}</time>'
 
 
-def facts(known: Mapping[str, str | datetime | None], now: datetime) -> None:
+def facts(known: Mapping[str, str | datetime | None]) -> None:
     """Labels and values, the latter as plain text or as moments; what is None is left out."""
     for label, value in known.items():
         if value is None:
@@ -50,7 +51,7 @@ def facts(known: Mapping[str, str | datetime | None], now: datetime) -> None:
         with st.container(horizontal=True, wrap=False, gap="small", vertical_alignment="top"):
             st.caption(label, width=76)
             if isinstance(value, datetime):
-                st.html(time_tag(value, relative(value, now)), width="stretch")
+                st.html(time_tag(value, time_of_day(value)), width="stretch")
             else:
                 st.text(lines(value), width="stretch")
 
@@ -98,7 +99,6 @@ def cards(dossier: Dossier, known: Facts, actor: Actor) -> None:
 
 
 def _card(session: Session, place: int, total: int, actor: Actor) -> None:
-    now = datetime.now(UTC)
     moved = session.last_ip if session.last_ip != session.ip else None
     with st.container(border=True, width=_WIDTH, gap="xsmall", key=f"card-{session.session_id}"):
         newest = f" :gray-badge[{texts.PERSON_NEWEST}]" if place == 0 and total > 1 else ""
@@ -114,7 +114,6 @@ def _card(session: Session, place: int, total: int, actor: Actor) -> None:
                     texts.FACT_SEEN: session.last_seen,
                     texts.FACT_EXPIRES: session.expires_at,
                 },
-                now,
             )
         if actor.may("kick"):
             _buttons(session, total)

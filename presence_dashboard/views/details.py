@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 
 import streamlit as st
@@ -41,7 +41,7 @@ def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:
 
 def _facts(facts: dict[str, str | datetime | None]) -> None:
     with st.container(gap="xxsmall"):
-        cards.facts(facts, datetime.now(UTC))
+        cards.facts(facts)
 
 
 def _end(one: Ended, actor: Actor) -> dict[str, str | datetime | None]:

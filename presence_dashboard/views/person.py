@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import streamlit as st
@@ -13,7 +13,7 @@ from presence_core.settings import DAY
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.dossier import MOST_FOUND, Dossier, Facts, Found, find, this_dossier
-from presence_dashboard.format import clock, cut, isolated, literal, minute, name, number, since, span
+from presence_dashboard.format import clock, cut, isolated, literal, minute, name, number, span
 from presence_dashboard.store import open_store
 from presence_dashboard.tab import this_tab, zone
 from presence_dashboard.timeline import Happening, by_day
@@ -93,21 +93,20 @@ def _others(found: Found) -> None:
 
 
 def _list(people: tuple[Person, ...]) -> None:
-    now = datetime.now(UTC)
     with st.container(gap="xsmall", key="hits"):
         for place, person in enumerate(people):
             with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
                 with st.container(gap="xxsmall", width="stretch"):
-                    st.markdown(f"{name(cut(person.name or person.uid, 60))} {_presence(person, now)}")
+                    st.markdown(f"{name(cut(person.name or person.uid, 60))} {_presence(person)}")
                     also = [] if person.name is None else [person.uid]
                     st.text(" · ".join(isolated(cut(one, 60)) for one in (*also, *person.aliases[:4])))
                 st.button(texts.PERSON_OPEN, key=f"open-{place}", on_click=_open, args=(person.uid,))
 
 
-def _presence(person: Person, now: datetime) -> str:
+def _presence(person: Person) -> str:
     if person.online:
         return texts.person_online(texts.person_sessions(person.sessions, number(person.sessions)))
-    return texts.person_offline(since(person.last_seen, now))
+    return texts.person_offline(cards.time_of_day(person.last_seen))
 
 
 def _open(uid: str) -> None:
@@ -145,7 +144,6 @@ def _person(dossier: Dossier, actor: Actor) -> None:
 
 
 def _header(uid: str, known: Facts, actor: Actor) -> None:
-    now = datetime.now(UTC)
     shows_name = "name" not in actor.masked
     with st.container(gap="xsmall", key="who-is-it"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -155,8 +153,8 @@ def _header(uid: str, known: Facts, actor: Actor) -> None:
                 count = len(known.sessions)
                 st.markdown(texts.person_online(texts.person_sessions(count, number(count))), width="content")
             else:
-                ago = since(known.last_seen, now) if known.last_seen else None
-                st.markdown(texts.person_offline(ago), width="content")
+                seen = cards.time_of_day(known.last_seen) if known.last_seen else None
+                st.markdown(texts.person_offline(seen), width="content")
             st.code(literal(uid), language=None, width="content")
         also = [isolated(one) for one in known.aliases if one != uid]
         if also and shows_name:
@@ -164,7 +162,7 @@ def _header(uid: str, known: Facts, actor: Actor) -> None:
 
 
 def _blocked(known: Facts, actor: Actor) -> None:
-    block, now = known.block, datetime.now(UTC)
+    block = known.block
     if block is None:
         return
     with st.container(border=True, gap="xsmall", key="blocked"):
@@ -177,7 +175,6 @@ def _blocked(known: Facts, actor: Actor) -> None:
                     texts.FACT_REASON: block.reason,
                     texts.FACT_MESSAGE: block.message,
                 },
-                now,
             )
         if actor.may("kick"):
             with st.container(horizontal=True, gap="small"):

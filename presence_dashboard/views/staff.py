@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -105,7 +104,7 @@ def _table(ledger: Ledger[Colleague], rows: list[Colleague]) -> None:
 
 
 def _colleague(one: Colleague) -> None:
-    member, now = one.member, datetime.now(UTC)
+    member = one.member
     with st.container(border=True, gap="small", key="colleague-panel"):
         st.subheader(name(cut(member.name, 80)), anchor=False)
         with st.container(gap="xxsmall"):
@@ -114,9 +113,8 @@ def _colleague(one: Colleague) -> None:
                     texts.FACT_ROLE: texts.staff_role(member.role or texts.STAFF_NO_ROLE),
                     texts.FACT_SINCE: member.since,
                     texts.FACT_GIVEN_BY: member.by,
-                    texts.FACT_SIGNED_IN: _sign_ins(member.name, now) if one.is_in else texts.STAFF_NO,
+                    texts.FACT_SIGNED_IN: _sign_ins(member.name) if one.is_in else texts.STAFF_NO,
                 },
-                now,
             )
         _role(member.name, member.role)
         with st.container(horizontal=True, gap="small"):
@@ -126,13 +124,13 @@ def _colleague(one: Colleague) -> None:
                 _act("remove", texts.STAFF_REMOVE_CONFIRM, partial(_remove, member.name), team.REMOVE)
 
 
-def _sign_ins(who: str, now: datetime) -> str:
+def _sign_ins(who: str) -> str:
     try:
         found = team.sign_ins(who)
     except PresenceError:
         return texts.NO_VALUE
     return "\n".join(
-        texts.staff_sign_in(cards.client(one) or "", one.ip or "", cards.relative(one.last_seen, now)) for one in found
+        texts.staff_sign_in(cards.client(one) or "", one.ip or "", cards.time_of_day(one.last_seen)) for one in found
     )
 
 
