@@ -256,6 +256,20 @@ def test_a_block_set_again_never_overrides_what_staff_did_since(p: P) -> None:
     assert p.blocked("eve") is None
 
 
+@on(*SERVERS)
+def test_a_block_set_again_never_overrides_what_staff_did_since_by_a_slower_clock(p: P) -> None:
+    """After a failover: the new master's clock is behind."""
+    p.freeze()
+    block, other = p.block("ada", **FRAUD), p.block("eve", **FRAUD)
+    p.advance(-2)
+    p.unblock("ada", by="bob", reason="solved")
+    again(p, block)
+    assert p.blocked("ada") is None
+    shorter = p.block("eve", **SPAM, duration=60, shorten=True)
+    again(p, other)
+    assert p.blocked("eve") == shorter
+
+
 # -- of several users -------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -177,3 +178,33 @@ def test_the_command_says_it_and_is_done_all_the_same(
     for words in (["kick", "ada"], ["block", "ada"], ["sign-out-all", "--before", "now", "--yes"]):
         assert cli.main([*words, "--reason", "test"]) == 0
         assert said in capsys.readouterr().out.splitlines()
+
+
+@on("valkey-sync", "redis7-async")
+def test_an_end_that_is_tried_again_after_noreplicas_is_held_also_where_it_was_made_before(bed: Bed) -> None:
+    p = bed.connect(confirm_replicas=1, confirm_timeout=10)
+    uids = ("one", "all", "out")
+    sids = {uid: p.login(uid).session.session_id for uid in uids}
+    earlier = bed.connect()  # its answers were lost, as it were
+    for uid in uids:
+        earlier.kick(uid, **SAID)
+
+    def after_refusal(call: Callable[[], object]) -> int:
+        """How many changes are held of a call whose first try finds too few replicas."""
+        p.context.held.clear()
+        bed.raw.config_set("min-replicas-to-write", 1)
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                calling = pool.submit(call)
+                wait_for("a refusal", lambda: bed.raw.info("errorstats").get("errorstat_NOREPLICAS"))
+                bed.raw.config_set("min-replicas-to-write", 0)
+                calling.result()
+        finally:
+            bed.raw.config_set("min-replicas-to-write", 0)
+            bed.raw.config_resetstat()
+        return p.held()
+
+    assert after_refusal(lambda: p.kick("one", sids["one"], **SAID)) == 1
+    assert after_refusal(lambda: p.kick("all", **SAID)) == 1
+    assert after_refusal(lambda: p.logout("out", sids["out"])) == 1
+    p.context.held.clear()

@@ -451,3 +451,33 @@ def test_a_description_that_cannot_be_recorded_is_left_out(
     [session] = presence.list_sessions()
     assert (session.name, session.device, session.app) == ("Ada Lovelace", None, None)
     assert "without what PRESENCE_DESCRIBE says of it: device must be text" in caplog.text
+
+
+class ByHeader:
+    """A login in front of PresenceMiddleware, as that of Django's RemoteUserMiddleware is."""
+
+    def __init__(self, get_response: Any) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: Any) -> Any:
+        from django.contrib.auth import get_user_model, login
+
+        name = request.headers.get("remote-user")
+        if name and not request.user.is_authenticated:
+            login(request, get_user_model().objects.get(username=name), "django.contrib.auth.backends.ModelBackend")
+        return self._get_response(request)
+
+
+def test_a_login_in_front_of_the_middleware_is_forgotten_with_its_request(presence: Presence) -> None:
+    from django.conf import settings
+    from django.contrib.auth import get_user_model
+    from django.test import override_settings
+
+    chain = [*settings.MIDDLEWARE[:-1], "tests.test_django.ByHeader", settings.MIDDLEWARE[-1]]
+    with override_settings(MIDDLEWARE=chain):  # one thread answers all requests, as a WSGI server's does
+        for name in ("ada", "eve"):
+            assert browser().get("/", headers={"remote-user": name}).content.decode().startswith(name)
+    ada, eve = uid("ada"), uid("eve")
+    assert len(presence.sessions(ada)) == 1, "eve's login has ended hers"
+    get_user_model().objects.get(username="ada").delete()
+    assert presence.audit().items[0].by not in (ada, eve), "no request is being answered"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from presence_core import Presence, Settings, Unavailable
-from tests.conftest import Bed
+from presence_core.transport import sentinel_watch
+from tests.conftest import Bed, on
 from tests.failover_harness import SETTINGS, Log, Trio, Validators, kick_each, live_after_kick, stopped, summary
 from tests.fair_clock import PATIENT
 from tests.servers import HOST, Server, _SentinelProcess, free_port, wait_for
@@ -181,3 +182,32 @@ def test_a_master_that_wakes_after_it_was_replaced_accepts_no_kicked_session(tmp
     assert log.wrong == []
     assert len(log.confirmed) == 20, "or nothing was tested"
     assert live_after_kick(log) == [], summary(log)
+
+
+@on("sentinel-sync")
+def test_a_client_closes_well_while_a_sentinel_is_only_now_being_asked(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing = threading.Event()
+
+    def converse(
+        watch: sentinel_watch.SentinelWatch,
+        number: int,
+        sentinel: Any,
+        over: threading.Event,
+        begin: Callable[..., None] = sentinel_watch.SentinelWatch._converse,
+    ) -> None:
+        if number == 2:
+            closing.wait(PATIENT)
+        begin(watch, number, sentinel, over)
+
+    def shut(connection: object, at_once: Callable[[object], None] = sentinel_watch._shut) -> None:
+        closing.set()
+        threading.Event().wait(0.2)  # the last one begins meanwhile
+        at_once(connection)
+
+    monkeypatch.setattr(sentinel_watch.SentinelWatch, "_converse", converse)
+    monkeypatch.setattr(sentinel_watch, "_shut", shut)
+    p = bed.connect()
+    p.counts()
+    p.close()

@@ -36,6 +36,6 @@ if again then
   entry[#entry + 1] = 'again'
   entry[#entry + 1] = '1'
 end
-redis.call('XADD', KEYS[3], 'MAXLEN', '~', policy.audit, '*', 'at', changed, 'by', ARGV[4], 'what', 'block',
+redis.call('XADD', KEYS[3], 'MAXLEN', '~', policy.audit, '*', 'at', row[#row], 'by', ARGV[4], 'what', 'block',
            'uid', ARGV[3], 'session', '', 'reason', ARGV[5], 'message', ARGV[6], 'ticket', ARGV[7], unpack(entry))
 return row

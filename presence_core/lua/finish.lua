@@ -12,7 +12,7 @@
 --          that counts it
 --       14 login ms at which it began|'' 15 one|all 16… the session id; or those to keep
 -- returns: {{sids that this call ended}, {sids found past their deadline, ended as expired}, row (of the one),
---          the hold as it is now, or {}}; or 0, and nothing is done: that epoch of the bulk kick is over
+--          the hold as it is now, or {}, now}; or 0, and nothing is done: that epoch of the bulk kick is over
 local k, keys = shard_keys()
 local now, policy, uid, reason = clock(ARGV[1]), read_policy(ARGV[2]), ARGV[3], ARGV[4]
 local user = user_keys(uid, keys + 1)
@@ -116,4 +116,4 @@ elseif told and reason == 'kicked' then
              'session', ARGV[15] == 'one' and ARGV[16] or '', 'reason', ARGV[8], 'message', ARGV[10],
              'ticket', ARGV[11], 'ended', #done, unpack(entry))
 end
-return {done, late, row, held}
+return {done, late, row, held, now}

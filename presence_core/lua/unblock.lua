@@ -9,11 +9,12 @@
 local now, policy = clock(ARGV[1]), read_policy(ARGV[2])
 local bad = foreign('HLEN', KEYS[1], 'ZCARD', KEYS[2], 'XLEN', KEYS[3])
 if bad then return bad end
-local was = is_held(now, redis.call('HGET', KEYS[1], 'until')) and 1 or 0
+local hold = read_hold(now, KEYS[1])
+local was = hold and 1 or 0
 
 -- Nothing below can fail.
 redis.call('UNLINK', KEYS[1])
 redis.call('ZREM', KEYS[2], ARGV[3])
-redis.call('XADD', KEYS[3], 'MAXLEN', '~', policy.audit, '*', 'at', ms(now), 'by', ARGV[4], 'what', 'unblock',
+redis.call('XADD', KEYS[3], 'MAXLEN', '~', policy.audit, '*', 'at', after(hold, ms(now)), 'by', ARGV[4], 'what', 'unblock',
            'uid', ARGV[3], 'session', '', 'reason', ARGV[5], 'message', '', 'ticket', '', 'was', was)
 return was

@@ -125,7 +125,7 @@ def _servers(ctx: Context, shards: Iterable[Shard | None]) -> Op[tuple[dict[Shar
         except Unavailable as error:
             away = error
             continue
-        servers.update(dict.fromkeys(group, identity_of(info)[0]))
+        servers.update(dict.fromkeys(group, identity_of(info)))
     return servers, away
 
 

@@ -23,7 +23,6 @@ from presence_core.operations.holding import (
     hold,
     hold_block,
     hold_end,
-    hold_ends,
     login_of,
     mark_calls,
 )
@@ -74,10 +73,10 @@ def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
 
     def steps() -> Op[bool]:
         shard, why = ctx.shard(owner), Why("logout", "user", owner)
-        (done, _, row, _), *more = yield [why.one(ctx, shard, owner, sid), *asking(ctx, [shard])]
+        (done, _, row, _, now), *more = yield [why.one(ctx, shard, owner, sid), *asking(ctx, [shard])]
         told = answered(ctx, [shard], more)
         if done or not row:  # it had ended before: by the same call, it may be, whose answer was lost
-            hold_end(ctx, told, why, owner, sid, login_of(row) or told.now)
+            hold_end(ctx, told, why, owner, sid, login_of(row) or now)
         if not row:
             yield from heal(ctx, shard, [(owner, sid)])
         return bool(done)
@@ -155,11 +154,11 @@ def _kick_one(ctx: Context, uid: str, sid: str, why: Why) -> Op[KickResult]:
     """One round trip: what is past its time ends as expired, else it is kicked and gets its tombstone."""
     check_room(ctx)
     shard = ctx.shard(uid)
-    (done, _, row, held), *more = yield [why.one(ctx, shard, uid, sid), *asking(ctx, [shard])]
+    (done, _, row, held, now), *more = yield [why.one(ctx, shard, uid, sid), *asking(ctx, [shard])]
     told = answered(ctx, [shard], more)
     block = _block_of(ctx, told, uid, held)
     if done or not row:  # it had ended before: by the same call, it may be, whose answer was lost
-        hold_end(ctx, told, alone(why), uid, sid, login_of(row) or told.now)
+        hold_end(ctx, told, alone(why), uid, sid, login_of(row) or now)
     if done:
         labels = NO_LABELS
         with contextlib.suppress(Unavailable):  # it is kicked: what cannot be read now must not hide that
@@ -187,12 +186,12 @@ def _kick_all(ctx: Context, uid: str, why: Why, keep: list[str]) -> Op[KickResul
     before = {found.session_id: found for found in found_rows(uid, reply)}
     dirty = [(uid, sid) for sid, found in before.items() if found.state != LIVE]
     yield from heal(ctx, shard, dirty)
-    (done, late, _, held), *more = yield [why.all_but(ctx, shard, uid, keep), *asking(ctx, [shard])]
+    (done, late, _, held, now), *more = yield [why.all_but(ctx, shard, uid, keep), *asking(ctx, [shard])]
     told = answered(ctx, [shard], more)
     block = _block_of(ctx, told, uid, held)
-    if told.now:  # all that had begun: also those that an earlier call ended, whose answer was lost
-        upto = max(told.now, *(login_of(found.row) for found in before.values()), 0)  # login may be ahead of the clock
-        hold(ctx, told, ("user", uid, *sorted(keep)), HeldEnds(shard, uid, keep, upto, alone(why)))
+    # All that had begun: also those that an earlier call ended, whose answer was lost. Login may be ahead of the clock.
+    upto = max(now, *(login_of(found.row) for found in before.values()), 0)
+    hold(ctx, told, ("user", uid, *sorted(keep)), HeldEnds(shard, uid, keep, upto, alone(why)))
     sids = [sid.decode() for sid in done]
     ended = [(uid, sid) for sid in sids + [sid.decode() for sid in late]]
     new = [sid for sid in sids if sid not in before]  # logged in while we looked
@@ -204,8 +203,6 @@ def _kick_all(ctx: Context, uid: str, why: Why, keep: list[str]) -> Op[KickResul
         except (Unavailable, CorruptData):
             pass  # dead all the same: a sweep writes their tombstones
     kicked = [before[sid].session() for sid in sids if sid in before and before[sid].row[1]]
-    if not told.now:
-        hold_ends(ctx, told, why, kicked)
     kicked.sort(key=lambda one: (one.login_at, one.ref.encode()), reverse=True)
     return KickResult(kicked, [], confirmed=told.sure, block=block)
 

@@ -21,8 +21,6 @@ from presence_core.operations.context import Context, pairs
 from presence_core.operations.ending import Why
 from presence_core.operations.holding import (
     HeldErasure,
-    answered,
-    asking,
     check_room,
     confirmation,
     hold,
@@ -82,8 +80,7 @@ def _forget(ctx: Context, uid: str, actor: str, why: str) -> Op[ForgetReport]:
     args = (ctx.audit_cap, actor, "forget", who.pseudonym, who.strip(why, about=True), said)
     yield [run(NOTE, (s.audit,), ctx.now, *args)]
     told = yield from confirmation(ctx, ctx.keys.shards)
-    if upto:
-        hold(ctx, told, ("erased", uid), HeldErasure(s, uid, upto, lambda: _forget(ctx, uid, actor, why)))
+    hold(ctx, told, ("erased", uid), HeldErasure(s, uid, upto, lambda: _forget(ctx, uid, actor, why)))
     return report
 
 
@@ -127,7 +124,7 @@ def _came(streams: list[tuple[str, Look]], ends: list[Any]) -> Op[bool]:
 
 
 def _end(ctx: Context, s: Shard, uid: str, actor: str) -> Op[tuple[int, int]]:
-    """Their live sessions end as kicked: how many, and when, ms (0 where no replica is asked)."""
+    """Their live sessions end as kicked: how many, and when, ms."""
     release(ctx, uid)  # else a block would be set again, a kick written down again
     online, live = yield [
         command(s.users, "ZSCORE", s.users, uid),
@@ -136,11 +133,8 @@ def _end(ctx: Context, s: Shard, uid: str, actor: str) -> Op[tuple[int, int]]:
     if online is not None and not live:  # finish.lua refuses where the user's SET was lost: the lists know
         lost = yield from trace(ctx, Identity(uid, ""))
         yield from _tidy(ctx, s, uid, lost, "repair")
-    (done, *_), *more = yield [
-        Why("kicked", "staff", actor, silent=True).all_but(ctx, s, uid, []),
-        *asking(ctx, [s]),
-    ]
-    return len(done), answered(ctx, [s], more).now
+    [(done, *_, now)] = yield [Why("kicked", "staff", actor, silent=True).all_but(ctx, s, uid, [])]
+    return len(done), now
 
 
 def _tidy(ctx: Context, s: Shard, uid: str, found: Trace, mode: str) -> Op[None]:

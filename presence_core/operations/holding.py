@@ -133,11 +133,10 @@ class Replicas:
 
     sure: bool | None  #: enough replicas have the change; None: not asked
     servers: dict[Shard, bytes]  #: identities; a shard is missing where it is not known
-    now: int  #: ms of Redis's clock; 0 where it is not known
 
     def __and__(self, other: Replicas) -> Replicas:
         sure = None if self.sure is None or other.sure is None else self.sure and other.sure
-        return Replicas(sure, self.servers | other.servers, max(self.now, other.now))
+        return Replicas(sure, self.servers | other.servers)
 
 
 def asking(ctx: Context, shards: Iterable[Shard]) -> list[Call]:
@@ -155,28 +154,22 @@ def asking(ctx: Context, shards: Iterable[Shard]) -> list[Call]:
 def answered(ctx: Context, shards: Iterable[Shard], replies: Sequence[Any]) -> Replicas:
     """Read the replies to ``asking``, which are the last ones of the batch."""
     if not ctx.settings.confirm_replicas:
-        return Replicas(None, {}, 0)
+        return Replicas(None, {})
     asked = list(dict.fromkeys(shards))
     replies = replies[len(replies) - 2 * len(asked) :]
-    servers, now = {}, 0
-    for s, info in zip(asked, replies, strict=False):
-        identity, clock = identity_of(info)
-        if identity:
-            servers[s] = identity
-            now = int(ctx.now) if ctx.now else max(now, clock)
+    identities = {s: identity_of(info) for s, info in zip(asked, replies, strict=False)}
     waited = replies[len(asked) :]
     sure = all(isinstance(number, int) and number >= ctx.settings.confirm_replicas for number in waited)
-    return Replicas(sure, servers, now)
+    return Replicas(sure, {s: identity for s, identity in identities.items() if identity})
 
 
-def identity_of(info: Any) -> tuple[bytes, int]:
-    """Which server this is and which history of writes it is in, and its time, ms."""
+def identity_of(info: Any) -> bytes:
+    """Which server this is and which history of writes it is in; b"" where that is not known."""
     if not isinstance(info, bytes):
-        return b"", 0
+        return b""
     about = dict(line.partition(b":")[::2] for line in info.split(b"\r\n"))
-    run_id, history, clock = (about.get(name, b"") for name in (b"run_id", b"master_replid", b"server_time_usec"))
-    identity = bytes.fromhex((run_id + history).decode()) if run_id and history else b""
-    return identity, int(clock) // 1000 if clock.isdigit() else 0
+    run_id, history = about.get(b"run_id", b""), about.get(b"master_replid", b"")
+    return bytes.fromhex((run_id + history).decode()) if run_id and history else b""
 
 
 def beats(ctx: Context, shards: Iterable[Shard]) -> list[Call]:

@@ -163,7 +163,7 @@ def _answers(
         if len(reply) > 3 and (ended := [*reply[3], *reply[4]]):
             follow_up += tidy_calls(ctx, shards[i], [(rows[i].uid, sid.decode()) for sid in ended])
     ended_at = [shards[i] for i, _ in over]
-    told, ends = Replicas(False if ctx.settings.confirm_replicas else None, {}, 0), {}
+    told, ends = Replicas(False if ctx.settings.confirm_replicas else None, {}), {}
     if follow_up:
         try:
             looked = yield [*follow_up, *beats(ctx, ended_at)]

@@ -203,7 +203,10 @@ class SentinelWatch:
     def _converse(self, number: int, sentinel: Any, over: threading.Event) -> None:
         with sentinel.pubsub() as events:
             events.subscribe(*EVENTS)
-            self._events[number] = events
+            with self._lock:
+                if over.is_set():
+                    return
+                self._events[number] = events
             may_listen = True
             while not over.is_set():
                 asked = time.monotonic()

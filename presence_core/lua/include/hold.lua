@@ -9,6 +9,9 @@ local MOST_TICKETS = 10
 local function end_of(ends) return tonumber(ends) or math.huge end
 local function is_held(now, ends) return ends and now < end_of(ends) end
 
+-- When a change comes that is made now, ms: never before the one that it changes, though a failover led to a slower clock.
+local function after(hold, given) return hold and tonumber(hold.changed) > tonumber(given) and hold.changed or given end
+
 -- What is given for an end, as `until` says it: '' for none, seconds from now on, or '=' and a time, ms.
 local function held_until(now, given)
   if given == '' then return '' end
@@ -21,9 +24,9 @@ local function read_hold(now, block)
   local row, hold = redis.call('HMGET', block, unpack(HOLD)), {}
   if not is_held(now, row[6]) then return nil end
   for i, field in ipairs(HOLD) do hold[field] = row[i] or '' end
-  local at, ends = tonumber(hold.at) or -1, end_of(hold['until'])
+  local at, changed, ends = tonumber(hold.at) or -1, tonumber(hold.changed) or -1, end_of(hold['until'])
   if not (at >= 0 and at < 1e15) then hold.at = ms(now) end -- not ours, and it becomes a score
-  if not tonumber(hold.changed) then hold.changed = hold.at end
+  if not (changed >= 0 and changed < 1e15) then hold.changed = hold.at end
   hold['until'] = ends < 1e15 and ms(ends) or ''
   return hold
 end
@@ -45,7 +48,7 @@ local function write_hold(policy, block, blocks, uid, now, asked, shorten)
   local old, hold = read_hold(now, block), {}
   local kept = old and not shorten and end_of(old['until']) > end_of(asked['until'])
   for field, value in pairs(kept and old or asked) do hold[field] = value end
-  hold.changed = asked.changed
+  hold.changed = after(old, asked.changed)
   if old then hold.ticket = join_tickets(old.ticket, asked.ticket) end
   local fields, row = {}, {}
   for i, field in ipairs(HOLD) do

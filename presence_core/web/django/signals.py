@@ -86,7 +86,8 @@ def on_login(sender: Any, request: Any, user: Any, **_: Any) -> None:
         "ip": here.gate.address(asked), "user_agent": asked.user_agent, **describe(request, user),
     }  # fmt: skip
     session_id = request.session.get(ID) or new_id(request)
-    before = current.get()
+    is_inside = answering.get() is not None  # set in front of the middleware it would outlive the request in its thread
+    before = current.get() if is_inside else None
     try:
         if before not in (None, (str(user.pk), session_id)):
             here.presence.logout(*before)  # one browser, one session: another user's was left open in it
@@ -109,7 +110,8 @@ def on_login(sender: Any, request: Any, user: Any, **_: Any) -> None:
         log.warning("a login was not recorded: %s", error)
         request.session[PENDING] = True
     request.session[ID] = session_id
-    current.set((str(user.pk), session_id))
+    if is_inside:
+        current.set((str(user.pk), session_id))
 
 
 def _out(request: Any) -> None:
