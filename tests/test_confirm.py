@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,7 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from presence_core import AsyncPresence, SessionFilter, Settings, cli
+from presence_core import AsyncPresence, SessionFilter, Settings, Unavailable, cli
+from presence_core.operations import confirming
+from presence_core.scripts import READ
 from presence_core.web.app import create_app
 from tests.conftest import Bed, on
 from tests.facade import P
@@ -208,3 +211,19 @@ def test_an_end_that_is_tried_again_after_noreplicas_is_held_also_where_it_was_m
     assert after_refusal(lambda: p.kick("all", **SAID)) == 1
     assert after_refusal(lambda: p.logout("out", sids["out"])) == 1
     p.context.held.clear()
+
+
+@on("valkey-sync")
+def test_a_round_tries_a_server_that_is_away_twice_and_leaves_the_rest_to_the_next(bed: Bed) -> None:
+    p = bed.connect(confirm_replicas=1, confirm_timeout=1, confirm_hold=0)
+    p.login_many({"uid": f"u{number}"} for number in range(301))
+    for number in range(301):
+        p.kick(f"u{number}", **SAID)
+    round_, tried = confirming.confirm(p.context), 0
+    calls = next(round_)
+    with contextlib.suppress(Unavailable):
+        while True:
+            tried += any(call.script is READ for call in calls)
+            calls = round_.throw(Unavailable("away"))
+    assert tried == 2, "of four batches"
+    assert p.unconfirmed() == 301

@@ -9,6 +9,7 @@ the same batch, behind a write of its own, and counts if nothing had to be appli
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Any, Final
 
@@ -36,11 +37,12 @@ from presence_core.operations.holding import (
 from presence_core.scripts import AUDIT, BLOCK, BLOCKED, READ, Call, Op, command, run, tell
 
 _AT_ONCE: Final = 100
+_TRIES: Final = 2  # of a server that does not answer; the rest of its changes wait for the next round
 _LOOK: Final = 1_000  # audit entries in which a block is looked for
 
 
 def confirm(ctx: Context) -> Op[int]:
-    """One round over all that is held; answers how many too few replicas have. Raises Unavailable once all of it was
+    """One round over all that is held; answers how many too few replicas have. Raises Unavailable once every server was
     tried, and holds still what could not be reached."""
     looks, away = yield from _to_look_at(ctx)
     parts = [
@@ -49,13 +51,18 @@ def confirm(ctx: Context) -> Op[int]:
         for size in (1 if shard is None else _AT_ONCE,)
         for first in range(0, len(some), size)
     ]
+    failures: Counter[str] = Counter()
     while parts:
         shard, part = parts.pop()
+        server = "" if shard is None else ctx.server_of(shard.tag)
+        if failures[server] >= _TRIES:
+            continue
         changes = [change for _, change in part]
         try:
             sure, servers = yield from (_mark(ctx, changes[0]) if shard is None else _again(ctx, shard, changes))
         except Unavailable as error:  # one master is away: the others' turn all the same
             away, sure, servers = error, False, {}
+            failures[server] += 1
         except CorruptData:
             if len(part) > 1:
                 parts += [(shard, [single]) for single in part]
