@@ -216,8 +216,8 @@ def test_an_end_that_is_tried_again_after_noreplicas_is_held_also_where_it_was_m
 @on("valkey-sync")
 def test_a_round_tries_a_server_that_is_away_twice_and_leaves_the_rest_to_the_next(bed: Bed) -> None:
     p = bed.connect(confirm_replicas=1, confirm_timeout=1, confirm_hold=0)
-    p.login_many({"uid": f"u{number}"} for number in range(301))
-    assert p.kick_where(SessionFilter(), by="staff", reason="test", expected=301).confirmed is False
+    p.login_many({"uid": f"u{number}", "device": "phone"} for number in range(301))
+    assert p.kick_where(SessionFilter(device="phone"), by="staff", reason="test", expected=301).confirmed is False
     round_, tried = confirming.confirm(p.context), 0
     calls = next(round_)
     with contextlib.suppress(Unavailable):
