@@ -47,6 +47,7 @@ class Ask:
     sample: tuple[Session, ...] = ()
     failure: str | None = None  #: why it could not be counted
     grown: bool = False  #: more matched than had been counted: it was counted again
+    problem: str | None = None  #: why the last press of the button did nothing; a run after that one shows it, too
 
 
 def ask(asked: SessionFilter, words: str, ticked: tuple[str, ...]) -> None:
@@ -153,30 +154,30 @@ def _form(ask: Ask, found: KickPreview) -> None:
         _close()
         st.rerun()
     if confirmed:
-        with problem:
-            why = Why(reason.strip(), message.strip() or None, ticket.strip() or None)
-            if not why.reason:
-                st.error(texts.REASON_MISSING)
-            elif typed.strip().replace(",", "") != str(found.total):
-                st.error(texts.bulk_mistyped(wanted))
-            else:
-                _start(ask, found, why)
+        why = Why(reason.strip(), message.strip() or None, ticket.strip() or None)
+        if not why.reason:
+            ask.problem = texts.REASON_MISSING
+        elif typed.strip().replace(",", "") != str(found.total):
+            ask.problem = texts.bulk_mistyped(wanted)
+        else:
+            ask.problem = _start(ask, found, why)
+    if ask.problem is not None:
+        problem.error(ask.problem)
 
 
-def _start(ask: Ask, found: KickPreview, why: Why) -> None:
+def _start(ask: Ask, found: KickPreview, why: Why) -> str:
+    """Answers why it could not be started; otherwise the dialog closes."""
     store = open_store()
     try:
         job = bulk.start(store, found, _spared(ask), why)
     except InvalidArgument as error:
         if error.field != "expected":
-            st.error(texts.could_not(plain(error)))
-            return
+            return texts.could_not(plain(error))
         _count_anew(ask)
         ask.grown = True
         st.rerun()
     except Refusal as error:
-        st.error(texts.could_not(plain(error)))
-        return
+        return texts.could_not(plain(error))
     _mine()[job.id] = bulk.wait_for(job.id, AT_ONCE)
     if not _mine()[job.id]:
         notices.tell(Notice("note", texts.BULK_BEGUN))

@@ -183,12 +183,12 @@ def _body(ask: Ask) -> None:
     if cancelled:
         _close()
         st.rerun()
+    kept = f"problem-{number}"  # leaving a field for the button is a run of its own, which may come after the button's
     if confirmed:
-        with problem:
-            if end.is_shorter and ask.act == "block" and not why.shorten:
-                st.error(texts.SHORTEN_MISSING)
-            else:
-                _act(ask, keep, why)
+        missing = end.is_shorter and ask.act == "block" and not why.shorten
+        st.session_state[kept] = texts.SHORTEN_MISSING if missing else _act(ask, keep, why)
+    if kept in st.session_state:
+        problem.error(st.session_state[kept])
 
 
 def _confirmed(ask: Ask) -> None:
@@ -285,19 +285,17 @@ def _suggest(ask: Ask) -> None:
 # -- Acting ------------------------------------------------------------------------------------------------------------
 
 
-def _act(ask: Ask, keep: tuple[str, ...], why: Why) -> None:
+def _act(ask: Ask, keep: tuple[str, ...], why: Why) -> str:
+    """Answers why nothing was done; otherwise the dialog closes."""
     if not why.reason:
-        st.error(texts.REASON_MISSING)
-        return
+        return texts.REASON_MISSING
     if ask.act == "kick" and {session.ref for session in ask.sessions} <= set(keep):
-        st.error(texts.NOTHING_LEFT)
-        return
+        return texts.NOTHING_LEFT
     try:
         told = list(_kick(ask, keep, why)) if ask.act == "kick" else [_hold(ask, why)]
     except (InvalidArgument, access.Denied, access.SignedOut) as error:
         ended = isinstance(error, InvalidArgument) and error.field == "until"
-        st.error(texts.BLOCK_ENDED_MEANWHILE if ended else texts.could_not(plain(error)))
-        return
+        return texts.BLOCK_ENDED_MEANWHILE if ended else texts.could_not(plain(error))
     notices.tell(*told)
     this_tab().acted += 1
     _close()

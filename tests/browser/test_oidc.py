@@ -160,13 +160,14 @@ def test_forged_frames_kick_nobody_and_a_kick_after_a_demotion_is_refused_and_wr
     line, xsrf = "; ".join(f"{key}={value}" for key, value in cookies.items()), cookies["_streamlit_xsrf"]
 
     with Wire.open(team.url, line, xsrf=xsrf) as dana:
-        kick = dana.go().cells()["kick"]
+        wait_for("her role, which is kept for a second", lambda: "kick" in dana.go().cells())
+        kick = dana.cells()["kick"]
         dana.ask(pressed(kick))
         confirm = (dana.fill(), {"id": dana.buttons()[texts.confirm(1)], "trigger_value": True})
         team.presence.set_staff(name, "viewer", by="root")
         dana.send_later(dana.wish(*confirm))
     with Wire.open(team.url, line, xsrf=xsrf) as viewer:
-        assert "kick" not in viewer.go().cells()
+        wait_for("her lower role", lambda: "kick" not in viewer.go().cells())
         for forged in ((pressed(kick),), confirm):
             viewer.ask(*forged)
     assert team.presence.validate_session(session.uid, session.session_id, touch=False)
