@@ -1,4 +1,4 @@
--- now, ms: the server's own clock; an app server's is never trusted. A test may give one.
+-- now, ms: the clock of the server, because the clocks of app servers are not trusted. A test may give the time.
 local function clock(given)
   if given ~= '' then return tonumber(given) end
   local t = redis.call('TIME')

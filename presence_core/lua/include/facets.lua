@@ -1,14 +1,20 @@
 -- How many live sessions have which device, app, browser, …: counters in a hash, changed by the scripts that begin and
--- bury sessions. Its fields: 'c' or 'a' and a label id (what the site said of its client; the user agent), 'C' or 'A' and
--- the text itself where the label table was full, 'x', a declared attribute's name, '\0', its value as JSON.
--- '-' is a long text: it makes the hash a table from the start, where a list of some hundred fields would be searched
--- from end to end at each login (measured: 3 to 5 µs).
--- While reindex counts anew, `recount` has the new counters and `counted` the sessions that are in them already.
+-- end sessions. Its fields:
+--   'c' or 'a' and a label id   what the site said of its client; the user agent
+--   'C' or 'A' and the text     the same where the label table was full
+--   'x', name, '\0', JSON       a declared attribute and its value
+--   '-' and a long text         makes the hash a hash table from the start. A listpack of some hundred fields would be
+--                               searched from end to end at each login (measured: 3 to 5 µs)
+-- While facets are counted again, `recount` has the new counters, and `counted` the sessions that are in them already.
+-- include: sessions/session_record
 
+-- The values of a record that facets and tombstones use: a row below.
+local RECORD_FIELDS = {'s', 'c', 'e', 'n', 'a', 'C', 'A', 'f'}
 local MOST_VALUES = 10000
+local PAD = string.rep(' ', 65)
 
--- Declared attributes are meant to have few values. Past so many counters a new value counts as "(other)".
-local function declared(key, members)
+-- Declared attributes should have few values. Past MOST_VALUES counters a new value counts as "(other)".
+local function declared_members(key, members)
   local size = members ~= '' and redis.pcall('HLEN', key)
   if type(size) ~= 'number' or size < MOST_VALUES then return members end
   return (string.gsub(members, '[^\n]+', function(member)
@@ -16,9 +22,7 @@ local function declared(key, members)
   end))
 end
 
-local PAD = string.rep(' ', 65)
-
--- row: the values of BURIED.
+-- Add `by` to the sums of a row's facets.
 local function add_facets(sums, row, by)
   local client, agent = string.sub(row[2], 33, 36), string.sub(row[2], 37, 40)
   client = client == INLINE and 'C' .. (row[6] or '') or 'c' .. client
@@ -30,7 +34,7 @@ local function add_facets(sums, row, by)
   end
 end
 
--- Best effort where another program's value stands in the key's place: no counter is a reason to hinder a login or end.
+-- Change the counters by these sums. A key of a foreign type is left as it is: it must stop no login and no end.
 local function change_facets(key, sums)
   for member, by in pairs(sums) do
     local count = by ~= 0 and redis.pcall('HINCRBY', key, member, by)
@@ -38,17 +42,7 @@ local function change_facets(key, sums)
   end
 end
 
--- Which of these refs the recount has in its counters (1), and takes them out.
-local function counted_already(k, refs)
-  local found = redis.pcall('SMISMEMBER', k.counted, unpack(refs))
-  if found.err then return {} end
-  for i, one in ipairs(found) do
-    if one == 1 then redis.call('SREM', k.counted, refs[i]) end
-  end
-  return found
-end
-
--- An address as the index of addresses has it: its family, its bytes.
+-- An address as the index of addresses has it, its family and its bytes; nil for none.
 local function indexed_address(core)
   local ip = string.sub(core, 41)
   return #ip == 4 and '4' .. ip or #ip == 16 and '6' .. ip or nil

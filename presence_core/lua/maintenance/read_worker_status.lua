@@ -1,7 +1,8 @@
 #!lua flags=no-writes
 -- The time, and what the worker that leads, or led last, has reported.
--- include: time
+-- include: clock
 -- KEYS: 1 worker
 -- ARGV: 1 now|''
 -- returns: {now, {field, value, …}}
-return {ms(clock(ARGV[1])), redis.call('HGETALL', KEYS[1])}
+local worker, given_now = KEYS[1], ARGV[1]
+return {ms(clock(given_now)), redis.call('HGETALL', worker)}

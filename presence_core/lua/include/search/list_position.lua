@@ -1,6 +1,6 @@
--- Where in a list by score, newest first, one stands who has read up to here: the rank of the next. O(log N) at any depth:
--- by rank when the member is still there, else by two counts and a binary search among equal scores.
-local function bytes_less(a, b) -- Lua's own < obeys the server's locale
+-- The rank of the first entry behind a position, in a list by score that is read newest first. O(log N) at any depth:
+-- by rank where the member is still there, else by two counts and a binary search among equal scores.
+local function bytes_less(a, b) -- Lua's own < depends on the server's locale
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
     if x ~= y then return x < y end
@@ -8,7 +8,7 @@ local function bytes_less(a, b) -- Lua's own < obeys the server's locale
   return #a < #b
 end
 
-local function place_behind(list, score, member)
+local function rank_behind(list, score, member)
   local found = redis.call('ZSCORE', list, member)
   if found and tonumber(found) == tonumber(score) then return redis.call('ZREVRANK', list, member) + 1 end
   local low, high = redis.call('ZCOUNT', list, '(' .. score, '+inf'), redis.call('ZCOUNT', list, score, '+inf')

@@ -1,4 +1,5 @@
--- Collects the label ids that rows name, and answers {id, text, id, text, …}: each long text travels once.
+-- Collect the label ids of rows, then return {id, text, id, text, …}: each long text is sent once.
+-- include: sessions/session_record
 local label_ids, label_seen = {}, {}
 local function note_labels(core)
   for at = 33, 37, 4 do
@@ -9,10 +10,11 @@ local function note_labels(core)
     end
   end
 end
-local function label_texts(key)
+
+local function label_texts(labels)
   local out = {}
   if #label_ids == 0 then return out end
-  local texts = redis.pcall('HMGET', key, unpack(label_ids)) -- a foreign type: nothing is known, nobody is turned away
+  local texts = redis.pcall('HMGET', labels, unpack(label_ids)) -- of a foreign type: no text is known
   for i, id in ipairs(label_ids) do
     out[2 * i - 1] = id
     out[2 * i] = texts[i] or false

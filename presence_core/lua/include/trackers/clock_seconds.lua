@@ -1,5 +1,5 @@
--- now, Unix seconds, for the trackers: the server's own clock, or what the caller gives.
-local function instant_of(given)
+-- now, Unix seconds, for the trackers: the server's clock, or the time that the caller gives.
+local function clock_seconds(given)
   if given ~= '' then return tonumber(given) end
   local t = redis.call('TIME')
   return t[1] + t[2] / 1000000

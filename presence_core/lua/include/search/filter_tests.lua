@@ -1,0 +1,150 @@
+-- The conditions of a filter on a record: names and values at the end of ARGV. They let every session pass that may
+-- match, and none that surely does not. Where folding needs more than letters of one and two bytes, the client decides,
+-- by SessionFilter.matches; it does so in the end for all sessions that are shown.
+--   client, agent   the label ids that match, four bytes each; client_not, agent_not: those that do not
+--   from, to        first and last address of a network, each family and bytes
+--   idle            ms since last seen, at least
+--   prefix          at the start of a word of the name; contains: anywhere in it. Both folded
+--   text            what uid, name or an alias must have: needles as JSON (text_search.lua); text_from, text_to: or an
+--                   address; text_session: or the session id
+--   attribute:…     a piece that the JSON of the attributes must have
+-- include: sessions/session_record
+-- include: facets
+local find, lower, gsub, sub = string.find, string.lower, string.gsub, string.sub
+local fold_letters
+local function fold(value) -- nil where letters are not known here; ideographs, of E4 to E9, stay as they are
+  if not find(value, '[\128-\255]') then return lower(value) end
+  if find(value, '[\224-\227\234-\255]') then return nil end
+  fold_letters = fold_letters or FOLD_TABLE
+  return lower((gsub(value, '[\194-\223][\128-\191]', fold_letters)))
+end
+
+local NO, MAYBE, YES = 0, 1, 2 -- MAYBE: the client has to test
+
+-- Whether needle, folded, is in value, or at the start of one of its words. Most values do not have it, so that is
+-- tested first.
+local function contains_text(value, needle, at_start)
+  if not value or value == '' then return NO end
+  local folded = fold(value)
+  if not folded then return MAYBE end
+  local spaced = find(needle, ' ', 1, true)
+  if not spaced and not find(folded, needle, 1, true) then return NO end
+  folded = gsub(folded, ' +', ' ')
+  if not find(' ' .. folded, at_start and ' ' .. needle or needle, 1, true) then return NO end
+  if at_start and select(2, gsub(folded, ' ', ' ')) >= 8 then return MAYBE end -- only the first words count
+  return YES
+end
+
+local function compare_bytes(a, b) -- of one length; Lua's < depends on the locale
+  for i = 1, #a do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then return x - y end
+  end
+  return 0
+end
+
+-- include: search/text_search
+-- Whether the address of a core lies in a network.
+local function is_within(core, from, to)
+  if not core then return false end
+  if #from == 5 then -- IPv4: one number
+    if #core ~= 44 then return false end
+    local ip = struct.unpack('>I4', core, 41)
+    return ip >= struct.unpack('>I4', from, 2) and ip <= struct.unpack('>I4', to, 2)
+  end
+  local ip = indexed_address(core)
+  return ip and #ip == #from and compare_bytes(ip, from) >= 0 and compare_bytes(ip, to) <= 0
+end
+
+-- Each adds its tests, functions of a row and a ref, to `tests`.
+local function test_core(tests, wanted, now)
+  for at, name in pairs({[33] = 'client', [37] = 'agent'}) do
+    if wanted[name] then
+      local ids = {[NO_LABEL] = NO} -- an id in neither list (new, or INLINE) is left to the client
+      for list, fits in pairs({[wanted[name .. '_not']] = NO, [wanted[name]] = YES}) do
+        for i = 1, #list, 4 do ids[sub(list, i, i + 3)] = fits end
+      end
+      tests[#tests + 1] = function(row) return row[1] and (ids[sub(row[1], at, at + 3)] or MAYBE) or NO end
+    end
+  end
+  local from, to, seen = wanted.from, wanted.to, wanted.idle and now - tonumber(wanted.idle)
+  if from then tests[#tests + 1] = function(row) return is_within(row[1], from, to) and YES or NO end end
+  if seen then tests[#tests + 1] = function(row) return (tonumber(row[2] or 0) or 0) <= seen and YES or NO end end
+end
+
+local function test_name(tests, wanted)
+  local prefix, contains = wanted.prefix, wanted.contains
+  if prefix then tests[#tests + 1] = function(row) return contains_text(row[1], prefix, true) end end
+  if contains then tests[#tests + 1] = function(row) return contains_text(row[1], contains) end end
+end
+
+local function test_attributes(tests, pieces)
+  for _, piece in ipairs(pieces) do
+    tests[#tests + 1] = function(row) return row[1] and find(row[1], piece, 1, true) and MAYBE or NO end
+  end
+end
+
+local function test_text(tests, wanted)
+  if not wanted.text then return end
+  local needles, from, to = cjson.decode(wanted.text), wanted.text_from, wanted.text_to
+  local patterns = needle_patterns(needles)
+  local tail = wanted.text_session and ':' .. wanted.text_session
+  tests[1] = function(row, ref)
+    if tail and sub(ref, -#tail) == tail or from and is_within(row[3], from, to) then return YES end
+    if not may_have(ref .. '\n' .. (row[1] or '') .. '\n' .. (row[2] or ''), patterns) then return NO end
+    local best = row[1] and search_line(row[1], needles, true) or NO
+    if best == YES then return YES end
+    for alias in gmatch(row[2] or '', '[^\n]+') do
+      best = math.max(best, search_line(alias, needles))
+      if best == YES then return YES end
+    end
+    return math.max(best, search_uid(match(ref, '^(.*):') or '', needles))
+  end
+end
+
+local single = {} -- reused, so that nothing is allocated for each entry
+local function read_fields(record, fields)
+  if fields[2] then return redis.pcall('HMGET', record, unpack(fields)) end
+  local value = redis.pcall('HGET', record, fields[1])
+  single[1] = type(value) == 'string' and value
+  return single
+end
+
+-- Returns the test, a function of a ref and the key of its record; nil where everything passes. It runs for every
+-- entry. So the cheap conditions that most fail come first, and the rest of the record is read only for those that pass
+-- them.
+local function read_tests(now, first)
+  local wanted, pieces = {}, {}
+  for i = first, #ARGV, 2 do
+    if sub(ARGV[i], 1, 10) == 'attribute:' then pieces[#pieces + 1] = ARGV[i + 1] else wanted[ARGV[i]] = ARGV[i + 1] end
+  end
+  if #ARGV < first then return end
+  local stages, fields_of, tests_of = 0, {}, {}
+  local function add_stage(fields, add_tests, ...)
+    local tests = {}
+    add_tests(tests, ...)
+    if #tests > 0 then
+      stages = stages + 1
+      fields_of[stages], tests_of[stages] = fields, tests
+    end
+  end
+  add_stage(wanted.idle and {'c', 's'} or {'c'}, test_core, wanted, now)
+  add_stage({'n'}, test_name, wanted)
+  add_stage({'x'}, test_attributes, pieces)
+  add_stage(wanted.text_from and {'n', 'a', 'c'} or {'n', 'a'}, test_text, wanted)
+
+  return function(ref, record)
+    local worst = YES
+    for i = 1, stages do
+      local row, tests = read_fields(record, fields_of[i]), tests_of[i]
+      for t = 1, #tests do
+        local fits = tests[t](row, ref)
+        if fits < worst then
+          if fits == NO then return NO end
+          worst = fits
+        end
+      end
+    end
+    return worst
+  end
+end

@@ -1,0 +1,26 @@
+-- include: sessions/session_record
+local UNKNOWN, LIVE, ENDED, NO_RECORD = 0, 1, 2, 3
+
+-- What a session is now. Returns:
+--   state   NO_RECORD: the lists name it, but there is no record
+--   row     the values of SESSION_FIELDS and, where it has ended, of END_FIELDS
+--   how     END_FIELDS and values, where the tombstone is still to be written
+-- ENDED without an end in row or how: past its deadline.
+local function state_of(now, sessions, closing, meta, ref, record)
+  local row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'e')
+  local listed = redis.call('ZSCORE', sessions, ref)
+  if not is_intact(row[1], row[2]) then return listed and NO_RECORD or UNKNOWN, {} end
+  if row[9] then
+    local ended = redis.call('HMGET', record, 'ea', 'ec', 'eb', 'en', 'et', 'em', 'er')
+    for i, value in ipairs(ended) do row[9 + i] = value end
+    return ENDED, row
+  end
+  if not listed then
+    local how = redis.call('HGET', closing, ref)
+    return how and ENDED or UNKNOWN, row, how and cmsgpack.unpack(how)
+  end
+  local deadline, login = deadline_of(tonumber(row[1]), row[2])
+  if is_revoked(now, login, deadline, watermark(meta)) then return ENDED, row, revoked_end(meta) end
+  if now >= deadline then return ENDED, row end
+  return LIVE, row
+end

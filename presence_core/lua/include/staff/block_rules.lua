@@ -1,0 +1,48 @@
+-- Whether a block rule refuses a login. T:block_rules has a rule for each field: '4/24:' or '6/48:' and the first bytes
+-- of the addresses, with the bits behind the prefix zero; or 'app:', app, a line break, version. `lookup`, of T:meta,
+-- has the parts before the colons, so that only fields that may be there are read. Comparisons are of equal bytes.
+-- include: clock
+-- include: key_types
+-- include: staff/block_end
+
+local function network_field(family, ip, length)
+  local bits = tonumber(length)
+  local whole, rest = math.floor(bits / 8), bits % 8
+  local prefix = string.sub(ip, 1, whole)
+  if rest > 0 then
+    local last = string.byte(ip, whole + 1)
+    prefix = prefix .. string.char(last - last % 2 ^ (8 - rest))
+  end
+  return family .. '/' .. length .. ':' .. prefix
+end
+
+-- The fields that could hold a rule for this login. `ip`: packed, or ''; `client`: device, app and version, one a line.
+local function rule_fields(lookup, ip, client)
+  local fields, family = {}, #ip == 4 and '4' or '6'
+  if ip ~= '' then
+    for length in string.gmatch(lookup, family .. '/(%d+)') do
+      fields[#fields + 1] = network_field(family, ip, length)
+    end
+  end
+  if client ~= '' and string.find(lookup, 'app', 1, true) then
+    fields[#fields + 1] = 'app:' .. string.match(client, '\n(.*)$')
+  end
+  return fields
+end
+
+-- The reply that refuses the login, or nil.
+local function refusing_rule(now, block_rules, lookup, ip, client)
+  local fields = rule_fields(lookup, ip, client)
+  if #fields == 0 then return nil end
+  local found = redis.pcall('HMGET', block_rules, unpack(fields))
+  if found.err then return foreign('HLEN', block_rules) end
+  for i = 1, #fields do
+    local is_rule, rule = pcall(cjson.decode, found[i] or '{"until":0}')
+    if not is_rule or type(rule) ~= 'table' then rule = {} end -- another program's: to be safe, without an end
+    if is_blocked(now, rule['until'] or '') then
+      local ends, message = tonumber(rule['until']), rule.message
+      return {'block_rule', string.sub(fields[i], 1, 3) == 'app' and 'app_version' or 'network',
+              type(message) == 'string' and message or '', ends and ms(ends) or ''}
+    end
+  end
+end

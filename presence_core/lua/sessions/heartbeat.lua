@@ -1,0 +1,49 @@
+#!lua flags=allow-oom
+-- Note that these sessions were seen. Can only move a live session's deadline forward: XX and GT, never past the
+-- absolute one.
+-- include: sessions/session_record
+-- include: sessions/confirmed_clock
+-- KEYS: 1 sessions 2 deadlines 3 users 4 meta 5… a record for each ref
+-- ARGV: 1 now|'' 2… uid, sid for each ref
+-- returns: the places (from 1) of those that are not live; negative where a session is past its deadline by a confirmed
+--          clock, so that its end is to be written
+local sessions, deadlines, users, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local now, number, revoked = clock(ARGV[1]), #KEYS - 4, watermark(meta)
+local stamp, refs = ms(now), {}
+for i = 1, number do refs[i] = ARGV[2 * i] .. ':' .. ARGV[2 * i + 1] end
+local listed = redis.call('ZMSCORE', sessions, unpack(refs))
+local not_live, moved, seen_users = {}, {'XX', 'GT'}, {'XX', 'GT'}
+local d, u, last_uid, is_confirmed = 2, 2, nil, nil
+redis.call('ZCARD', deadlines)
+redis.call('ZCARD', users)
+for i = 1, number do
+  local record = KEYS[i + 4]
+  -- pcall and is_intact: the spoiled record of one session must not stop the heartbeats of the others
+  local row = listed[i] and redis.pcall('HMGET', record, 's', 'c') or {}
+  local core = is_intact(row[1], row[2]) and row[2]
+  local seen = core and tonumber(row[1])
+  local deadline, login
+  if core then deadline, login = deadline_of(seen, core) end
+  if not core or now >= deadline or login <= revoked then
+    local is_overdue = core and login > revoked
+    if is_overdue and is_confirmed == nil then is_confirmed = clock_is_confirmed(now, meta) or false end
+    not_live[#not_live + 1] = is_overdue and is_confirmed and -i or i
+  elseif now > seen then
+    redis.call('HSET', record, 's', stamp)
+    moved[d + 1] = deadline_of(now, core)
+    moved[d + 2] = refs[i]
+    d = d + 2
+    local uid = ARGV[2 * i]
+    if uid ~= last_uid then
+      seen_users[u + 1] = stamp
+      seen_users[u + 2] = uid
+      u = u + 2
+      last_uid = uid
+    end
+  end
+end
+if d > 2 then
+  redis.call('ZADD', deadlines, unpack(moved))
+  redis.call('ZADD', users, unpack(seen_users))
+end
+return not_live

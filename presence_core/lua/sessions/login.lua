@@ -1,0 +1,91 @@
+#!lua
+-- Begin a session: in all of its lists at once, or in none. A limit ends the oldest sessions in the same step: they are
+-- no longer live, and maintenance/settle_sessions.lua writes their tombstones. So no race can show one session too
+-- many.
+-- include: staff/block_rules
+-- include: sessions/login_times
+-- include: sessions/login_limits
+-- include: sessions/login_labels
+-- include: sessions/login_lists
+-- include: search/session_ids
+-- KEYS: 1-13 Shard.lists 14 labels 15 words 16 block 17-20 Shard.of_user 21 record 22 block_rules 23 ids
+-- ARGV: 1 now|'' 2 policy 3 uid 4 sid 5 digest of the secret 6 idle s 7 absolute s 8 name 9 aliases 10 packed address
+--       11 attributes 12 client label 13 client text 14 agent label 15 agent text 16 label limit 17 device
+--       18 max sessions 19 max per device|0 20 replace|reject 21 login at|'' 22 last seen|'' (imported)
+--       23 declared attributes (facets.lua) 24 index the address 0|1 25 digest of the session id, 4 bytes|'' (not
+--       indexed) 26… the user's entries of the index of words
+-- returns: {'ok', last seen, core, {sids that a limit ended}, {sids found past their deadline, ended as expired}} or
+--          {'limit'|'device_limit'|'ended'|'expired'} (with 1 behind 'ended': see sessions/validate.lua) or
+--          {'blocked', message, until ms|''} or {'block_rule', network|app_version, message, until ms|''}
+local k = shard_keys()
+local labels, words, block, _, _, _, _, record, block_rules, ids = unpack(KEYS, 14, 23)
+local given_now, packed_policy, uid, sid, digest, idle, absolute, name, aliases, ip, attributes, client_id, client_text,
+  agent_id, agent_text, max_labels, device, max_sessions, max_per_device, on_limit, given_login, given_seen, declared,
+  index_address, id_digest = unpack(ARGV, 1, 25)
+local now, policy, user, ref = clock(given_now), read_policy(packed_policy), user_keys(uid, 17), uid .. ':' .. sid
+if device == '' or max_per_device == '0' then device, max_per_device = '', 0 end
+
+-- May it begin?
+local old = redis.call('HMGET', record, unpack(RECORD_FIELDS))
+local is_spoiled = old[2] and not old[3] and not is_intact(old[1], old[2])
+if is_spoiled then old = {} end
+local held = redis.pcall('HMGET', block, 'until', 'message')
+if held.err then return foreign('HLEN', block) end
+if is_blocked(now, held[1]) then return {'blocked', held[2] or '', held[1]} end
+local meta = redis.call('HMGET', k.meta, 'revoked', 'revoked_at', 'floor', 'recount', 'rules')
+local revoked, revoked_at = tonumber(meta[1] or -1), tonumber(meta[2] or 0)
+local floor, recount = tonumber(meta[3] or 0), meta[4]
+local refusal = meta[5] and refusing_rule(now, block_rules, meta[5], ip, client_text)
+if refusal then return refusal end
+user.card = redis.call('SCARD', user.live)
+local was_offline = user.card == 0 and redis.call('ZSCORE', k.people, uid)
+local given = {login = given_login, seen = given_seen, idle = idle, absolute = absolute}
+local refused, login, seen, idle_s, absolute_s, is_repeat = login_times(k, now, ref, old, given, revoked, floor)
+if refused then return refused end
+local ends, replaced, late, limit = {}, {}, {}, nil
+if not is_repeat then
+  ends, replaced, late, limit = apply_limits(k, user, sid, now, revoked, revoked_at, {user = tonumber(max_sessions),
+    device = device, per_device = tonumber(max_per_device), reject = on_limit == 'reject'})
+  if limit then return {limit} end
+end
+
+-- The record.
+local label_ids, texts = {client_id, agent_id}, {client_text, agent_text}
+local new_labels = share_labels(labels, label_ids, texts, tonumber(max_labels))
+local core, entries = struct.pack(CORE, login, idle_s, absolute_s, digest, label_ids[1], label_ids[2]) .. ip, {}
+for i = 26, #ARGV do
+  entries[#entries + 1], entries[#entries + 2] = 0, ARGV[i]
+end
+local new = {sid = sid, ref = ref, login = login, seen = seen, idle = idle_s, absolute = absolute_s, core = core,
+             is_repeat = is_repeat, device = device, words = entries,
+             address = index_address == '1' and indexed_address(core) or nil}
+declared = declared_members(k.facets, declared)
+local fields, names = {'s', ms(seen), 'c', core}, {'n', 'a', 'x', 'C', 'A', 'f'}
+for i, value in ipairs({name, aliases, attributes, texts[1], texts[2], declared}) do
+  if value ~= '' then
+    fields[#fields + 1], fields[#fields + 2] = names[i], value
+  end
+end
+
+local bad = (#ends > 0 or is_repeat) and (foreign_shard(k) or device ~= '' and foreign('HLEN', user.devices))
+         or all_or_nothing(function() add_to_lists(k, policy, now, user, words, new) end)
+if bad then return bad end
+
+-- Nothing below can fail.
+count_login(k, new, {ms(seen), core, false, name, aliases, texts[1], texts[2], declared}, old, recount)
+if id_digest ~= '' then add_session_id(ids, k.sessions, id_digest, login) end
+if was_offline then redis.call('ZREM', k.people, uid) end
+if #new_labels > 0 then
+  redis.call('HSET', labels, unpack(new_labels))
+  redis.pcall('HSETNX', k.facets, '-', PAD)
+end
+if is_spoiled then redis.call('UNLINK', record) end
+if is_repeat then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A', 'f') end
+redis.call('HSET', record, unpack(fields))
+if policy.ttl and not is_repeat then
+  redis.call('PEXPIREAT', record, ms(login + (absolute_s + 86400) * 1000))
+end
+user.card = user.card + redis.call('SADD', user.live, sid)
+remove_from_lists(k, policy, ends)
+note_in_closing(k, ends)
+return {'ok', ms(seen), core, replaced, late}

@@ -1,0 +1,34 @@
+#!lua flags=allow-oom
+-- May this request pass? And, when asked, note that the session was seen.
+-- include: sessions/session_state
+-- include: sessions/same_digest
+-- include: sessions/confirmed_clock
+-- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 meta 6 record
+-- ARGV: 1 now|'' 2 uid 3 sid 4 digest of the secret|'' (validated by id) 5 touch 0|1 6 packed address|''
+-- returns: {state, row, how}, and 1 behind them where the session is past its deadline by a confirmed clock, so that
+--          its end is to be written; {UNKNOWN} for a wrong secret, as for a session that never was
+local sessions, deadlines, users, closing, meta, record = unpack(KEYS)
+local now, uid, sid, digest, touch, ip = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1', ARGV[6]
+local ref = uid .. ':' .. sid
+
+local state, row, how = state_of(now, sessions, closing, meta, ref, record)
+local core = row[2]
+if not core then return {state} end
+if state == UNKNOWN or (digest ~= '' and not same_digest(core, digest)) then return {UNKNOWN} end
+
+if state == LIVE and touch and not FENCE_STATE then
+  local seen = tonumber(row[1])
+  if now > seen then
+    redis.call('ZADD', deadlines, 'XX', 'GT', deadline_of(now, core), ref)
+    redis.pcall('ZADD', users, 'XX', 'GT', now, uid) -- only readers use it: no reason to turn a visitor away
+    row[1] = ms(now)
+    redis.call('HSET', record, 's', row[1])
+  end
+  if ip ~= '' and ip ~= (row[5] or string.sub(core, 41)) then
+    redis.call('HSET', record, 'i', ip)
+    row[5] = ip
+  end
+end
+local is_overdue = state == ENDED and not how and not row[9]
+if is_overdue and not FENCE_STATE and clock_is_confirmed(now, meta) then return {state, row, {}, 1} end
+return {state, row, how or {}}
