@@ -4,17 +4,20 @@
 
     PresenceError
     ├── InvalidArgument (also ValueError)   an argument breaks a limit; nothing was sent
-    ├── LoginRefused                        this login may not begin: .code says why
+    ├── LoginRefused                        this login is not permitted: .code says why
     ├── Unavailable                         Redis did not answer, or refused; .server names it
-    │   └── OutcomeUnknown                  a write was sent and its reply lost: it may have happened
-    └── CorruptData                         a key of ours holds what we never wrote
+    │   └── OutcomeUnknown                  a write was sent and no reply came: it may have happened
+    └── CorruptData                         one of our keys holds data that we never wrote
 
-Absence is a value, not an error: a session that is not there is ``None``, ``False`` or an ``Ended`` record.
+Absence is a value, not an error: a session that does not exist is ``None``, ``False`` or an ``Ended`` record.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
+
+RefusalCode = Literal["limit", "device_limit", "ended", "expired", "blocked", "block_rule"]
 
 
 class PresenceError(Exception):
@@ -37,23 +40,26 @@ class InvalidArgument(PresenceError, ValueError):
 
 
 class LoginRefused(PresenceError):
-    """This login may not begin. Nothing was written.
+    """This login is not permitted. Nothing was written.
 
     ``code`` is ``"limit"`` (the user has as many live sessions as allowed, and ``on_limit`` is ``"reject"``),
     ``"device_limit"`` (the same, on this device), ``"ended"`` (the given session id has ended and its tombstone still
-    lives), ``"expired"`` (an imported session that would already be over) or ``"blocked"`` (staff hold this user's
-    logins). ``sentence`` is for the user. Of a block it is staff's public message, if there is one, and until when the
-    block lasts; ``message`` is that message alone, ``until`` an aware UTC time, or None: until staff lift it.
+    lives), ``"expired"`` (an imported session past its deadline), ``"blocked"`` (staff have blocked this user) or
+    ``"block_rule"`` (staff have blocked the network or the app version of this login).
+    ``sentence`` is for the user. For a block or a rule it is staff's public message, if there is one, and the end.
+    ``message`` is that message alone; ``until`` is an aware UTC time, or None: until staff remove the block or rule.
     """
 
-    def __init__(self, code: str, sentence: str, message: str | None = None, until: datetime | None = None) -> None:
+    def __init__(
+        self, code: RefusalCode, sentence: str, message: str | None = None, until: datetime | None = None
+    ) -> None:
         super().__init__(sentence)
         self.code = code
         self.sentence = sentence
         self.message = message
         self.until = until
 
-    def __reduce__(self) -> tuple[type[LoginRefused], tuple[str, str, str | None, datetime | None]]:
+    def __reduce__(self) -> tuple[type[LoginRefused], tuple[RefusalCode, str, str | None, datetime | None]]:
         return type(self), (self.code, self.sentence, self.message, self.until)
 
 
@@ -75,9 +81,17 @@ class Unavailable(PresenceError):
 
 
 class OutcomeUnknown(Unavailable):
-    """A write was sent and no reply came: it may have happened. Look, or call again: every transition but rotate is
-    idempotent."""
+    """A write was sent and no reply came: it may have happened. Read the data, or call again: every write except
+    ``rotate`` is idempotent."""
 
 
 class CorruptData(PresenceError):
-    """A key of ours holds what the library never wrote: another program shares the namespace. Nothing was written."""
+    """One of our keys holds data that the library never wrote: another program shares the namespace. Nothing was
+    written."""
+
+
+def foreign_data(key: str) -> CorruptData:
+    """The error for a key that holds something else."""
+    return CorruptData(
+        f"{key} holds what presence_core never wrote. Another program shares this namespace: give each its own."
+    )

@@ -1,7 +1,7 @@
-"""What can be asked of the list, and how text is compared: one truth in Python, which indexes and Lua only hasten.
+"""The filter of the list. Python decides; indexes and Lua only make it faster. ``search_text`` compares text.
 
-A query may be driven by an index or walk the list; every session that it answers has passed ``SessionFilter.matches``.
-So no plan, setting or stale entry can change an answer, only its cost.
+A query may use an index or scan the list; every session that it returns has passed ``SessionFilter.matches``. So a
+plan, a setting or a stale entry changes only the cost of a query, never its result.
 """
 
 from __future__ import annotations
@@ -9,113 +9,36 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, Literal, Protocol, get_args
 
-from presence_core import settings as check
+from presence_core import validation as check
 from presence_core.errors import InvalidArgument
-from presence_core.models import Session
-
-MAX_WORDS: Final = 8
-"""Words of a name or an alias at which a prefix may start."""
-
-CUT: Final = 20
-"""Bytes that an index keeps of a text. Longer ones find few more than they should, which the records put right, and an
-entry stays in the smaller of two size classes of the allocator: 48 bytes cost 10 B a session more."""
+from presence_core.search_text import Needle, fold, is_found, is_found_in_uid, needles, starts
 
 CLIENT_FIELDS: Final = ("device", "app", "app_version")
 AGENT_FIELDS: Final = ("os", "browser")
 
-_DOTTED = re.compile(r"(?:\d{1,3}\.){1,3}")
+_DOTTED = re.compile(r"(?:\d{1,3}\.){1,3}|\d{1,3}(?:\.\d{1,3}){1,2}", re.ASCII)
 _CIDR = re.compile(r"[0-9A-Fa-f:.]+(?:/\d{1,3})?")
 
+MatchedField = Literal["uid", "name", "alias", "ip", "session_id"]
+"""The field of a session that a search has found."""
+
+MATCHED_FIELDS: Final[tuple[MatchedField, ...]] = get_args(MatchedField)
+
 Span = tuple[bytes, bytes]
-"""The first and the last address of a block, each its family and its bytes."""
-
-
-# -- text -------------------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=16384)
-def fold(value: str) -> str:
-    """Text as it is compared: compatibility forms and accents taken off, case folded, white space single.
-
-    NFKD and casefold of the Unicode Standard, chapters 3.11 and 3.13.
-    """
-    return " ".join(bare(value).split())
-
-
-def bare(value: str) -> str:
-    """The same, with white space as it is."""
-    if value.isascii():
-        return value.lower()
-    return "".join(char for char in unicodedata.normalize("NFKD", value) if not unicodedata.combining(char)).casefold()
-
-
-def starts(folded: str) -> Iterator[str]:
-    """A folded text from each of its first words on: "emeka okafor", "okafor"."""
-    at = 0
-    for _ in range(MAX_WORDS):
-        yield folded[at:]
-        at = folded.find(" ", at) + 1
-        if not at:
-            return
-
-
-@lru_cache(maxsize=16384)
-def _pieces(value: str) -> tuple[bytes, ...]:
-    """A text from each of its first words on, folded and cut."""
-    folded = fold(value)
-    if " " not in folded:
-        return (folded.encode()[:CUT],) if folded else ()
-    return tuple(part.encode()[:CUT] for part in starts(folded))
-
-
-def entries(indexes: frozenset[str], uid: str, name: str, aliases: str) -> list[bytes]:
-    """What the index of words holds for a user with this name and these aliases (one a line)."""
-    raw = uid.encode()
-    tail = b"\0" + raw
-    found = []
-    if "uid" in indexes:
-        folded = uid if uid.islower() and uid.isascii() and " " not in uid else fold(uid)
-        found.append(b"u" + raw if folded == uid else b"u" + folded.encode()[:CUT] + tail)
-    if name and "name" in indexes:
-        found += [b"n" + piece + tail for piece in _pieces(name)]
-    if aliases and "alias" in indexes:
-        for alias in aliases.split("\n"):
-            found += [b"a" + piece + tail for piece in _pieces(alias)]
-    return list(dict.fromkeys(found))
-
-
-def uid_of(entry: bytes) -> str:
-    """Whose an entry of the index of words is."""
-    _, zero, uid = entry.partition(b"\0")
-    return (uid if zero else entry[1:]).decode("utf-8", "replace")
-
-
-def fold_table() -> str:
-    """What ``fold`` makes of each letter of two UTF-8 bytes, as a Lua table; the others stay as they are."""
-    rows = []
-    for code in range(0x80, 0x800):
-        char = chr(code)
-        if bare(char) != char:
-            rows.append(f"[{_lua(char)}]={_lua(bare(char))}")
-    return "{" + ",".join(rows) + "}"
-
-
-def _lua(value: str) -> str:
-    return '"' + "".join(f"\\{byte:03d}" for byte in value.encode()) + '"'
+"""The first and the last address of a network, each its family and its bytes."""
 
 
 # -- addresses --------------------------------------------------------------------------------------------------------
 
 
 def block_of(value: object) -> Span | None:
-    """An IPv4 or IPv6 address, or a block in CIDR notation, as its first and last address."""
+    """An IPv4 or IPv6 address, or a network in CIDR notation, as its first and last address."""
     if not isinstance(value, str) or not _CIDR.fullmatch(value):
         return None
     try:
@@ -131,10 +54,10 @@ def block_of(value: object) -> Span | None:
 
 
 def _dotted(value: str) -> Span | None:
-    """Whole octets and a dot, such as "192.0."."""
+    """Whole octets, such as "192.0." or "192.0": of one octet only with its dot."""
     if not _DOTTED.fullmatch(value):
         return None
-    octets = value.split(".")[:-1]
+    octets = value.removesuffix(".").split(".")
     return block_of(".".join(octets + ["0"] * (4 - len(octets))) + f"/{8 * len(octets)}")
 
 
@@ -142,26 +65,53 @@ def packed(ip: str | None) -> bytes:
     """An address of a session in the form that spans compare."""
     if ip is None:
         return b""
-    one = ipaddress.ip_address(ip)
-    return (b"4" if one.version == 4 else b"6") + one.packed
+    address = ipaddress.ip_address(ip)
+    return (b"4" if address.version == 4 else b"6") + address.packed
 
 
 # -- the filter -------------------------------------------------------------------------------------------------------
 
 
+class SearchedSession(Protocol):
+    """What a filter looks at in a session. Models name filters, so this module cannot name theirs."""
+
+    @property
+    def uid(self) -> str: ...
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def aliases(self) -> tuple[str, ...]: ...
+    @property
+    def ip(self) -> str | None: ...
+    @property
+    def attributes(self) -> Mapping[str, Any]: ...
+    @property
+    def login_at(self) -> datetime: ...
+    @property
+    def last_seen(self) -> datetime: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFilter:
-    """What a session must be to be listed. All fields that are given must hold.
+    """Conditions on sessions of the list. A session matches if it meets all given ones.
 
-    ``text``, ``name_prefix`` and ``name_contains`` are compared case- and accent-folded, white space single; the
-    facets (``device`` … ``browser``) and ``attributes`` exactly.
+    ``text`` finds people as support staff type them. Case, accents and separators do not count; ``ø`` is ``o``, and
+    "muller" and "mueller" find "Müller". It matches at the start of the uid, of the digits of a uid such as u1019, of a
+    part of the name or of an alias, of an email domain, of the digits of a phone number; it matches the words of a name
+    in any order, an IP address, a network, the whole octets of an address, and a whole session id. With an ``@``, and
+    as an IP address, its separators count.
+
+    ``name_prefix`` and ``name_contains`` are compared case- and accent-folded, white space single; the facets
+    (``device`` … ``browser``) and ``attributes`` exactly.
     """
 
-    text: str | None = None  #: start of the uid or of a word of name or alias; an address or block
+    text: str | None = None  #: a person, an address or a session, as above
     uid: str | None = None
-    name_prefix: str | None = None  #: some word of the name, with what follows, starts with it (the first 8 words)
+    name_prefix: str | None = None  #: the name, read from the start of one of its first 8 words, begins with it
     name_contains: str | None = None
-    ip: str | None = None  #: the address at login, or a block it lies in: "192.0.2.7", "2001:db8::/32"
+    ip: str | None = None  #: the address at login, or its network: "192.0.2.7", "2001:db8::/32"
     device: str | None = None
     app: str | None = None
     app_version: str | None = None
@@ -180,9 +130,9 @@ class SessionFilter:
             if value is not None:
                 check.short(name, value, 256)
                 if not fold(value):
-                    raise InvalidArgument(name, "must hold more than accents")
+                    raise InvalidArgument(name, "must have a letter or digit")
         if self.ip is not None and block_of(self.ip) is None:
-            raise InvalidArgument("ip", "must be an IPv4 or IPv6 address, or a block such as 192.0.2.0/24")
+            raise InvalidArgument("ip", "must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24")
         for name in (*CLIENT_FIELDS, *AGENT_FIELDS):
             check.short(name, getattr(self, name), 64)
         after, before = self.after, self.before
@@ -190,7 +140,7 @@ class SessionFilter:
             raise InvalidArgument("logged_in_after", "must be earlier than logged_in_before")
         if self.idle_for is not None:
             check.whole("idle_for", self.idle_for, 0, check.TEN_YEARS)
-        if self.attributes is not None:  # as JSON has them, and nobody else's to change
+        if self.attributes is not None:  # as JSON has them, and a copy that no caller can change
             object.__setattr__(self, "attributes", json.loads(check.attributes(self.attributes) or b"{}"))
 
     @property
@@ -219,13 +169,23 @@ class SessionFilter:
         return None if self.text is None else block_of(self.text.strip()) or _dotted(self.text.strip())
 
     @property
+    def text_session(self) -> str | None:
+        """The session id that ``text`` may be."""
+        return self.text.strip() if self.text is not None and check.is_session_id(self.text.strip()) else None
+
+    @property
+    def needles(self) -> tuple[Needle, ...]:
+        """The ways to read ``text``."""
+        return () if self.text is None else needles(self.text, self.text_block is not None)
+
+    @property
     def digest(self) -> str:
-        """What a cursor remembers of its filter."""
+        """The part of a cursor that ties it to this filter."""
         return blake2b(self.to_json().encode(), digest_size=6).hexdigest() if self.given else ""
 
     @property
     def pieces(self) -> list[str]:
-        """What the JSON of equal attributes surely has in it. Of numbers, which have many spellings, the name."""
+        """Pieces that the JSON of equal attributes contains. Of numbers, which have many spellings, only the name."""
         out = []
         for key, value in (self.attributes or {}).items():
             name = json.dumps(key, ensure_ascii=False) + ":"
@@ -234,7 +194,7 @@ class SessionFilter:
         return out
 
     def to_json(self) -> str:
-        """The filter as text, to be kept with a job: ``from_json`` reads it."""
+        """The filter as text, to be stored with a job: ``from_json`` reads it."""
         known = {name: getattr(self, name) for name in self.given}
         for name, ms in (("logged_in_after", self.after), ("logged_in_before", self.before)):
             if ms is not None:
@@ -243,43 +203,65 @@ class SessionFilter:
 
     @classmethod
     def from_json(cls, text: str) -> SessionFilter:
-        """What ``to_json`` wrote."""
+        """Read what ``to_json`` wrote."""
         return cls(**json.loads(text))
 
-    def matches(self, session: Session, now: int) -> bool:
-        """Whether a session is one of those, ``now`` being ms since the epoch."""
-        if self.uid is not None and session.uid != self.uid:
-            return False
-        if any(
+    def matches(self, session: SearchedSession, now: int) -> bool:
+        """Whether a session matches; ``now`` is ms since the epoch."""
+        return (
+            (self.uid is None or session.uid == self.uid)
+            and self._matches_facets(session)
+            and self._matches_times(session, now)
+            and ((block := self.block) is None or _within(session.ip, block))
+            and self._matches_names(session)
+            and self._matches_attributes(session)
+        )
+
+    def _matches_facets(self, session: SearchedSession) -> bool:
+        return not any(
             (wanted := getattr(self, name)) is not None and getattr(session, name) != wanted
             for name in (*CLIENT_FIELDS, *AGENT_FIELDS)
-        ):
+        )
+
+    def _matches_times(self, session: SearchedSession, now: int) -> bool:
+        login, after, before = round(session.login_at.timestamp() * 1000), self.after, self.before
+        if (after is not None and login < after) or (before is not None and login >= before):
             return False
-        login = round(session.login_at.timestamp() * 1000)
-        if (self.after is not None and login < self.after) or (self.before is not None and login >= self.before):
-            return False
-        if self.idle_for and now - round(session.last_seen.timestamp() * 1000) < self.idle_for * 1000:
-            return False
-        block = self.block
-        if block and not _within(session.ip, block):
-            return False
+        return not self.idle_for or now - round(session.last_seen.timestamp() * 1000) >= self.idle_for * 1000
+
+    def _matches_names(self, session: SearchedSession) -> bool:
         name = fold(session.name or "")
         if self.name_contains is not None and fold(self.name_contains) not in name:
             return False
         if self.name_prefix is not None and not _any_start(name, fold(self.name_prefix)):
             return False
-        if self.attributes and not all(_same(session.attributes.get(key, _MISSING), value)
-                                       for key, value in self.attributes.items()):  # fmt: skip
-            return False
-        return self.text is None or self._matches_text(session, fold(self.text), name)
+        return self.text is None or any(self._places_of_text(session))
 
-    def _matches_text(self, session: Session, needle: str, name: str) -> bool:
-        if fold(session.uid).startswith(needle) or _any_start(name, needle):
-            return True
-        if any(_any_start(fold(alias), needle) for alias in session.aliases):
-            return True
-        block = self.text_block
-        return block is not None and _within(session.ip, block)
+    def _matches_attributes(self, session: SearchedSession) -> bool:
+        wanted = self.attributes or {}
+        return all(_same(session.attributes.get(key, _MISSING), value) for key, value in wanted.items())
+
+    def _places_of_text(self, session: SearchedSession) -> Iterator[MatchedField]:
+        """The fields of a session that have ``text``."""
+        assert self.text is not None
+        found = self.needles
+        if is_found_in_uid(found, session.uid):
+            yield "uid"
+        if session.name and is_found(found, session.name, is_name=True):
+            yield "name"
+        if any(is_found(found, alias) for alias in session.aliases):
+            yield "alias"
+        if (block := self.text_block) is not None and _within(session.ip, block):
+            yield "ip"
+        if session.session_id == self.text_session:
+            yield "session_id"
+
+    def matched_by(self, session: SearchedSession) -> tuple[MatchedField, ...]:
+        """The fields of a matching session by which ``text``, ``uid``, ``ip`` and the name filters found it, in the
+        order uid, name, alias, ip, session_id."""
+        places = set(self._places_of_text(session)) if self.text is not None else set()
+        given = {"uid": self.uid, "name": self.name_prefix or self.name_contains, "ip": self.ip}
+        return tuple(field for field in MATCHED_FIELDS if field in places or given.get(field) is not None)
 
 
 _MISSING: Final = object()
@@ -290,8 +272,8 @@ def _any_start(folded: str, needle: str) -> bool:
 
 
 def _within(ip: str | None, block: Span) -> bool:
-    one = packed(ip)
-    return len(one) == len(block[0]) and block[0] <= one <= block[1]
+    address = packed(ip)
+    return len(address) == len(block[0]) and block[0] <= address <= block[1]
 
 
 def _same(ours: object, wanted: object) -> bool:
@@ -318,7 +300,7 @@ def read_attributes(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def facet_members(declared: Collection[str], attributes: Mapping[str, Any] | None) -> str:
-    """What facets count of these attributes: name, zero, value as JSON; one a line."""
+    """The declared attributes as facets count them: name, zero byte, value as JSON; one a line."""
     known = attributes or {}
     return "\n".join(
         f"{name}\0{json.dumps(known[name], ensure_ascii=False, sort_keys=True, separators=(',', ':'))}"

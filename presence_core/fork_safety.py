@@ -1,7 +1,7 @@
-"""A forked child begins with locks, threads and connections of its own.
+"""Give a forked child its own locks, threads and connections.
 
-A fork copies locks as they are, and of all threads only the one that forks: a lock that another thread held is never
-released in the child. Sockets stay the parent's, and an asyncio event loop does not survive a fork at all.
+A fork copies locks as they are, but only the thread that forks: a lock that another thread held is never released in
+the child. Sockets belong to the parent, and an asyncio event loop does not survive a fork.
 """
 
 from __future__ import annotations

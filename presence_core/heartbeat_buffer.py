@@ -1,4 +1,4 @@
-"""Heartbeats of a busy process, gathered and sent together: a hundred requests of one visitor cost one line."""
+"""Collect the heartbeats of a busy process and send them together: many requests of a visitor are one heartbeat."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
-from presence_core import settings as check
+from presence_core import validation as check
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import InvalidArgument, PresenceError
-from presence_core.forked import renew_in_child
+from presence_core.fork_safety import renew_in_child
 
-CHUNK = 5_000
+BATCH = 5_000
 """Heartbeats sent in one call."""
 
 log = logging.getLogger("presence_core")
@@ -24,13 +24,12 @@ class HeartbeatBuffer:
     """Collects heartbeats and sends them every ``interval`` seconds, or as soon as ``max_refs`` sessions wait.
 
     With a Presence a daemon thread sends them, with an AsyncPresence a task of the running loop. ``on_offline`` is
-    called, from there, with the refs that turned out to be no longer online. While Redis is away the refs wait and are
-    sent when it is back: one entry for each session, however long, and at most ``max_waiting`` of them; what comes on
-    top is counted in ``dropped``. ``beat`` never blocks and never does I/O. A forked child begins with an empty buffer
-    and a thread of its own; what waited stays its parent's.
+    called there with the refs that are no longer live. While Redis is unreachable, the refs wait: one entry for each
+    session, and at most ``max_waiting``; ``dropped`` counts the heartbeats beyond. ``beat`` never blocks and does no
+    I/O. A forked child begins with an empty buffer and a thread of its own; its parent keeps what waited.
 
-    Use it as a context manager, or call ``close()`` (``await aclose()``): what waits is sent first, and Unavailable is
-    raised if it cannot be.
+    Use it as a context manager, or call ``close()`` (``await aclose()``): that sends what waits, and raises Unavailable
+    if it cannot.
     """
 
     def __init__(
@@ -44,21 +43,19 @@ class HeartbeatBuffer:
     ) -> None:
         if not isinstance(presence, Presence | AsyncPresence):
             raise InvalidArgument("presence", "must be a Presence or an AsyncPresence")
-        if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0.01 <= interval <= 3600:
-            raise InvalidArgument("interval", "must be 0.01 to 3600 seconds")
         check.callback("on_offline", on_offline)
         self._presence = presence
-        self._interval = float(interval)
+        self._interval = float(check.duration("interval", interval, 0.01, 3600))
         self._max_refs = check.whole("max_refs", max_refs, 1, 1_000_000)
         self._max_waiting = check.whole("max_waiting", max_waiting, 1, 10_000_000)
         self._on_offline = on_offline
         self._closed = False
-        self.dropped = 0  #: heartbeats that found the buffer full
-        self._start_anew()
-        renew_in_child(self, HeartbeatBuffer._start_anew)
+        self.dropped = 0  #: heartbeats that were not kept because the buffer was full
+        self._renew()
+        renew_in_child(self, HeartbeatBuffer._renew)
 
-    def _start_anew(self) -> None:
-        """Also in a forked child: locks may be held by threads that are not here."""
+    def _renew(self) -> None:
+        """Also in a forked child: threads of the parent may have held the locks."""
         self._waiting: dict[str, None] = {}
         self._lock = threading.Lock()
         self._sending = threading.Lock()
@@ -71,11 +68,11 @@ class HeartbeatBuffer:
 
     @property
     def waiting(self) -> int:
-        """How many sessions' heartbeats wait to be sent."""
+        """How many sessions have a heartbeat that waits to be sent."""
         return len(self._waiting)
 
     def beat(self, uid: str, session_id: str) -> None:
-        """This session was seen. Raises InvalidArgument for what cannot be a session, RuntimeError after close."""
+        """Record that a session was seen. Raises InvalidArgument for a malformed id, RuntimeError after ``close``."""
         ref = f"{check.uid(uid)}:{check.session_id(session_id)}"
         with self._lock:
             if self._closed:
@@ -86,7 +83,7 @@ class HeartbeatBuffer:
             self._waiting[ref] = None
             full = len(self._waiting) >= self._max_refs
         if isinstance(self._presence, Presence):
-            if self._thread is None or not self._thread.is_alive():  # the first beat, or a forked child's first
+            if self._thread is None or not self._thread.is_alive():  # the first beat of this process
                 self._start_thread()
             if full:
                 self._full.set()
@@ -107,7 +104,7 @@ class HeartbeatBuffer:
             self.dropped += max(0, len(together) - self._max_waiting)
             self._waiting = dict.fromkeys(together[: self._max_waiting])
 
-    def _tell(self, offline: list[str]) -> None:
+    def _report(self, offline: list[str]) -> None:
         if offline and self._on_offline is not None:
             try:
                 self._on_offline(offline)
@@ -134,9 +131,9 @@ class HeartbeatBuffer:
                 threading.Event().wait(self._interval)
 
     def flush(self) -> list[str]:
-        """Send what waits, now. Answers the refs that are no longer online; what Unavailable leaves unsent waits on.
+        """Send what waits now. Returns the refs that are no longer live. After Unavailable, what was not sent waits.
 
-        Cost: that of ``heartbeats``, a call for 5,000.
+        Cost: that of ``heartbeats``, a call for 5,000 refs.
         """
         if not isinstance(self._presence, Presence):
             raise RuntimeError("an AsyncPresence's buffer is flushed by aflush()")
@@ -145,15 +142,15 @@ class HeartbeatBuffer:
             refs = self._take()
             try:
                 while refs:
-                    offline += self._presence.heartbeats(refs[:CHUNK])
-                    refs = refs[CHUNK:]
+                    offline += self._presence.heartbeats(refs[:BATCH])
+                    refs = refs[BATCH:]
             finally:
-                self._put_back(refs)  # what an outage left unsent
-                self._tell(offline)
+                self._put_back(refs)  # not sent because of an outage
+                self._report(offline)
         return offline
 
     def close(self) -> None:
-        """Send what waits and stop. Raises Unavailable when it cannot be sent; it may be called again then."""
+        """Send what waits, and stop. Raises Unavailable if it cannot be sent; then it may be called again."""
         self._closed = True
         self._full.set()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -164,15 +161,15 @@ class HeartbeatBuffer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        # What the body raised is what its caller must hear of.
+        # An error of the body is more important than ours.
         with contextlib.suppress(PresenceError) if error else contextlib.nullcontext():
             self.close()
 
     # -- with an AsyncPresence ----------------------------------------------------------------------------------------
 
     async def astart(self) -> None:
-        """Begin to send in the running loop. Then ``beat`` may be called in other threads too; without this, the first
-        call must be made in the loop."""
+        """Begin to send in the running loop. Then ``beat`` may be called in any thread; without this, the first call
+        must be in the loop."""
         if self._task is None or self._task.done():
             self._start_task()
 
@@ -206,11 +203,11 @@ class HeartbeatBuffer:
             refs = self._take()
             try:
                 while refs:
-                    offline += await self._presence.heartbeats(refs[:CHUNK])
-                    refs = refs[CHUNK:]
+                    offline += await self._presence.heartbeats(refs[:BATCH])
+                    refs = refs[BATCH:]
             finally:
-                self._put_back(refs)  # what an outage left unsent
-                self._tell(offline)
+                self._put_back(refs)  # not sent because of an outage
+                self._report(offline)
         return offline
 
     async def aclose(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from binascii import crc32, crc_hqx
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -15,8 +16,8 @@ EVEN: Final = (
 """The numbers in the tags of 64 shards: one in each 64th of a cluster's slots, so that 3 to 16 masters with even ranges
 have as many shards as one another, give or take one. Plain numbers gave some of 16 masters one shard and others eight.
 
-CRC16 is linear: what stands before the number flips the same bits of every slot. These numbers agree in the low eight
-bits of theirs and differ in the upper six, and so they do behind every namespace.
+CRC16 is linear: the text before the number flips the same bits of every slot. The slots of these numbers agree in the
+low eight bits and differ in the upper six, for every namespace.
 """
 
 
@@ -24,8 +25,8 @@ _LENGTHS: Final = {
     family: word
     for word, families in {
         "ZCARD": "sessions deadlines users people ended words addresses blocks jobs",
-        "HLEN": "session closing totals meta labels facets recount devices person block job staff moved layout moving "
-                "worker denied history",
+        "HLEN": "session closing totals meta labels ids facets recount devices person block block_rules job staff "
+                "moved layout moving worker denied history saved viewers",
         "SCARD": "user counted running",
         "XLEN": "events audit retold",
     }.items()
@@ -34,8 +35,7 @@ _LENGTHS: Final = {
 
 
 def length_of(key: str) -> tuple[str, ...]:
-    """A command, of those that scripts run, that fails where this key is not of the type that it has with us; () for
-    what is no key of ours."""
+    """A read-only command that fails where this key is of a foreign type; () where this is no key of ours."""
     family, _, rest = key.partition("}:")[2].partition(":")
     if family == "note" or (family == "history" and rest):
         return "GETRANGE", key, "0", "0"
@@ -54,14 +54,14 @@ def digest(value: str, size: int = 8) -> str:
 
 
 def hashed(key: str) -> str:
-    """What of a key decides its node on a cluster: the text in its first pair of braces, else all of it."""
+    """The part of a key that decides its node on a cluster: the text in its first pair of braces, else all of it."""
     begin = key.find("{")
     end = key.find("}", begin + 1) if begin >= 0 else -1
     return key[begin + 1 : end] if end > begin + 1 else key
 
 
 def slot(key: str) -> int:
-    """Of a cluster's 16,384 slots the one that a key is in."""
+    """The slot of a key, one of a cluster's 16,384."""
     return crc_hqx(hashed(key).encode(), 0) % 16_384
 
 
@@ -69,9 +69,9 @@ class Shard:
     """The keys of one shard. All of them carry one hash tag, so a script may touch any of them on a cluster."""
 
     __slots__ = (
-        "addresses", "audit", "blocks", "closing", "counted", "deadlines", "ended", "events", "facets",
-        "index", "jobs", "labels", "lists", "meta", "moved", "people", "record_prefix", "recount", "running",
-        "sessions", "staff", "tag", "totals", "user_prefix", "users", "words",
+        "addresses", "audit", "block_rules", "blocks", "closing", "counted", "deadlines", "ended", "events", "facets",
+        "ids", "index", "jobs", "labels", "lists", "meta", "moved", "people", "record_prefix", "recount", "running",
+        "saved", "sessions", "staff", "tag", "totals", "user_prefix", "users", "words",
     )  # fmt: skip
 
     def __init__(self, namespace: str, shards: int, index: int) -> None:
@@ -94,12 +94,15 @@ class Shard:
         self.words = f"{tag}:words"
         self.addresses = f"{tag}:addresses"
         self.facets = f"{tag}:facets"
+        self.ids = f"{tag}:ids"
         self.recount = f"{tag}:recount"
         self.counted = f"{tag}:counted"
         self.blocks = f"{tag}:blocks"
+        self.block_rules = f"{tag}:block_rules"
         self.jobs = f"{tag}:jobs"
         self.running = f"{tag}:running"
         self.staff = f"{tag}:staff"
+        self.saved = f"{tag}:saved"
         self.lists = (self.sessions, self.deadlines, self.users, self.people, self.closing, self.ended, self.events,
                       self.totals, self.meta, self.addresses, self.facets, self.recount, self.counted)  # fmt: skip
         self.user_prefix = f"{tag}:user:"
@@ -118,7 +121,7 @@ class Shard:
         return f"{self.tag}:note:{note_id}"
 
     def block(self, uid: str) -> str:
-        """HASH: why this user may not log in."""
+        """HASH: the block of this user."""
         return f"{self.tag}:block:{uid}"
 
     def job(self, job_id: str) -> str:
@@ -126,7 +129,7 @@ class Shard:
         return f"{self.tag}:job:{job_id}"
 
     def retold(self, token: str) -> str:
-        """STREAM: a stream that is told anew without a person, until it takes the other's place."""
+        """STREAM: a copy of a stream without a person, until it replaces the stream."""
         return f"{self.tag}:retold:{token}"
 
     def person(self, uid: str) -> str:
@@ -162,13 +165,17 @@ class Common:
         """STRING: packed samples of ``step`` seconds, one place for each slot of this period."""
         return f"{self.history}:{step}:{period}"
 
+    def viewers(self, uid: str) -> str:
+        """HASH: the staff members who have this user open."""
+        return f"{self.tag}:viewers:{uid}"
+
     def split(self, day: int) -> str:
         """HASH: sessions per app and per device, by hour of this day."""
         return f"{self.history}:split:{day}"
 
 
 class Keyspace:
-    """A namespace's shards. The tag is our text alone, so no uid moves a key; the count in it keeps layouts apart."""
+    """A namespace's shards. The tag has no uid in it. The shard count keeps layouts apart."""
 
     __slots__ = ("common", "layout", "namespace", "shards")
 
@@ -179,14 +186,15 @@ class Keyspace:
         self.shards = tuple(Shard(namespace, shards, index) for index in range(shards))
 
     def shard(self, uid: str) -> Shard:
-        """Where everything about this user lives."""
+        """The shard of all keys of this user."""
         if len(self.shards) == 1:
             return self.shards[0]
         return self.shards[crc32(uid.encode()) % len(self.shards)]
 
 
+@lru_cache(maxsize=4096)
 def fence_of(key: str) -> str:
-    """HASH beside a key of a shard: whether the shard is being moved, or has been."""
+    """HASH on the shard of a key: whether the shard is being moved to another layout, or has been."""
     return f"{key[: key.index('}') + 1]}:moved"
 
 

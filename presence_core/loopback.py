@@ -1,6 +1,7 @@
-"""What is this machine and nothing else: for whatever is open to its own machine only (the HTTP service without keys,
-the dashboard without sign-in), against the network, proxies, and web pages that point their own name here (DNS
-rebinding).
+"""Whether a host is this machine: for services that are open to this machine only.
+
+These are the HTTP service without keys and the dashboard without sign-in. They must refuse the network, proxies, and
+web pages whose own name points here (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 PROXY_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
-"""Whoever sends one speaks for somebody else."""
+"""A request with one of these was forwarded for another client."""
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether this host name or address is this machine, and nothing else can be meant by it."""
+    """Whether this host name or address can only mean this machine."""
     if host is None:
         return False
     if host.lower() == "localhost":
@@ -27,7 +28,7 @@ def is_loopback(host: str | None) -> bool:
 
 
 def host_of(url: str) -> str | None:
-    """The host that an address names; None for what is no address."""
+    """The host of a URL; None if it cannot be parsed."""
     try:
         return urlsplit(url).hostname
     except ValueError:

@@ -1,4 +1,4 @@
-"""The password file of a team without a sign-in of its own: ``name:hash`` a line, argon2, readable by its owner only.
+"""A password file for teams without single sign-on: a line ``name:hash`` a person (argon2), private to its owner.
 
 Roles are not in it: they are staff records, in Redis. The `presence staff` command writes it, the dashboard reads it.
 """
@@ -24,7 +24,7 @@ SHORTEST, LONGEST = 12, 1024
 
 
 class PasswordFile:
-    """Read anew whenever it has changed; replaced as a whole. Safe to share between threads."""
+    """Reads the file again when it has changed, and replaces it as a whole. Safe to share between threads."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(os.path.realpath(path))
@@ -34,13 +34,13 @@ class PasswordFile:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> PasswordFile | None:
-        """The one that PRESENCE_STAFF_FILE names; None where it names none."""
+        """The file that PRESENCE_STAFF_FILE names; None without it."""
         path = environ.get(VARIABLE, "").strip()
         return cls(path) if path else None
 
     @cached_property
-    def _nobody(self) -> str:
-        """Of what nobody can type: who is not in the file is answered as slowly as who is."""
+    def _dummy_hash(self) -> str:
+        """Dummy hash, so that unknown names take as long as known ones."""
         return self._hasher.hash(os.urandom(32))
 
     def __contains__(self, name: str) -> bool:
@@ -49,29 +49,29 @@ class PasswordFile:
     def verify(self, name: str, password: str) -> bool:
         """Whether this is the password of this name: a tenth of a second of work and 64 MB, also for unknown names.
 
-        A hash that is weaker than what is usual by now is made anew.
+        A hash that is weaker than today's default is replaced.
         """
         from argon2.exceptions import InvalidHashError, VerificationError
 
-        known, nobody = self._read().get(name), self._nobody
+        known, dummy = self._read().get(name), self._dummy_hash
         try:
-            self._hasher.verify(known or nobody, _normal(password[: LONGEST + 1]))
+            self._hasher.verify(known or dummy, _normal(password[: LONGEST + 1]))
         except (VerificationError, InvalidHashError):
             return False
         if known is None:
             return False
         if self._hasher.check_needs_rehash(known):
-            with contextlib.suppress(InvalidArgument):  # a file that may not be written to still opens
+            with contextlib.suppress(InvalidArgument):  # the password is right even if the file may not be written
                 self.set(name, password)
         return True
 
     def set(self, name: str, password: str) -> None:
-        """Write a new password down; the name may be new."""
+        """Store a password; the name may be new."""
         check_password(password)
         self._change(name, f"{name}:{self._hasher.hash(_normal(password))}")
 
     def remove(self, name: str) -> None:
-        """Forget the password of a name, if there is one."""
+        """Delete the password of a name, if there is one."""
         if self.path.exists() and name in self:
             self._change(name, None)
 
@@ -89,12 +89,12 @@ class PasswordFile:
         return self._hashes
 
     def _change(self, name: str, line: str | None) -> None:
-        """Replace the line of this name. Others' lines stay as they are, also those that we cannot read."""
+        """Replace the line of this name. All other lines stay, also those that are not valid."""
         try:
-            with _alone(self.path.parent):
+            with _locked(self.path.parent):
                 old = self.path.read_text("utf-8").splitlines() if self.path.exists() else []
-                kept = [one for one in old if one.rpartition(":")[0] != name]
-                self._replace("".join(f"{one}\n" for one in (*kept, *([line] if line else []))))
+                kept = [entry for entry in old if entry.rpartition(":")[0] != name]
+                self._replace("".join(f"{entry}\n" for entry in (*kept, *([line] if line else []))))
         except (OSError, UnicodeDecodeError) as error:
             raise _unusable(error) from None
 
@@ -105,7 +105,7 @@ class PasswordFile:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            with contextlib.suppress(OSError):  # whoever owns it now, such as the user that the dashboard runs as
+            with contextlib.suppress(OSError):  # keep its owner, such as the user that runs the dashboard
                 owner = self.path.stat()
                 os.chown(made, owner.st_uid, owner.st_gid)
             os.replace(made, self.path)
@@ -115,7 +115,7 @@ class PasswordFile:
 
 
 def check_password(password: str) -> None:
-    """Raises InvalidArgument for one that is too short or too long; says nothing of what it is."""
+    """Raise InvalidArgument for a password that is too short or too long, without repeating it."""
     if not SHORTEST <= len(password) <= LONGEST:
         raise InvalidArgument("password", f"must be {SHORTEST} to {LONGEST} characters")
 
@@ -124,12 +124,12 @@ def _hasher() -> PasswordHasher:
     try:
         from argon2 import PasswordHasher
     except ModuleNotFoundError:
-        raise InvalidArgument(VARIABLE, "needs argon2-cffi: pip install 'presence-core[dashboard]'") from None
+        raise InvalidArgument(VARIABLE, "needs argon2-cffi: install the extra dashboard") from None
     return PasswordHasher()
 
 
 def _normal(password: str) -> bytes:
-    """The same bytes for the same password, whichever way a keyboard puts an accent on a letter."""
+    """The same bytes for the same password, however a keyboard composes accents."""
     return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
 
 
@@ -141,13 +141,13 @@ def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _unusable(error: OSError | UnicodeDecodeError) -> InvalidArgument:
-    why = error.strerror if isinstance(error, OSError) and error.strerror else "it is not text"
-    return InvalidArgument(VARIABLE, f"must name a file that can be read and written ({why})")
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not text"
+    return InvalidArgument(VARIABLE, f"must name a file that can be read and written ({reason})")
 
 
 @contextlib.contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """Nobody else replaces the file meanwhile, where the system knows such locks."""
+def _locked(directory: Path) -> Iterator[None]:
+    """Lock the directory against other writers, if the system has such locks."""
     try:
         import fcntl
     except ModuleNotFoundError:

@@ -1,19 +1,21 @@
-"""Who was seen of late, without sessions: for visitor counters, anonymous pages and small sites.
+"""Count visitors without sessions: for visitor counters, anonymous pages and small sites.
 
-Two ways to keep it, each with a twin for asyncio. ``LastSeenTracker`` is one sorted set of last visits; an existing one
-serves as is. ``MinuteSetTracker`` is one SET for each minute, or other bucket of time. Who needs devices, a list to
-search, or kicks needs ``Presence``.
+There are two trackers, each with a twin for asyncio. ``LastSeenTracker`` keeps the last visits in one sorted set, which
+may exist already. ``MinuteSetTracker`` keeps a SET for each minute, or for another bucket of time. For devices, search
+or kicks use ``Presence``.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from presence_core import settings as check
-from presence_core.operations import activity
-from presence_core.operations.activity import LastSeen, MinuteSets
+from presence_core import validation as check
+from presence_core.client.base import copy_docstrings
+from presence_core.operations import trackers
+from presence_core.operations.trackers import LastSeen, MinuteSets
 from presence_core.transport import AsyncTransport, SyncTransport, closers, connect
 
 if TYPE_CHECKING:
@@ -29,13 +31,46 @@ def _names_a_cluster(url: object) -> bool:
     return isinstance(url, str) and url.partition("://")[0].endswith("+cluster")
 
 
-class _Tracker:
-    """The part that knows a connection."""
+class _Connects:
+    """The connection, and whether it is our own."""
+
+    _USES_ASYNCIO: ClassVar[bool] = False
+    _is_ours = False
+
+    @classmethod
+    def _connect(cls, url: str, timeout: float, *args: Any, **options: Any) -> Self:
+        """A tracker with a connection of its own; ``args`` and ``options`` are those of its constructor."""
+        make: Callable[..., Self] = cls
+        client = connect(url, check.call_time(timeout), use_asyncio=cls._USES_ASYNCIO)
+        tracker = make(client, *args, timeout=timeout, **options)
+        tracker._is_ours = True
+        return tracker
+
+
+class _LastSeenFromUrl(_Connects):
+    @classmethod
+    def from_url(
+        cls, url: str, key: str, window: int, *, reuse_for: int = 0, keep_older: bool = False, timeout: float = 2.0
+    ) -> Self:
+        """Connect by URL, as Presence.from_url does."""
+        LastSeen(key, window, reuse_for, keep_older, _names_a_cluster(url))
+        return cls._connect(url, timeout, key, window, reuse_for=reuse_for, keep_older=keep_older)
+
+
+class _MinuteSetsFromUrl(_Connects):
+    @classmethod
+    def from_url(cls, url: str, prefix: str, window: int, bucket: int = 60, *, timeout: float = 2.0) -> Self:
+        """Connect by URL, as Presence.from_url does."""
+        MinuteSets(prefix, window, bucket, _names_a_cluster(url), time.time)
+        return cls._connect(url, timeout, prefix, window, bucket)
+
+
+class _Tracker(_Connects):
+    """A tracker that blocks, and how it is closed."""
 
     def __init__(self, client: Redis | RedisCluster, timeout: float) -> None:
         self._transport = SyncTransport(client, check.call_time(timeout))
         self._client = client
-        self._is_ours = False
 
     def close(self) -> None:
         """Close the connections that are our own. May be called twice."""
@@ -51,13 +86,14 @@ class _Tracker:
         self.close()
 
 
-class _AsyncTracker:
+class _AsyncTracker(_Connects):
     """The same for asyncio."""
+
+    _USES_ASYNCIO = True
 
     def __init__(self, client: AsyncRedis | AsyncRedisCluster, timeout: float) -> None:
         self._transport = AsyncTransport(client, check.call_time(timeout))
         self._client = client
-        self._is_ours = False
 
     async def close(self) -> None:
         """Close the connections that are our own. May be called twice."""
@@ -75,19 +111,20 @@ class _AsyncTracker:
         await self.close()
 
 
-class LastSeenTracker(_Tracker):
-    """Who was seen when, in one sorted set: member → Unix seconds. For any number of members; exact to the moment.
+class LastSeenTracker(_Tracker, _LastSeenFromUrl):
+    """The last visit of each member, in one sorted set: member → Unix seconds. Exact, for any number of members.
 
-    key: its name, 1-256 bytes; a set that a site has kept so far may have fractions in its scores. window: seconds,
-    1…10 years; who is silent for longer counts as gone. keep_older: let ``touch`` remove nobody, for a set that also
-    tells when each user was here last. reuse_for: see ``online_friends``. timeout: seconds that one call may take,
-    0.05…60. client: a redis.Redis or redis.RedisCluster that stays the caller's.
+    key: name of the set, 1-256 bytes. It may exist already, also with fractions in its scores. window: seconds, 1…10
+    years; a member goes offline when it was not seen for so long. keep_older: ``touch`` removes no member, so the set
+    keeps every last visit. reuse_for: see ``online_friends``. timeout: seconds for each step of a call, 0.05…60.
+    client: a redis.Redis or redis.RedisCluster; the caller closes it.
 
-    ``now``, everywhere, is Unix seconds; None (better, where app servers' clocks differ) is the clock of Redis. A score
-    later than ``now`` is not a visit yet. ``within`` is seconds and takes the place of the window; of those silent for
-    longer than the window only who has not been trimmed is found. Safe to share between threads and across forks. Every
-    method may raise InvalidArgument (nothing was sent), Unavailable, and CorruptData (a key holds something else).
-    Every change is idempotent and tried again when its reply was lost. N: members of the set, M: those in question.
+    ``now`` is Unix seconds; None is the clock of Redis, which is better if the clocks of your servers differ. A score
+    later than ``now`` does not count yet. ``within`` is seconds and replaces the window. If it is longer than the
+    window, members that were removed are missing. Safe to share between threads and across forks.
+
+    Every method may raise InvalidArgument (nothing was sent), Unavailable, and CorruptData (a key has another type).
+    Every change is idempotent, and is repeated if its reply was lost. N: members of the set, M: members in the window.
     """
 
     def __init__(
@@ -101,68 +138,51 @@ class LastSeenTracker(_Tracker):
         timeout: float = 2.0,
     ) -> None:
         super().__init__(client, timeout)
-        self._it = LastSeen(key, window, reuse_for, keep_older, self._transport.is_cluster)
-
-    @classmethod
-    def from_url(
-        cls,
-        url: str,
-        key: str,
-        window: int,
-        *,
-        reuse_for: int = 0,
-        keep_older: bool = False,
-        timeout: float = 2.0,
-    ) -> Self:
-        """Connect by URL, as Presence.from_url does."""
-        LastSeen(key, window, reuse_for, keep_older, _names_a_cluster(url))
-        client = connect(url, check.call_time(timeout), use_asyncio=False)
-        tracker = cls(client, key, window, reuse_for=reuse_for, keep_older=keep_older, timeout=timeout)
-        tracker._is_ours = True
-        return tracker
+        self._tracker = LastSeen(key, window, reuse_for, keep_older, self._transport.is_cluster)
 
     def touch(self, member: str, now: float | None = None) -> int:
-        """``member`` (1-256 bytes) was seen; answers how many are inside the window.
+        """Record that ``member`` (1-256 bytes) was seen. Returns how many members are inside the window.
 
-        Who has left the window is removed in the same step, at most 1,000 at once. A late ``now`` never takes a last
-        visit back. Cost: O(log N) and what is removed, one round trip.
+        The same step removes at most 1,000 members outside the window. An older ``now`` never moves a last visit
+        back. Cost: O(log N) and the number removed, one round trip.
         """
-        return self._transport.run(activity.touch(self._it, member, now))
+        return self._transport.run(trackers.touch(self._tracker, member, now))
 
     def count(self, within: int | None = None, now: float | None = None) -> int:
-        """How many were seen within the window. Cost: O(log N), one round trip."""
-        return self._transport.run(activity.count(self._it, within, now))
+        """How many members were seen within the window. Cost: O(log N), one round trip."""
+        return self._transport.run(trackers.count(self._tracker, within, now))
 
     def members(self, within: int | None = None, now: float | None = None) -> list[str]:
-        """Who was seen within the window, the latest first.
+        """Members that were seen within the window, the latest first.
 
-        Nobody who was there throughout is missed or named twice, however many are seen meanwhile. Cost: O(log N + M), a
+        A member that is in the window all the time is listed once, also while others are seen. Cost: O(log N + M), a
         round trip for 2,000.
         """
-        return self._transport.run(activity.members(self._it, within, now))
+        return self._transport.run(trackers.members(self._tracker, within, now))
 
     def forget(self, member: str) -> bool:
-        """``member`` said goodbye. False: was not there. Cost: O(log N), one round trip."""
-        return self._transport.run(activity.forget(self._it, member))
+        """Remove ``member``. False: it was not in the set. Cost: O(log N), one round trip."""
+        return self._transport.run(trackers.forget(self._tracker, member))
 
     def trim(self, now: float | None = None) -> int:
-        """Remove who has left the window; answers how many. Cost: O(log N + M), a round trip for 5,000."""
-        return self._transport.run(activity.trim(self._it, now))
+        """Remove members outside the window; returns how many. Cost: O(log N + M), a round trip for 5,000."""
+        return self._transport.run(trackers.trim(self._tracker, now))
 
     def online_friends(
         self, friends_key: str, within: int | None = None, now: float | None = None, *, reuse_for: int | None = None
     ) -> list[str]:
         """Which members of ``friends_key``, a SET or a ZSET, were seen within the window, the latest first.
 
-        One atomic script; the list and the friends stay as they are. reuse_for: 0…3600 seconds (None: the tracker's)
-        for which a copy of the window's part of the list is kept and shared, under a key named after this one, window
-        and seconds; the answer is then so old at most. It pays where friends are many and members in the window few. On
-        a cluster both keys carry one {tag}. Cost: O(min(friends, M)), with a copy O(log N + M) too; one round trip.
+        One atomic script. It does not change the set or the friends. On a cluster both keys need the same {tag}.
+        reuse_for: 0…3600 seconds (None: the tracker's) to keep a copy of the window for other calls. Use it when there
+        are many friends and few members in the window. The copy is stored under ``{<key>}:copy:<window>:<seconds>``
+        (without the braces if the key has a tag; a given ``now`` adds its number). The result can be up to
+        ``reuse_for`` seconds old. Cost: O(min(friends, M)), for the copy also O(log N + M); one round trip.
         """
-        return self._transport.run(activity.online_friends(self._it, friends_key, within, now, reuse_for))
+        return self._transport.run(trackers.online_friends(self._tracker, friends_key, within, now, reuse_for))
 
 
-class AsyncLastSeenTracker(_AsyncTracker):
+class AsyncLastSeenTracker(_AsyncTracker, _LastSeenFromUrl):
     """LastSeenTracker for asyncio: every method, awaited. Belongs to the event loop that first uses it."""
 
     def __init__(
@@ -176,101 +196,70 @@ class AsyncLastSeenTracker(_AsyncTracker):
         timeout: float = 2.0,
     ) -> None:
         super().__init__(client, timeout)
-        self._it = LastSeen(key, window, reuse_for, keep_older, self._transport.is_cluster)
-
-    @classmethod
-    def from_url(
-        cls,
-        url: str,
-        key: str,
-        window: int,
-        *,
-        reuse_for: int = 0,
-        keep_older: bool = False,
-        timeout: float = 2.0,
-    ) -> Self:
-        """See LastSeenTracker.from_url."""
-        LastSeen(key, window, reuse_for, keep_older, _names_a_cluster(url))
-        client = connect(url, check.call_time(timeout), use_asyncio=True)
-        tracker = cls(client, key, window, reuse_for=reuse_for, keep_older=keep_older, timeout=timeout)
-        tracker._is_ours = True
-        return tracker
+        self._tracker = LastSeen(key, window, reuse_for, keep_older, self._transport.is_cluster)
 
     async def touch(self, member: str, now: float | None = None) -> int:
-        """See LastSeenTracker.touch."""
-        return await self._transport.run(activity.touch(self._it, member, now))
+        return await self._transport.run(trackers.touch(self._tracker, member, now))
 
     async def count(self, within: int | None = None, now: float | None = None) -> int:
-        """See LastSeenTracker.count."""
-        return await self._transport.run(activity.count(self._it, within, now))
+        return await self._transport.run(trackers.count(self._tracker, within, now))
 
     async def members(self, within: int | None = None, now: float | None = None) -> list[str]:
-        """See LastSeenTracker.members."""
-        return await self._transport.run(activity.members(self._it, within, now))
+        return await self._transport.run(trackers.members(self._tracker, within, now))
 
     async def forget(self, member: str) -> bool:
-        """See LastSeenTracker.forget."""
-        return await self._transport.run(activity.forget(self._it, member))
+        return await self._transport.run(trackers.forget(self._tracker, member))
 
     async def trim(self, now: float | None = None) -> int:
-        """See LastSeenTracker.trim."""
-        return await self._transport.run(activity.trim(self._it, now))
+        return await self._transport.run(trackers.trim(self._tracker, now))
 
     async def online_friends(
         self, friends_key: str, within: int | None = None, now: float | None = None, *, reuse_for: int | None = None
     ) -> list[str]:
-        """See LastSeenTracker.online_friends."""
-        return await self._transport.run(activity.online_friends(self._it, friends_key, within, now, reuse_for))
+        return await self._transport.run(trackers.online_friends(self._tracker, friends_key, within, now, reuse_for))
 
 
-class MinuteSetTracker(_Tracker):
-    """Who was seen, in one SET for each bucket of time: ``prefix:<number>``, counted since 1970, so none comes twice.
+class MinuteSetTracker(_Tracker, _MinuteSetsFromUrl):
+    """The visitors of each bucket of time, in a SET ``prefix:<number>``. The number counts buckets since 1970.
 
-    window: 1…3598 seconds, a multiple of ``bucket``. A member counts as gone once the bucket of the last visit began
-    ``window`` ago: up to a bucket early, never late. A SET goes by itself, about a bucket after its window and in less
-    than an hour, counted from its last visit whatever ``now`` is given. On a cluster ``prefix`` carries a {tag}.
-    timeout, client, ``now``, threads, errors: as for LastSeenTracker, but ``within`` is at most ``window``, and means
-    whole buckets, the present one among them. Where a process's clock is off by half a bucket its first call takes two
-    round trips; then it knows. M is the entries of all buckets in question: 50,000 hold Redis for 10 to 20 ms when they
-    are counted, 50 when they are listed. For many visitors take LastSeenTracker, whose counts cost next to nothing.
+    window: 1…3598 seconds, a multiple of ``bucket``. A member goes offline ``window`` seconds after the start of the
+    bucket of its last visit: at most one bucket too early. A SET expires about one bucket after the window, always
+    within an hour of its last visit, also if ``now`` is given. On a cluster ``prefix`` needs a {tag}. timeout, client,
+    ``now``, threads, errors: as for LastSeenTracker. ``within`` is at most ``window``, rounded up to whole buckets with
+    the current one.
+
+    If the process clock is wrong by half a bucket, the first call needs two round trips. Later calls need one. M:
+    entries of all buckets that are read. 50,000 of them block Redis for 10 to 20 ms when counted, 50 ms when listed.
+    For many visitors use LastSeenTracker, which counts in O(log N).
     """
 
     def __init__(
         self, client: Redis | RedisCluster, prefix: str, window: int, bucket: int = 60, *, timeout: float = 2.0
     ) -> None:
         super().__init__(client, timeout)
-        self._it = MinuteSets(prefix, window, bucket, self._transport.is_cluster, time.time)
-
-    @classmethod
-    def from_url(cls, url: str, prefix: str, window: int, bucket: int = 60, *, timeout: float = 2.0) -> Self:
-        """Connect by URL, as Presence.from_url does."""
-        MinuteSets(prefix, window, bucket, _names_a_cluster(url), time.time)
-        client = connect(url, check.call_time(timeout), use_asyncio=False)
-        tracker = cls(client, prefix, window, bucket, timeout=timeout)
-        tracker._is_ours = True
-        return tracker
+        self._tracker = MinuteSets(prefix, window, bucket, self._transport.is_cluster, time.time)
 
     def touch(self, member: str, now: float | None = None) -> None:
-        """``member`` (1-256 bytes) was seen. Counting would cost O(M), so this does not. Cost: O(1), one round trip."""
-        return self._transport.run(activity.mark(self._it, member, now))
+        """Record that ``member`` (1-256 bytes) was seen. Cost: O(1), one round trip; a count would cost O(M)."""
+        return self._transport.run(trackers.mark(self._tracker, member, now))
 
     def count(self, within: int | None = None, now: float | None = None) -> int:
-        """How many different members the buckets of the window hold. Cost: O(M), one round trip."""
-        return self._transport.run(activity.count_in_sets(self._it, within, now))
+        """How many different members are in the buckets of the window. Cost: O(M), one round trip."""
+        return self._transport.run(trackers.count_in_sets(self._tracker, within, now))
 
     def members(self, within: int | None = None, now: float | None = None) -> list[str]:
-        """Who is in the buckets of the window: the newest bucket first, each in order. Cost: O(M), one round trip."""
-        return self._transport.run(activity.members_in_sets(self._it, within, now))
+        """The members in the buckets of the window, newest bucket first, each in order. Cost: O(M), one round trip."""
+        return self._transport.run(trackers.members_in_sets(self._tracker, within, now))
 
     def online_friends(self, friends_key: str, within: int | None = None, now: float | None = None) -> list[str]:
         """Which members of ``friends_key``, a SET or a ZSET, are in the buckets of the window; ordered as ``members``.
 
         One atomic script that writes nothing. Cost: O(buckets·friends) at most, one round trip.
         """
-        return self._transport.run(activity.friends_in_sets(self._it, friends_key, within, now))
+        return self._transport.run(trackers.friends_in_sets(self._tracker, friends_key, within, now))
 
 
-class AsyncMinuteSetTracker(_AsyncTracker):
+class AsyncMinuteSetTracker(_AsyncTracker, _MinuteSetsFromUrl):
     """MinuteSetTracker for asyncio: every method, awaited. Belongs to the event loop that first uses it."""
 
     def __init__(
@@ -283,29 +272,20 @@ class AsyncMinuteSetTracker(_AsyncTracker):
         timeout: float = 2.0,
     ) -> None:
         super().__init__(client, timeout)
-        self._it = MinuteSets(prefix, window, bucket, self._transport.is_cluster, time.time)
-
-    @classmethod
-    def from_url(cls, url: str, prefix: str, window: int, bucket: int = 60, *, timeout: float = 2.0) -> Self:
-        """See MinuteSetTracker.from_url."""
-        MinuteSets(prefix, window, bucket, _names_a_cluster(url), time.time)
-        client = connect(url, check.call_time(timeout), use_asyncio=True)
-        tracker = cls(client, prefix, window, bucket, timeout=timeout)
-        tracker._is_ours = True
-        return tracker
+        self._tracker = MinuteSets(prefix, window, bucket, self._transport.is_cluster, time.time)
 
     async def touch(self, member: str, now: float | None = None) -> None:
-        """See MinuteSetTracker.touch."""
-        return await self._transport.run(activity.mark(self._it, member, now))
+        return await self._transport.run(trackers.mark(self._tracker, member, now))
 
     async def count(self, within: int | None = None, now: float | None = None) -> int:
-        """See MinuteSetTracker.count."""
-        return await self._transport.run(activity.count_in_sets(self._it, within, now))
+        return await self._transport.run(trackers.count_in_sets(self._tracker, within, now))
 
     async def members(self, within: int | None = None, now: float | None = None) -> list[str]:
-        """See MinuteSetTracker.members."""
-        return await self._transport.run(activity.members_in_sets(self._it, within, now))
+        return await self._transport.run(trackers.members_in_sets(self._tracker, within, now))
 
     async def online_friends(self, friends_key: str, within: int | None = None, now: float | None = None) -> list[str]:
-        """See MinuteSetTracker.online_friends."""
-        return await self._transport.run(activity.friends_in_sets(self._it, friends_key, within, now))
+        return await self._transport.run(trackers.friends_in_sets(self._tracker, friends_key, within, now))
+
+
+copy_docstrings(LastSeenTracker, AsyncLastSeenTracker)
+copy_docstrings(MinuteSetTracker, AsyncMinuteSetTracker)

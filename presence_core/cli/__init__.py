@@ -1,8 +1,7 @@
-"""The ``presence`` command: what support staff and operators do from a terminal.
+"""The ``presence`` command, for support staff and operators.
 
-Finds Redis as the library does: ``PRESENCE_REDIS_URL``, else the embedded server. Exit codes: 0 done; 1 not so (nobody
-was kicked, nothing was found, a login was refused, the doctor warns); 2 a wrong argument or file; 3 Redis is away or
-refuses; 4 the answer could not be written; 130 interrupted.
+It connects to the Redis of ``PRESENCE_REDIS_URL``, or to the embedded server if that is not set. ``docs/cli.md`` lists
+the commands and the exit codes. Start reading here: ``main`` runs one command; ``commands/`` has a module per domain.
 """
 
 from __future__ import annotations
@@ -12,79 +11,94 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Final, NoReturn
 
-from presence_core.cli import dashboard, doctor, jobs, moving, privacy, sessions, site, staff, stats, team, upkeep, web
-from presence_core.cli.asked import Command
-from presence_core.cli.shown import complain
-from presence_core.cli.waiting import wait_until_kept
+from presence_core.cli.arguments import Command
+from presence_core.cli.commands import MODULES, dashboard
+from presence_core.cli.output import print_error
+from presence_core.cli.replica_wait import wait_for_replicas
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError, Unavailable
 
+_EPILOG: Final = (
+    "The options of a command: presence COMMAND --help. The command connects to the Redis of PRESENCE_REDIS_URL, or "
+    "starts a private server if that is not set. Times are UTC."
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; answers its exit code."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by who began us: nobody listens, which is no reason to fail either
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that knows no Unicode is no reason to fail
+    """Run one command and return its exit code."""
+    _prepare_streams()
     args = argparse.Namespace()
     try:
-        _parser().parse_args(argv, args)
-        run: Command = args.run
-        if run is dashboard.start:  # opens its own, also where Redis is away
-            return dashboard.start(None, args)
-        with Presence.from_env() as presence:
-            code = run(presence, args)
-            sys.stdout.flush()
-            wait_until_kept(presence)
-        return code
-    except (_Misuse, InvalidArgument) as error:
-        complain(str(error))
+        build_parser().parse_args(argv, args)
+        return _run(args)
+    except (_UsageError, InvalidArgument) as error:
+        print_error(str(error))
         return 2
     except PresenceError as error:
-        complain(str(error))
-        if isinstance(error, Unavailable) and hasattr(args, "when_away"):
-            complain(args.when_away)
+        print_error(str(error))
+        if isinstance(error, Unavailable) and hasattr(args, "advice_if_unavailable"):
+            print_error(args.advice_if_unavailable)
         return 3
-    except BrokenPipeError:  # the reader has seen enough
-        _hush()
+    except BrokenPipeError:  # the reader of the output has closed it, as head does
+        _discard_output()
         return 0
-    except OSError as error:  # what follows standard output is full
-        _hush()
-        complain(f"The answer could not be written: {error.strerror or error}.")
+    except OSError as error:  # the disk behind standard output is full, for example
+        _discard_output()
+        print_error(f"The output could not be written: {error.strerror or error}.")
         return 4
     except KeyboardInterrupt:
         return 130
 
 
-def _hush() -> None:
-    """What is still to be written goes nowhere."""
+def _run(args: argparse.Namespace) -> int:
+    run: Command = args.run
+    if run is dashboard.start:  # makes its own client, also while Redis is unavailable
+        return dashboard.start(None, args)
+    with Presence.from_env() as presence:
+        code = run(presence, args)
+        sys.stdout.flush()
+        wait_for_replicas(presence)
+    return code
+
+
+def _prepare_streams() -> None:
+    """Make output possible where a stream is closed, and where a terminal does not support Unicode."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the parent process closed it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    """Send what is left in the buffer of standard output to /dev/null."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-class _Misuse(Exception):
-    """The words of a command make no sense: the one sentence that says so."""
+class _UsageError(Exception):
+    """The arguments do not fit the command. Its text is one sentence."""
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise _Misuse(f"{self.prog}: {message} (see {self.prog} --help).")
+        raise _UsageError(f"{self.prog}: {message} (see {self.prog} --help).")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="presence", description="See who is online, and end sessions.")
+def build_parser() -> argparse.ArgumentParser:
+    """The parser with all commands."""
+    parser = _Parser(prog="presence", description="See who is online, and end sessions.", epilog=_EPILOG)
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    def command(name: str, run: Command, help: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=help, description=help)
-        made.set_defaults(run=run)
-        if name not in ("worker", "watch", "dashboard"):
-            made.add_argument("--json", action="store_true", help="answer in JSON")
-        return made
+    def add_command(name: str, run: Command, help: str, *, json: bool = True) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=help, description=help)
+        command.set_defaults(run=run)
+        if json:
+            command.add_argument("--json", action="store_true", help="print the result as JSON")
+        return command
 
-    for room in (sessions, stats, site, staff, privacy, team, jobs, moving, upkeep, doctor, web, dashboard):
-        room.add_commands(command)
+    for module in MODULES:
+        module.add_commands(add_command)
     return parser

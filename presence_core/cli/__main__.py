@@ -1,4 +1,4 @@
-"""``python -m presence_core.cli``, for where nothing is installed."""
+"""``python -m presence_core.cli``: the ``presence`` command without an installed package."""
 
 import sys
 

@@ -1,33 +1,62 @@
-"""Presence and AsyncPresence: thin typed twins, a room for each kind of caller.
+"""Presence and AsyncPresence: thin typed twins over ``operations``, with a module for each domain.
 
-What they do is in ``operations``; how it travels in ``transport``.
+Start reading in ``sessions.py``. ``base.py`` connects and closes, ``internal.py`` runs operations. This package imports
+operations and transport; worker, web and cli import it.
 """
 
 from __future__ import annotations
 
-from presence_core.client.bulk import AsyncBulk, Bulk
-from presence_core.client.online import AsyncOnline, Online
-from presence_core.client.privacy import AsyncPrivacy, Privacy
-from presence_core.client.site import AsyncSite, Site
-from presence_core.client.staff import AsyncStaff, Staff
-from presence_core.client.team import AsyncTeam, Team
-from presence_core.client.upkeep import AsyncUpkeep, Upkeep
+from presence_core.client.base import copy_docstrings
+from presence_core.client.bulk_kick import AsyncBulkKickMethods, BulkKickMethods
+from presence_core.client.events import AsyncEventsMethods, EventsMethods
+from presence_core.client.maintenance import AsyncMaintenanceMethods, MaintenanceMethods
+from presence_core.client.privacy import AsyncPrivacyMethods, PrivacyMethods
+from presence_core.client.reshard import AsyncReshardMethods, ReshardMethods
+from presence_core.client.search import AsyncSearchMethods, SearchMethods
+from presence_core.client.sessions import AsyncSessionsMethods, SessionsMethods
+from presence_core.client.staff import AsyncStaffMethods, StaffMethods
+from presence_core.client.team import AsyncTeamMethods, TeamMethods
 
 __all__ = ["AsyncPresence", "Presence"]
 
 
-class Presence(Site, Online, Staff, Team, Bulk, Privacy, Upkeep):
+class Presence(
+    SessionsMethods,
+    SearchMethods,
+    StaffMethods,
+    TeamMethods,
+    BulkKickMethods,
+    PrivacyMethods,
+    MaintenanceMethods,
+    EventsMethods,
+    ReshardMethods,
+):
     """Multi-device sessions in Redis. Safe to share between threads and across forks.
 
-    Every method may raise Unavailable (Redis did not answer within ``settings.timeout`` seconds, all tries together),
-    InvalidArgument (nothing was sent) and CorruptData; the methods that change something also OutcomeUnknown.
-    ``client`` is a redis.Redis or redis.RedisCluster that stays the caller's. Of a Redis with a plain pool the address
-    and credentials are used, on connections with time limits of our own; a cluster, or a pool of another kind, is used
-    as it is: give it a ``socket_timeout``.
+    Every method may raise Unavailable, InvalidArgument (nothing was sent) and CorruptData. Methods that write may also
+    raise OutcomeUnknown. ``settings.timeout`` limits each step of a call, all attempts together. Most calls have one
+    step.
+
+    ``client`` is a redis.Redis or redis.RedisCluster; the caller closes it. If its pool is a plain ConnectionPool, we
+    only take its address and credentials, and open connections with our own time limits. A cluster, or a pool of
+    another class, is used as it is: give it a ``socket_timeout``.
 
     Costs are per call: N live sessions in all, S sessions of one user (at most 1000), P shards (1 on a single Redis).
     """
 
 
-class AsyncPresence(AsyncSite, AsyncOnline, AsyncStaff, AsyncTeam, AsyncBulk, AsyncPrivacy, AsyncUpkeep):
-    """The same for asyncio: every method as on Presence, awaited. Belongs to the event loop that first uses it."""
+class AsyncPresence(
+    AsyncSessionsMethods,
+    AsyncSearchMethods,
+    AsyncStaffMethods,
+    AsyncTeamMethods,
+    AsyncBulkKickMethods,
+    AsyncPrivacyMethods,
+    AsyncMaintenanceMethods,
+    AsyncEventsMethods,
+    AsyncReshardMethods,
+):
+    """Presence for asyncio: the same methods, awaited. It belongs to the event loop that first uses it."""
+
+
+copy_docstrings(Presence, AsyncPresence)

@@ -1,4 +1,4 @@
-"""Bulk kicks: previewed, run here or by a worker, watched and steered."""
+"""Bulk kicks: preview, start, run here or by a worker, pause, cancel."""
 
 from __future__ import annotations
 
@@ -6,34 +6,37 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 
-from presence_core import settings as check
+from presence_core import validation as check
 from presence_core.client.base import AsyncClient, Client
 from presence_core.errors import Unavailable
 from presence_core.filters import SessionFilter
 from presence_core.models import Job, KickPreview, KickResult, Page
-from presence_core.operations import jobs
-from presence_core.operations.running import Run
+from presence_core.operations.bulk_kick import creation, jobs, states
+from presence_core.operations.bulk_kick.runner import Run
 
 Progress = Callable[[Job], object]
-"""Told of a job after each batch."""
+"""Called with the job after each batch."""
 
 
-def _how_to_go_on(error: Unavailable, job_id: str) -> None:
-    error.add_note(f"Job {job_id} is kept: a worker goes on with it, or run_job; cancel_job ends it.")
+def _note_job(error: Unavailable, job_id: str) -> None:
+    error.add_note(f"Job {job_id} is kept: a worker or run_job continues it; cancel_job ends it.")
 
 
-class Bulk(Client):
+class BulkKickMethods(Client):
     """Part of Presence."""
 
     def preview_kick(self, filter: SessionFilter, *, exclude: Iterable[str] = ()) -> KickPreview:
-        """What ``kick_where`` would hit: the question frozen to sessions that have begun, and how many match.
+        """What ``kick_where`` would end: the filter, limited to sessions that have begun, how many match, and whose.
 
-        It has the sessions of this very millisecond; those that begin after this has returned are spared. (For that it
-        writes a moment to each shard, where Redis lets this client write; else the rest of the millisecond is hit.)
-        filter: at least one field of it must be given. exclude: refs (``uid:session_id``) that are to be spared, at
-        most 10,000. Cost: that of ``count_sessions``, and O(exclude).
+        ``people`` says by which fields each person matched, as "text" looks at several; it has the people of the newest
+        sessions, at most 100.
+
+        Sessions that begin after this has returned are not included, even in the same millisecond. For that, the call
+        writes a time to each shard. A read-only client cannot, so its preview also includes logins later in the same
+        millisecond. filter: at least one field must be given. exclude: refs (``uid:session_id``) to spare, at most
+        10,000. Cost: that of ``count_sessions`` and of a page of 200, and O(exclude).
         """
-        return self._run(jobs.preview_kick(self._ctx, filter, exclude))
+        return self._run(creation.preview_kick(self._ctx, filter, exclude))
 
     def kick_where(
         self,
@@ -46,28 +49,32 @@ class Bulk(Client):
         message: str | None = None,
         ticket: str | None = None,
         pace: int | None = None,
+        delay: int | None = None,
         on_progress: Progress | None = None,
     ) -> KickResult:
-        """End every session that matches: as a job, which is run here to its end.
+        """End every session that matches, as a job that runs here to its end.
 
-        Who logs in from now on is spared, or, with the filter of a preview, from then on. A session that has changed
-        since (a name given anew) is judged by what it is when its turn comes. expected: the most that may be hit, 0…a
-        billion; where more match now nothing happens (InvalidArgument), where more come to match later the job stops
-        there as failed. exclude, by, reason, message, ticket: as for ``preview_kick`` and ``kick``. pace: sessions a
-        second at most, 1…100,000. on_progress: told of the Job after each batch of at most 200, and each second while
-        the job waits because this client holds as much as it can (``held``).
+        filter: with the filter of a preview, sessions that begin after the preview are not ended. Without a preview
+        filter, sessions that begin after this call are not ended. The filter is checked again just before each end.
+        expected: the maximum number of sessions, 0…a billion. If more match now, nothing happens (InvalidArgument); if
+        more match later, the job stops there as failed. exclude, by, reason, message, ticket: as for ``preview_kick``
+        and ``kick``. pace: sessions per second at most, 1…100,000 (default: no limit). delay: seconds in which
+        no session is ended, 0…86,400, by the clock of Redis, so that staff can still cancel (``Job.not_before``).
+        on_progress: called with the Job after each batch of at most 200, and each second while the job waits because
+        this client holds as many changes as it can (``held``).
 
-        ``result.count`` is the number that was ended, ``result.kicked`` the first 10,000 of those that this call
-        itself ended, ``result.job.state`` what became of it: another client may pause or cancel it, and then this
-        answers at once. If Redis is away for longer than ``settings.timeout`` this raises Unavailable; the job is kept,
-        and a worker or ``run_job`` goes on with it. So it is when this process dies: each session is ended and counted
-        once. Cost: that of ``count_sessions``; then one listing and at most 200 kicks a batch, in five round trips or
-        so.
+        ``result.count`` is how many were ended, ``result.kicked`` the first 10,000 that this call itself ended.
+        ``result.job`` has the state: another client may pause or cancel the job, and then this returns at once. If
+        Redis does not answer for longer than ``settings.timeout``, this raises Unavailable. The job is kept, and a
+        worker or ``run_job`` continues it, also after this process dies; each session is ended and counted once. Cost:
+        that of ``count_sessions``; then one page and at most 200 kicks a batch, in about five round trips.
         """
         check.callback("on_progress", on_progress)
         token = self._ctx.new_id()
-        operation = jobs.start(self._ctx, filter, by, reason, expected, exclude, message, ticket, pace, token)
-        return self._to_its_end(Run(self._ctx, self._run(operation).id, token), on_progress)
+        operation = creation.start(
+            self._ctx, filter, by, reason, expected, exclude, message, ticket, pace, delay, token
+        )
+        return self._run_to_end(Run(self._ctx, self._run(operation).id, token), on_progress)
 
     def start_kick(
         self,
@@ -80,55 +87,59 @@ class Bulk(Client):
         message: str | None = None,
         ticket: str | None = None,
         pace: int | None = None,
+        delay: int | None = None,
     ) -> Job:
-        """Like ``kick_where``, but a worker does it: this only writes the job. Cost: that of ``count_sessions``.
+        """``kick_where``, but a worker runs the job: this only writes it. Cost: that of ``count_sessions``.
 
-        After an OutcomeUnknown, here or from ``kick_where``, ``jobs`` says whether it was written.
+        After an OutcomeUnknown, also of ``kick_where``, ``jobs`` says whether the job was written.
         """
-        return self._run(jobs.start(self._ctx, filter, by, reason, expected, exclude, message, ticket, pace))
+        return self._run(creation.start(self._ctx, filter, by, reason, expected, exclude, message, ticket, pace, delay))
 
     def run_job(self, job_id: str, *, on_progress: Progress | None = None) -> KickResult:
-        """Go on with a job here, to its end; where another process is at work on it, follow that, and take over when it
-        has not been heard of for 10 s. A job that is paused or over is only looked at. See ``kick_where``."""
+        """Continue a job here, to its end. See ``kick_where``.
+
+        If another process runs it, this follows that process, and takes over if it has been silent for 10 s. It
+        waits for ``not_before``. A job that is paused or has ended is only read. Raises InvalidArgument for a job of a
+        newer version with a field that this one does not know: a worker of that version runs it.
+        """
         check.callback("on_progress", on_progress)
-        return self._to_its_end(Run(self._ctx, job_id), on_progress)
+        return self._run_to_end(Run(self._ctx, job_id), on_progress)
 
     def jobs(self, *, limit: int = 50, cursor: str | None = None) -> Page[Job]:
-        """Bulk kicks, the newest first; ``limit`` is 1…1000. They are kept for 30 days after their end, 1,000 of them.
+        """A page of the bulk kicks, newest first; limit is 1…1000. Kept for 30 days after their end, at most 1,000.
 
         Cost: O(P·limit), two round trips.
         """
         return self._run(jobs.jobs(self._ctx, limit, cursor))
 
     def job(self, job_id: str) -> Job | None:
-        """A bulk kick and how far it is; None where none of that id is known. Cost: O(P), one round trip."""
+        """A bulk kick and its progress, or None. Cost: O(P), one round trip."""
         return self._run(jobs.job(self._ctx, job_id))
 
     def pause_job(self, job_id: str, *, by: str) -> Job:
-        """Let a bulk kick rest: once this has returned, it ends no session. After an error call it again; until it has
-        returned, a batch may still be under way.
+        """Pause a bulk kick: once this has returned, it ends no session.
 
-        One that is over, or unknown, is an InvalidArgument. A job that rests for 30 days is forgotten. Cost: O(P), four
-        round trips.
+        Until then, and after an error, a batch may still be running: call it again. Raises InvalidArgument for a job
+        that has ended or does not exist. A job that is paused for 30 days is deleted. Cost: O(P), four round trips.
         """
-        return self._run(jobs.steer(self._ctx, "pause", job_id, by))
+        return self._run(states.change_state(self._ctx, "pause", job_id, by))
 
     def resume_job(self, job_id: str, *, by: str) -> Job:
-        """Let a bulk kick that rests go on: by a worker, or by ``run_job``. See ``pause_job``."""
-        return self._run(jobs.steer(self._ctx, "resume", job_id, by))
+        """Resume a paused bulk kick: a worker continues it, or ``run_job`` does. See ``pause_job``."""
+        return self._run(states.change_state(self._ctx, "resume", job_id, by))
 
     def cancel_job(self, job_id: str, *, by: str) -> Job:
-        """End a bulk kick where it is, for good: once this has returned, it ends no session. What it has ended stays
-        ended. See ``pause_job``."""
-        return self._run(jobs.steer(self._ctx, "cancel", job_id, by))
+        """End a bulk kick for good: once this has returned, it ends no session. Ended sessions stay ended. See
+        ``pause_job``."""
+        return self._run(states.change_state(self._ctx, "cancel", job_id, by))
 
-    def _to_its_end(self, run: Run, on_progress: Progress | None) -> KickResult:
+    def _run_to_end(self, run: Run, on_progress: Progress | None) -> KickResult:
         while not run.over:
             begin, before = time.monotonic(), run.job
             try:
                 wait = self._run(run.step())
             except Unavailable as error:
-                _how_to_go_on(error, run.id)
+                _note_job(error, run.id)
                 raise
             if on_progress and run.job and (run.job != before or run.is_full):
                 on_progress(run.job)
@@ -137,12 +148,11 @@ class Bulk(Client):
         return run.result
 
 
-class AsyncBulk(AsyncClient):
-    """Part of AsyncPresence."""
+class AsyncBulkKickMethods(AsyncClient):
+    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
 
     async def preview_kick(self, filter: SessionFilter, *, exclude: Iterable[str] = ()) -> KickPreview:
-        """See Presence.preview_kick."""
-        return await self._run(jobs.preview_kick(self._ctx, filter, exclude))
+        return await self._run(creation.preview_kick(self._ctx, filter, exclude))
 
     async def kick_where(
         self,
@@ -155,13 +165,16 @@ class AsyncBulk(AsyncClient):
         message: str | None = None,
         ticket: str | None = None,
         pace: int | None = None,
+        delay: int | None = None,
         on_progress: Progress | None = None,
     ) -> KickResult:
         """See Presence.kick_where. ``on_progress`` is a plain function, called on the event loop."""
         check.callback("on_progress", on_progress)
         token = self._ctx.new_id()
-        operation = jobs.start(self._ctx, filter, by, reason, expected, exclude, message, ticket, pace, token)
-        return await self._to_its_end(Run(self._ctx, (await self._run(operation)).id, token), on_progress)
+        operation = creation.start(
+            self._ctx, filter, by, reason, expected, exclude, message, ticket, pace, delay, token
+        )
+        return await self._run_to_end(Run(self._ctx, (await self._run(operation)).id, token), on_progress)
 
     async def start_kick(
         self,
@@ -174,42 +187,38 @@ class AsyncBulk(AsyncClient):
         message: str | None = None,
         ticket: str | None = None,
         pace: int | None = None,
+        delay: int | None = None,
     ) -> Job:
-        """See Presence.start_kick."""
-        return await self._run(jobs.start(self._ctx, filter, by, reason, expected, exclude, message, ticket, pace))
+        return await self._run(
+            creation.start(self._ctx, filter, by, reason, expected, exclude, message, ticket, pace, delay)
+        )
 
     async def run_job(self, job_id: str, *, on_progress: Progress | None = None) -> KickResult:
-        """See Presence.run_job."""
         check.callback("on_progress", on_progress)
-        return await self._to_its_end(Run(self._ctx, job_id), on_progress)
+        return await self._run_to_end(Run(self._ctx, job_id), on_progress)
 
     async def jobs(self, *, limit: int = 50, cursor: str | None = None) -> Page[Job]:
-        """See Presence.jobs."""
         return await self._run(jobs.jobs(self._ctx, limit, cursor))
 
     async def job(self, job_id: str) -> Job | None:
-        """See Presence.job."""
         return await self._run(jobs.job(self._ctx, job_id))
 
     async def pause_job(self, job_id: str, *, by: str) -> Job:
-        """See Presence.pause_job."""
-        return await self._run(jobs.steer(self._ctx, "pause", job_id, by))
+        return await self._run(states.change_state(self._ctx, "pause", job_id, by))
 
     async def resume_job(self, job_id: str, *, by: str) -> Job:
-        """See Presence.resume_job."""
-        return await self._run(jobs.steer(self._ctx, "resume", job_id, by))
+        return await self._run(states.change_state(self._ctx, "resume", job_id, by))
 
     async def cancel_job(self, job_id: str, *, by: str) -> Job:
-        """See Presence.cancel_job."""
-        return await self._run(jobs.steer(self._ctx, "cancel", job_id, by))
+        return await self._run(states.change_state(self._ctx, "cancel", job_id, by))
 
-    async def _to_its_end(self, run: Run, on_progress: Progress | None) -> KickResult:
+    async def _run_to_end(self, run: Run, on_progress: Progress | None) -> KickResult:
         while not run.over:
             begin, before = time.monotonic(), run.job
             try:
                 wait = await self._run(run.step())
             except Unavailable as error:
-                _how_to_go_on(error, run.id)
+                _note_job(error, run.id)
                 raise
             if on_progress and run.job and (run.job != before or run.is_full):
                 on_progress(run.job)

@@ -1,4 +1,4 @@
-"""What staff do to others' sessions."""
+"""Blocks, block rules, the audit, and the staff members with their roles."""
 
 from __future__ import annotations
 
@@ -6,51 +6,12 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from presence_core.client.base import AsyncClient, Client
-from presence_core.models import AuditEntry, Block, Ended, KickResult, Page
-from presence_core.operations import audit, blocks, ended, ending
+from presence_core.models import AuditEntry, Block, BlockRule, BlockRulePreview, Page, StaffMember, StaffRole
+from presence_core.operations.staff import audit, block_rules, blocks, members
 
 
-class Staff(Client):
+class StaffMethods(Client):
     """Part of Presence."""
-
-    def kick(
-        self,
-        uid: str,
-        session_id: str | None = None,
-        *,
-        by: str,
-        reason: str,
-        message: str | None = None,
-        ticket: str | None = None,
-        keep: Iterable[str] = (),
-        block_for: int | None = None,
-    ) -> KickResult:
-        """End one session of a user, or all of them but ``keep``. Once this has returned, no request of theirs passes.
-
-        by: who does it, 1-256 bytes. reason: for staff, 1-500 characters. message: for the visitor. ticket: up to 64
-        bytes. block_for: seconds for which the user may not log in again, in the same step; ``block`` says what comes
-        of one that there is, and ``.block`` what holds now. A session that was over
-        before is in ``already_ended``, with why and by whom where that is still known. ``confirmed`` is False where too
-        few replicas have it (``Settings.confirm_replicas``): this client applies it again until they do.
-        Cost: O(S·log N), one round trip for one session, three for all.
-        """
-        return self._run(ending.kick(self._ctx, uid, session_id, by, reason, message, ticket, keep, block_for))
-
-    def revoke_before(
-        self, at: datetime | float | None = None, *, by: str, reason: str, message: str | None = None
-    ) -> int:
-        """Sign everybody out: each session that began before ``at`` (an aware datetime or Unix seconds; by default now)
-        is dead to every reader once this has returned. Answers how many were in the list and not yet out.
-
-        "Now" has every session that is there: those of this millisecond, and those whose login time is ahead of the
-        clock because a clock was set back. A login after this lives, in the same millisecond too. An ``at`` in the
-        future is an InvalidArgument; up to a minute ahead counts as now, for the caller's clock.
-
-        It is a watermark that only rises, so it may be told again, as after a restore from an old snapshot. Sweeps take
-        the sessions off the lists as kicked, cause ``"revoked"``; until then ``counts()`` says ``draining``, and where
-        it is told again the later one's reason stands for all that are left. Logins go on. Cost: O(P), two round trips.
-        """
-        return self._run(ending.revoke_before(self._ctx, at, by, reason, message))
 
     def block(
         self,
@@ -64,39 +25,103 @@ class Staff(Client):
         ticket: str | None = None,
         shorten: bool = False,
     ) -> Block:
-        """Let a user not log in: once this has returned, no login of theirs begins. Live sessions go on: see kick.
+        """Block a user: once this has returned, no login of theirs begins. Live sessions go on; ``kick`` ends them.
 
-        by: who does it, 1-256 bytes. reason: for staff, 1-500 characters. message: for the user, who reads it in the
-        LoginRefused. duration: whole seconds, 1…10 years; or until: an aware datetime or Unix seconds; neither: until
-        unblocked. ticket: up to 64 bytes. A block that there is gets no shorter and loses no ticket: the one that ends
-        later stays, with its reason, message and ``by``; of equal ends the newer. The newest 10 tickets are kept.
-        shorten: what is given here holds, also where it ends sooner; tickets stay. Answers the block as it is now.
-        Cost: O(log N), one round trip.
+        by: the staff member, 1-256 bytes. reason: for staff, 1-500 characters. message: for the user, who gets it
+        with the LoginRefused. duration: whole seconds, 1…10 years; or until: an aware datetime or Unix seconds;
+        neither: until unblocked. ticket: up to 64 bytes.
+
+        If the user is blocked already, the block that ends later stays, with its reason, message and ``by``. If both
+        end at the same time, the newer one stays. The newest 10 tickets of both are kept. shorten: the new block
+        replaces the old one even if it ends sooner. Returns the block that is in force. Cost: O(log N), one round trip.
         """
         return self._run(blocks.block(self._ctx, uid, by, reason, message, duration, ticket, until, shorten))
 
     def unblock(self, uid: str, *, by: str, reason: str) -> bool:
-        """Let a user log in again. False: was not blocked; it is written down all the same. Cost: one round trip."""
+        """Unblock a user. False: they were not blocked; the audit records the call anyway. Cost: one round trip."""
         return self._run(blocks.unblock(self._ctx, uid, by, reason))
 
     def blocked(self, uid: str) -> Block | None:
-        """Why this user may not log in, and until when; None when they may. Cost: O(1), one round trip."""
+        """The block of this user, or None. Cost: O(1), one round trip."""
         return self._run(blocks.blocked(self._ctx, uid))
 
     def blocked_among(self, uids: Iterable[str]) -> dict[str, Block]:
-        """Those of these users who may not log in, with their blocks. Cost: O(n), one round trip.
+        """Those of these users who are blocked, with their blocks. Cost: O(uids), one round trip.
 
-        A key that holds what we never wrote counts as no block here; ``blocked`` raises CorruptData for it.
+        A key with data of another program counts as no block here; ``blocked`` raises CorruptData for it.
         """
         return self._run(blocks.blocked_among(self._ctx, uids))
 
     def blocks(self, *, limit: int = 50, cursor: str | None = None) -> Page[Block]:
-        """Who may not log in, the latest blocked first; ``limit`` is 1…1000.
+        """A page of the blocked users, the latest block first; limit is 1…1000.
 
-        While others are blocked and unblocked none is shown twice, and none that was blocked throughout is missed.
-        ``total`` may count blocks whose time is over until the last page. Cost: O(P·log N + limit), two round trips.
+        While others are blocked and unblocked, no user is on two pages, and none that is blocked all the time is
+        missed. Before the last page ``total`` may include blocks that have ended. Cost: O(P·log N + limit), two round
+        trips.
         """
         return self._run(blocks.blocks(self._ctx, limit, cursor))
+
+    def preview_block_rule(
+        self,
+        *,
+        network: str | None = None,
+        app: str | None = None,
+        app_version: str | None = None,
+    ) -> BlockRulePreview:
+        """Whom a block rule would concern now: how many people and sessions match. Changes nothing.
+
+        network: an address or a network in CIDR notation, IPv4 or IPv6; or app and app_version, both as given at login.
+        Sessions are counted exactly. People are counted among the newest 10,000 of these sessions. Cost: that of
+        ``count_sessions``, and O(sessions read).
+        """
+        return self._run(block_rules.preview_block_rule(self._ctx, network, app, app_version))
+
+    def add_block_rule(
+        self,
+        *,
+        network: str | None = None,
+        app: str | None = None,
+        app_version: str | None = None,
+        by: str,
+        reason: str,
+        expected: int,
+        message: str | None = None,
+        ticket: str | None = None,
+        duration: int | None = None,
+        until: datetime | float | None = None,
+        confirm_wide: str | None = None,
+    ) -> BlockRule:
+        """Refuse logins from a network, or with a version of an app: once this has returned, none begins on any shard.
+
+        Live sessions go on; ``kick_where`` ends them. A login without an address, or without app and version, passes.
+        The visitor gets a LoginRefused with the code ``block_rule``. A client can lie about its version. Behind
+        carrier-grade NAT an address belongs to many people.
+
+        network, app, app_version: as for ``preview_block_rule``. expected: its ``sessions``. If more match now, nothing
+        happens (InvalidArgument). by, reason, message, ticket, duration, until: as for ``block``. confirm_wide: the
+        network again, as the preview has it; only for one that is wider than /16 (IPv4) or /32 (IPv6).
+
+        There is one rule for a network or version. Adding it again replaces its texts and its end; InvalidArgument if
+        that would end it sooner. At most 100 rules. If this raises OutcomeUnknown, some shards may have the rule: call
+        again, or a sweep completes it. Cost: that of ``count_sessions``, and O(P · rules) in three round trips.
+        """
+        return self._run(
+            block_rules.add_block_rule(self._ctx, network, app, app_version, by, reason, expected, message, ticket,
+                                       duration, until, confirm_wide)
+        )  # fmt: skip
+
+    def remove_block_rule(self, rule_id: str, *, by: str, reason: str) -> bool:
+        """Remove a block rule: once this has returned, no shard enforces it. False: there is no such rule; the audit
+        records the call anyway. Cost: O(P · rules), three round trips."""
+        return self._run(block_rules.remove_block_rule(self._ctx, rule_id, by, reason))
+
+    def block_rules(self) -> list[BlockRule]:
+        """The block rules in force, the latest first; at most 100.
+
+        Rules that a crash has left on some shards only are copied to all of them; ``everywhere`` is False where that
+        failed, or may not be done (``Settings.heal``). Cost: O(P + rules), one round trip.
+        """
+        return self._run(block_rules.block_rules(self._ctx))
 
     def audit(
         self,
@@ -108,20 +133,23 @@ class Staff(Client):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[AuditEntry]:
-        """What staff did, and tried but may not do, newest first: of whom, by whom, from ``since`` to ``until``.
+        """A page of what staff did, and tried without the right to, newest first.
 
-        Times are aware datetimes or Unix seconds; ``limit`` is 1…1000. One call looks at 5,000 entries: a page may be
-        short and still have a ``next_cursor``, which belongs to these arguments. ``total`` without any of them is
-        exact; else it counts what the pages so far have shown, and is exact on the last. Denied attempts of one hour by
-        one person are one entry, with their ``count``. Cost: O(P + entries), mostly two round trips.
+        uid: whom it concerns. by: the staff member. since, until: from ``since`` on and before ``until``; aware
+        datetimes or Unix seconds. limit: 1…1000.
+
+        One call reads 5,000 entries: a page may be short and still have a ``next_cursor``, which belongs to these
+        arguments. Without arguments ``total`` is exact. Else it counts the entries on the pages so far, and is exact on
+        the last. Denied attempts of one person and hour are one entry, with their ``count``. Cost: O(P + entries),
+        usually two round trips.
         """
         return self._run(audit.audit(self._ctx, uid, by, since, until, limit, cursor))
 
     def denied(self, *, by: str, what: str, uid: str | None = None, reason: str | None = None) -> None:
-        """Write down that a member of staff tried what their role does not allow. ``audit`` shows it.
+        """Record that a staff member tried an action that their role does not permit. ``audit`` shows it.
 
-        what: the act, 1-64 bytes, such as "kick". Counted by person, act and hour (UTC), with the latest uid and
-        reason, so that a flood leaves a handful of rows: at most 201 an hour and 1,000 or so in all. Cost: O(1), one
+        what: the action, 1-64 bytes, such as "kick". Attempts are counted by person, action and hour (UTC), with the
+        latest uid and reason, so a flood leaves few rows: at most 201 an hour and about 1,000 in all. Cost: O(1), one
         round trip; O(1,000) for the first of its kind in an hour.
         """
         self._run(audit.denied(self._ctx, by, what, uid, reason))
@@ -129,60 +157,46 @@ class Staff(Client):
     def audit_note(
         self, *, by: str, what: str, outcome: str | None = None, uid: str | None = None, reason: str | None = None
     ) -> None:
-        """Write down that staff did something that no other call writes down, such as an export. ``audit`` shows it.
+        """Record an action of staff that no other call records, such as an export. ``audit`` shows it.
 
-        what: the act, 1-64 bytes. outcome: what came of it, in words, 1-500 characters; reason likewise. uid: whom it
-        was about, where it was one person. Told twice, it stands there twice. Cost: O(1), one round trip.
+        what: the action, 1-64 bytes. outcome, reason: 1-500 characters. uid: the user whom it concerns, if it is one
+        user. A repeated call adds a second entry. Cost: O(1), one round trip.
         """
         self._run(audit.note(self._ctx, by, what, uid, reason, outcome))
 
-    def ended(
-        self,
-        uid: str | None = None,
-        *,
-        reason: str | None = None,
-        by: str | None = None,
-        since: datetime | float | None = None,
-        until: datetime | float | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-    ) -> Page[Ended]:
-        """Why sessions are over, everybody's or one user's, the latest end first, as far as that is kept.
+    def staff(self) -> list[StaffMember]:
+        """All staff members by name; those who were removed have the role None. Cost: O(records), one round trip."""
+        return self._run(members.staff(self._ctx))
 
-        reason: "logout", "expired", "kicked" or "replaced". by: who ended it. From ``since`` on, before ``until``:
-        aware datetimes or Unix seconds. ``limit`` is 1…1000. One call looks at 5,000 ends: with ``reason`` or ``by`` a
-        page may be short and still have a ``next_cursor``, which belongs to these arguments. ``total`` is exact on the
-        last page; before, it may count ends that are no longer kept or, with ``reason`` or ``by``, only those shown so
-        far. Of one user the latest 100 are listed. Where there were more, or more than ``Settings.max_ended`` in all,
-        ``complete_since`` of the page says from when on none is missing. Cost: O(P·log N + ends looked at), two to four
-        round trips a page.
+    def staff_member(self, name: str) -> StaffMember | None:
+        """One staff member, or None. Cost: O(1), one round trip."""
+        return self._run(members.staff_member(self._ctx, name))
+
+    def set_staff(self, name: str, role: StaffRole, *, by: str, force: bool = False) -> StaffMember:
+        """Give a person a role, or another role. Returns the new record.
+
+        name: 1-128 bytes, often an email address; case is ignored. by: the person who does this. The last admin stays
+        admin, also under concurrent calls, unless ``force``: else InvalidArgument. ``audit`` shows each change. At most
+        10,000 records. Cost: O(records), one round trip.
         """
-        return self._run(ended.ended(self._ctx, uid, reason, by, since, until, limit, cursor))
+        return self._run(members.set_staff(self._ctx, name, role, by, force))
+
+    def seed_staff(self, name: str, role: StaffRole, *, by: str) -> StaffMember:
+        """Give a person a first role, as a claim at sign-in does. Changes nothing if there is a record, also if
+        that says that they were removed: read ``role`` of the result. Cost: O(1), one round trip."""
+        return self._run(members.seed_staff(self._ctx, name, role, by))
+
+    def remove_staff(self, name: str, *, by: str, force: bool = False) -> bool:
+        """Remove a person's role. The record stays, so that no claim at sign-in seeds it again.
+
+        False: they had no role. Raises InvalidArgument for the last admin, unless ``force``. Cost: O(records), one
+        round trip.
+        """
+        return self._run(members.remove_staff(self._ctx, name, by, force))
 
 
-class AsyncStaff(AsyncClient):
-    """Part of AsyncPresence."""
-
-    async def kick(
-        self,
-        uid: str,
-        session_id: str | None = None,
-        *,
-        by: str,
-        reason: str,
-        message: str | None = None,
-        ticket: str | None = None,
-        keep: Iterable[str] = (),
-        block_for: int | None = None,
-    ) -> KickResult:
-        """See Presence.kick."""
-        return await self._run(ending.kick(self._ctx, uid, session_id, by, reason, message, ticket, keep, block_for))
-
-    async def revoke_before(
-        self, at: datetime | float | None = None, *, by: str, reason: str, message: str | None = None
-    ) -> int:
-        """See Presence.revoke_before."""
-        return await self._run(ending.revoke_before(self._ctx, at, by, reason, message))
+class AsyncStaffMethods(AsyncClient):
+    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
 
     async def block(
         self,
@@ -196,24 +210,58 @@ class AsyncStaff(AsyncClient):
         ticket: str | None = None,
         shorten: bool = False,
     ) -> Block:
-        """See Presence.block."""
         return await self._run(blocks.block(self._ctx, uid, by, reason, message, duration, ticket, until, shorten))
 
     async def unblock(self, uid: str, *, by: str, reason: str) -> bool:
-        """See Presence.unblock."""
         return await self._run(blocks.unblock(self._ctx, uid, by, reason))
 
     async def blocked(self, uid: str) -> Block | None:
-        """See Presence.blocked."""
         return await self._run(blocks.blocked(self._ctx, uid))
 
     async def blocked_among(self, uids: Iterable[str]) -> dict[str, Block]:
-        """See Presence.blocked_among."""
         return await self._run(blocks.blocked_among(self._ctx, uids))
 
     async def blocks(self, *, limit: int = 50, cursor: str | None = None) -> Page[Block]:
-        """See Presence.blocks."""
         return await self._run(blocks.blocks(self._ctx, limit, cursor))
+
+    async def preview_block_rule(
+        self,
+        *,
+        network: str | None = None,
+        app: str | None = None,
+        app_version: str | None = None,
+    ) -> BlockRulePreview:
+        """See Presence.preview_block_rule."""
+        return await self._run(block_rules.preview_block_rule(self._ctx, network, app, app_version))
+
+    async def add_block_rule(
+        self,
+        *,
+        network: str | None = None,
+        app: str | None = None,
+        app_version: str | None = None,
+        by: str,
+        reason: str,
+        expected: int,
+        message: str | None = None,
+        ticket: str | None = None,
+        duration: int | None = None,
+        until: datetime | float | None = None,
+        confirm_wide: str | None = None,
+    ) -> BlockRule:
+        """See Presence.add_block_rule."""
+        return await self._run(
+            block_rules.add_block_rule(self._ctx, network, app, app_version, by, reason, expected, message, ticket,
+                                       duration, until, confirm_wide)
+        )  # fmt: skip
+
+    async def remove_block_rule(self, rule_id: str, *, by: str, reason: str) -> bool:
+        """See Presence.remove_block_rule."""
+        return await self._run(block_rules.remove_block_rule(self._ctx, rule_id, by, reason))
+
+    async def block_rules(self) -> list[BlockRule]:
+        """See Presence.block_rules."""
+        return await self._run(block_rules.block_rules(self._ctx))
 
     async def audit(
         self,
@@ -225,29 +273,27 @@ class AsyncStaff(AsyncClient):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[AuditEntry]:
-        """See Presence.audit."""
         return await self._run(audit.audit(self._ctx, uid, by, since, until, limit, cursor))
 
     async def denied(self, *, by: str, what: str, uid: str | None = None, reason: str | None = None) -> None:
-        """See Presence.denied."""
         await self._run(audit.denied(self._ctx, by, what, uid, reason))
 
     async def audit_note(
         self, *, by: str, what: str, outcome: str | None = None, uid: str | None = None, reason: str | None = None
     ) -> None:
-        """See Presence.audit_note."""
         await self._run(audit.note(self._ctx, by, what, uid, reason, outcome))
 
-    async def ended(
-        self,
-        uid: str | None = None,
-        *,
-        reason: str | None = None,
-        by: str | None = None,
-        since: datetime | float | None = None,
-        until: datetime | float | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-    ) -> Page[Ended]:
-        """See Presence.ended."""
-        return await self._run(ended.ended(self._ctx, uid, reason, by, since, until, limit, cursor))
+    async def staff(self) -> list[StaffMember]:
+        return await self._run(members.staff(self._ctx))
+
+    async def staff_member(self, name: str) -> StaffMember | None:
+        return await self._run(members.staff_member(self._ctx, name))
+
+    async def set_staff(self, name: str, role: StaffRole, *, by: str, force: bool = False) -> StaffMember:
+        return await self._run(members.set_staff(self._ctx, name, role, by, force))
+
+    async def seed_staff(self, name: str, role: StaffRole, *, by: str) -> StaffMember:
+        return await self._run(members.seed_staff(self._ctx, name, role, by))
+
+    async def remove_staff(self, name: str, *, by: str, force: bool = False) -> bool:
+        return await self._run(members.remove_staff(self._ctx, name, by, force))

@@ -1,64 +1,80 @@
-"""Who may work with the dashboard, and as what."""
+"""What staff save, and which staff members have a person open."""
 
 from __future__ import annotations
 
 from presence_core.client.base import AsyncClient, Client
-from presence_core.models import StaffMember
-from presence_core.operations import staff_records
+from presence_core.models import SavedItem, SavedKind, Viewer
+from presence_core.operations.staff import saved_items, viewers
 
 
-class Team(Client):
+class TeamMethods(Client):
     """Part of Presence."""
 
-    def staff(self) -> list[StaffMember]:
-        """Everybody who has a record, by name; ``role`` is None for those who were removed. Cost: O(records), one round
-        trip."""
-        return self._run(staff_records.staff(self._ctx))
+    def saved_items(self, kind: SavedKind, *, owner: str | None = None) -> list[SavedItem]:
+        """The items that a staff member saved, by name, then those that are shared with everyone.
 
-    def staff_member(self, name: str) -> StaffMember | None:
-        """The record of one; None where there is none. Cost: O(1), one round trip."""
-        return self._run(staff_records.staff_member(self._ctx, name))
-
-    def set_staff(self, name: str, role: str, *, by: str, force: bool = False) -> StaffMember:
-        """Give somebody a role, new or another: "stats", "viewer", "support" or "admin". Answers the record that holds.
-
-        name: 1-128 bytes, often an email; capitals make no difference. by: who does it. The last admin stays admin,
-        under any race, but with ``force``. ``audit`` shows each change. Cost: O(records), one round trip.
+        kind: "view", "phrase" or "watch". owner: the staff member; None: only the shared items. Cost: O(items), one
+        round trip; a list has at most 200 items and 131,072 bytes.
         """
-        return self._run(staff_records.set_staff(self._ctx, name, role, by, force))
+        return self._run(saved_items.saved_items(self._ctx, kind, owner))
 
-    def seed_staff(self, name: str, role: str, *, by: str) -> StaffMember:
-        """Give somebody their first role, as a claim at sign-in does. Where there is a record nothing changes, also
-        where it says that they were removed: look at ``role`` of what is answered. Cost: O(1), one round trip."""
-        return self._run(staff_records.seed_staff(self._ctx, name, role, by))
+    def save_item(
+        self,
+        kind: SavedKind,
+        name: str,
+        text: str,
+        *,
+        by: str,
+        shared: bool = False,
+        instead_of: str | None = None,
+    ) -> SavedItem:
+        """Save an item, or replace the one of this name. Returns it as it is stored.
 
-    def remove_staff(self, name: str, *, by: str, force: bool = False) -> bool:
-        """Take somebody's role away; that they were removed stays on record, so that no claim seeds them again.
+        kind: "view", "phrase" or "watch". name: 1-256 bytes; of a watched person the uid. text: at most 4,096 bytes.
+        by: the staff member, whose item it is unless ``shared``. shared: for all staff; ``audit`` shows the change.
+        instead_of: the former name, to rename an item.
 
-        False: they had none. Not for the last admin, but with ``force``. Cost: O(records), one round trip.
+        Raises InvalidArgument if the list is full (200 items, or 131,072 bytes). Of two concurrent calls with the same
+        name the later wins. Cost: O(items of the list), one round trip.
         """
-        return self._run(staff_records.remove_staff(self._ctx, name, by, force))
+        return self._run(saved_items.save_item(self._ctx, kind, name, text, by, shared, instead_of))
+
+    def remove_item(self, kind: SavedKind, name: str, *, by: str, shared: bool = False) -> bool:
+        """Remove a saved item. False: there is none of this name. ``audit`` shows the removal of a shared item.
+
+        by: the staff member, whose item it is unless ``shared``. Cost: O(items of the list), one round trip.
+        """
+        return self._run(saved_items.remove_item(self._ctx, kind, name, by, shared))
+
+    def note_viewer(self, uid: str, *, by: str, closed: bool = False) -> list[Viewer]:
+        """Note that a staff member has this user open. Returns the others who have, the earliest first.
+
+        A note expires after 30 seconds: repeat the call while the user stays open. closed: the member has closed the
+        user. At most 50 members are noted for a user. Cost: O(members), one round trip.
+        """
+        return self._run(viewers.note_viewer(self._ctx, uid, by, closed))
 
 
-class AsyncTeam(AsyncClient):
-    """Part of AsyncPresence."""
+class AsyncTeamMethods(AsyncClient):
+    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
 
-    async def staff(self) -> list[StaffMember]:
-        """See Presence.staff."""
-        return await self._run(staff_records.staff(self._ctx))
+    async def saved_items(self, kind: SavedKind, *, owner: str | None = None) -> list[SavedItem]:
+        return await self._run(saved_items.saved_items(self._ctx, kind, owner))
 
-    async def staff_member(self, name: str) -> StaffMember | None:
-        """See Presence.staff_member."""
-        return await self._run(staff_records.staff_member(self._ctx, name))
+    async def save_item(
+        self,
+        kind: SavedKind,
+        name: str,
+        text: str,
+        *,
+        by: str,
+        shared: bool = False,
+        instead_of: str | None = None,
+    ) -> SavedItem:
+        return await self._run(saved_items.save_item(self._ctx, kind, name, text, by, shared, instead_of))
 
-    async def set_staff(self, name: str, role: str, *, by: str, force: bool = False) -> StaffMember:
-        """See Presence.set_staff."""
-        return await self._run(staff_records.set_staff(self._ctx, name, role, by, force))
+    async def remove_item(self, kind: SavedKind, name: str, *, by: str, shared: bool = False) -> bool:
+        return await self._run(saved_items.remove_item(self._ctx, kind, name, by, shared))
 
-    async def seed_staff(self, name: str, role: str, *, by: str) -> StaffMember:
-        """See Presence.seed_staff."""
-        return await self._run(staff_records.seed_staff(self._ctx, name, role, by))
-
-    async def remove_staff(self, name: str, *, by: str, force: bool = False) -> bool:
-        """See Presence.remove_staff."""
-        return await self._run(staff_records.remove_staff(self._ctx, name, by, force))
+    async def note_viewer(self, uid: str, *, by: str, closed: bool = False) -> list[Viewer]:
+        return await self._run(viewers.note_viewer(self._ctx, uid, by, closed))

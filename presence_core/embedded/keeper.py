@@ -1,28 +1,29 @@
-"""The keeper of an embedded server: starts it, and stops it when its last user is gone, however that one went.
+"""The keeper of an embedded server: starts it, and stops it after its last user, however that one ended.
 
-``embedded.py`` runs this file as a script. It uses the standard library alone, so that it is up in some 20 ms.
+``server.py`` runs this file as a script. It uses the standard library only, so that it starts in about 20 ms.
 
-The protocol is four ``flock``s in the data directory. The kernel drops them with the processes that hold them, so kill
--9 of anyone leaves nothing to clean up:
+The protocol is four ``flock``s in the data directory. The kernel releases them with the processes that hold them, so
+kill -9 of any process leaves nothing to clean up:
 
 - ``users.lock``: shared, by every open ``EmbeddedServer``, taken before it looks for a server. The keeper waits for it
-  exclusively; when it gets it, nobody is left. It keeps it until the server is dead and itself gone, so a newcomer
-  waits, and is never handed a server on its way out. Should the server refuse to die, the keeper gives the lock back,
-  lets waiting newcomers in, and tries again later. No child inherits this descriptor: a lock that outlived the keeper
-  would shut everybody out.
-- ``start.lock``: exclusive, by a user that looks for the server, until that answers. Of many that race, one starts it.
-- ``keeper.lock``: exclusive, by the keeper, which signs it, pid first, once it has its server. Behind it waits a
-  stand-in, which takes over the living server of a keeper that was killed.
-- ``server.lock``: exclusive, taken by a keeper and handed on to the server, which alone holds it from then on. Free
-  means that no server runs on these files. Only the holder of ``keeper.lock`` touches it.
+  exclusively; when it has it, there are no users. It keeps it until the server is dead and it ends itself, so a new
+  user waits and never gets a server that is stopping. If the server does not die, the keeper releases the lock, lets
+  new users in, and tries again later. No child inherits this descriptor: a lock that outlived the keeper would block
+  all users.
+- ``start.lock``: exclusive, by a user that looks for the server, until the server replies. So one of many concurrent
+  users starts it.
+- ``keeper.lock``: exclusive, by the keeper, which writes its signature, pid first, once it has its server. A stand-in
+  waits for this lock, and takes over the running server of a keeper that was killed.
+- ``server.lock``: exclusive, taken by a keeper and passed on to the server, which alone holds it from then on. If it is
+  free, no server runs on these files. Only the holder of ``keeper.lock`` touches it.
 
-A keeper has one server in its life. When that dies, by whatever hand, the keeper goes too, and with it the stand-in;
-the next user starts anew. If keeper and stand-in are killed together, Linux stops the server when their end of a pipe,
-the lifeline, closes; elsewhere the next keeper stops it before it starts its own.
+A keeper has one server in its life. When that dies, for whatever reason, the keeper and the stand-in end, too; the next
+user starts new ones. If keeper and stand-in are killed together, Linux stops the server when their end of a pipe, the
+lifeline, closes; elsewhere the next keeper stops it before it starts its own.
 
-A process kill loses no data, and a power cut about a second of it. ``appendfsync everysec`` would promise only the
-latter: while its fsync runs, the server answers commands that it has not written to the file yet, for up to two
-seconds. So it is ``no``, which writes before every reply, and the keeper does the fsync.
+A killed process loses no data, and a power cut loses about a second of it. ``appendfsync everysec`` would promise only
+the second: while its fsync runs, the server replies to commands that it has not written to the file yet, for up to two
+seconds. So the setting is ``no``, which writes before every reply, and the keeper calls fsync.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ import time
 
 try:
     import fcntl
-except ImportError:  # Windows: embedded.py imports this module, and then refuses to start anything
+except ImportError:  # Windows: server.py imports this module, and then refuses to start anything
     pass
 
 USERS_LOCK = "users.lock"
@@ -49,19 +50,19 @@ SERVER_PID = "server.pid"
 SERVER_SOCKET = "server.sock"
 
 SYNC_SECONDS = 1.0
-"""How often the append-only file is brought to the disk."""
+"""How often the append-only file is synced to disk."""
 
 STOP_SECONDS = 3.0
-"""How long the server may take to stop before it is killed, and then once more before newcomers are let in."""
+"""How long the server may take to stop before it is killed, and then again before new users are let in."""
 
 
 def open_lock(data_dir: str, name: str) -> int:
-    """Open a lock file, create it if need be, and answer its descriptor, which no child inherits. Raises OSError."""
+    """Open a lock file, or create it. Returns its descriptor, which no child inherits. Raises OSError."""
     return os.open(os.path.join(data_dir, name), os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Take the lock if that is possible without waiting; answer whether it was."""
+    """Take the lock if that is possible without waiting; whether it was."""
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -78,30 +79,30 @@ def keep(data_dir: str, socket_path: str, binary: str, lifeline: int | None = No
     if lifeline is None:
         _stop_unkept_server(data_dir, server_lock)
         server_end, lifeline = os.pipe()
-        # Before the server, so that there is no moment in which it has only one who would stop it.
+        # Before the server, so that at every moment two processes would stop it.
         stand_in = _start_stand_in(data_dir, socket_path, binary, lifeline)
         server = _start_server(data_dir, socket_path, binary, (server_lock, server_end))
-        _tie(server_end, server.pid)
+        _stop_with_pipe(server_end, server.pid)
         os.close(server_end)
     elif try_lock(server_lock):
         return
     else:
         stand_in = _start_stand_in(data_dir, socket_path, binary, lifeline)
     os.close(server_lock)
-    # Not the pid alone: in a container that is started again, the next keeper is likely to have the same.
+    # Not the pid alone: after a restart of a container, the next keeper often has the same pid.
     os.write(keeper_lock, b"%d %s\n" % (os.getpid(), os.urandom(8).hex().encode()))
 
     pid = server.pid if server else None
-    threading.Thread(target=_stop_when_alone, args=(data_dir, pid), daemon=True).start()
-    threading.Thread(target=_sync_often, args=(data_dir,), daemon=True).start()
+    threading.Thread(target=_stop_without_users, args=(data_dir, pid), daemon=True).start()
+    threading.Thread(target=_sync_regularly, args=(data_dir,), daemon=True).start()
     if server is not None:
         server.wait()
-        # One that was killed leaves the child behind that was rewriting its file, and that holds the lock as well.
+        # A killed server leaves the child that was rewriting its file, which also holds the lock.
         _kill_group(server.pid)
-    # To get the lock is to know that the server is dead. It must be free again before keeper.lock is, or the stand-in
-    # would take us for a server.
+    # With this lock we know that the server is dead. Release it before keeper.lock, or the stand-in would take us for a
+    # server.
     os.close(_wait_for_lock(data_dir, SERVER_LOCK))
-    if stand_in is not None:  # not left as a zombie to a container's init that does not collect them
+    if stand_in is not None:  # the init of a container may not collect zombies
         stand_in.kill()
         stand_in.wait()
 
@@ -113,7 +114,7 @@ def _wait_for_lock(data_dir: str, name: str) -> int:
 
 
 def _stop_unkept_server(data_dir: str, server_lock: int) -> None:
-    """Take the lock, if need be from a server that has lost its keepers."""
+    """Take the lock; a server that has lost its keepers is stopped for it."""
     for stop in (_terminate, _kill_group):
         if try_lock(server_lock):
             return
@@ -123,22 +124,22 @@ def _stop_unkept_server(data_dir: str, server_lock: int) -> None:
         while not try_lock(server_lock) and time.monotonic() < deadline:
             time.sleep(0.01)
     if not try_lock(server_lock):
-        sys.exit("A server that has lost its keeper cannot be stopped.")
+        sys.exit("A server that has lost its keeper cannot be stopped: kill it.")
 
 
 def _start_stand_in(data_dir: str, socket_path: str, binary: str, lifeline: int) -> subprocess.Popen[bytes] | None:
     command = [sys.executable, "-I", "-S", os.path.abspath(__file__), data_dir, socket_path, binary, str(lifeline)]
     try:
-        # A session of its own, so that killing the keeper's process group does not take both.
+        # A session of its own, so that to kill the keeper's process group does not kill both.
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(lifeline,), start_new_session=True)
-    except OSError:  # a keeper alone is better than none: its interpreter may be gone, under a long-lived server
+    except OSError:  # a keeper alone is better than none; its interpreter may have been removed meanwhile
         return None
 
 
 def _start_server(
     data_dir: str, socket_path: str, binary: str, descriptors: tuple[int, ...]
 ) -> subprocess.Popen[bytes]:
-    # What is left of a server that was killed: its pid may by now be anybody's.
+    # The pid of a killed server may belong to another process now.
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(data_dir, SERVER_PID))
     options = {
@@ -151,8 +152,8 @@ def _start_server(
         "daemonize": "no",
         "databases": "1",
         "appendonly": "yes",
-        "appendfsync": "no",  # the keeper does it: see the module's docstring
-        "aof-use-rdb-preamble": "no",  # the preamble is the one part that Redis and Valkey do not read of each other
+        "appendfsync": "no",  # the keeper calls fsync: see the module's docstring
+        "aof-use-rdb-preamble": "no",  # Redis and Valkey cannot read each other's preamble
         "save": "",
         "maxmemory-policy": "noeviction",
     }
@@ -162,15 +163,15 @@ def _start_server(
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=descriptors, process_group=0)
 
 
-def _tie(server_end: int, pid: int) -> None:
-    """Have the kernel stop the server when nobody holds the other end of this pipe any more."""
-    if sys.platform == "linux":  # elsewhere the signal cannot be chosen, and the one that comes is ignored
+def _stop_with_pipe(server_end: int, pid: int) -> None:
+    """Let the kernel stop the server when no process holds the other end of this pipe any more."""
+    if sys.platform == "linux":  # elsewhere the signal cannot be chosen, and the server ignores the default
         fcntl.fcntl(server_end, fcntl.F_SETSIG, signal.SIGTERM)
         fcntl.fcntl(server_end, fcntl.F_SETOWN, pid)
         fcntl.fcntl(server_end, fcntl.F_SETFL, fcntl.fcntl(server_end, fcntl.F_GETFL) | os.O_ASYNC)
 
 
-def _stop_when_alone(data_dir: str, pid: int | None) -> None:
+def _stop_without_users(data_dir: str, pid: int | None) -> None:
     while True:
         users_lock = _wait_for_lock(data_dir, USERS_LOCK)
         # The main thread ends this process as soon as the server is dead.
@@ -182,11 +183,11 @@ def _stop_when_alone(data_dir: str, pid: int | None) -> None:
         time.sleep(STOP_SECONDS)
 
 
-def _sync_often(data_dir: str) -> None:
+def _sync_regularly(data_dir: str) -> None:
     synced: dict[str, int] = {}
     while True:
         time.sleep(SYNC_SECONDS)
-        with contextlib.suppress(OSError):  # a rewrite removes the file under our eyes; the next round sees the new one
+        with contextlib.suppress(OSError):  # a rewrite may remove the file meanwhile; the next round sees the new one
             with os.scandir(os.path.join(data_dir, "appendonlydir")) as files:
                 sizes = {file.path: file.stat().st_size for file in files if file.name.endswith(".incr.aof")}
             for path in (path for path, size in sizes.items() if synced.get(path) != size):
@@ -199,7 +200,7 @@ def _sync_often(data_dir: str) -> None:
 
 
 def _written_pid(data_dir: str) -> int | None:
-    """The pid of a server that was taken over, by the file that it wrote itself."""
+    """The pid of a server that was taken over, from the file that it wrote."""
     try:
         with open(os.path.join(data_dir, SERVER_PID), encoding="ascii") as file:
             return int(file.read())
@@ -213,10 +214,10 @@ def _terminate(pid: int) -> None:
 
 
 def _kill_group(pid: int) -> None:
-    with contextlib.suppress(OSError):  # nobody left in it; macOS says EPERM where that is a zombie
+    with contextlib.suppress(OSError):  # the group is empty; for a zombie, macOS says EPERM
         os.killpg(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":
     keep(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]) if len(sys.argv) > 4 else None)
-    os._exit(1)  # not sys.exit: the other threads may sit in system calls
+    os._exit(1)  # not sys.exit: other threads may be in system calls

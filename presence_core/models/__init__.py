@@ -1,14 +1,31 @@
-"""The records that the library answers with: frozen, slotted, decoded once."""
+"""The records that the library returns: frozen and slotted; each decodes itself from a reply.
 
-from presence_core.models.answers import Counts, Event, KickResult, Migration, Page, Person, Plan, SweepReport
-from presence_core.models.health import LEVELS, Finding, Health, NodeHealth, SentinelHealth, Spread
+Start reading in ``sessions.py``. ``choices.py`` has the closed sets of texts; ``plain.py`` prepares records for JSON.
+What this module imports is what it exports (``pyproject.toml`` says so to mypy and ruff).
+"""
+
+from presence_core.models.answers import Counts, Event, KickResult, Page, Person, Plan, ReshardReport, SweepReport
+from presence_core.models.block_rules import BlockRule, BlockRulePreview, RuleMatch, read_stored, write_stored
+from presence_core.models.choices import (
+    LEVELS,
+    STAFF_ROLES,
+    BlockRuleKind,
+    EndCause,
+    EndReason,
+    EventKind,
+    FindingLevel,
+    JobState,
+    PlanIndex,
+    SavedKind,
+    StaffRole,
+)
+from presence_core.models.health import Finding, Health, NodeHealth, SentinelHealth, Spread
 from presence_core.models.history import Sample, WorkerStatus
 from presence_core.models.plain import plain
 from presence_core.models.sessions import (
     CORE,
     END_FIELDS,
     INLINE,
-    LAST_MOMENT,
     NO_LABEL,
     NO_LABELS,
     SESSION_FIELDS,
@@ -18,9 +35,10 @@ from presence_core.models.sessions import (
     PublicBlock,
     PublicEnd,
     Record,
-    Row,
     Session,
     Validation,
+    ValidationFailed,
+    ValidationPassed,
     attributes_of,
     in_words,
     moment,
@@ -30,63 +48,14 @@ from presence_core.models.sessions import (
 from presence_core.models.staff import (
     BLOCK_FIELDS,
     JOB_FIELDS,
-    STAFF_ROLES,
     ApiKey,
     AuditEntry,
     Block,
-    ForgetReport,
+    EraseReport,
     Job,
     KickPreview,
+    MatchedPerson,
+    SavedItem,
     StaffMember,
+    Viewer,
 )
-
-__all__ = [
-    "BLOCK_FIELDS",
-    "CORE",
-    "END_FIELDS",
-    "INLINE",
-    "JOB_FIELDS",
-    "LAST_MOMENT",
-    "LEVELS",
-    "NO_LABEL",
-    "NO_LABELS",
-    "SESSION_FIELDS",
-    "STAFF_ROLES",
-    "ApiKey",
-    "AuditEntry",
-    "Block",
-    "Counts",
-    "Ended",
-    "Event",
-    "Finding",
-    "ForgetReport",
-    "Health",
-    "Job",
-    "KickPreview",
-    "KickResult",
-    "Labels",
-    "Login",
-    "Migration",
-    "NodeHealth",
-    "Page",
-    "Person",
-    "Plan",
-    "PublicBlock",
-    "PublicEnd",
-    "Record",
-    "Row",
-    "Sample",
-    "SentinelHealth",
-    "Session",
-    "Spread",
-    "StaffMember",
-    "SweepReport",
-    "Validation",
-    "WorkerStatus",
-    "attributes_of",
-    "in_words",
-    "moment",
-    "plain",
-    "span",
-    "text",
-]

@@ -1,4 +1,4 @@
-"""What calls answer with, beside sessions: pages, counts, events, results."""
+"""Pages, counts, events, and the results of calls."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
+from presence_core.models.choices import EventKind, PlanIndex
 from presence_core.models.sessions import Ended, Session
 from presence_core.models.staff import Block, Job
 
@@ -19,12 +20,12 @@ class Page(Generic[T]):
 
     items: list[T]
     next_cursor: str | None  #: opaque; None on the last page
-    total: int  #: how many there are in all, as of ``as_of``
+    total: int  #: items in all, as of ``as_of``
     total_is_exact: bool
-    scanned: int  #: entries looked at for this page
+    scanned: int  #: entries read for this page
     as_of: datetime
-    progress: float = 1.0  #: how much of the list this and the pages before have looked through, 0…1, at least
-    complete_since: datetime | None = None  #: of ends: older ones may have gone before their time; None: all are there
+    progress: float = 1.0  #: lower bound of the fraction read, 0…1
+    complete_since: datetime | None = None  #: of ended sessions: older ones may be missing; None: all are listed
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.items)
@@ -35,7 +36,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who is online, or was not long ago."""
+    """A person who is online, or was recently."""
 
     uid: str
     name: str | None  #: of the newest session
@@ -47,12 +48,13 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a filter will be answered."""
+    """How a filter is answered."""
 
-    index: str  #: what drives: "uid", "text", "name", "ip", "login", "list", or "none": facets know that there is none
-    rows: int  #: entries of it that will be looked at for a page of 50, estimated
+    index: PlanIndex  #: the index that is read
+    rows: int  #: entries of it that are read for a page of 50, estimated
     matches: int  #: sessions that match, estimated
     tests: tuple[str, ...]  #: fields of the filter that are tested on the records
+    incomplete: tuple[str, ...] = ()  #: indexes that would help, but ``reindex`` has to complete them first
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +66,30 @@ class Counts:
     totals: Mapping[str, int]  #: since the namespace began: "login", and ends by reason
     as_of: datetime
     swept_at: datetime | None  #: when a sweep last ran to its end; None before the first
-    draining: bool = False  #: sessions that revoke_before signed out are still being taken off the lists
+    draining: bool = False  #: sweeps are still ending the sessions that ``revoke_before`` revoked
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something began or ended."""
+    """A session began or ended."""
 
-    kind: str  #: "login", "logout", "expired", "kicked", "replaced"; "gap" where events were lost to the cap
+    kind: EventKind
     uid: str
     session_id: str
     at: datetime
-    cursor: str  #: opaque: give it as ``after`` to go on behind this event
+    cursor: str  #: opaque: give it as ``after`` to continue after this event
 
 
 @dataclass(frozen=True, slots=True)
 class KickResult:
-    """What a kick did."""
+    """The outcome of a kick."""
 
-    kicked: list[Session]  #: the sessions that this call ended; of a bulk kick at most 10,000 of them
-    already_ended: list[Ended]  #: asked for by id, but over before; with why and by whom where that is still known
-    count: int = -1  #: how many were ended; of a bulk kick in all, whoever ran it
-    job: Job | None = None  #: of a bulk kick: look at its ``state``
-    confirmed: bool | None = None  #: False: not confirmed on a replica; None: not asked (``Settings.confirm_replicas``)
-    block: Block | None = None  #: with ``block_for``: the block as it is now, which another may have made longer
+    kicked: list[Session]  #: the sessions that this call ended; of a bulk kick at most 10,000
+    already_ended: list[Ended]  #: named by id, but had ended before; with the reason, as long as it is kept
+    count: int = -1  #: how many were ended; of a bulk kick in all, by any process
+    job: Job | None = None  #: of a bulk kick: see its ``state``
+    confirmed: bool | None = None  #: False: too few replicas have it; None: not asked (``Settings.confirm_replicas``)
+    block: Block | None = None  #: with ``block_for``: the block that is in force; an earlier one may be longer
 
     def __post_init__(self) -> None:
         if self.count < 0:
@@ -99,11 +101,11 @@ class KickResult:
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """What an upkeep pass did."""
+    """The outcome of a sweep, a repair or a rebuild."""
 
-    expired: int  #: sessions ended because their time was over or their record gone
-    repaired: int  #: entries put right, tombstones finished
-    has_more: bool  #: the limit was reached with work left
+    expired: int  #: sessions ended because they were past their deadline or their record was lost
+    repaired: int  #: entries repaired, tombstones finished
+    has_more: bool  #: the limit was reached, and there is more to do
 
     def __add__(self, other: SweepReport) -> SweepReport:
         return SweepReport(
@@ -112,11 +114,11 @@ class SweepReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
-    """What a move to another number of shards has done."""
+class ReshardReport:
+    """The outcome of ``reshard``."""
 
-    before: int  #: shards that there were
-    shards: int  #: shards that there are
-    sessions: int = 0  #: live sessions that were copied; 0 where an earlier call had copied them
-    keys: int = 0  #: keys that were copied as they are
-    removed: int = 0  #: keys of the old shards that went
+    before: int  #: shards before
+    shards: int  #: shards now
+    sessions: int = 0  #: live sessions that were copied; 0 if an earlier call had copied them
+    keys: int = 0  #: keys that were copied unchanged
+    removed: int = 0  #: keys of the old shards that were deleted

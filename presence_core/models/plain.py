@@ -1,4 +1,4 @@
-"""Records as JSON can hold them."""
+"""Make records ready for JSON."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _ATOMS = frozenset((str, int, float, bool, type(None)))
 
 @lru_cache(maxsize=256)
 def _names(kind: type) -> tuple[str, ...] | None:
-    """The fields of a record; None for what is none."""
+    """The fields of a record; None for any other type."""
     return tuple(item.name for item in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 def plain(value: Any) -> Any:
-    """A record, or whatever holds records, in dicts, lists, texts and numbers; times in ISO 8601."""
+    """A record, or anything that contains records, as dicts, lists, texts and numbers; times in ISO 8601."""
     kind: type = type(value)
     if kind in _ATOMS:
         return value
@@ -26,7 +26,7 @@ def plain(value: Any) -> Any:
         return value.isoformat()
     if names := _names(kind):
         fields = ((name, getattr(value, name)) for name in names)
-        return {name: one if type(one) in _ATOMS else plain(one) for name, one in fields}
+        return {name: field if type(field) in _ATOMS else plain(field) for name, field in fields}
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

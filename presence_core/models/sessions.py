@@ -1,7 +1,7 @@
 """Sessions, live and ended: frozen, slotted, each decoding itself from a reply.
 
-A live session is a small hash. Its fixed part travels as one packed field, because a hash whose listpack stays under
-128 bytes costs Redis a third less than the same values in a field each (``docs/architecture.md`` has the figures):
+A live session is a small hash. Its fixed part travels as one packed field, because a hash takes less memory while its
+listpack is under 128 bytes (``docs/keys.md`` has the figures):
 
 ==========  =====================================================================================================
 field       holds
@@ -28,12 +28,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from socket import AF_INET, AF_INET6, inet_ntop
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from presence_core.models.choices import EndCause, EndReason
 
 CORE: Final = struct.Struct(">QII16s4s4s")
 _TIMES: Final = struct.Struct(">QII")
 LAST_MOMENT: Final = 253_402_300_799_000  # the end of the year 9999, ms
-NO_LABEL: Final = b"\0\0\0\0"  # nothing to say
+NO_LABEL: Final = b"\0\0\0\0"  # no label
 INLINE: Final = b"\xff\xff\xff\xff"  # the label table was full: the text is in the record itself
 
 SESSION_FIELDS: Final = ("s", "c", "n", "a", "i", "x", "C", "A")
@@ -41,7 +43,7 @@ END_FIELDS: Final = ("e", "ea", "ec", "eb", "en", "et", "em", "er")
 """reason, at (ms), cause, by, note (id of a text), ticket, message (id of a text), replaced by (session id)"""
 
 Labels = Mapping[bytes, bytes]
-"""What a reply's label ids stand for."""
+"""Label id → text."""
 
 NO_LABELS: Final[Labels] = {}
 
@@ -50,7 +52,7 @@ Row = Sequence[bytes | None]
 
 
 def moment(ms: int) -> datetime:
-    """Milliseconds since the epoch as an aware UTC time; the last one that there is for any later."""
+    """Milliseconds since the epoch as an aware UTC time, at most the end of the year 9999."""
     return datetime.fromtimestamp(min(ms, LAST_MOMENT) / 1000, UTC)
 
 
@@ -59,7 +61,12 @@ def text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _optional(raw: bytes | None) -> str | None:
+def label_ids(core: bytes | None) -> set[bytes]:
+    """The ids of the labels that a record's core names in its shard's table."""
+    return {core[32:36], core[36:40]} - {NO_LABEL, INLINE, b""} if core else set()
+
+
+def optional_text(raw: bytes | None) -> str | None:
     return raw.decode("utf-8", "replace") if raw else None
 
 
@@ -71,14 +78,14 @@ def _address(packed: bytes) -> str | None:
 
 @lru_cache(maxsize=8192)
 def _three(raw: bytes | None) -> tuple[str | None, str | None, str | None]:
-    """A label's three lines; the same few thousand come again and again."""
-    parts: list[str | None] = [_optional(part) for part in (raw or b"").split(b"\n", 2)]
+    """The three lines of a label. Cached: the same few thousand labels occur again and again."""
+    parts: list[str | None] = [optional_text(part) for part in (raw or b"").split(b"\n", 2)]
     first, second, third = parts + [None] * (3 - len(parts))
     return first, second, third
 
 
 def attributes_of(raw: bytes | None) -> dict[str, Any]:
-    """The site's own fields; none where they are not JSON."""
+    """The site's own fields; empty if they are not JSON."""
     if not raw:
         return {}
     try:
@@ -90,13 +97,13 @@ def attributes_of(raw: bytes | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What a session and its tombstone have in common. Times are aware UTC."""
+    """The fields that a session and its tombstone share. Times are aware UTC."""
 
-    uid: str  #: whose it is
+    uid: str  #: the user
     session_id: str  #: public and unique; never a secret
     name: str | None = None  #: display name given at login
-    aliases: tuple[str, ...] = ()  #: what else the person is found by: email, phone
-    device: str | None = None  #: as the site named it: "iPhone", "desktop"
+    aliases: tuple[str, ...] = ()  #: other ways to find the person: email, phone
+    device: str | None = None  #: named by the site: "iPhone", "desktop"
     app: str | None = None
     app_version: str | None = None
     ip: str | None = None  #: the address at login
@@ -107,7 +114,7 @@ class Record:
     attributes: Mapping[str, Any] = field(default_factory=dict, hash=False)  #: the site's own, at most 4 KB of JSON
     login_at: datetime
     last_seen: datetime
-    expires_at: datetime  #: when it dies unless seen again: min(last seen + idle, login + absolute)
+    expires_at: datetime  #: its deadline unless seen again: min(last seen + idle, login + absolute)
     idle_timeout: int  #: seconds
     absolute_timeout: int  #: seconds
 
@@ -128,7 +135,7 @@ class Session(Record):
 
 
 def in_words(message: str | None, block: PublicBlock | None) -> str:
-    """What staff wrote for a user, and until when they may not log in; empty where there is neither."""
+    """What staff wrote for a user, and until when they may not log in; empty if neither is there."""
     if message is None or block is None:
         return message or (block.sentence if block else "")
     stop = "" if message.rstrip().endswith((".", "!", "?", "…", "。")) else "."
@@ -137,14 +144,14 @@ def in_words(message: str | None, block: PublicBlock | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PublicBlock:
-    """What a blocked user may read: never the member of staff, nor their reason."""
+    """The part of a block that the user may read: never the staff member, nor their reason."""
 
     message: str | None  #: what staff wrote for them
-    until: datetime | None  #: None: until staff lift it
+    until: datetime | None  #: None: until staff unblock the user
 
     @property
     def sentence(self) -> str:
-        """For the user: until when. Rounded up to the minute, so that a login at that time is not refused."""
+        """For the user: the end of the block, rounded up to the minute, so that a login at that time succeeds."""
         if self.until is None:
             return "Signing in is blocked until our staff unblock it."
         end = min(self.until, moment(LAST_MOMENT - 60_000)) + timedelta(seconds=59, microseconds=999_999)
@@ -153,32 +160,32 @@ class PublicBlock:
 
 @dataclass(frozen=True, slots=True)
 class PublicEnd:
-    """What the holder of an ended session may read: never the name of a member of staff."""
+    """The part of an end that the session's holder may read: never the name of a staff member."""
 
-    code: str  #: one of the four reasons
+    code: EndReason
     message: str | None  #: what staff wrote for them
     at: datetime
-    block: PublicBlock | None = None  #: of a kick, as ``validate`` tells it: they may not log in
+    block: PublicBlock | None = None  #: of a kick, from ``validate``: they may not log in
 
     @property
     def sentence(self) -> str:
-        """For the holder: staff's message, and until when a block lasts; empty where there is neither."""
+        """For the holder: staff's message, and the end of a block; empty if neither is there."""
         return in_words(self.message, self.block)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(Record):
-    """What is kept of a session after its end: what it was, and why exactly it is over."""
+    """A tombstone: what the session was, and why exactly it ended."""
 
-    reason: str  #: "logout", "expired", "kicked" or "replaced"
-    cause: str  #: "user", "idle", "absolute", "lost" (its record vanished), "staff", "revoked", "limit", "device_limit"
+    reason: EndReason
+    cause: EndCause
     at: datetime
-    by: str | None = None  #: who ended it: the member of staff, or the user
+    by: str | None = None  #: the staff member, or the user, that ended it
     note: str | None = None  #: the kick's reason, for staff
     ticket: str | None = None
     message: str | None = None  #: the public text
     replaced_by: str | None = None  #: session id of the login that took its place
-    block: PublicBlock | None = None  #: of a kick, as ``validate`` tells it: the user may not log in
+    block: PublicBlock | None = None  #: of a kick, from ``validate``: the user may not log in
 
     @property
     def public(self) -> PublicEnd:
@@ -189,20 +196,20 @@ class Ended(Record):
     def from_reply(
         cls, uid: str, session_id: str, row: Row, labels: Labels = NO_LABELS, notes: Labels = NO_LABELS
     ) -> Ended:
-        """Decode the values of SESSION_FIELDS and END_FIELDS; a row that has not ended is one past its deadline."""
+        """Decode the values of SESSION_FIELDS and END_FIELDS. A row without an end is past its deadline."""
         fields = _record(uid, session_id, row, labels)
         reason, at, cause, by, note, ticket, message, replaced_by = row[8:16]
-        expired_by = "absolute" if fields["expires_at"] - fields["login_at"] >= _absolute(fields) else "idle"
+        expired_by: EndCause = "absolute" if fields["expires_at"] - fields["login_at"] >= _absolute(fields) else "idle"
         return cls(
             **fields,
-            reason=text(reason) if reason else "expired",
-            cause=text(cause) if cause else expired_by,
+            reason=cast("EndReason", text(reason)) if reason else "expired",
+            cause=cast("EndCause", text(cause)) if cause else expired_by,
             at=moment(int(at)) if at and at.isdigit() else fields["expires_at"],
-            by=_optional(by),
-            note=_optional(notes.get(note)) if note else None,
-            ticket=_optional(ticket),
-            message=_optional(notes.get(message)) if message else None,
-            replaced_by=_optional(replaced_by),
+            by=optional_text(by),
+            note=optional_text(notes.get(note)) if note else None,
+            ticket=optional_text(ticket),
+            message=optional_text(notes.get(message)) if message else None,
+            replaced_by=optional_text(replaced_by),
         )
 
 
@@ -211,8 +218,8 @@ def _absolute(fields: Mapping[str, Any]) -> timedelta:
 
 
 def span(row: Row) -> tuple[int, int] | None:
-    """When the session of this row began, and when it dies unless seen again, ms; None for what is not as we write it,
-    which is as good as gone. ``include/record.lua`` says the same."""
+    """Login time and deadline of this row, ms. None for a malformed row, which counts as lost.
+    ``include/sessions/session_record.lua`` decides the same."""
     seen, core = row[0], row[1]
     if not seen or not core or len(core) < CORE.size or len(seen) > 15 or not seen.isdigit():
         return None
@@ -222,8 +229,8 @@ def span(row: Row) -> tuple[int, int] | None:
 
 def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, Any]:
     seen, core, name, aliases, last_ip, attributes, client, agent = row[:8]
-    assert seen, "a script answers no row without last seen"
-    assert core, "… nor without its core"
+    assert seen, "scripts return no row without last seen"
+    assert core, "scripts return no row without its core"
     login, idle, absolute, _digest, client_label, agent_label = CORE.unpack_from(core)
     ip = _address(core[CORE.size :])
     device, app, app_version = _three(labels.get(client_label) if client is None else client)
@@ -232,7 +239,7 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
     return {
         "uid": uid,
         "session_id": session_id,
-        "name": _optional(name),
+        "name": optional_text(name),
         "aliases": tuple(text(aliases).split("\n")) if aliases else (),
         "device": device,
         "app": app,
@@ -252,7 +259,7 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
 
 
 class Login:
-    """A session that has begun. ``session`` is decoded when it is first asked for: an import asks for few."""
+    """A session that has begun. ``session`` is decoded when it is first read: an import reads few."""
 
     __slots__ = ("_decode", "_session", "replaced", "token")
 
@@ -260,7 +267,7 @@ class Login:
         self._decode = decode
         self._session: Session | None = None
         self.token = token  #: the secret for the visitor's cookie: given once, never stored
-        self.replaced = replaced  #: sessions that a limit ended to make room, oldest first
+        self.replaced = replaced  #: the sessions that a limit ended, oldest first
 
     @property
     def session(self) -> Session:
@@ -273,38 +280,55 @@ class Login:
         return f"Login(session={self.session!r}, replaced={self.replaced!r})"
 
 
-class Validation:
-    """The answer to "may this request pass?". Truthy when the session is live.
+class ValidationPassed:
+    """A Validation that is truthy: the session is live. Its record is decoded when it is first read."""
 
-    Records are decoded when they are first asked for, so that a site which only needs yes or no pays for no more.
-    """
+    __slots__ = ("_decode", "_session")
 
-    __slots__ = ("_decode", "_live", "_record")
+    ended: Final = None
 
-    def __init__(self, live: bool, decode: Callable[[], Session | Ended] | None) -> None:
-        self._live = live
+    def __init__(self, decode: Callable[[], Session]) -> None:
         self._decode = decode
-        self._record: Session | Ended | None = None
+        self._session: Session | None = None
 
-    def __bool__(self) -> bool:
-        return self._live
-
-    def _load(self) -> Session | Ended | None:
-        if self._record is None and self._decode is not None:
-            self._record = self._decode()
-        return self._record
+    def __bool__(self) -> Literal[True]:
+        return True
 
     @property
-    def session(self) -> Session | None:
-        """The live session, else None."""
-        record = self._load()
-        return record if isinstance(record, Session) else None
+    def session(self) -> Session:
+        """The live session."""
+        if self._session is None:
+            self._session = self._decode()
+        return self._session
+
+    def __repr__(self) -> str:
+        return f"Validation(session={self.session!r}, ended=None)"
+
+
+class ValidationFailed:
+    """A Validation that is falsy: the session is unknown or has ended."""
+
+    __slots__ = ("_decode", "_ended")
+
+    session: Final = None
+
+    def __init__(self, decode: Callable[[], Ended] | None = None) -> None:
+        self._decode = decode
+        self._ended: Ended | None = None
+
+    def __bool__(self) -> Literal[False]:
+        return False
 
     @property
     def ended(self) -> Ended | None:
-        """Why it is over, for a session that has ended and whose tombstone is kept, else None."""
-        record = self._load()
-        return record if isinstance(record, Ended) else None
+        """Why the session ended, as long as its tombstone is kept; else None."""
+        if self._ended is None and self._decode is not None:
+            self._ended = self._decode()
+        return self._ended
 
     def __repr__(self) -> str:
-        return f"Validation(session={self.session!r}, ended={self.ended!r})"
+        return f"Validation(session=None, ended={self.ended!r})"
+
+
+Validation: TypeAlias = ValidationPassed | ValidationFailed
+"""Whether a request may pass. A type checker knows that ``.session`` is there after ``if validation:``."""

@@ -1,4 +1,4 @@
-"""What staff did, and what holds because of it: blocks, and the record of who did what."""
+"""What staff did: blocks, audit entries, bulk kicks; and staff members, API keys and the report of an erasure."""
 
 from __future__ import annotations
 
@@ -6,22 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final, cast
 
-from presence_core.models.sessions import PublicBlock, moment, text
-
-if TYPE_CHECKING:
-    from presence_core.filters import SessionFilter
-
-JOB_STATES: Final = ("running", "paused", "cancelled", "done", "failed")
+from presence_core.filters import MatchedField, SessionFilter
+from presence_core.models.choices import JOB_STATES, STAFF_ROLES, JobState, SavedKind, StaffRole
+from presence_core.models.sessions import PublicBlock, moment, optional_text, text
 
 JOB_FIELDS: Final = (
     "state", "by", "reason", "message", "ticket", "filter", "total", "expected", "examined", "pace", "created",
-    "updated", "finished", "error",
+    "updated", "finished", "not_before", "error",
 )  # fmt: skip
-
-STAFF_ROLES: Final = ("stats", "viewer", "support", "admin")
-"""From the least to the most."""
 
 BLOCK_FIELDS: Final = ("by", "reason", "message", "ticket", "at", "until", "changed")
 
@@ -36,18 +30,18 @@ def _seconds(at: datetime) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A user who may not log in. Of several blocks of one user: the one that ends last, with the tickets of all."""
+    """A user who may not log in. Several blocks of a user are one: the one that ends last, with the tickets of all."""
 
     uid: str
-    by: str  #: the member of staff
+    by: str  #: the staff member
     reason: str  #: for staff
     message: str | None  #: the public text
     ticket: str | None  #: all tickets, with ", " between them
     at: datetime
-    until: datetime | None  #: None: until staff lift it
+    until: datetime | None  #: None: until staff unblock the user
     tickets: list[str] = field(default_factory=list, hash=False)  #: at most 10, the newest last
-    changed: datetime | None = None  #: when it last was, by another block; else ``at``
-    confirmed: bool | None = None  #: of one just set: False: not confirmed on a replica; None: not asked
+    changed: datetime | None = None  #: when another block last changed it; else ``at``
+    confirmed: bool | None = None  #: of a new block. False: too few replicas acknowledged it; None: not asked
 
     def __post_init__(self) -> None:
         if self.ticket and not self.tickets:
@@ -69,7 +63,7 @@ class Block:
             uid=uid,
             by=text(by or b""),
             reason=text(reason or b""),
-            message=text(message) if message else None,
+            message=optional_text(message),
             ticket=", ".join(tickets) or None,
             at=_moment(at) or moment(0),
             until=_moment(until),
@@ -80,36 +74,31 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One thing that a member of staff did, or was not allowed to do."""
+    """An action of a staff member, or one that they tried without the right to."""
 
-    at: datetime  #: of denied attempts: the first of them
-    by: str | None  #: who; "(others)" where a flood of denied attempts came under too many names
+    at: datetime  #: of denied attempts: the first
+    by: str | None  #: "(others)" for denied attempts under too many names
     action: str  #: "kick", "block", "unblock", "revoke_before", "kick_where", "denied", …
-    uid: str | None = None  #: whom; of denied attempts the latest; None where it was nobody in particular
+    uid: str | None = None  #: whom it concerns; of denied attempts the latest; None: no single user
     session_id: str | None = None
     reason: str | None = None  #: for staff; of denied attempts the latest
     message: str | None = None  #: the public text
     ticket: str | None = None
     outcome: str = ""  #: "3 sessions ended", "blocked until …", "was not blocked", "kick refused 3 times, last at …"
-    count: int = 1  #: attempts that this stands for; 1 but for denied ones
+    count: int = 1  #: of denied attempts: how many; else 1
 
     @classmethod
     def from_reply(cls, written_ms: int, fields: Mapping[bytes, bytes]) -> AuditEntry:
         """Decode an entry of the stream; ``written_ms`` is of its id."""
-
-        def optional(name: bytes) -> str | None:
-            raw = fields.get(name)
-            return text(raw) if raw else None
-
         return cls(
             at=_moment(fields.get(b"at")) or moment(written_ms),
-            by=optional(b"by"),
-            action=optional(b"what") or "unknown",
-            uid=optional(b"uid"),
-            session_id=optional(b"session"),
-            reason=optional(b"reason"),
-            message=optional(b"message"),
-            ticket=optional(b"ticket"),
+            by=optional_text(fields.get(b"by")),
+            action=optional_text(fields.get(b"what")) or "unknown",
+            uid=optional_text(fields.get(b"uid")),
+            session_id=optional_text(fields.get(b"session")),
+            reason=optional_text(fields.get(b"reason")),
+            message=optional_text(fields.get(b"message")),
+            ticket=optional_text(fields.get(b"ticket")),
             outcome=_outcome(fields),
         )
 
@@ -131,12 +120,24 @@ class AuditEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class KickPreview:
-    """What a bulk kick would hit, asked at one moment: give ``filter`` and ``total`` to ``kick_where``."""
+class MatchedPerson:
+    """A person whose sessions match a filter."""
 
-    filter: SessionFilter  #: as it was asked, but only for sessions that began before ``as_of``
-    total: int  #: how many match, without those to be spared
+    uid: str
+    name: str | None  #: of their newest matching session
+    matched_by: tuple[
+        MatchedField, ...
+    ]  #: by what of their sessions ``text``, ``uid``, ``ip`` or a name filter matched
+
+
+@dataclass(frozen=True, slots=True)
+class KickPreview:
+    """What a bulk kick would end: give ``filter`` and ``total`` to ``kick_where``."""
+
+    filter: SessionFilter  #: as given, limited to sessions that began before ``as_of``
+    total: int  #: how many match, without the excluded
     as_of: datetime
+    people: tuple[MatchedPerson, ...] = ()  #: whose sessions these are; at most 100, those with the newest logins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,41 +145,50 @@ class Job:
     """A bulk kick. It is kept for 30 days after its end."""
 
     id: str
-    state: str  #: "running", "paused", "cancelled", "done" or "failed"
-    by: str  #: who began it
+    state: JobState
+    by: str  #: the staff member that started it
     reason: str  #: for staff
     message: str | None  #: the public text
     ticket: str | None
-    filter: SessionFilter  #: frozen: only sessions that began before the job
-    total: int  #: how many matched when it began, without those to be spared
-    expected: int  #: how many it may end at most
+    filter: SessionFilter  #: stored at the start; it matches only sessions that began before the job
+    total: int  #: sessions that matched at its start, without the excluded ones
+    expected: int  #: maximum number of sessions that it may end
     kicked: int  #: sessions that it has ended, each counted once
-    examined: int  #: entries of the list, or of an index, that it has looked at
-    pace: int | None  #: sessions a second, at most
+    examined: int  #: entries of the list, or of an index, that it has read
+    pace: int | None  #: maximum sessions per second
     created: datetime
-    updated: datetime  #: when somebody was last at work on it, or changed its state
+    updated: datetime  #: when a process last worked on it or changed its state
     finished: datetime | None  #: None: it is running or paused
     error: str | None  #: why it failed, a sentence
+    not_before: datetime | None = None  #: no session is ended before this time; None: it began at once
+
+    @property
+    def left(self) -> int:
+        """Sessions that matched at its start and that it has not ended. Of a job that is done, they had already ended,
+        or no longer matched."""
+        return max(0, self.total - self.kicked)
 
     @property
     def done(self) -> bool:
-        """Whether it is over, however it ended."""
+        """Whether it has ended, in whatever state."""
         return self.state not in ("running", "paused")
 
     @classmethod
     def from_reply(cls, job_id: str, row: Sequence[bytes | None], asked: SessionFilter, kicked: int) -> Job:
         """Decode the values of JOB_FIELDS. Raises ValueError or OverflowError for what was never written so."""
         state, by, reason, message, ticket, _, *numbers, error = row
-        total, expected, examined, pace, created, updated, finished = (int(raw) if raw else None for raw in numbers)
+        total, expected, examined, pace, created, updated, finished, not_before = (
+            int(raw) if raw else None for raw in numbers
+        )
         if text(state or b"") not in JOB_STATES or total is None or expected is None or created is None:
             raise ValueError("not a job")
         return cls(
             id=job_id,
-            state=text(state or b""),
+            state=cast("JobState", text(state or b"")),
             by=text(by or b""),
             reason=text(reason or b""),
-            message=text(message) if message else None,
-            ticket=text(ticket) if ticket else None,
+            message=optional_text(message),
+            ticket=optional_text(ticket),
             filter=asked,
             total=total,
             expected=expected,
@@ -188,21 +198,22 @@ class Job:
             created=moment(created),
             updated=moment(created if updated is None else updated),
             finished=None if finished is None else moment(finished),
-            error=text(error) if error else None,
+            error=optional_text(error),
+            not_before=None if not_before is None else moment(not_before),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetReport:
-    """What came of ``forget``."""
+class EraseReport:
+    """What ``erase`` did."""
 
-    pseudonym: str  #: what stands for this person in the audit from now on, "forgotten:" and twelve hex digits
+    pseudonym: str  #: the name of this person in the audit from now on: "forgotten:" and twelve hex digits
     kicked: int  #: live sessions that were ended
-    sessions: int  #: ended sessions that were forgotten, those among them
-    unblocked: bool  #: whether a block went
-    rewritten: int  #: audit entries, denied attempts, bulk kicks and texts of staff that read otherwise now
-    live: int  #: sessions that have begun meanwhile: call again
-    unfinished: tuple[str, ...]  #: bulk kicks that name the person and are not over: end them, then call again
+    sessions: int  #: ended sessions that were erased, including those
+    unblocked: bool  #: whether the user was blocked and is unblocked now
+    rewritten: int  #: audit entries, denied attempts, bulk kicks and texts of staff that were changed
+    live: int  #: sessions that began meanwhile: call ``erase`` again
+    unfinished: tuple[str, ...]  #: bulk kicks that name the person and have not ended: end them, then call again
 
     @property
     def complete(self) -> bool:
@@ -212,7 +223,7 @@ class ForgetReport:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """Who may call the HTTP service, and what for. The key itself is not kept, only its digest."""
+    """A key for the HTTP service, and its scopes. Only a digest of the key is stored."""
 
     name: str
     scopes: tuple[str, ...]  #: some of "record", "read", "kick"
@@ -221,7 +232,7 @@ class ApiKey:
 
     @classmethod
     def from_reply(cls, name: bytes, raw: bytes) -> ApiKey | None:
-        """Decode a field of the hash; None for what was never written so, which opens nothing."""
+        """Decode a field of the hash; None if it is not as we write it: such a key is not valid."""
         try:
             known = json.loads(raw)
             scopes, digest = known["scopes"], known["digest"]
@@ -234,27 +245,79 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class StaffMember:
-    """Somebody who may work with the dashboard, or might once."""
+    """A person who may use the dashboard, or whose role was removed."""
 
-    name: str  #: without capitals
-    role: str | None  #: "stats", "viewer", "support" or "admin"; None: removed
-    since: datetime  #: when that was written
-    by: str  #: who wrote it
+    name: str  #: in lower case
+    role: StaffRole | None  #: None: removed
+    since: datetime  #: when the role was given or removed
+    by: str  #: the person who gave or removed the role
 
     @classmethod
     def from_reply(cls, name: bytes, raw: bytes) -> StaffMember | None:
-        """Decode a field of the hash; None for what was never written so, which gives nobody a role."""
+        """Decode a field of the hash; None if it is not as we write it: it gives no role."""
         role, _, rest = text(raw).partition("\n")
         since, _, by = rest.partition("\n")
         if role not in (*STAFF_ROLES, "removed") or not (since.isascii() and since.isdecimal() and len(since) <= 14):
             return None
-        return cls(text(name), None if role == "removed" else role, moment(int(since)), by)
+        return cls(text(name), None if role == "removed" else cast("StaffRole", role), moment(int(since)), by)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedItem:
+    """A view, a phrase or a watched person that staff saved for themselves or for everyone."""
+
+    kind: SavedKind
+    name: str  #: of a watched person the uid
+    text: str
+    owner: str | None  #: the staff member, in lower case; None: shared, all staff see it
+    by: str  #: the person who saved it last
+    at: datetime  #: when
+
+    @property
+    def shared(self) -> bool:
+        """Whether all staff see it."""
+        return self.owner is None
+
+    @classmethod
+    def new(cls, kind: SavedKind, owner: str, name: str, text: str, by: str, at_ms: int) -> SavedItem:
+        """An item; ``owner``: "" for a shared one."""
+        return cls(kind, name, text, owner or None, by, moment(at_ms))
+
+    @classmethod
+    def from_list(cls, kind: SavedKind, owner: str, raw: bytes | None) -> list[SavedItem]:
+        """Decode a list of items, by name. What is not as we write it is left out."""
+        try:
+            stored = json.loads(raw or b"{}")
+        except (ValueError, RecursionError):
+            return []
+        if not isinstance(stored, dict):
+            return []
+        found = (cls._from_row(kind, owner, name, row) for name, row in stored.items())
+        return sorted((item for item in found if item), key=lambda item: item.name)
+
+    @classmethod
+    def _from_row(cls, kind: SavedKind, owner: str, name: str, row: object) -> SavedItem | None:
+        try:
+            text, by, at = row["text"], row["by"], int(row["at"])  # type: ignore[index]
+            if not isinstance(text, str) or not isinstance(by, str):
+                return None
+            return cls.new(kind, owner, name, text, by, at)
+        except (ValueError, TypeError, LookupError, OverflowError):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """A staff member who has a person open."""
+
+    name: str
+    since: datetime
 
 
 def _outcome(fields: Mapping[bytes, bytes]) -> str:
-    """What came of it, in words: those that were stored, else made of the numbers."""
-    if said := fields.get(b"outcome"):
-        return text(said)
+    """The outcome in words: the stored ones, else made from the stored numbers."""
+    if stored := fields.get(b"outcome"):
+        return text(stored)
     parts = []
     if (ended := fields.get(b"ended", b"")).isdigit():
         number = int(ended)
@@ -271,7 +334,7 @@ def _outcome(fields: Mapping[bytes, bytes]) -> str:
 
 
 def _hold(fields: Mapping[bytes, bytes], until: bytes) -> str:
-    """What a block was, and what it is now."""
+    """The block before and now."""
 
     def end(raw: bytes) -> str:
         at = _moment(raw)

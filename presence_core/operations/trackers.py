@@ -1,4 +1,4 @@
-"""The trackers: who was seen of late, without sessions. One list by last seen, or one SET for each bucket of time."""
+"""The trackers: who was seen recently, without sessions. One list by last seen, or one SET for each bucket of time."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from dataclasses import dataclass
 from math import floor
 from typing import Any, Final
 
-from presence_core import settings as check
+from presence_core import validation as check
 from presence_core.errors import InvalidArgument, Unavailable
 from presence_core.keyspace import hashed
 from presence_core.models import text
-from presence_core.operations.online import newest_first, next_look, take
-from presence_core.scripts import BUCKETS, FRIENDS, MARK, PRUNE, TOUCH, VISITS, Op, command, run
+from presence_core.operations.search.online_users import newest_first, next_size
+from presence_core.scripts import trackers as scripts
+from presence_core.scripts.calls import Op, command, run
+from presence_core.scripts.search import decode_last_seen
 
-GO_ALONG: Final = 1_000
-"""Stale members that one touch lets go of: a millisecond of the server's time, while a visitor waits."""
+TRIMMED_BY_TOUCH: Final = 1_000
+"""Stale members that one touch removes: a millisecond of the server's time, while a visitor waits."""
 
-GO_AT_ONCE: Final = 5_000
+TRIMMED_AT_ONCE: Final = 5_000
 """The same of one script of a trim: 2 to 6 ms."""
 
-LOOK: Final = 2_000
+MOST_READ: Final = 2_000
 """Members that one script reads: 3 to 4 ms."""
 
 LONGEST_WINDOW: Final = 3_598
@@ -55,89 +57,94 @@ class LastSeen:
         return _friends_key(key, self.key, "key", self.is_cluster)
 
     def copy(self, within: int, share: int, now: str) -> str:
-        """The key of a trimmed copy, on the node of the list itself. Callers with clocks of their own share one only
-        where those tell about the same time."""
+        """The key of a trimmed copy, on the node of the list. Callers who give their own time share one only where the
+        times are about the same."""
         tagged = self.key if hashed(self.key) != self.key else f"{{{self.key}}}"
         moment = f":{floor(float(now) / share)}" if now and share else ""
         return f"{tagged}:copy:{within}:{share}{moment}"
 
 
-def touch(it: LastSeen, member: object, now: object) -> Op[int]:
-    who, at = check.uid(member, "member"), check.instant(now)
+def touch(tracker: LastSeen, member: object, now: object) -> Op[int]:
+    name, at = check.uid(member, "member"), check.instant(now)
 
     def steps() -> Op[int]:
-        [count] = yield [run(TOUCH, (it.key,), at, it.window, who, 0 if it.keep_older else GO_ALONG)]
-        return int(count)
+        trimmed = 0 if tracker.keep_older else TRIMMED_BY_TOUCH
+        [reply] = yield [run(scripts.TOUCH_LAST_SEEN, (tracker.key,), at, tracker.window, name, trimmed)]
+        return scripts.decode_number(reply)
 
     return steps()
 
 
-def count(it: LastSeen, within: object, now: object) -> Op[int]:
-    span, at = it.within(within), check.instant(now)
+def count(tracker: LastSeen, within: object, now: object) -> Op[int]:
+    span, at = tracker.within(within), check.instant(now)
 
     def steps() -> Op[int]:
-        [number] = yield [run(VISITS, (it.key,), at, span, 0, "")]
-        return int(number)
+        [reply] = yield [run(scripts.READ_LAST_SEEN, (tracker.key,), at, span, 0, "")]
+        return scripts.decode_number(reply)
 
     return steps()
 
 
-def members(it: LastSeen, within: object, now: object) -> Op[list[str]]:
-    span, at = it.within(within), check.instant(now)
+def members(tracker: LastSeen, within: object, now: object) -> Op[list[str]]:
+    span, at = tracker.within(within), check.instant(now)
 
     def steps() -> Op[list[str]]:
         seen: dict[bytes, float] = {}
-        begin, look = b"", LOOK
+        begin, size = b"", MOST_READ
         while True:
-            [(flat, behind)] = yield [run(VISITS, (it.key,), at, span, look, begin)]
-            take(flat, seen)
-            if not behind:
+            [reply] = yield [run(scripts.READ_LAST_SEEN, (tracker.key,), at, span, size, begin)]
+            page = decode_last_seen(reply)
+            seen |= page.seen  # a member seen again while this reads is on two pages: the later counts
+            if not page.next_begin:
                 return newest_first(seen)
-            begin, look = behind, next_look(begin, behind, look, LOOK)
+            begin, size = page.next_begin, next_size(begin, page.next_begin, size, MOST_READ)
 
     return steps()
 
 
-def forget(it: LastSeen, member: object) -> Op[bool]:
-    who = check.uid(member, "member")
+def forget(tracker: LastSeen, member: object) -> Op[bool]:
+    name = check.uid(member, "member")
 
     def steps() -> Op[bool]:
-        [gone] = yield [command(it.key, "ZREM", it.key, who)]
+        [gone] = yield [command(tracker.key, "ZREM", tracker.key, name)]
         return bool(gone)
 
     return steps()
 
 
-def trim(it: LastSeen, now: object) -> Op[int]:
+def trim(tracker: LastSeen, now: object) -> Op[int]:
     at = check.instant(now)
 
     def steps() -> Op[int]:
         gone = 0
         while True:
-            [part] = yield [run(PRUNE, (it.key,), at, it.window, GO_AT_ONCE)]
-            gone += int(part)
-            if part < GO_AT_ONCE:
+            [reply] = yield [run(scripts.TRIM_LAST_SEEN, (tracker.key,), at, tracker.window, TRIMMED_AT_ONCE)]
+            trimmed = scripts.decode_number(reply)
+            gone += trimmed
+            if trimmed < TRIMMED_AT_ONCE:
                 return gone
 
     return steps()
 
 
-def online_friends(it: LastSeen, friends_key: object, within: object, now: object, reuse_for: object) -> Op[list[str]]:
-    friends, span, at = it.friends(friends_key), it.within(within), check.instant(now)
-    share = it.reuse_for if reuse_for is None else check.whole("reuse_for", reuse_for, 0, 3600)
+def online_friends(
+    tracker: LastSeen, friends_key: object, within: object, now: object, reuse_for: object
+) -> Op[list[str]]:
+    friends, span, at = tracker.friends(friends_key), tracker.within(within), check.instant(now)
+    share = tracker.reuse_for if reuse_for is None else check.whole("reuse_for", reuse_for, 0, 3600)
 
     def steps() -> Op[list[str]]:
-        [found] = yield [run(FRIENDS, (it.key, friends, it.copy(span, share, at)), at, span, share)]
-        seen: dict[bytes, float] = {}
-        take(found, seen)
-        return newest_first(seen)
+        [reply] = yield [
+            run(scripts.READ_FRIENDS_LAST_SEEN, (tracker.key, friends, tracker.copy(span, share, at)), at, span, share)
+        ]
+        return newest_first(scripts.decode_friends(reply))
 
     return steps()
 
 
-def _friends_key(key: object, beside: str, named: str, is_cluster: bool) -> str:
+def _friends_key(key: object, same_node_as: str, named: str, is_cluster: bool) -> str:
     friends = check.uid(key, "friends_key")
-    if is_cluster and hashed(friends) != hashed(beside):
+    if is_cluster and hashed(friends) != hashed(same_node_as):
         raise InvalidArgument("friends_key", f"must carry the {{tag}} of {named} on a cluster, to lie on its node")
     return friends
 
@@ -154,7 +161,7 @@ class MinuteSets:
     bucket: int  #: seconds
     is_cluster: bool
     clock: Callable[[], float]  #: only a guess at what the clock of Redis says
-    ahead: float = 0  #: how far that clock is ahead of ours, as far as we know
+    ahead: float = 0  #: how far that clock is ahead of ours, as far as is known
 
     def __post_init__(self) -> None:
         check.uid(self.prefix, "prefix")
@@ -170,7 +177,7 @@ class MinuteSets:
         return min(self.window + self.bucket, LONGEST_WINDOW + 1)
 
     def buckets(self, within: object) -> int:
-        """How many buckets, the present one among them."""
+        """How many buckets, with the present one."""
         if within is None:
             return self.window // self.bucket
         return -(-check.whole("within", within, 1, self.window) // self.bucket)
@@ -180,58 +187,64 @@ class MinuteSets:
         return [f"{self.prefix}:{number}" for number in range(first, first - count, -1)]
 
 
-def mark(it: MinuteSets, member: object, now: object) -> Op[None]:
-    who, at = check.uid(member, "member"), check.instant(now)
+def mark(tracker: MinuteSets, member: object, now: object) -> Op[None]:
+    name, at = check.uid(member, "member"), check.instant(now)
 
     def steps() -> Op[None]:
         for _ in range(GUESSES):
-            first = _newest(it, at)
-            [number] = yield [run(MARK, it.keys(first, 2), at, it.bucket, first, it.ttl, who)]
+            first = _newest(tracker, at)
+            keys = tracker.keys(first, 2)
+            [reply] = yield [run(scripts.TOUCH_BUCKET, keys, at, tracker.bucket, first, tracker.ttl, name)]
+            number = scripts.decode_number(reply)
             if first - number in (0, 1):
                 return
-            _learn(it, number)
-        raise _too_slow(it)
+            _learn(tracker, number)
+        raise _too_slow(tracker)
 
     return steps()
 
 
-def count_in_sets(it: MinuteSets, within: object, now: object) -> Op[int]:
-    return _number(_read(it, "count", it.buckets(within), check.instant(now)))
+def count_in_sets(tracker: MinuteSets, within: object, now: object) -> Op[int]:
+    return _number(_read(tracker, "count", tracker.buckets(within), check.instant(now)))
 
 
-def members_in_sets(it: MinuteSets, within: object, now: object) -> Op[list[str]]:
-    return _names(_read(it, "members", it.buckets(within), check.instant(now)))
+def members_in_sets(tracker: MinuteSets, within: object, now: object) -> Op[list[str]]:
+    return _names(_read(tracker, "members", tracker.buckets(within), check.instant(now)))
 
 
-def friends_in_sets(it: MinuteSets, friends_key: object, within: object, now: object) -> Op[list[str]]:
-    friends = _friends_key(friends_key, f"{it.prefix}:0", "prefix", it.is_cluster)
-    return _names(_read(it, "friends", it.buckets(within), check.instant(now), friends))
+def friends_in_sets(tracker: MinuteSets, friends_key: object, within: object, now: object) -> Op[list[str]]:
+    friends = _friends_key(friends_key, f"{tracker.prefix}:0", "prefix", tracker.is_cluster)
+    return _names(_read(tracker, "friends", tracker.buckets(within), check.instant(now), friends))
 
 
-def _read(it: MinuteSets, what: str, wanted: int, at: str, *friends: str) -> Op[Any]:
+def _read(tracker: MinuteSets, answer: str, wanted: int, at: str, *friends: str) -> Op[Any]:
     for _ in range(GUESSES):
-        first = _newest(it, at)
-        keys = [*it.keys(first, wanted + 1), *friends]
-        [reply] = yield [run(BUCKETS, keys, at, it.bucket, first, wanted, what)]
-        if len(reply) > 1:
-            return reply[1]
-        _learn(it, reply[0])
-    raise _too_slow(it)
+        first = _newest(tracker, at)
+        keys = [*tracker.keys(first, wanted + 1), *friends]
+        [reply] = yield [run(scripts.READ_BUCKETS, keys, at, tracker.bucket, first, wanted, answer)]
+        buckets = scripts.decode_buckets(reply)
+        if buckets.answer is not None:
+            return buckets.answer
+        _learn(tracker, buckets.present)
+    raise _too_slow(tracker)
 
 
-def _newest(it: MinuteSets, at: str) -> int:
-    """The newest bucket that may be the present one: a script's keys are named before it knows what time it is."""
+def _newest(tracker: MinuteSets, at: str) -> int:
+    """The newest bucket that may be the present one: a script's keys are named before it reads the clock."""
     if at:
-        return floor(float(at) / it.bucket)
-    return floor((it.clock() + it.ahead + it.bucket / 2) / it.bucket)  # or the one before: half a bucket either way
+        return floor(float(at) / tracker.bucket)
+    # Or the one before: half a bucket either way.
+    return floor((tracker.clock() + tracker.ahead + tracker.bucket / 2) / tracker.bucket)
 
 
-def _learn(it: MinuteSets, number: int) -> None:
-    it.ahead = (number + 0.5) * it.bucket - it.clock()
+def _learn(tracker: MinuteSets, number: int) -> None:
+    tracker.ahead = (number + 0.5) * tracker.bucket - tracker.clock()
 
 
-def _too_slow(it: MinuteSets) -> Unavailable:
-    return Unavailable(f"Redis took longer than a bucket of {it.bucket} seconds to answer, again and again.")
+def _too_slow(tracker: MinuteSets) -> Unavailable:
+    return Unavailable(
+        f"Redis took longer than a bucket of {tracker.bucket} seconds to answer, several times in a row."
+    )
 
 
 def _number(steps: Op[Any]) -> Op[int]:

@@ -1,7 +1,6 @@
-"""On a cluster: is a node still the master that it was? Another master is asked, where it has not answered for a while.
+"""Check on a cluster that a node is still the master: ask another master, if the node has been silent for a while.
 
-A node that was stopped, and replaced meanwhile, serves what has queued up before it hears of that. A failover takes
-longer than ``Many.is_fresh`` allows, so of a node that has just answered nothing needs to be asked.
+``routing.Cluster`` says why. A node that has replied recently is not checked.
 """
 
 from __future__ import annotations
@@ -10,78 +9,87 @@ import asyncio
 import inspect
 import threading
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
-from presence_core.transport.exchange import LOST, Many, Router
+from presence_core.transport.errors import LOST
+from presence_core.transport.routing import Cluster
 
 SHARE = 4
-"""The other master has this part of the time limit; where it does not answer, the node is used as before."""
+"""Each other master gets this part of the time left. If none replies, the node is used all the same."""
 
 
-def suspect(router: Router, initialize: Any) -> dict[str, Any]:
-    """The node to be asked last for the layout, as an option for redis-py; not every redis-py 8 can be given it."""
+class Lender(Protocol):
+    """What lends connections: a SyncTransport."""
+
+    def borrow(self, node: Any, until: float) -> Any: ...
+    def give_back(self, borrowed: Any, *, is_broken: bool = False) -> None: ...
+
+
+def layout_options(cluster: Cluster | None, initialize: Any) -> dict[str, Any]:
+    """The node to ask last for the layout, as an option of redis-py. Not every redis-py 8 has this option."""
     option = "last_failed_node_name"
-    if not isinstance(router, Many) or option not in inspect.signature(initialize).parameters:
+    if cluster is None or option not in inspect.signature(initialize).parameters:
         return {}
-    return {option: router.suspect}
+    return {option: cluster.suspect}
 
 
-def confirm(transport: Any, many: Many, node: Any, until: float) -> None:
-    """Raises a ConnectionError where another master says that this node was replaced."""
-    if many.is_fresh(node):
+def confirm_master(transport: Lender, cluster: Cluster, node: Any, until: float) -> None:
+    """Raise ConnectionError if another master says that this node was replaced."""
+    if cluster.is_fresh(node):
         return
-    for other in many.others(node):
+    for witness in cluster.witnesses(node):
         asked = time.monotonic()
-        slots = _slots_in_time(transport, many, other, min(until, asked + (until - asked) / SHARE))
+        slots = _slots_in_time(transport, cluster, witness, min(until, asked + (until - asked) / SHARE))
         if slots is not None:
-            return many.compare(node, other, slots, asked)
-        many.heard.pop(other.name, None)
+            return cluster.check_layout(node, witness, slots, asked)
+        cluster.last_reply.pop(witness.name, None)
 
 
-def _slots_in_time(transport: Any, many: Many, node: Any, until: float) -> list[Any] | None:
-    """By a thread: redis-py may take the time limit of a socket several times to make a connection."""
-    if node.name in many.asking and many.asking[node.name].is_alive():
+def _slots_in_time(transport: Lender, cluster: Cluster, node: Any, until: float) -> list[Any] | None:
+    """CLUSTER SLOTS of a node, read in a thread: to connect, redis-py may take the time limit of a socket several
+    times."""
+    if node.name in cluster.checks and cluster.checks[node.name].is_alive():
         return None
     answers: list[list[Any] | None] = []
     thread = threading.Thread(
         target=lambda: answers.append(_slots(transport, node, until)), name="presence-layout", daemon=True
     )
-    many.asking[node.name] = thread
+    cluster.checks[node.name] = thread
     try:
         thread.start()
-    except RuntimeError:  # the interpreter is going down
+    except RuntimeError:  # the interpreter is shutting down
         return None
     thread.join(max(0.0, until - time.monotonic()))
     return answers[0] if answers else None
 
 
-def _slots(transport: Any, node: Any, until: float) -> list[Any] | None:
-    at = None
+def _slots(transport: Lender, node: Any, until: float) -> list[Any] | None:
+    borrowed = None
     try:
-        pool = transport._pool(node)
-        at = pool, transport._take(pool, until)
-        at[1].send_command("CLUSTER", "SLOTS")
-        slots: list[Any] = at[1].read_response(disable_decoding=True, timeout=max(0.05, until - time.monotonic()))
+        borrowed = transport.borrow(node, until)
+        connection = borrowed.connection
+        connection.send_command("CLUSTER", "SLOTS")
+        slots: list[Any] = connection.read_response(disable_decoding=True, timeout=max(0.05, until - time.monotonic()))
     except (*LOST, RedisError):
-        if at is not None:
-            transport._give_back(at, broken=True)
+        if borrowed is not None:
+            transport.give_back(borrowed, is_broken=True)
         return None
-    transport._give_back(at)
+    transport.give_back(borrowed)
     return slots
 
 
-async def confirm_async(many: Many, node: Any, until: float) -> None:
-    """See ``confirm``."""
-    if many.is_fresh(node):
+async def confirm_master_async(cluster: Cluster, node: Any, until: float) -> None:
+    """See ``confirm_master``."""
+    if cluster.is_fresh(node):
         return
-    for other in many.others(node):
+    for witness in cluster.witnesses(node):
         asked = time.monotonic()
-        slots = await _slots_async(other, min(until, asked + (until - asked) / SHARE))
+        slots = await _slots_async(witness, min(until, asked + (until - asked) / SHARE))
         if slots is not None:
-            return many.compare(node, other, slots, asked)
-        many.heard.pop(other.name, None)
+            return cluster.check_layout(node, witness, slots, asked)
+        cluster.last_reply.pop(witness.name, None)
 
 
 async def _slots_async(node: Any, until: float) -> list[Any] | None:

@@ -1,11 +1,8 @@
-"""Clients and connections: by URL, or to the server of a client that a caller owns."""
+"""Clients by URL, and our own connections to the server of a client that the caller owns."""
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import os
-import time
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -23,27 +20,26 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from presence_core.errors import InvalidArgument
-from presence_core.transport import pools, tls
-from presence_core.transport.meaning import meaning
-from presence_core.transport.pools import Pool
+from presence_core.transport import tls
+from presence_core.transport.errors import explained
+from presence_core.transport.pools import like_pool
 from presence_core.transport.sentinel_watch import AsyncFinder, AsyncWatched, watch_of
 
-_PLAIN_POOLS: Final = (Pool, redis.ConnectionPool, redis.asyncio.ConnectionPool)
 _POOL_PRIVATE: Final = ("maint_notifications", "orig_", "himport", "retry", "connection_pool")
 
 
 def own_pool(client: Any, timeout: float) -> Any:
-    """Connections of our own to the caller's server: its address and credentials, our time limits and no blind retries.
+    """A pool of our own to the caller's server: same address and credentials, our time limits and no blind retries.
 
-    redis-py's defaults try a write ten times and may hold a caller for a minute.
+    By default redis-py may send a write ten times and hold the caller for a minute.
     """
     pool = client.connection_pool
     is_watched = type(pool) in (SentinelConnectionPool, AsyncSentinelPool) and pool.is_master
     is_watched = is_watched and type(pool.sentinel_manager) in (Sentinel, AsyncSentinel)
     if type(pool) is redis.ConnectionPool or (is_watched and type(pool) is SentinelConnectionPool):
-        return pools.own_pool(pool, timeout)
+        return like_pool(pool, timeout)
     if type(pool) is not redis.asyncio.ConnectionPool and not is_watched:
-        return pool  # one with rules of the caller's own
+        return pool  # a class of the caller's, with rules of its own
     kwargs = {key: value for key, value in pool.connection_kwargs.items() if not key.startswith(_POOL_PRIVATE)}
     kwargs |= {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": AsyncRetry(NoBackoff(), 0)}
     kind, kwargs["max_connections"] = pool.connection_class, pool.max_connections
@@ -55,24 +51,24 @@ def own_pool(client: Any, timeout: float) -> Any:
 
 
 def check_client(client: object, *, use_asyncio: bool) -> None:
-    """Refuse what is no client of this kind. Not repeated: a URL may hold a password."""
+    """Raise InvalidArgument if this is not a client of this kind, without repeating it: a URL may hold a password."""
     plain, asynchronous = (redis.Redis, RedisCluster), (redis.asyncio.Redis, AsyncRedisCluster)
     if isinstance(client, asynchronous if use_asyncio else plain):
         return
     ours = "AsyncPresence" if use_asyncio else "Presence"
     wanted = "redis.asyncio.Redis or redis.asyncio.RedisCluster" if use_asyncio else "redis.Redis or redis.RedisCluster"
-    why = f"must be a {wanted}"
+    rule = f"must be a {wanted}"
     if isinstance(client, str):
-        why += f", not text: for a URL call {ours}.from_url"
+        rule += f", not text: for a URL call {ours}.from_url"
     elif isinstance(client, plain if use_asyncio else asynchronous):
-        why += f": this one is for {'Presence' if use_asyncio else 'AsyncPresence'}"
+        rule += f": this one is for {'Presence' if use_asyncio else 'AsyncPresence'}"
     elif isinstance(client, Sentinel | AsyncSentinel):
-        why += ", not a Sentinel: pass what its master_for(name) returns"
-    raise InvalidArgument("client", why)
+        rule += ", not a Sentinel: pass what its master_for(name) returns"
+    raise InvalidArgument("client", rule)
 
 
 def connect(url: str, timeout: float, *, use_asyncio: bool) -> Any:
-    """A client for redis://, unix://, redis+sentinel:// or redis+cluster://; by TLS for rediss in place of redis."""
+    """A client for redis://, unix://, redis+sentinel:// or redis+cluster://; with TLS for rediss in place of redis."""
     if not isinstance(url, str):
         raise InvalidArgument("url", "must be text")
     scheme, _, rest = url.partition("://")
@@ -81,15 +77,15 @@ def connect(url: str, timeout: float, *, use_asyncio: bool) -> Any:
     try:
         secure = tls.in_url(url)
         if scheme in ("redis", "rediss", "unix"):
-            _said(url)
+            _options_in(url)
             client: Any = (redis.asyncio.Redis if use_asyncio else redis.Redis).from_url(url, **options)
-            return _with_options_that_exist(client)
+            return _with_known_options(client)
         if scheme in ("redis+cluster", "rediss+cluster"):
             url = f"{scheme.partition('+')[0]}://{rest}"
-            said = _said(url)
-            names = {name for name in said if not name.startswith("ssl_")}  # tls.py has looked at those
-            if "host" not in said or said["db"] or names - inspect.signature(AsyncRedisCluster).parameters.keys():
-                raise ValueError("host, database, options: redis-py would take what is left")
+            given = _options_in(url)
+            names = {name for name in given if not name.startswith("ssl_")}  # tls.py has checked those
+            if "host" not in given or given["db"] or names - inspect.signature(AsyncRedisCluster).parameters.keys():
+                raise ValueError("host, database or options: redis-py would ignore them")
             cluster = AsyncRedisCluster if use_asyncio else RedisCluster
             return cluster.from_url(url, **options)
         if scheme in ("redis+sentinel", "rediss+sentinel"):
@@ -99,33 +95,33 @@ def connect(url: str, timeout: float, *, use_asyncio: bool) -> Any:
     except (ValueError, TypeError):
         raise InvalidArgument("url", "cannot be read: check host, port and options") from None
     except (RedisError, RedisClusterException, OSError) as error:
-        raise meaning(error, _without_secrets(url), tls=tls.speaks_tls(url)) from error
+        raise explained(error, _without_secrets(url), tls=tls.speaks_tls(url)) from error
     raise InvalidArgument("url", "must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
 
 
-def _said(url: str) -> dict[str, Any]:
-    """What a URL says, but for TLS. redis-py passes over a database that is no number, and takes a protocol that there
-    is not for an outage."""
-    said: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
-    said.pop("connection_class", None)
+def _options_in(url: str) -> dict[str, Any]:
+    """The options in a URL. Raises ValueError where redis-py would not: for a database that is no number, and for an
+    unknown protocol, which would look like an outage."""
+    given: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
+    given.pop("connection_class", None)
     if not url.startswith("unix"):
-        said.setdefault("db", 0)
-        if min(said["db"], int(unquote(urlsplit(url).path).strip("/") or 0)) < 0:
+        given.setdefault("db", 0)
+        if min(given["db"], int(unquote(urlsplit(url).path).strip("/") or 0)) < 0:
             raise ValueError("db")
-    if str(said.get("protocol", 3)) not in ("2", "3"):
+    if str(given.get("protocol", 3)) not in ("2", "3"):
         raise ValueError("protocol")
-    return said
+    return given
 
 
-def _with_options_that_exist(client: Any) -> Any:
-    """Said here, not at first use."""
+def _with_known_options(client: Any) -> Any:
+    """Raise TypeError for an unknown option here, not at the first call."""
     pool = client.connection_pool
     pool.connection_class(**pool.connection_kwargs)
     return client
 
 
 def _sentinel(url: str, options: dict[str, Any], secure: dict[str, Any], use_asyncio: bool) -> Any:
-    """redis+sentinel://user:password@h1:26379,h2:26379/name/db. With rediss all speak TLS, the sentinels too."""
+    """redis+sentinel://user:password@h1:26379,h2:26379/name/db. With rediss all use TLS, the Sentinels too."""
     scheme, _, rest = url.partition("://")
     authority, _, path = rest.partition("/")
     credentials, _, hosts = authority.rpartition("@")
@@ -136,13 +132,13 @@ def _sentinel(url: str, options: dict[str, Any], secure: dict[str, Any], use_asy
     parts = [urlsplit(f"//{host}") for host in hosts.split(",")]
     addresses = [(part.hostname or "localhost", part.port or 26379) for part in parts]
     user, _, password = credentials.partition(":")
-    said = _said(f"redis:///{db}?{query}")
+    given = _options_in(f"redis:///{db}?{query}")
     sentinel_options = dict(options)
-    if "sentinel_password" in said:
-        sentinel_options["password"] = said.pop("sentinel_password")
-    options |= {option: value for option, value in said.items() if option not in secure}
+    if "sentinel_password" in given:
+        sentinel_options["password"] = given.pop("sentinel_password")
+    options |= {option: value for option, value in given.items() if option not in secure}
     if "ssl" in options:
-        raise ValueError("rediss says it")
+        raise ValueError("TLS is chosen by rediss")
     if password:
         options["password"] = unquote(password)
     if user:
@@ -150,51 +146,16 @@ def _sentinel(url: str, options: dict[str, Any], secure: dict[str, Any], use_asy
     if scheme.startswith("rediss"):
         secure = {"ssl": True, **secure}
     made: Any = (AsyncSentinel if use_asyncio else Sentinel)(addresses, sentinel_kwargs=sentinel_options | secure)
-    return _with_options_that_exist(made.master_for(name, **options, **secure))
+    return _with_known_options(made.master_for(name, **options, **secure))
 
 
 def closers(client: Any) -> list[Any]:
-    """What closes the connections of a client that ``connect`` made; a Sentinel's finder has connections of its own."""
+    """Functions that close the connections of a client that ``connect`` made, also those to Sentinels."""
     manager = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
     clients = [client, *(manager.sentinels if manager is not None else ())]
-    return [getattr(one, "aclose", None) or one.close for one in clients]
+    return [getattr(each, "aclose", None) or each.close for each in clients]
 
 
 def _without_secrets(url: str) -> str:
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-class Spare:
-    """Connections between two calls. redis-py's pool is asked only for more: its bookkeeping costs a script's time."""
-
-    __slots__ = ("_free", "_pid")
-
-    def __init__(self) -> None:
-        self._free: dict[Any, list[tuple[Any, float]]] = {}
-        self._pid = os.getpid()
-
-    def take(self, pool: Any) -> tuple[Any, bool]:
-        """A connection or None, and whether it has been idle for so long that it may have been closed."""
-        if self._pid != os.getpid():  # a forked child must not speak on its parent's sockets
-            self._free, self._pid = {}, os.getpid()
-        try:
-            connection, used = self._free[pool].pop()
-        except (KeyError, IndexError):
-            return None, False
-        return connection, time.monotonic() - used > 0.5
-
-    def keep(self, pool: Any, connection: Any) -> bool:
-        """Only a plain pool's: a Sentinel's must look for the master again."""
-        if type(pool) not in _PLAIN_POOLS or self._pid != os.getpid():
-            return False
-        self._free.setdefault(pool, []).append((connection, time.monotonic()))
-        return True
-
-    def clear(self) -> None:
-        """Give all back: the nodes may not be the same any more."""
-        free, self._free = self._free, {}  # first out of reach: a connection must never have two owners
-        for pool, connections in list(free.items()):
-            with contextlib.suppress(IndexError):
-                while True:
-                    pool.release(connections.pop()[0])

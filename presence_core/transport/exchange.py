@@ -1,17 +1,22 @@
-"""The flow that both drivers follow: what is sent where, and what may be sent again. What a failure means: ``meaning``.
+"""Exchange batches of calls with the servers: decide what is sent where, and what may be sent again.
 
-What may be sent again: a call that was never written to a socket; a call that Redis answered without running it (MOVED,
-TRYAGAIN, LOADING, …); a ``safe`` call. A write whose reply was lost is none of these and ends as OutcomeUnknown.
+These are generators that both drivers follow. They yield a step, receive its result, and do no I/O themselves:
+
+- ``Connect``: read the layout of the cluster for the first time.
+- ``Send``: send each node its calls. The result is, for each node, a list of replies or a ``Failed``.
+- ``Pause``: wait, and perhaps read the layout again.
+
+A call may be sent again in three cases: it was never written to a socket; Redis replied without running it (MOVED,
+TRYAGAIN, LOADING, …); it is ``safe``. A write whose reply was lost is none of these: it ends as OutcomeUnknown.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import dropwhile, takewhile
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeVar
 
 import redis
 from redis.exceptions import (
@@ -23,377 +28,330 @@ from redis.exceptions import (
     SlotNotCoveredError,
 )
 
-from presence_core.errors import OutcomeUnknown
-from presence_core.keyspace import hashed, slot
-from presence_core.scripts import EVERY, Call, command
-from presence_core.transport import tls as secure
-from presence_core.transport.meaning import code_of, foreign, is_unnamed, meaning, plain, probes
+from presence_core.errors import PresenceError
+from presence_core.scripts import EVERY
+from presence_core.scripts.calls import Call, Op, command
+from presence_core.scripts.script import Script
+from presence_core.transport import tls
+from presence_core.transport.errors import (
+    LOST,
+    NOT_RUN,
+    code_of,
+    explained,
+    is_frozen,
+    is_unnamed,
+    outcome_unknown,
+    type_checks,
+    with_key_name,
+)
+from presence_core.transport.routing import Router, group_by_node
 
-_PAUSES: Final = (0.02, 0.05, 0.1, 0.2)  # seconds between tries; the call's own time limit ends them
-NOT_RUN: Final = (
-    "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS", "MISCONF"
-)  # fmt: skip
-LOST: Final = (redis.ConnectionError, redis.TimeoutError, OSError)  # the builtin TimeoutError is an OSError
+_PAUSES: Final = (0.02, 0.05, 0.1, 0.2)
+"""Seconds between attempts; the last one repeats. The time limit of the call ends them."""
 
-
-FRESH: Final = 0.5
-"""Seconds for which a node of a cluster that has answered is the master, as it was. Below any node-timeout."""
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Failed:
-    """A node did not answer. ``sent``: the calls were written, so they may have run."""
+    """A node did not reply. ``sent``: the calls were written to the socket, so they may have run."""
 
     error: BaseException
     sent: bool
 
 
 @dataclass(slots=True)
+class Connect:
+    """Read the layout of the cluster for the first time. Raises Unavailable."""
+
+
+@dataclass(slots=True)
 class Send:
-    """Ask each node its commands; answers, in the same order, a list of replies or a Failed."""
+    """Send each node its calls. The result has, in the same order, a list of replies or a Failed for each."""
 
     groups: list[tuple[Any, list[Call]]]
-    until: float
-    first: bool = False  # the socket's own time limit is the call's
+    until: float  #: monotonic
+    first: bool = False  #: the first attempt: the time limit of the socket is that of the call
 
 
 @dataclass(slots=True)
 class Pause:
-    """Wait, then learn the cluster's layout anew if ``refresh``, as far as that can be had in time."""
+    """Wait. Then, with ``refresh``, read the cluster's layout or find the master again, as far as time allows."""
 
     seconds: float
     refresh: bool
-    until: float
+    until: float  #: monotonic
 
 
-Flow = Generator[Send | Pause, Any, list[Any]]
+Step = Connect | Send | Pause
+Steps = Generator[Step, Any, T]
 
 
-class Router(Protocol):
-    """Where calls go. A node is whatever the driver takes connections from."""
-
-    many: bool
-    tls: bool  #: whether we speak TLS there
-
-    def node(self, key: str) -> Any: ...
-    def node_at(self, host: str, port: int) -> Any: ...
-    def name(self, node: Any) -> str: ...
-    def names(self) -> list[str]: ...
-
-
-def _address(kwargs: dict[str, Any]) -> str:
-    if "path" in kwargs:
-        return str(kwargs["path"])
-    return f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}"
+def run_operation(router: Router, operation: Op[T], timeout: float) -> Steps[T]:
+    """Exchange each batch of an operation and return the operation's result. Errors are thrown into the operation."""
+    try:
+        calls = next(operation)
+        while True:
+            try:
+                replies = yield from exchange(router, calls, timeout)
+            except PresenceError as error:
+                calls = operation.throw(error)
+            else:
+                calls = operation.send(replies)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
 
 
-class One:
-    """A single Redis, or a Sentinel's master: one pool."""
-
-    many = False
-
-    def __init__(self, pool: Any) -> None:
-        self._pool = pool
-        self.tls = "SSL" in pool.connection_class.__name__
-
-    def node(self, key: str) -> Any:
-        return self._pool
-
-    def node_at(self, host: str, port: int) -> Any:
-        return self._pool
-
-    def names(self) -> list[str]:
-        return [self.name(self._pool)]
-
-    def name(self, node: Any) -> str:
-        manager = getattr(node, "sentinel_manager", None)
-        if manager is not None:
-            hosts = ", ".join(_address(s.connection_pool.connection_kwargs) for s in manager.sentinels)
-            return f"{node.service_name} by Sentinel {hosts}"
-        return _address(node.connection_kwargs)
-
-
-class Many:
-    """A cluster: the node that serves the slot of the key's tag."""
-
-    many = True
-
-    def __init__(self, cluster: Any) -> None:
-        self._cluster = cluster
-        self._slots: dict[str, int] = {}
-        self.heard: dict[str, float] = {}  #: when each node last answered, monotonic
-        self.asking: dict[str, threading.Thread] = {}  #: the nodes that are being asked about another
-        self.suspect: str | None = None  #: the node that is asked last for the layout
-        kwargs = cluster.nodes_manager.connection_kwargs
-        self.tls = bool(kwargs.get("ssl")) or "SSL" in getattr(kwargs.get("connection_class"), "__name__", "")
-
-    def node(self, key: str) -> Any:
-        tag = hashed(key)
-        number = self._slots.get(tag)
-        if number is None:
-            number = self._slots[tag] = slot(tag)
-        nodes = self._cluster.nodes_manager.slots_cache.get(number)  # get_node_from_slot costs three times all the rest
-        if not nodes:
-            raise SlotNotCoveredError(f"no node that we know of serves slot {number}")
-        return nodes[0]  # the master; replicas behind it
-
-    def node_at(self, host: str, port: int) -> Any:
-        return self._cluster.nodes_manager.get_node(host=host, port=port)
-
-    def names(self) -> list[str]:
-        return sorted(self.name(node) for node in self._cluster.get_primaries())
-
-    def name(self, node: Any) -> str:
-        return f"{node.host}:{node.port}"
-
-    # A node that was stopped and replaced serves what has queued up before it hears of that. So one that has not
-    # answered us for a while is used only once another master has named it. A failover takes longer than that while.
-
-    def is_fresh(self, node: Any) -> bool:
-        """Whether it has just answered."""
-        return time.monotonic() - self.heard.get(node.name, -FRESH) < FRESH
-
-    def others(self, node: Any) -> list[Any]:
-        """The masters to ask about it, those first that answered last."""
-        others = [one for one in self._cluster.get_primaries() if one.name != node.name]
-        return sorted(others, key=lambda one: -self.heard.get(one.name, 0.0))[:2]
-
-    def compare(self, node: Any, other: Any, slots: list[Any], asked: float) -> None:
-        """Raise if the other's layout (CLUSTER SLOTS) gives this node's slots to another, or it others' slots."""
-        manager = self._cluster.nodes_manager
-        for first, last, (host, port, *_), *_ in slots:
-            named = manager.remap_host_port(host.decode() or other.host, int(port))
-            named = ("127.0.0.1" if named[0] == "localhost" else named[0], named[1])
-            for number in (first, last):
-                known = manager.slots_cache.get(number)
-                if not known or ((known[0].name == node.name) != (named == (node.host, node.port))):
-                    self.suspect = node.name
-                    self.heard.pop(node.name, None)
-                    raise redis.ConnectionError(f"{node.name} may have been replaced")
-        self.heard[node.name] = asked
-
-
-# -- one flow for both worlds -----------------------------------------------------------------------------------------
-
-
-def exchange(router: Router, calls: list[Call], timeout: float) -> Flow:
-    """Send a batch; answer its replies, in order; raise what the first failed call means."""
-    until = time.monotonic() + timeout
-    replies: list[Any] = [None] * len(calls)
-    pending = list(range(len(calls)))
-    same: dict[int, int] = {}  # WAITs and INFOs that were not sent, and whose answer stands for them
-    tries = 0
+def exchange(router: Router, calls: list[Call], timeout: float) -> Steps[list[Any]]:
+    """Send a batch and return its replies, in order. Raises what the first failed call means."""
+    if not router.is_ready:
+        yield Connect()
+    batch = _Batch(router, calls, time.monotonic() + timeout)
+    attempts = 0
     while True:
-        error: BaseException | None = None
-        where = ""
-        greeting: bool | None = None  # it failed while connecting: whether by TLS
-        again: list[int] = []
-        refresh = False
-        frozen = False  # the shard is being copied to another layout
+        yield from batch.send(is_first=attempts == 0)
+        if batch.retry is None:
+            return batch.all_replies()
+        if batch.gives_up(attempts):
+            raise batch.retry.explained() from batch.retry.error
+        yield batch.pause(attempts)
+        batch.prepare_retry()
+        attempts += 1
+
+
+@dataclass(slots=True)
+class _Retry:
+    """Why calls are sent again."""
+
+    error: BaseException
+    server: str = ""
+    tls: bool | None = None  #: for a failure to connect: whether by TLS
+    refresh: bool = True  #: the node may not be the right one any more
+
+    @property
+    def is_crowded(self) -> bool:
+        """The server is well; all connections of the pool are in use."""
+        return isinstance(self.error, redis.MaxConnectionsError)
+
+    def explained(self) -> PresenceError:
+        return explained(self.error, self.server, tls=self.tls)
+
+
+class _Batch:
+    """The calls of one exchange, by place, and the replies to them so far."""
+
+    __slots__ = ("_calls", "_pending", "_replies", "_router", "_shared", "_until", "retry")
+
+    def __init__(self, router: Router, calls: list[Call], until: float) -> None:
+        self._router = router
+        self._calls = calls
+        self._until = until
+        self._replies: list[Any] = [None] * len(calls)
+        self._pending = list(range(len(calls)))
+        self._shared: dict[int, int] = {}  # a WAIT or INFO that is not sent → the one whose reply it shares
+        self.retry: _Retry | None = None
+
+    def send(self, *, is_first: bool) -> Steps[None]:
+        """Send what is pending. Afterwards ``retry`` says why some of it is pending again, or is None."""
+        self.retry = None
         try:
-            groups = _by_node(router, calls, pending)
-            if calls and calls[-1].waits:
-                _once_a_node(calls, groups, same)
-        except (SlotNotCoveredError, RedisClusterException) as uncovered:
-            groups, error, again, refresh = [], uncovered, pending, True
-        answers = yield Send([(node, [calls[i] for i in places]) for node, places in groups], until, tries == 0)
+            groups = group_by_node(self._router, self._calls, self._pending)
+        except (SlotNotCoveredError, RedisClusterException) as error:
+            self.retry = _Retry(error)
+            return
+        if self._calls and self._calls[-1].waits:
+            self._share_waits(groups)
+        self._pending = []
+        sent = [(node, [self._calls[place] for place in places]) for node, places in groups]
+        answers = yield Send(sent, self._until, is_first)
         for (node, places), answer in zip(groups, answers, strict=True):
             if isinstance(answer, Failed):
-                error, where, refresh = answer.error, router.name(node), True
-                greeting = router.tls if not answer.sent or secure.is_refusal(answer.error) else None
-                if answer.sent and not all(calls[i].safe for i in places):
-                    raise OutcomeUnknown(
-                        f"Redis at {where} did not answer a change in time; it may have happened: "
-                        f"look, or call again ({plain(answer.error)}).",
-                        where,
-                    ) from answer.error
-                if isinstance(answer.error, AuthenticationError) or secure.is_refusal(answer.error):
-                    raise meaning(answer.error, where, tls=greeting) from answer.error
-                again += places
+                self._take_failure(node, places, answer)
+            elif self._take_replies(places, answer):
+                yield from self._settle(node, places)
+
+    def all_replies(self) -> list[Any]:
+        for place, sent in self._shared.items():
+            self._replies[place] = self._replies[sent]
+        return self._replies
+
+    def gives_up(self, attempts: int) -> bool:
+        """Whether the error is final. On a cluster, or while the server is well, only time ends the attempts."""
+        assert self.retry is not None
+        if time.monotonic() >= self._until:
+            return True
+        is_patient = self._router.is_cluster or self.retry.is_crowded or is_frozen(self.retry.error)
+        return attempts >= len(_PAUSES) and not is_patient
+
+    def pause(self, attempts: int) -> Pause:
+        assert self.retry is not None
+        left = max(0.0, self._until - time.monotonic())
+        seconds = min(_PAUSES[min(attempts, len(_PAUSES) - 1)], left)
+        return Pause(seconds, self.retry.refresh and not self.retry.is_crowded, self._until)
+
+    def prepare_retry(self) -> None:
+        """Calls that are sent again may go to another node: WAITs that were not sent count for nothing."""
+        for place in self._shared:
+            self._replies[place] = 0
+        self._shared.clear()
+
+    # -- one attempt --------------------------------------------------------------------------------------------------
+
+    def _share_waits(self, groups: list[tuple[Any, list[int]]]) -> None:
+        """Send each node one WAIT: it covers every write before it, on all shards. Several would wait in sequence. So
+        does one INFO."""
+        for _, places in groups:
+            by_command: dict[Any, list[int]] = {}
+            for place in places:
+                if self._calls[place].waits:
+                    by_command.setdefault(self._calls[place].words[0], []).append(place)
+            for alike in by_command.values():
+                self._shared.update(dict.fromkeys(alike[:-1], alike[-1]))
+            places[:] = [place for place in places if place not in self._shared]
+
+    def _send_again(self, places: list[int], retry: _Retry) -> None:
+        self._pending += places
+        if self.retry is not None:
+            retry.refresh = retry.refresh or self.retry.refresh
+        self.retry = retry
+
+    def _take_failure(self, node: Any, places: list[int], failed: Failed) -> None:
+        """Send the calls again, or raise if that is useless or might run a write twice."""
+        server, error = self._router.name(node), failed.error
+        is_refusal = tls.is_refusal(error)
+        retry = _Retry(error, server, self._router.tls if is_refusal or not failed.sent else None)
+        if failed.sent and not all(self._calls[place].safe for place in places):
+            raise outcome_unknown(error, server) from error
+        if is_refusal or isinstance(error, AuthenticationError):
+            raise retry.explained() from error
+        self._send_again(places, retry)
+
+    def _take_replies(self, places: list[int], replies: list[Any]) -> bool:
+        """Keep the replies; whether any of them is an error."""
+        has_errors = False
+        for place, reply in zip(places, replies, strict=True):
+            self._replies[place] = reply
+            has_errors = has_errors or isinstance(reply, Exception)
+        return has_errors
+
+    def _settle(self, node: Any, places: list[int]) -> Steps[None]:
+        """Handle the error replies of one node: recover, ignore, send again, or raise."""
+        error = yield from self._recover(node, places)
+        if error is not None:
+            failed = [place for place in places if isinstance(self._replies[place], Exception)]
+            self._send_again(failed, _Retry(error, self._router.name(node), refresh=not is_frozen(error)))
+
+    def _recover(self, node: Any, places: list[int]) -> Steps[BaseException | None]:
+        """The error for which calls are to be sent again; None when every reply is final."""
+        if any(isinstance(self._replies[place], NoScriptError) for place in places):
+            lost = yield from self._load_scripts(node, places)
+            if lost is not None:
+                return lost
+        yield from self._follow_asks(places)
+        for place in places:
+            call, reply = self._calls[place], self._replies[place]
+            if not isinstance(reply, Exception):
                 continue
-            failed = False
-            for i, reply in zip(places, answer, strict=True):
-                replies[i] = reply
-                failed = failed or isinstance(reply, Exception)
-            if failed:
-                settled = yield from _settle(router, node, calls, places, replies, until)
-                if settled is not None:
-                    error, where = settled, router.name(node)
-                    frozen = code_of(settled) == "LAYOUT"
-                    refresh = refresh or not frozen
-                    again += [i for i in places if isinstance(replies[i], Exception)]
-        if not again:
-            for i, sent in same.items():
-                replies[i] = replies[sent]
-            return replies
-        assert error is not None
-        crowded = isinstance(error, redis.MaxConnectionsError)  # the server is well: wait for one that others use
-        if time.monotonic() >= until or (tries >= len(_PAUSES) and not router.many and not (crowded or frozen)):
-            raise meaning(error, where, tls=greeting) from error
-        seconds = min(_PAUSES[min(tries, len(_PAUSES) - 1)], max(0.0, until - time.monotonic()))
-        yield Pause(seconds, refresh and not crowded, until)
-        for i in same:  # what goes again may go elsewhere
-            replies[i] = 0
-        same.clear()
-        pending, tries = again, tries + 1
+            if call.lenient and "WRONGTYPE" in str(reply):
+                self._replies[place] = None
+            elif call.waits:  # the write itself has succeeded
+                self._replies[place] = 0
+            elif _may_be_sent_again(call, reply):
+                self._void_waits(places)
+                return reply
+            else:
+                named = (yield from self._with_key_name(node, call)) if is_unnamed(reply) else reply
+                raise explained(named, self._router.name(node), call=call) from reply
+        return None
+
+    def _void_waits(self, places: list[int]) -> None:
+        """Some of these calls went to another node, or go again: this node's replicas say nothing about them."""
+        for place in places:
+            if self._calls[place].waits:
+                self._replies[place] = 0
+
+    # -- recovery from one kind of error reply -------------------------------------------------------------------------
+
+    def _load_scripts(self, node: Any, places: list[int]) -> Steps[BaseException | None]:
+        """Load the scripts and send again what did not run. Repeats, within the time limit, while another program
+        flushes them. Returns the error of a lost connection, if all that is left may be sent again."""
+        # Load all of them: with only some, a read in front of a write would be sent again behind it.
+        scripts: list[Script] = list(EVERY)
+        part = waiting = self._not_run(places)
+        has_waits_elsewhere = waiting[0] != places[0]  # another master may have answered the calls before
+        while True:
+            loads = [command("", "SCRIPT", "LOAD", script.text) for script in scripts]
+            [answer] = yield Send([(node, [*loads, *(self._calls[place] for place in part)])], self._until)
+            if isinstance(answer, Failed):
+                if answer.sent and not all(self._calls[place].safe for place in part):
+                    raise outcome_unknown(answer.error, self._router.name(node)) from answer.error
+                for place in waiting:
+                    self._replies[place] = answer.error
+                return answer.error
+            for reply in answer[: len(loads)]:
+                if isinstance(reply, Exception):
+                    raise explained(reply, self._router.name(node)) from reply
+            self._take_replies(part, answer[len(loads) :])
+            waiting = self._not_run(part) + waiting[len(part) :]
+            if not waiting:
+                if has_waits_elsewhere:
+                    self._void_waits(places)
+                return None
+            # They were flushed again. From now on load each script right before its own calls, because a flush hardly
+            # ever comes between the two; one script at a time, so that no call overtakes another.
+            has_waits_elsewhere = True
+            scripts, part = self._next_part(waiting)
+            if time.monotonic() >= self._until:
+                flushed = NoScriptError("No matching script")
+                raise explained(flushed, self._router.name(node)) from flushed
+
+    def _next_part(self, waiting: list[int]) -> tuple[list[Script], list[int]]:
+        """The script of the first call that waits, and the calls from there on that need no other script."""
+        script = self._calls[waiting[0]].script
+        part = list(takewhile(lambda place: self._calls[place].script in (script, None), waiting))
+        return ([] if script is None else [script]), part
+
+    def _not_run(self, places: list[int]) -> list[int]:
+        """The places from the first call on whose script was unknown. Calls behind it rely on it, such as the clean-up
+        behind a kick, so they are sent again, too, where that is safe."""
+        behind = dropwhile(lambda place: not isinstance(self._replies[place], NoScriptError), places)
+        return [place for place in behind if self._calls[place].safe or isinstance(self._replies[place], NoScriptError)]
+
+    def _follow_asks(self, places: list[int]) -> Steps[None]:
+        """Send calls whose keys are being moved to the node that has them now."""
+        for place in places:
+            reply = self._replies[place]
+            if not isinstance(reply, AskError) or isinstance(reply, MovedError):  # redis-py derives one from the other
+                continue
+            self._void_waits(places)
+            target = self._router.node_at(reply.host, reply.port)
+            if target is not None:  # a node that has just joined is in no layout yet
+                self._replies[place] = yield from self._ask(target, self._calls[place])
+
+    def _ask(self, target: Any, call: Call) -> Steps[Any]:
+        """Send one call with ASKING. A node that has just joined has no scripts yet."""
+        loads: list[Call] = []
+        while True:
+            [answer] = yield Send([(target, [*loads, command("", "ASKING"), call])], self._until)
+            if isinstance(answer, Failed):
+                if answer.sent and not call.safe:
+                    raise outcome_unknown(answer.error, self._router.name(target)) from answer.error
+                return answer.error
+            reply = answer[-1]
+            if call.script is None or not isinstance(reply, NoScriptError) or time.monotonic() >= self._until:
+                return reply
+            others = [script for script in EVERY if script is not call.script]
+            scripts = (*others, call.script)  # its own last: a flush hardly ever comes between the two
+            loads = [command("", "SCRIPT", "LOAD", script.text) for script in scripts]
+
+    def _with_key_name(self, node: Any, call: Call) -> Steps[Exception]:
+        """Redis does not say which key of this call has a foreign type: ask for each."""
+        checks = type_checks(call)
+        [answer] = (yield Send([(node, checks)], self._until)) if checks else [[]]
+        return with_key_name(call, checks, [] if isinstance(answer, Failed) else answer)
 
 
-def _by_node(router: Router, calls: list[Call], places: list[int]) -> list[tuple[Any, list[int]]]:
-    if not router.many:
-        return [(router.node(""), places)]
-    groups: dict[Any, list[int]] = {}
-    for i in places:
-        groups.setdefault(_node_of(router, calls[i]), []).append(i)
-    return list(groups.items())
-
-
-def _node_of(router: Router, call: Call) -> Any:
-    if not call.at:
-        return router.node(call.key)
-    host, _, port = call.at.rpartition(":")
-    node = router.node_at(host, int(port))
-    if node is None:
-        raise RedisClusterException(f"{call.at} is no node of this cluster any more")
-    return node
-
-
-def server_of(router: Router, key: str) -> str:
-    """The address of the node that serves a key, as far as this client knows; "" for none."""
-    try:
-        return router.name(router.node(key))
-    except (SlotNotCoveredError, RedisClusterException):
-        return ""
-
-
-def _once_a_node(calls: list[Call], groups: list[tuple[Any, list[int]]], same: dict[int, int]) -> None:
-    """One WAIT tells of all that was written before it, whichever shard: several would wait one after the other. So
-    does one INFO."""
-    for _, places in groups:
-        kinds: dict[Any, list[int]] = {}
-        for i in places:
-            if calls[i].waits:
-                kinds.setdefault(calls[i].words[0], []).append(i)
-        for alike in kinds.values():
-            same.update(dict.fromkeys(alike[:-1], alike[-1]))
-        places[:] = [i for i in places if i not in same]
-
-
-def _settle(
-    router: Router, node: Any, calls: list[Call], places: list[int], replies: list[Any], until: float
-) -> Generator[Send | Pause, Any, BaseException | None]:
-    """Deal with error replies. Answers the error for which it is worth trying again, or None when all are settled."""
-    if any(isinstance(replies[i], NoScriptError) for i in places):
-        lost = yield from _reload(router, node, calls, places, replies, until)
-        if lost is not None:
-            return lost
-    for i in places:
-        reply = replies[i]
-        if isinstance(reply, AskError) and not isinstance(reply, MovedError):  # which redis-py takes for one of those
-            _void(calls, places, replies)
-            target = router.node_at(reply.host, reply.port)
-            if target is not None:  # a node that has only joined, and gets its first slot, is in nobody's layout yet
-                replies[i] = yield from _ask(router, target, calls[i], until)
-    for i in places:
-        reply = replies[i]
-        if not isinstance(reply, Exception):
-            continue
-        if calls[i].lenient and "WRONGTYPE" in str(reply):
-            replies[i] = None
-            continue
-        if calls[i].waits:  # the change is made, whatever became of this
-            replies[i] = 0
-            continue
-        if (
-            isinstance(reply, AskError)
-            or code_of(reply) in NOT_RUN
-            or _is_frozen(reply)
-            or (isinstance(reply, LOST) and calls[i].safe)
-        ):
-            _void(calls, places, replies)
-            return reply
-        said = (yield from _named(node, calls[i], until)) if is_unnamed(reply) else reply
-        raise meaning(said, router.name(node), doing=calls[i]) from reply
-    return None
-
-
-def _reload(
-    router: Router, node: Any, calls: list[Call], places: list[int], replies: list[Any], until: float
-) -> Generator[Send | Pause, Any, BaseException | None]:
-    """Load the scripts, and send again what did not run, as often as they are flushed meanwhile and until time is up.
-    Answers the error of a connection that was lost, when all that is left may be sent again."""
-    # All of them: were only some known, a read that stands before a change would be sent again behind it.
-    loads = list(EVERY)
-    part = waiting = _not_run(calls, places, replies)
-    parted = waiting[0] != places[0]  # what stood before may have been answered by another master
-    while True:
-        sent = [command("", "SCRIPT", "LOAD", script.text) for script in loads] + [calls[i] for i in part]
-        [answer] = yield Send([(node, sent)], until)
-        if isinstance(answer, Failed):
-            if answer.sent and not all(calls[i].safe for i in part):
-                raise OutcomeUnknown(f"Redis at {router.name(node)} did not answer a change in time; look again.")
-            for i in waiting:
-                replies[i] = answer.error
-            return answer.error
-        for i, reply in zip(part, answer[len(loads) :], strict=True):
-            replies[i] = reply
-        for reply in answer[: len(loads)]:
-            if isinstance(reply, Exception):
-                raise meaning(reply, router.name(node)) from reply
-        waiting = _not_run(calls, part, replies) + waiting[len(part) :]
-        if not waiting:
-            if parted:
-                _void(calls, places, replies)
-            return None
-        # Flushed again: from now on each script goes right before the calls of it, which a flush hardly ever parts, and
-        # one after the other, so that no call overtakes another.
-        parted, script = True, calls[waiting[0]].script
-        part = list(takewhile(lambda i, script=script: calls[i].script in (script, None), waiting))  # type: ignore[misc]
-        loads = [script] if script is not None else []
-        if time.monotonic() >= until:
-            flushed = NoScriptError("No matching script")
-            raise meaning(flushed, router.name(node)) from flushed
-
-
-def _not_run(calls: list[Call], places: list[int], replies: list[Any]) -> list[int]:
-    """From the first call on whose script was unknown: what came behind it counts on it, such as the tidying behind a
-    kick, and goes again, where it may."""
-    behind = dropwhile(lambda i: not isinstance(replies[i], NoScriptError), places)
-    return [i for i in behind if calls[i].safe or isinstance(replies[i], NoScriptError)]
-
-
-def _named(node: Any, call: Call, until: float) -> Generator[Send | Pause, Any, Exception]:
-    """A key of this call is of a foreign type, and Redis does not say which: each is asked by itself."""
-    asking = probes(call)
-    [answer] = (yield Send([(node, asking)], until)) if asking else [[]]
-    return foreign(call, asking, [] if isinstance(answer, Failed) else answer)
-
-
-def _is_frozen(error: Exception) -> bool:
-    """The shard is being copied to another layout, and takes no writes until that is done."""
-    return str(error).startswith("LAYOUT frozen")
-
-
-def _ask(router: Router, target: Any, call: Call, until: float) -> Generator[Send | Pause, Any, Any]:
-    """Send one call where its keys have gone to. A node that has only joined knows no script yet."""
-    loads: list[Call] = []
-    while True:
-        [answer] = yield Send([(target, [*loads, command("", "ASKING"), call])], until)
-        if isinstance(answer, Failed):
-            if answer.sent and not call.safe:
-                raise OutcomeUnknown(
-                    f"Redis at {router.name(target)} did not answer a change in time; it may have happened: "
-                    f"look, or call again ({plain(answer.error)}).",
-                    router.name(target),
-                ) from answer.error
-            return answer.error
-        if call.script is None or not isinstance(answer[-1], NoScriptError) or time.monotonic() >= until:
-            return answer[-1]
-        others = [script for script in EVERY if script is not call.script]  # its own last: a flush hardly parts the two
-        loads = [command("", "SCRIPT", "LOAD", script.text) for script in (*others, call.script)]
-
-
-def _void(calls: list[Call], places: list[int], replies: list[Any]) -> None:
-    """A part of these went to another node, or goes again: what the replicas of this one have says nothing of it."""
-    for i in places:
-        if calls[i].waits:
-            replies[i] = 0
+def _may_be_sent_again(call: Call, reply: Exception) -> bool:
+    was_not_run = isinstance(reply, AskError) or code_of(reply) in NOT_RUN or is_frozen(reply)
+    return was_not_run or (isinstance(reply, LOST) and call.safe)

@@ -1,12 +1,14 @@
 """Pools of connections that survive interrupts and forks.
 
-An exception from a signal handler may come between any two steps. redis-py counts connections up and down, so that one
-lost between two steps counts for ever; a pool of ours counts the connections that something still refers to.
+A signal handler may raise between any two steps. redis-py counts connections up and down, so a connection that is lost
+between two steps counts forever. Our pools count the connections that something still refers to.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import threading
 import time
 from collections import deque
@@ -14,6 +16,7 @@ from typing import Any, Final
 from weakref import WeakSet, ref
 
 import redis
+import redis.asyncio
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.connection import HiredisRespSerializer
@@ -22,37 +25,37 @@ from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
-from presence_core.forked import renew_in_child
-from presence_core.scripts import as_text
+from presence_core.fork_safety import renew_in_child
+from presence_core.scripts.calls import as_text
 from presence_core.transport.sentinel_watch import SyncFinder, Watched, watch_of
 
 _PRIVATE: Final = ("maint_notifications", "oss_cluster_maint", "orig_", "himport", "retry", "connection_pool")
 _LOCKS: Final = (type(threading.Lock()), type(threading.RLock()))
 _left_behind: Final[list[object]] = []
-"""In a forked child, connections of its parent's event loop: closing one would take it from the parent's loop."""
+"""In a forked child: connections of the parent's event loop, kept so that nothing closes them for the parent."""
 
 
 class _Packer(HiredisRespSerializer):
-    """hiredis 3.5 crashes the process where it packs a number while a signal handler raises."""
+    """hiredis 3.5 crashes the process if a signal handler raises while it packs a number: pack text only."""
 
     def pack(self, *args: Any) -> Any:
         words: Any = as_text(args)
         return super().pack(*words)
 
 
-class _Hurried:
-    """redis-py greets a server in up to five round trips, and each may take the whole time limit: a server that is
-    merely slow would hold a caller for five times as long as was asked for."""
+class _ConnectInTime:
+    """redis-py connects in up to five round trips, and each may take the whole time limit: a slow server would hold the
+    caller five times as long. This limits them all together."""
 
     socket_connect_timeout: float | None
 
     def connect(self, *args: Any, **options: Any) -> Any:
-        usual = self.socket_connect_timeout
-        self.socket_connect_timeout = _left() or usual
+        limit = self.socket_connect_timeout
+        self.socket_connect_timeout = _left() or limit
         try:
             return super().connect(*args, **options)  # type: ignore[misc]  # a mixin of redis-py's connections
         finally:
-            self.socket_connect_timeout = usual
+            self.socket_connect_timeout = limit
 
     def read_response(self, *args: Any, **options: Any) -> Any:
         left = _left()
@@ -65,7 +68,7 @@ _call = threading.local()
 
 
 def connection_of(pool: Any, until: float) -> Any:
-    """A connection of this pool. One that has to be made is made by then, or not at all."""
+    """A connection of this pool; a new one is made within the time limit, or not at all."""
     _call.until = until
     try:
         return pool.get_connection()
@@ -79,7 +82,7 @@ def _left() -> float | None:
 
 
 class Pool(redis.ConnectionPool):
-    """Counts the connections that exist, and takes none back whose state is not known."""
+    """Counts the connections that exist, and drops those whose state is unknown."""
 
     _made: list[ref[Any]]
 
@@ -97,15 +100,15 @@ class Pool(redis.ConnectionPool):
         self.reset()
 
     def make_connection(self) -> Any:
-        self._made = [one for one in self._made if one() is not None]
+        self._made = [reference for reference in self._made if reference() is not None]
         self._created_connections = len(self._made)
         connection = super().make_connection()
         self._made.append(ref(connection))
         return connection
 
     def get_connection(self, command_name: str | None = None, *keys: Any, **options: Any) -> Any:
-        """A connection that is open and has nothing to read. After any other error than the network's it is dropped:
-        it may be in the middle of its greeting."""
+        """An open connection with nothing to read. After an error that is not the network's, it is dropped: it may be
+        in the middle of connecting."""
         self._checkpid()
         with self._lock:
             connection = self._available_connections.pop() if self._available_connections else self.make_connection()
@@ -127,24 +130,24 @@ class Pool(redis.ConnectionPool):
 
 
 class SentinelPool(Pool, SentinelConnectionPool):
-    """The same for the master that the watch over its Sentinels names."""
+    """A pool for the master that the SentinelWatch names."""
 
 
-def own_pool(pool: Any, timeout: float) -> Pool:
-    """Connections of our own to where this pool of redis-py leads, with our time limits and no blind retries."""
+def like_pool(pool: Any, timeout: float) -> Pool:
+    """Our own pool to the same server as this pool of redis-py, with our time limits and no blind retries."""
     options = _options_of(pool)
     options |= {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": Retry(NoBackoff(), 0)}
     kind = pool.connection_class
     if not isinstance(pool, SentinelConnectionPool):
-        return Pool(connection_class=type(kind.__name__, (_Hurried, kind), {}), **options)
+        return Pool(connection_class=type(kind.__name__, (_ConnectInTime, kind), {}), **options)
     finder = SyncFinder(watch_of(pool.service_name, pool.sentinel_manager), pool.sentinel_manager)
-    options |= {"connection_class": type(kind.__name__, (Watched, _Hurried, kind), {})}
+    options |= {"connection_class": type(kind.__name__, (Watched, _ConnectInTime, kind), {})}
     options |= {"service_name": pool.service_name, "sentinel_manager": finder}
     return SentinelPool(check_connection=pool.check_connection, **options)
 
 
 def _options_of(pool: Any) -> dict[str, Any]:
-    """Without redis-py's maintenance notifications: their handlers hold a connection for as long as it holds them."""
+    """Turns off redis-py's maintenance notifications: their handlers keep connections alive by a reference cycle."""
     kept = {name: value for name, value in pool.connection_kwargs.items() if not name.startswith(_PRIVATE)}
     off = MaintNotificationsConfig(enabled=False)
     return kept | {
@@ -154,29 +157,67 @@ def _options_of(pool: Any) -> dict[str, Any]:
     }
 
 
+_PLAIN_POOLS: Final = (Pool, redis.ConnectionPool, redis.asyncio.ConnectionPool)
+
+
+class SpareConnections:
+    """Keeps connections between two calls, because the bookkeeping of redis-py's pool takes as long as a script."""
+
+    __slots__ = ("_free", "_pid")
+
+    def __init__(self) -> None:
+        self._free: dict[Any, list[tuple[Any, float]]] = {}
+        self._pid = os.getpid()
+
+    def take(self, pool: Any) -> tuple[Any, bool]:
+        """A connection or None, and whether it was idle for so long that it may have been closed."""
+        if self._pid != os.getpid():  # a forked child must not use its parent's sockets
+            self._free, self._pid = {}, os.getpid()
+        try:
+            connection, used = self._free[pool].pop()
+        except (KeyError, IndexError):
+            return None, False
+        return connection, time.monotonic() - used > 0.5
+
+    def keep(self, pool: Any, connection: Any) -> bool:
+        """Keep a connection of a plain pool, else return False: a Sentinel's pool must check the master again."""
+        if type(pool) not in _PLAIN_POOLS or self._pid != os.getpid():
+            return False
+        self._free.setdefault(pool, []).append((connection, time.monotonic()))
+        return True
+
+    def clear(self) -> None:
+        """Return all to their pools: the nodes may have changed."""
+        free, self._free = self._free, {}  # first, so that no connection ever has two owners
+        for pool, connections in list(free.items()):
+            with contextlib.suppress(IndexError):
+                while True:
+                    pool.release(connections.pop()[0])
+
+
 def _renew_locks(*owners: Any) -> None:
-    """The locks of these objects of redis-py's, and of what they are made of."""
+    """Replace the locks of these objects of redis-py, and of their attributes."""
     for owner in owners:
-        for one in (owner, *vars(owner).values()):
-            for name, lock in list(getattr(one, "__dict__", {}).items()):
+        for part in (owner, *vars(owner).values()):
+            for name, lock in list(getattr(part, "__dict__", {}).items()):
                 if isinstance(lock, _LOCKS):
-                    setattr(one, name, threading.Lock() if isinstance(lock, _LOCKS[0]) else threading.RLock())
+                    setattr(part, name, threading.Lock() if isinstance(lock, _LOCKS[0]) else threading.RLock())
 
 
 def renew_client(client: Any) -> None:
-    """In a forked child: the locks of redis-py's client that its parent's threads may have held."""
+    """In a forked child, replace the locks of a redis-py client: threads of the parent may have held them."""
     if not isinstance(client, RedisCluster):
         manager = getattr(client.connection_pool, "sentinel_manager", None)
-        _renew_locks(*(one.connection_pool for one in (client, *(manager.sentinels if manager else ()))))
+        _renew_locks(*(owner.connection_pool for owner in (client, *(manager.sentinels if manager else ()))))
         return
     nodes = client.nodes_manager
     _renew_locks(client, nodes)
     for node in (*nodes.nodes_cache.values(), *nodes.startup_nodes.values()):
-        node.redis_connection = None  # made when it is next asked for
+        node.redis_connection = None  # redis-py makes it again when needed
 
 
 def leave_behind(client: Any, pool: Any) -> None:
-    """The same for asyncio: ``client`` is a RedisCluster, or ``pool`` another client's."""
+    """The same for asyncio: ``pool`` is None if ``client`` is a RedisCluster."""
     if pool is None:
         client._lock, client._initialize = asyncio.Lock(), True
         nodes = client.nodes_manager
@@ -186,7 +227,7 @@ def leave_behind(client: Any, pool: Any) -> None:
             node._connections, node._free = [], deque()
         return
     manager = getattr(pool, "sentinel_manager", None)
-    for one in (pool, *(sentinel.connection_pool for sentinel in (manager.sentinels if manager else ()))):
-        _left_behind.append((list(one._available_connections), list(one._in_use_connections)))
-        one._lock, one._event_dispatcher._async_lock = asyncio.Lock(), None
-        one.reset()
+    for each in (pool, *(sentinel.connection_pool for sentinel in (manager.sentinels if manager else ()))):
+        _left_behind.append((list(each._available_connections), list(each._in_use_connections)))
+        each._lock, each._event_dispatcher._async_lock = asyncio.Lock(), None
+        each.reset()

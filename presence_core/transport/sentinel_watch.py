@@ -31,22 +31,22 @@ from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError
 
 from presence_core.errors import Unavailable
-from presence_core.forked import renew_in_child
+from presence_core.fork_safety import renew_in_child
 from presence_core.models import SentinelHealth
 
-EVERY: Final = 0.5
+ASK_EVERY: Final = 0.5
 """Seconds between two questions to a Sentinel."""
 
 TIMEOUT: Final = 1.0
-"""Seconds that a Sentinel has for an answer; each has a thread of its own, so that none waits for another."""
+"""Seconds that a Sentinel has to answer. Each has its own thread, so that none waits for another."""
 
 SHORTEST_LEASE: Final = 1.0
-"""Seconds; a shorter ``down-after`` would leave no time for a second question."""
+"""Seconds. A shorter ``down-after`` would leave no time for a second question."""
 
-FORGET: Final = 60.0
-"""Seconds after which a Sentinel that is silent no longer counts for which master it named."""
+ANSWER_COUNTS: Final = 60.0
+"""Seconds for which the last answer of a silent Sentinel counts in the choice of the master."""
 
-EVENTS: Final = ("+switch-master", "+promoted-slave")  # the second comes first, from the Sentinel that leads
+EVENTS: Final = ("+switch-master", "+promoted-slave")  # of the two, the Sentinel that leads sends the second first
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +55,19 @@ class Master:
 
     address: tuple[str, int]
     epoch: int
-    is_down: bool  #: every Sentinel that names it says so
+    is_down: bool  #: every Sentinel that names it says that it is down
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one Sentinel said."""
+    """The answer of one Sentinel."""
 
-    asked: float  #: monotonic, before the question
-    address: tuple[str, int] | None = None  #: None where it knows no master of that name
+    asked: float  #: when the question was sent, monotonic
+    address: tuple[str, int] | None = None  #: None: it knows no master of that name
     epoch: int = 0
     is_down: bool = False
     down_after: float = 30.0  #: seconds
-    others: int = 0  #: further Sentinels that it knows
+    others: int = 0  #: other Sentinels that it knows
 
 
 class SentinelWatch:
@@ -82,29 +82,29 @@ class SentinelWatch:
         self._ip = manager._force_master_ip
         self.sentinels = _addresses(manager)
         self.majority = len(self.sentinels) // 2 + 1
-        self._forget_all()
-        renew_in_child(self, SentinelWatch._forget_all)
+        self._reset()
+        renew_in_child(self, SentinelWatch._reset)
 
-    def _forget_all(self) -> None:
-        """Also in a forked child: its parent's threads are not there, and its connections are not to be touched."""
+    def _reset(self) -> None:
+        """Also in a forked child: the parent's threads are not there, and its connections must stay untouched."""
         self._lock = threading.RLock()
         self._clients: WeakSet[Any] = WeakSet()
         self._connections: WeakSet[Any] = WeakSet()
         self._answers: dict[int, Answer] = {}
         self._lease = -inf  #: monotonic
-        self._over: threading.Event | None = None  #: of the threads that run
+        self._stopping: threading.Event | None = None  #: of the threads that run now
         self._events: dict[int, Any] = {}
 
-    # -- what clients ask ----------------------------------------------------------------------------------------------
+    # -- for clients ---------------------------------------------------------------------------------------------------
 
     @property
     def is_sure(self) -> bool:
-        """A majority has confirmed the master recently enough."""
+        """Whether a majority has named the master recently enough."""
         return self.master is not None and time.monotonic() < self._lease
 
     def wait(self, client: Any, until: float, *, since: float = -inf) -> Iterator[float]:
-        """Yields seconds to sleep until the master is sure, or the time is over. ``since``: by answers to questions
-        that were asked after this."""
+        """Yield seconds to sleep, until the master is sure or the time is up. ``since``: only answers to questions that
+        were sent after this time count."""
         self._run_for(client)
         pause = 0.002
         while not (self.is_sure and (since == -inf or self._asked(self.majority) >= since)):
@@ -115,43 +115,45 @@ class SentinelWatch:
             pause = min(pause * 1.5, 0.05)
 
     def check(self, connection: Any = None) -> None:
-        """Raise unless the master is sure, and this connection is to it."""
+        """Raise unless the master is sure, and this connection leads to it."""
         master = self.master
         if master is None:
             raise MasterNotFoundError
         if not self.is_sure:
             raise Unavailable(
                 f"Only {len(self._recent())} of {len(self.sentinels)} Sentinels of {self.name} answer ({self.hosts}): "
-                "without a majority, it is not known whether its master has been replaced.",
+                "without a majority, the master may have been replaced.",
                 self.hosts,
             )
         if connection is not None and self.is_other(connection):
             raise redis.ConnectionError(f"{connection.host}:{connection.port} is no longer the master")
 
     def is_other(self, connection: Any) -> bool:
-        """Whether a connection is not, or has not been all the time, to the present master."""
+        """Whether a connection leads, or has led, to another server than the present master."""
         master = self.master
         return connection.was_cut or master is None or (connection.host, connection.port) != master.address
 
     @property
     def hosts(self) -> str:
-        """The Sentinels, for a sentence."""
+        """The addresses of the Sentinels, as text."""
         return ", ".join(f"{host}:{port}" for host, port in self.sentinels)
 
     def health(self) -> SentinelHealth | None:
-        """None before any has answered."""
+        """The state of the Sentinels; None before the first answer."""
         recent = self._recent()
         if not recent:
             return None
-        known = 1 + max(one.others for one in recent)
-        return SentinelHealth(len(self.sentinels), len(recent), known, min(one.down_after for one in recent))
+        known = 1 + max(answer.others for answer in recent)
+        return SentinelHealth(len(self.sentinels), len(recent), known, min(answer.down_after for answer in recent))
 
     def _recent(self) -> list[Answer]:
         since = time.monotonic() - self._bound()
-        return [one for one in list(self._answers.values()) if one.address is not None and one.asked > since]
+        return [
+            answer for answer in list(self._answers.values()) if answer.address is not None and answer.asked > since
+        ]
 
     def joined(self, connection: Any) -> None:
-        """A connection has been made, to be cut when it is not to the master any more."""
+        """Add a connection, to be cut as soon as it does not lead to the master."""
         with self._lock:
             connection.was_cut = False
             self._connections.add(connection)
@@ -159,7 +161,7 @@ class SentinelWatch:
             connection.cut()
 
     def leave(self, client: Any) -> None:
-        """The last client that leaves ends the threads."""
+        """Remove a client. The last one ends the threads."""
         with self._lock:
             self._clients.discard(client)
             if not self._clients:
@@ -168,68 +170,66 @@ class SentinelWatch:
     # -- the threads ---------------------------------------------------------------------------------------------------
 
     def _run_for(self, client: Any) -> None:
-        if self._over is not None and client in self._clients:
+        if self._stopping is not None and client in self._clients:
             return
         with self._lock:
             self._clients.add(client)
-            if self._over is None:
-                self._over = threading.Event()
+            if self._stopping is None:
+                self._stopping = threading.Event()
                 for number, address in enumerate(self.sentinels):
-                    asking = (number, address, self._over)
-                    with contextlib.suppress(RuntimeError):  # the interpreter is going down
-                        threading.Thread(
-                            target=self._follow, args=asking, name="presence-sentinel", daemon=True
-                        ).start()
+                    args = (number, address, self._stopping)
+                    with contextlib.suppress(RuntimeError):  # the interpreter is shutting down
+                        threading.Thread(target=self._follow, args=args, name="presence-sentinel", daemon=True).start()
 
     def _stop(self) -> None:
-        if self._over is not None:
-            self._over.set()
-            self._over = None
-            self._answers, self._lease = {}, -inf  # what is known now is old when somebody comes again
+        if self._stopping is not None:
+            self._stopping.set()
+            self._stopping = None
+            self._answers, self._lease = {}, -inf  # it will be outdated for the next client
             for events in list(self._events.values()):
-                _shut(events.connection)  # a thread waits there for up to half a second
+                _shut(events.connection)  # wakes the thread that reads there
             self._events = {}
 
-    def _follow(self, number: int, address: tuple[str, int], over: threading.Event) -> None:
-        while not over.is_set():
+    def _follow(self, number: int, address: tuple[str, int], stopping: threading.Event) -> None:
+        while not stopping.is_set():
             with (
                 contextlib.suppress(RedisError, OSError, ValueError),
                 redis.Redis(*address, **self._kwargs) as sentinel,
             ):
-                self._converse(number, sentinel, over)
-            self._forget(number)
-            over.wait(EVERY)
+                self._converse(number, sentinel, stopping)
+            self._expire(number)
+            stopping.wait(ASK_EVERY)
 
-    def _converse(self, number: int, sentinel: Any, over: threading.Event) -> None:
+    def _converse(self, number: int, sentinel: Any, stopping: threading.Event) -> None:
         with sentinel.pubsub() as events:
             events.subscribe(*EVENTS)
             with self._lock:
-                if over.is_set():
+                if stopping.is_set():
                     return
                 self._events[number] = events
             may_listen = True
-            while not over.is_set():
+            while not stopping.is_set():
                 asked = time.monotonic()
                 answer = self._ask(sentinel, asked)
                 with self._lock:
-                    if over.is_set():
+                    if stopping.is_set():
                         return
                     if not self._clients:  # all were dropped without a close
                         self._stop()
                         return
-                    self._heard(number, answer)
+                    self._take(number, answer)
                 try:
-                    while may_listen and (left := asked + EVERY - time.monotonic()) > 0 and not over.is_set():
-                        said = events.get_message(timeout=left)
-                        if said is not None and said["type"] == "message":
+                    while may_listen and (left := asked + ASK_EVERY - time.monotonic()) > 0 and not stopping.is_set():
+                        event = events.get_message(timeout=left)
+                        if event is not None and event["type"] == "message":
                             break
-                except redis.ResponseError:  # its user may not subscribe: it is only asked
+                except redis.ResponseError:  # its ACL user may not subscribe: ask it at intervals only
                     may_listen = False
                 if not may_listen:
-                    over.wait(EVERY)
+                    stopping.wait(ASK_EVERY)
 
     def _ask(self, sentinel: Any, asked: float) -> Answer:
-        """Both in one go: the first names the next master as soon as there is one, the second knows since when."""
+        """Ask both in one round trip: the first command names a new master at once, the second has its epoch."""
         with sentinel.pipeline(transaction=False) as both:
             both.execute_command("SENTINEL GET-MASTER-ADDR-BY-NAME", self.name)
             both.execute_command("SENTINEL MASTER", self.name)
@@ -242,7 +242,10 @@ class SentinelWatch:
         if address is None:
             return Answer(asked)
         host, port = (_text(address[0]), int(address[1]))
-        is_old = (host, port) == (_text(state["ip"]), int(state["port"]))  # "down" is said of the old one until the end
+        is_old = (host, port) == (
+            _text(state["ip"]),
+            int(state["port"]),
+        )  # "down" is about the old master until the failover ends
         return Answer(
             asked,
             (self._ip or host, port),
@@ -252,71 +255,74 @@ class SentinelWatch:
             int(state["num-other-sentinels"]),
         )
 
-    # -- the judgement, under the lock ---------------------------------------------------------------------------------
+    # -- the choice, under the lock -----------------------------------------------------------------------------------
 
-    def _heard(self, number: int, answer: Answer) -> None:
+    def _take(self, number: int, answer: Answer) -> None:
         self._answers[number] = answer
-        self._judge()
+        self._choose_master()
 
-    def _forget(self, number: int) -> None:
-        """A Sentinel that is away: its last answer counts on for a while."""
+    def _expire(self, number: int) -> None:
+        """Drop the last answer of a silent Sentinel, when it is old enough."""
         with self._lock:
             last = self._answers.get(number)
-            if last is not None and time.monotonic() - last.asked > FORGET:
+            if last is not None and time.monotonic() - last.asked > ANSWER_COUNTS:
                 del self._answers[number]
-                self._judge()
+                self._choose_master()
 
-    def _judge(self) -> None:
-        named = [one for one in self._answers.values() if one.address is not None]
-        if named:
-            epoch = max(one.epoch for one in named)
-            best = [one for one in named if one.epoch == epoch]
-            votes = Counter(one.address for one in best)
+    def _choose_master(self) -> None:
+        answers = [answer for answer in self._answers.values() if answer.address is not None]
+        if answers:
+            epoch = max(answer.epoch for answer in answers)
+            latest = [answer for answer in answers if answer.epoch == epoch]
+            votes = Counter(answer.address for answer in latest)
             before = self.master and self.master.address
-            address = max(votes, key=lambda one: (votes[one], one == before))
+            address = max(votes, key=lambda named: (votes[named], named == before))
             assert address is not None
-            is_down = all(one.is_down for one in best if one.address == address)
+            is_down = all(answer.is_down for answer in latest if answer.address == address)
             self.master = Master(address, epoch, is_down)
             if address != before:
-                for connection in [one for one in self._connections if self.is_other(one)]:
+                for connection in filter(self.is_other, list(self._connections)):
                     connection.cut()
         self._lease = self._asked(self.majority) + self._bound()
 
     def _asked(self, count: int) -> float:
-        """When the last question was asked to which so many Sentinels have answered since."""
-        times = sorted((one.asked for one in list(self._answers.values()) if one.address is not None), reverse=True)
+        """The time of the latest question that so many Sentinels have answered."""
+        answers = list(self._answers.values())
+        times = sorted((answer.asked for answer in answers if answer.address is not None), reverse=True)
         return times[count - 1] if len(times) >= count else -inf
 
     def _bound(self) -> float:
-        """How long a majority's word holds."""
-        return max(min((one.down_after for one in self._answers.values()), default=0.0), SHORTEST_LEASE)
+        """For how many seconds the answers of a majority hold."""
+        return max(min((answer.down_after for answer in self._answers.values()), default=0.0), SHORTEST_LEASE)
 
 
-# -- one for each group ------------------------------------------------------------------------------------------------
+# -- one watch a group -------------------------------------------------------------------------------------------------
 
 _watches: WeakValueDictionary[Any, SentinelWatch] = WeakValueDictionary()
 
 
 def watch_of(name: str, manager: Any) -> SentinelWatch:
-    """The watch over this master by these Sentinels: made for the first client, shared by the next."""
-    kwargs = {one: value for one, value in manager.sentinel_kwargs.items() if not one.startswith(("socket_", "retry"))}
+    """The watch over this master by these Sentinels. All clients share one."""
+    kwargs = {
+        name_: value for name_, value in manager.sentinel_kwargs.items() if not name_.startswith(("socket_", "retry"))
+    }
     key = (name, frozenset(_addresses(manager)), manager._force_master_ip, repr(sorted(kwargs.items())))
     watch = _watches.get(key)
-    if watch is None:  # made twice at once: two do no harm
+    if watch is None:  # two at once do no harm
         watch = _watches[key] = SentinelWatch(name, manager)
     return watch
 
 
 def _addresses(manager: Any) -> list[tuple[str, int]]:
-    kwargs = [one.connection_pool.connection_kwargs for one in manager.sentinels]
-    return [(str(one["host"]), int(one["port"])) for one in kwargs]
+    kwargs = [sentinel.connection_pool.connection_kwargs for sentinel in manager.sentinels]
+    return [(str(options["host"]), int(options["port"])) for options in kwargs]
 
 
-# -- what redis-py is given --------------------------------------------------------------------------------------------
+# -- what redis-py calls ----------------------------------------------------------------------------------------------
 
 
 class Finder:
-    """Stands for redis-py's Sentinel in a pool of connections: the watch knows the master."""
+    """Takes the place of redis-py's Sentinel in a pool of connections: the watch knows the master."""
 
     def __init__(self, watch: SentinelWatch, manager: Any) -> None:
         self.watch = watch
@@ -345,11 +351,11 @@ def _text(value: Any) -> str:
 
 
 def _shut(connection: Any) -> None:
-    """Wake up a thread that reads there. Closing is left to it: a number of a closed socket may be another's soon."""
+    """Wake up a thread that reads there. That thread closes the socket: another may soon have its number."""
     sock = getattr(connection, "_sock", None)
     if sock is not None:
         with contextlib.suppress(OSError):
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not that of an SSLSocket, which forgets its TLS
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # an SSLSocket's own shutdown would drop its TLS state
 
 
 class Watched:

@@ -1,4 +1,4 @@
-"""TLS: what a URL says of it, checked before anything is sent; and what its failures mean, in one sentence each."""
+"""TLS: the options in a URL, checked before anything is sent; and what failures mean, in one sentence each."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from presence_core.errors import InvalidArgument
 
 FILES: Final = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-"""What names a file of ours. In the environment these are PRESENCE_REDIS_SSL_CA_CERTS and so on."""
+"""The options that name a file. In the environment: PRESENCE_REDIS_SSL_CA_CERTS and so on."""
 
 _OTHERS: Final = ("ssl_ca_path", "ssl_password", "ssl_check_hostname", "ssl_cert_reqs", "ssl_ciphers")
 _NO: Final = ("0", "f", "false", "n", "no")
 _YES: Final = ("1", "t", "true", "y", "yes")
 
-_SAYS: Final = (
+_REFUSALS: Final = (
     (("mismatch, certificate is not valid", "Hostname mismatch"),
-     "has a certificate for another name: give the host as the certificate has it ({said})"),
-    (("CERTIFICATE_VERIFY_FAILED",), "has a certificate that we do not trust: is ssl_ca_certs its CA? ({said})"),
+     "has a certificate for another name: use the host name in the certificate ({reason})"),
+    (("CERTIFICATE_VERIFY_FAILED",), "has a certificate that is not trusted: is ssl_ca_certs its CA? ({reason})"),
     (("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE"),
-     "asks for a client certificate (ssl_certfile and ssl_keyfile name it)"),
+     "requires a client certificate: set ssl_certfile and ssl_keyfile"),
     (("ALERT_UNKNOWN_CA", "ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_EXPIRED", "ALERT_CERTIFICATE_UNKNOWN"),
-     "does not trust our client certificate ({said})"),
+     "does not trust the client certificate ({reason})"),
     (("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"),
-     "does not speak TLS here: use redis://, or the port where it does"),
+     "does not speak TLS on this port: use redis://, or its TLS port"),
 )  # fmt: skip
 _SILENT: Final = ("timeout", "timed out", "timeouterror")
 _SHUT: Final = ("reset by peer", "closed by server", "server closed", "broken pipe", 'got "\\x15"')
 
 
 def in_url(url: str) -> dict[str, Any]:
-    """The ssl_… options of a URL, for redis-py. Raises InvalidArgument: a slip of the pen must not become no check at
-    all, or an error at the first call."""
+    """The ssl_… options of a URL, for redis-py. Raises InvalidArgument, so that a typing error neither turns a check
+    off nor fails only at the first call."""
     given = {
         name: value
         for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True)
@@ -42,17 +42,17 @@ def in_url(url: str) -> dict[str, Any]:
     }
     for name in given:
         if name not in FILES + _OTHERS:
-            raise InvalidArgument("url", f"must name only options that there are: {', '.join(FILES + _OTHERS)}")
+            raise InvalidArgument("url", f"must have only known ssl options: {', '.join(FILES + _OTHERS)}")
     if not speaks_tls(url):
         for name in given:
-            raise InvalidArgument("url", f"must begin with rediss, where it has {name}")
+            raise InvalidArgument("url", f"must begin with rediss to have {name}")
         return {}
     options: dict[str, Any] = dict(given)
     if "ssl_check_hostname" in given:
-        said = given["ssl_check_hostname"].lower()
-        if said not in _YES + _NO:
+        choice = given["ssl_check_hostname"].lower()
+        if choice not in _YES + _NO:
             raise InvalidArgument("ssl_check_hostname", "must be true or false")
-        options["ssl_check_hostname"] = said in _YES
+        options["ssl_check_hostname"] = choice in _YES
     if given.get("ssl_cert_reqs", "required") not in ("required", "none"):
         raise InvalidArgument("ssl_cert_reqs", 'must be "required" or "none"')
     _try_files(given)
@@ -65,7 +65,7 @@ def speaks_tls(url: str) -> bool:
 
 
 def _try_files(given: Mapping[str, str]) -> None:
-    """Read what is named, as each connection will."""
+    """Read the files that are named, as each connection will."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if "ssl_keyfile" in given and "ssl_certfile" not in given:
         raise InvalidArgument("ssl_certfile", "must be given with ssl_keyfile")
@@ -93,8 +93,8 @@ def _try_files(given: Mapping[str, str]) -> None:
 
 
 def with_files(url: str, environ: Mapping[str, str]) -> str:
-    """The URL with the files that PRESENCE_REDIS_SSL_… name; what the URL says itself stands."""
-    said = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    """The URL with the files that PRESENCE_REDIS_SSL_… name, unless the URL names them itself."""
+    in_query = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
     for name in FILES:
         variable = f"PRESENCE_REDIS_{name.upper()}"
         value = environ.get(variable, "").strip()
@@ -102,35 +102,36 @@ def with_files(url: str, environ: Mapping[str, str]) -> str:
             continue
         if not speaks_tls(url):
             raise InvalidArgument(variable, "must come with a PRESENCE_REDIS_URL that begins with rediss")
-        if name not in said:
+        if name not in in_query:
             url += f"{'&' if '?' in url else '?'}{name}={quote(value)}"
     return url
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether certificates do not fit: to try again would only take time."""
-    said = str(error)
-    return any(word in said for words, _ in _SAYS for word in words)
+    """Whether the certificates do not match: another attempt would only take time."""
+    text = str(error)
+    return any(word in text for words, _ in _REFUSALS for word in words)
 
 
-def told(said: str, *, asked: bool) -> str | None:
-    """What a connection that could not be made says of TLS, as the end of a sentence; None: nothing. ``asked``: we
-    spoke TLS."""
-    lower = said.lower()
-    if asked:
-        for words, sentence in _SAYS:
-            if any(word in said for word in words):
-                return sentence.format(said=_reason(said))
-        if any(word in lower for word in _SILENT):
-            return "did not answer our TLS handshake in time: it is away, or does not speak TLS on this port"
-        if "EOF occurred" in said or any(word in lower for word in _SHUT):
-            return "closed the connection in our TLS handshake: does it ask for a client certificate (ssl_certfile)?"
-    elif any(word in lower for word in _SHUT):
-        return f"closed the connection at once ({said}): if it speaks TLS on this port, use rediss://"
+def explain_failure(text: str, *, uses_tls: bool) -> str | None:
+    """What a failure to connect says about TLS, as the end of a sentence; None if it says nothing."""
+    lower = text.lower()
+    was_shut = any(word in lower for word in _SHUT)
+    if not uses_tls:
+        if was_shut:
+            return f"closed the connection at once ({text}): if this port expects TLS, use rediss://"
+        return None
+    for words, sentence in _REFUSALS:
+        if any(word in text for word in words):
+            return sentence.format(reason=_reason(text))
+    if any(word in lower for word in _SILENT):
+        return "did not answer the TLS handshake in time: it is unreachable, or this port does not speak TLS"
+    if was_shut or "EOF occurred" in text:
+        return "closed the connection during the TLS handshake: does it require a client certificate (ssl_certfile)?"
     return None
 
 
-def _reason(said: str) -> str:
-    """OpenSSL's own words, without where in its source they stand."""
-    reason = said.rpartition("certificate verify failed: ")[2].partition("] ")
+def _reason(text: str) -> str:
+    """OpenSSL's own words, without the place in its source."""
+    reason = text.rpartition("certificate verify failed: ")[2].partition("] ")
     return (reason[2] or reason[0]).partition(" (_ssl.c")[0].rstrip(".")

@@ -1,18 +1,20 @@
-"""PresenceMiddleware for ASGI: Starlette, FastAPI, Django, and all else that speaks it. It needs none of them."""
+"""PresenceMiddleware for ASGI applications: Starlette, FastAPI, Django and others. It imports none of them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from inspect import isawaitable
-from typing import Any
+from typing import Any, Final
 
 from presence_core.client import AsyncPresence, Presence
+from presence_core.drive_generators import drive, drive_async
 from presence_core.errors import LoginRefused, PresenceError
 from presence_core.models import Ended
-from presence_core.web.flow import drive, drive_async
-from presence_core.web.gate import Gate, code_of, problem, refusal
-from presence_core.web.rules import Asked, Rules, Verdict, Visitor, is_preflight
+from presence_core.web.middleware.refusals import code_of, login_refusal, problem
+from presence_core.web.middleware.request_check import RequestChecker
+from presence_core.web.middleware.request_data import read_scope
+from presence_core.web.rules import Rules, Verdict, Visitor
 from presence_core.web.wsgi import check_hooks
 
 Scope = MutableMapping[str, Any]
@@ -23,27 +25,28 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 UserOf = Callable[[Scope], Visitor | str | None]
 OnEnded = Callable[[Scope, Ended | None], Any]
 
-ENDED_CODE = 4401
-"""A websocket that may not be opened is closed with this code, and with one word for why as its reason."""
+WEBSOCKET_REFUSED: Final = 4401
+"""Close code of a websocket that is refused. The close reason is one word, such as "kicked"."""
 
-AWAY_CODE = 1013
-"""… and with "try again later" while Redis is away."""
+WEBSOCKET_TRY_LATER: Final = 1013
+"""Close code of a websocket while Redis is away."""
 
 
 class PresenceMiddleware:
-    """Finds the session of each request and websocket, and refuses who has none, as the ``rules`` say.
+    """Finds the session of each request and websocket, and refuses requests without one, as ``rules`` say.
 
-    The application reads ``scope["presence"]`` or, with Starlette and FastAPI, ``request.state.presence``: a Session or
-    None. ``scope["presence.verdict"]`` says more: ``ip`` is the visitor's address, or None. A LoginRefused that the
-    application raises (a block, a limit) is answered with a 403 problem.
+    The application reads ``scope["presence.session"]`` or, with Starlette and FastAPI, ``request.state.session``: a
+    Session or None. ``scope["presence.verdict"]`` has the details; its ``ip`` is the visitor's address or None. A
+    LoginRefused that the application raises (a block, a limit) becomes a 403 problem.
 
-    ``user_of(scope)`` says whom the site itself takes a request for: a uid, a Visitor or None.
-    ``on_ended(scope, ended)`` answers, with an ASGI application such as a Starlette response (or an awaitable of one),
-    who is refused with 401; ``ended`` is None where nothing is known of the session. By default that is a problem+json.
-    A websocket is accepted and closed at once, with 4401: a browser hides the reason of one that was never accepted. A
-    websocket that is open is not looked at again: watch() for that.
+    ``user_of(scope)`` returns the user that the site itself has signed in: a uid, a Visitor or None.
+    ``on_ended(scope, ended)`` returns the ASGI application (such as a Starlette response, or an awaitable of one) that
+    answers in place of the default 401 problem. ``ended`` is None if nothing is known of the session.
 
-    ``presence`` is an AsyncPresence or, at the price of a thread for each call, a Presence. Cost: one round trip to
+    A refused websocket is accepted and closed at once with 4401, because browsers hide the reason if it was never
+    accepted. An open websocket is not checked again; use ``watch()`` for that.
+
+    ``presence`` is an AsyncPresence, or a Presence, which then uses a thread for each call. Cost: one round trip to
     Redis for a request that names a session, none for others.
     """
 
@@ -57,7 +60,7 @@ class PresenceMiddleware:
         on_ended: OnEnded | None = None,
     ) -> None:
         check_hooks(app=app, user_of=user_of, on_ended=on_ended)
-        self.gate = Gate(presence, rules)
+        self.checker = RequestChecker(presence, rules)
         self._presence = presence
         self._app = app
         self._user_of = user_of
@@ -65,54 +68,56 @@ class PresenceMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._app(scope, self._closing(receive), send)
+            await self._app(scope, self._close_at_shutdown(receive), send)
             return
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        user_of = self._user_of
-        flow = self.gate.check(asked_of(scope), None if user_of is None else lambda: user_of(scope))
-        if isinstance(self._presence, AsyncPresence):
-            verdict = await drive_async(flow, self._presence)
-        else:
-            verdict = await asyncio.to_thread(drive, flow, self._presence)
-        scope["presence"] = verdict.session
+        verdict = await self._check(scope)
+        scope["presence.session"] = verdict.session
         scope["presence.verdict"] = verdict
-        scope.setdefault("state", {})["presence"] = verdict.session
+        scope.setdefault("state", {})["session"] = verdict.session
         if verdict.passes:
-            cookie = self.gate.set_cookie(verdict)
-            await self._pass(scope, receive, send if cookie is None else _with_cookie(send, cookie))
+            cookie = self.checker.set_cookie(verdict)
+            await self._run_app(scope, receive, send if cookie is None else _with_cookie(send, cookie))
         elif scope["type"] == "websocket":
-            await _close(verdict, receive, send)
+            await _close_websocket(verdict, receive, send)
         else:
             await self._refuse(verdict, scope, receive, send)
 
-    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _check(self, scope: Scope) -> Verdict:
+        user_of = self._user_of
+        calls = self.checker.check(read_scope(scope), None if user_of is None else lambda: user_of(scope))
+        if isinstance(self._presence, AsyncPresence):
+            return await drive_async(calls, lambda call: call(self._presence))
+        return await asyncio.to_thread(drive, calls, lambda call: call(self._presence))
+
+    async def _run_app(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
-        async def sending(message: Message) -> None:
+        async def note_start(message: Message) -> None:
             nonlocal started
             started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, sending)
+            await self._app(scope, receive, note_start)
         except LoginRefused as refused:
             if started or scope["type"] != "http":
                 raise
-            await _problem(refusal(refused), scope, send)
+            await _send_problem(login_refusal(refused), scope, send)
 
     async def _refuse(self, verdict: Verdict, scope: Scope, receive: Receive, send: Send) -> None:
         if self._on_ended is not None and verdict.state in ("ended", "unknown", "anonymous"):
-            answer = self._on_ended(scope, verdict.ended)
-            if isawaitable(answer):
-                answer = await answer
-            await answer(scope, receive, send)
+            response = self._on_ended(scope, verdict.ended)
+            if isawaitable(response):
+                response = await response
+            await response(scope, receive, send)
             return
-        await _problem(verdict, scope, send)
+        await _send_problem(verdict, scope, send)
 
-    def _closing(self, receive: Receive) -> Receive:
-        """When the server goes down, the heartbeats that wait are sent before the application closes its Presence."""
+    def _close_at_shutdown(self, receive: Receive) -> Receive:
+        """Send the waiting heartbeats before the application's own shutdown closes its Presence."""
 
         async def received() -> Message:
             message = await receive()
@@ -123,17 +128,17 @@ class PresenceMiddleware:
         return received
 
     async def aclose(self) -> None:
-        """Send the heartbeats that wait. They are not worth an error when Redis is away."""
+        """Send the waiting heartbeats. If Redis is away they are dropped, without an error."""
         try:
             if isinstance(self._presence, AsyncPresence):
-                await self.gate.buffer.aclose()
+                await self.checker.buffer.aclose()
             else:
-                await asyncio.to_thread(self.gate.buffer.close)
+                await asyncio.to_thread(self.checker.buffer.close)
         except PresenceError:
             pass
 
 
-async def _problem(verdict: Verdict, scope: Scope, send: Send) -> None:
+async def _send_problem(verdict: Verdict, scope: Scope, send: Send) -> None:
     status, headers, body = problem(verdict)
     raw = [(name.lower().encode(), value.encode()) for name, value in headers]
     await send({"type": "http.response.start", "status": status, "headers": raw})
@@ -141,37 +146,17 @@ async def _problem(verdict: Verdict, scope: Scope, send: Send) -> None:
 
 
 def _with_cookie(send: Send, cookie: str) -> Send:
-    async def sending(message: Message) -> None:
+    async def send_with_cookie(message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.accept"):
             message = {**message, "headers": [*message.get("headers", ()), (b"set-cookie", cookie.encode())]}
         await send(message)
 
-    return sending
+    return send_with_cookie
 
 
-async def _close(verdict: Verdict, receive: Receive, send: Send) -> None:
+async def _close_websocket(verdict: Verdict, receive: Receive, send: Send) -> None:
     if (await receive())["type"] != "websocket.connect":
         return
     await send({"type": "websocket.accept"})
-    code = AWAY_CODE if verdict.state == "unavailable" else ENDED_CODE
+    code = WEBSOCKET_TRY_LATER if verdict.state == "unavailable" else WEBSOCKET_REFUSED
     await send({"type": "websocket.close", "code": code, "reason": code_of(verdict)})
-
-
-def asked_of(scope: Scope) -> Asked:
-    """What matters of an ASGI request."""
-    values: dict[bytes, list[str]] = {}
-    for name, value in scope["headers"]:
-        values.setdefault(name.lower(), []).append(value.decode("latin-1"))
-    client = scope.get("client")
-    agent = values.get(b"user-agent")
-    return Asked(
-        path=scope["path"] or "/",
-        cookie="; ".join(values.get(b"cookie", ())),  # HTTP/2 may split it
-        authorization=values.get(b"authorization", [""])[0],
-        peer=(client[0] or None) if client else None,
-        forwarded=",".join(values.get(b"x-forwarded-for", ())),
-        user_agent=agent[0] if agent else None,
-        preflight=is_preflight(
-            scope.get("method", ""), values.get(b"origin"), values.get(b"access-control-request-method")
-        ),
-    )

@@ -1,32 +1,33 @@
-"""The cookie that carries a token: written so that no script, and no other site's page, gets hold of it."""
+"""Write and read the cookie that holds a token, so that neither scripts nor other sites can read it."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Literal, get_args
 
 from presence_core.errors import InvalidArgument
+
+SameSite = Literal["lax", "strict", "none"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")  # a token of RFC 9110
 _VALUE: Final = re.compile(r"[A-Za-z0-9._~-]{1,2048}")
 _PATH: Final = re.compile(r"/[\x21-\x3a\x3c-\x7e]*")
 _DOMAIN: Final = re.compile(r"\.?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
-_SAME_SITE: Final = {"lax": "Lax", "strict": "Strict", "none": "None"}
 _TEN_YEARS: Final = 315_360_000
 
 
 def check_cookie(
     name: object, *, secure: object = True, same_site: object = "lax", path: object = "/", domain: object = None
 ) -> None:
-    """Raise InvalidArgument for what a browser would drop, or would take and not protect."""
+    """Raise InvalidArgument for a cookie that browsers would drop, or would accept without protection."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidArgument("name", "must be 1 to 128 characters of those allowed in a cookie's name")
+        raise InvalidArgument("name", "must be 1 to 128 characters that a cookie name may hold")
     if not isinstance(secure, bool):
         raise InvalidArgument("secure", "must be True or False")
-    if not isinstance(same_site, str) or same_site not in _SAME_SITE:
+    if not isinstance(same_site, str) or same_site not in get_args(SameSite):
         raise InvalidArgument("same_site", 'must be "lax", "strict" or "none"')
     if not isinstance(path, str) or not _PATH.fullmatch(path):
-        raise InvalidArgument("path", "must begin with / and hold neither white space nor ;")
+        raise InvalidArgument("path", "must begin with /, without white space or ;")
     if domain is not None and (not isinstance(domain, str) or not _DOMAIN.fullmatch(domain)):
         raise InvalidArgument("domain", "must be a host name")
     prefix = name.lower()  # browsers compare these prefixes without regard to case
@@ -43,20 +44,20 @@ def set_cookie_header(
     *,
     name: str = "presence",
     secure: bool = True,
-    same_site: str = "lax",
+    same_site: SameSite = "lax",
     path: str = "/",
     max_age: int | None = None,
     domain: str | None = None,
 ) -> str:
-    """The value of a Set-Cookie header for ``login.token``. Always HttpOnly: no script reads it.
+    """The value of a Set-Cookie header for ``login.token``. It is always HttpOnly, so scripts cannot read it.
 
-    secure: over HTTPS only; False is for a laptop. same_site: "lax", "strict" or "none". max_age: seconds; None: until
-    the browser closes. A name that begins with ``__Host-`` is the safest where one host is the whole site: no other
-    host of the domain can set it. Raises InvalidArgument.
+    secure: send it over HTTPS only; False is for development. max_age: seconds; None: until the browser closes. If one
+    host serves the whole site, begin the name with ``__Host-``: then no other host of the domain can set the cookie.
+    Raises InvalidArgument.
     """
     check_cookie(name, secure=secure, same_site=same_site, path=path, domain=domain)
     if not isinstance(token, str) or not _VALUE.fullmatch(token):
-        raise InvalidArgument("token", "must be a token that login gave")
+        raise InvalidArgument("token", "must be the token of a Login")
     if max_age is not None and (
         isinstance(max_age, bool) or not isinstance(max_age, int) or not 1 <= max_age <= _TEN_YEARS
     ):
@@ -65,14 +66,19 @@ def set_cookie_header(
 
 
 def clear_cookie_header(
-    *, name: str = "presence", secure: bool = True, same_site: str = "lax", path: str = "/", domain: str | None = None
+    *,
+    name: str = "presence",
+    secure: bool = True,
+    same_site: SameSite = "lax",
+    path: str = "/",
+    domain: str | None = None,
 ) -> str:
-    """The value of a Set-Cookie header that takes the cookie away. Give what it was set with."""
+    """The value of a Set-Cookie header that deletes the cookie. Pass the options that it was set with."""
     check_cookie(name, secure=secure, same_site=same_site, path=path, domain=domain)
     return f"{name}={_attributes(secure, same_site, path, 0, domain)}"
 
 
-def _attributes(secure: bool, same_site: str, path: str, max_age: int | None, domain: str | None) -> str:
+def _attributes(secure: bool, same_site: SameSite, path: str, max_age: int | None, domain: str | None) -> str:
     parts = ["", f"Path={path}"]
     if max_age is not None:
         parts.append(f"Max-Age={max_age}")
@@ -81,12 +87,12 @@ def _attributes(secure: bool, same_site: str, path: str, max_age: int | None, do
     parts.append("HttpOnly")
     if secure:
         parts.append("Secure")
-    parts.append(f"SameSite={_SAME_SITE[same_site]}")
+    parts.append(f"SameSite={same_site.capitalize()}")
     return "; ".join(parts)
 
 
 def read_cookie(header: str, name: str) -> str | None:
-    """The cookie of this name in a Cookie header; of several the first, which is the one with the longest path."""
+    """The value of this cookie in a Cookie header. If it is there twice, the first one: it has the longest path."""
     for part in header.split(";"):
         key, equals, value = part.strip().partition("=")
         if equals and key == name:

@@ -1,4 +1,4 @@
-"""What the middleware is told: Rules, checked when they are made; and what it tells: Visitor in, Verdict out."""
+"""The middleware's settings (``Rules``), the user that the site names (``Visitor``) and the decision (``Verdict``)."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Literal
 
-from presence_core import settings as check
+from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import Ended, PublicBlock, Session
-from presence_core.web.cookies import check_cookie
+from presence_core.web.cookies import SameSite, check_cookie
 from presence_core.web.proxies import Proxies
 
-MODES: Final = ("observe", "adopt", "enforce")
-ON_UNAVAILABLE: Final = ("closed", "grace", "open")
+Mode = Literal["observe", "adopt", "enforce"]
+Anonymous = Literal["refuse", "pass"]
+OnUnavailable = Literal["closed", "grace", "open"]
+State = Literal[
+    "live", "adopted", "ended", "unknown", "anonymous", "preflight", "unavailable", "grace", "open", "refused"
+]
 
 
 def hashed_id(secret: str) -> str:
-    """A session id for a site whose own session key is a bearer secret: its SHA-256, URL-safe, 43 characters.
+    """A session id made from the site's own session key: its SHA-256, URL-safe, 43 characters.
 
-    Session ids are shown to staff and kept in lists; a key that opens something must never be one.
+    Session ids are shown to staff and kept in lists. A key that gives access must never be used as an id.
     """
     if not isinstance(secret, str) or not secret:
         raise InvalidArgument("secret", "must be text")
@@ -30,53 +34,57 @@ def hashed_id(secret: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who the site itself says is signed in. ``user_of`` answers this, or a uid alone."""
+    """The user that the site itself has signed in. ``user_of`` returns a Visitor, or only a uid."""
 
     uid: str
-    session_id: str | None = None  #: the site's own, public or hashed (``hashed_id``); then no cookie of ours is needed
-    login: Mapping[str, Any] = field(default_factory=dict)  #: more of login's arguments: name, aliases, device, …
-    adopt: bool | None = None  #: whether one that is not known may begin now; None: in mode ``adopt``
+    session_id: str | None = None
+    """The site's own session id, public or hashed (``hashed_id``). With it the middleware sets no cookie."""
+    login: Mapping[str, Any] = field(default_factory=dict)  #: other arguments of ``login``: name, aliases, device, …
+    adopt: bool | None = None  #: whether to begin a session that is not known yet; None: yes in mode ``adopt``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How the middleware decides. Paths are prefixes of whole segments: "/api" is "/api" and "/api/x", not "/apix";
-    "/" is the start page alone. Of several that fit the longest holds."""
+    """How the middleware decides.
 
-    mode: str = "enforce"
-    """``observe`` records and never refuses; ``adopt`` gives a user whom ``user_of`` names a session on first sight and
-    refuses what has ended; ``enforce`` passes live sessions only."""
-    public: tuple[str, ...] = ()  #: paths where nobody is refused: sign-in, static files
-    anonymous: str = "refuse"  #: in ``enforce``, who brings no token and is not signed in: "refuse", or "pass"
-    on_unavailable: str = "closed"
-    """When Redis is away: ``closed`` answers 503; ``grace`` passes a session that was validated here within ``grace``
-    seconds; ``open`` passes everybody."""
+    Paths are prefixes of whole segments: "/api" matches "/api" and "/api/x", not "/apix". "/" matches the start page
+    only. If several prefixes match, the longest one applies.
+    """
+
+    mode: Mode = "enforce"
+    """``observe`` records and never refuses. ``adopt`` begins a session for a user that ``user_of`` names and that has
+    none yet, and refuses ended sessions. ``enforce`` passes live sessions only."""
+    public: tuple[str, ...] = ()  #: paths where no request is refused: sign-in, static files
+    anonymous: Anonymous = "refuse"  #: in ``enforce``: requests without a token whose user is not signed in
+    on_unavailable: OnUnavailable = "closed"
+    """While Redis is unreachable: ``closed`` answers 503. ``grace`` passes a session that this process validated within
+    ``grace`` seconds. ``open`` passes all requests."""
     grace: float = 60.0  #: seconds, 1…3600
-    routes: Mapping[str, str] = field(default_factory=dict)  #: path → on_unavailable there
-    heartbeat: float = 30.0  #: a session is noted as seen at most once in so many seconds, 1…3600
-    cookie: str | None = "presence"  #: where the token is looked for; None: in no cookie
-    bearer: bool = True  #: look for it in ``Authorization: Bearer`` too, and first
-    secure: bool = True  #: of the cookie that ``adopt`` sets
-    same_site: str = "lax"
+    routes: Mapping[str, OnUnavailable] = field(default_factory=dict)  #: path → ``on_unavailable`` for that path
+    heartbeat: float = 30.0  #: seconds between two heartbeats of a session, 1…3600
+    cookie: str | None = "presence"  #: name of the cookie that holds the token; None: no cookie is read
+    bearer: bool = True  #: also read ``Authorization: Bearer``; it has priority over the cookie
+    secure: bool = True  #: the Secure attribute of the cookie that ``adopt`` sets
+    same_site: SameSite = "lax"
     domain: str | None = None
-    trusted_proxies: tuple[str, ...] = ()  #: networks whose X-Forwarded-For is believed; "unix" for a Unix socket
-    breaker_failures: int = 3  #: after so many in a row no call is made …
-    breaker_seconds: float = 5.0  #: … for so long; 0.1…300
-    max_known: int = 20_000  #: sessions remembered in this process, for heartbeats and grace; 100…1,000,000
+    trusted_proxies: tuple[str, ...] = ()  #: networks whose X-Forwarded-For is trusted; "unix" for a Unix socket
+    breaker_failures: int = 3  #: failed calls in a row that open the breaker; 1…1000
+    breaker_seconds: float = 5.0  #: seconds without calls while the breaker is open; 0.1…300
+    max_known: int = 20_000  #: sessions that this process remembers, for heartbeats and grace; 100…1,000,000
 
     def __post_init__(self) -> None:
-        _one_of("mode", self.mode, MODES)
-        _one_of("anonymous", self.anonymous, ("refuse", "pass"))
-        _one_of("on_unavailable", self.on_unavailable, ON_UNAVAILABLE)
-        _paths("public", self.public)
+        check.choice("mode", self.mode, Mode)
+        check.choice("anonymous", self.anonymous, Anonymous)
+        check.choice("on_unavailable", self.on_unavailable, OnUnavailable)
+        _check_paths("public", self.public)
         if not isinstance(self.routes, Mapping):
             raise InvalidArgument("routes", "must be a dict of paths")
-        _paths("routes", self.routes)
+        _check_paths("routes", self.routes)
         for choice in self.routes.values():
-            _one_of("routes", choice, ON_UNAVAILABLE)
-        number("grace", self.grace, 1, 3600)
-        number("heartbeat", self.heartbeat, 1, 3600)
-        number("breaker_seconds", self.breaker_seconds, 0.1, 300)
+            check.choice("routes", choice, OnUnavailable)
+        check.duration("grace", self.grace, 1, 3600)
+        check.duration("heartbeat", self.heartbeat, 1, 3600)
+        check.duration("breaker_seconds", self.breaker_seconds, 0.1, 300)
         check.whole("breaker_failures", self.breaker_failures, 1, 1000)
         check.whole("max_known", self.max_known, 100, 1_000_000)
         if not isinstance(self.bearer, bool):
@@ -89,69 +97,38 @@ class Rules:
         Proxies(self.trusted_proxies)
 
 
-def number(name: str, value: object, low: float, high: float) -> float:
-    """Seconds within limits."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise InvalidArgument(name, f"must be {low:g} to {high:g} seconds")
-    return float(value)
-
-
-def _one_of(name: str, value: object, words: tuple[str, ...]) -> None:
-    if value not in words:
-        raise InvalidArgument(name, "must be " + " or ".join(f'"{word}"' for word in words))
-
-
-def _paths(name: str, paths: object) -> None:
+def _check_paths(name: str, paths: object) -> None:
     good = isinstance(paths, Iterable) and not isinstance(paths, str)
     if not good or not all(isinstance(path, str) and path.startswith("/") for path in paths):  # type: ignore[attr-defined]
         raise InvalidArgument(name, "must hold paths that begin with /")
 
 
-def longest(path: str, prefixes: Iterable[str]) -> str | None:
-    """The longest of the prefixes that this path is under. A path with "." or empty segments is under none: what a
-    later hand makes of it is not known here."""
+def longest_prefix(path: str, prefixes: Iterable[str]) -> str | None:
+    """The longest prefix that matches this path. None matches a path with "." or empty segments: the application may
+    resolve it to another path."""
     if "//" in path or "/./" in path or "/../" in path or path.endswith(("/.", "/..")) or "\\" in path:
         return None
-    found = None
+    longest = None
     for prefix in prefixes:
         stem = prefix.rstrip("/")
         if path == prefix or (stem and (path == stem or path.startswith(stem + "/"))):
-            found = prefix if found is None or len(prefix) > len(found) else found
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What of a request matters here, whatever the framework calls it."""
-
-    path: str
-    cookie: str = ""  #: the Cookie header
-    authorization: str = ""
-    peer: str | None = None  #: who is connected; None for a Unix socket
-    forwarded: str = ""  #: X-Forwarded-For, lines joined by commas
-    user_agent: str | None = None
-    preflight: bool = False  #: by its headers a CORS preflight (``is_preflight``): a browser's brings no credentials
-
-
-def is_preflight(method: str, origin: object, asks_for: object) -> bool:
-    """Whether a request is a CORS preflight, by its method, Origin and Access-Control-Request-Method."""
-    return method == "OPTIONS" and bool(origin) and bool(asks_for)
+            longest = prefix if longest is None or len(prefix) > len(longest) else longest
+    return longest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What was decided, and why."""
+    """The decision about one request, and its reason."""
 
     passes: bool
-    state: str
-    """"live", "adopted", "ended", "unknown", "anonymous", "preflight", "unavailable", "grace", "open" or "refused"."""
-    ip: str | None = None  #: the visitor's address; None over a Unix socket, and where only a name is known
+    state: State
+    ip: str | None = None  #: the visitor's address; None over a Unix socket, or if the peer has only a name
     session: Session | None = None
-    ended: Ended | None = None  #: why it is over, where that is known
-    refusal: str | None = None  #: of "refused" (a user who may not log in): the code
-    sentence: str | None = None  #: … and the sentence for them
-    block: PublicBlock | None = None  #: … and of "blocked" until when
-    token: str | None = None  #: of "adopted": for the visitor's cookie
+    ended: Ended | None = None  #: why the session has ended, if that is known
+    refusal: str | None = None  #: with state "refused" (the user may not log in): code of the reason
+    sentence: str | None = None  #: with state "refused": the reason, as a sentence for the user
+    block: PublicBlock | None = None  #: with refusal "blocked" or "block_rule"
+    token: str | None = None  #: with state "adopted": the token for the visitor's cookie
 
     def __repr__(self) -> str:  # without the token: logs show this
         return f"Verdict(passes={self.passes}, state={self.state!r}, session={self.session!r}, ended={self.ended!r})"

@@ -1,4 +1,4 @@
-"""PresenceMiddleware for WSGI: Flask, Django, and everything else that speaks it."""
+"""PresenceMiddleware for WSGI applications: Flask, Django and others. It imports none of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
 
+from presence_core import validation as check
 from presence_core.client import Presence
+from presence_core.drive_generators import drive
 from presence_core.errors import InvalidArgument, LoginRefused, PresenceError
 from presence_core.models import Ended
-from presence_core.web.flow import drive
-from presence_core.web.gate import Gate, problem, refusal
-from presence_core.web.rules import Asked, Rules, Verdict, Visitor, is_preflight
+from presence_core.web.middleware.refusals import login_refusal, problem
+from presence_core.web.middleware.request_check import RequestChecker
+from presence_core.web.middleware.request_data import read_environ
+from presence_core.web.rules import Rules, Verdict, Visitor
 
 Environ = dict[str, Any]
 App = Callable[[Environ, Any], Iterable[bytes]]
@@ -21,16 +24,16 @@ OnEnded = Callable[[Environ, Ended | None], App]
 
 
 class PresenceMiddleware:
-    """Finds the session of each request, and refuses who has none, as the ``rules`` say.
+    """Finds the session of each request, and refuses requests without one, as ``rules`` say.
 
-    The application reads ``environ["presence.session"]`` (a Session or None) and, where it wants to know more,
-    ``environ["presence.verdict"]``: its ``ip`` is the visitor's address, or None. A LoginRefused that the application
-    raises (a block, a limit) is answered with a 403 problem; Flask catches exceptions before that, so it needs
+    The application reads ``environ["presence.session"]`` (a Session or None). ``environ["presence.verdict"]`` has the
+    details; its ``ip`` is the visitor's address or None. A LoginRefused that the application raises (a block, a limit)
+    becomes a 403 problem. Flask catches exceptions before that, so it needs
     ``app.register_error_handler(LoginRefused, login_refused)``.
 
-    ``user_of(environ)`` says whom the site itself takes a request for: a uid, a Visitor or None.
-    ``on_ended(environ, ended)`` answers, with a WSGI application such as a Flask response, who is refused with 401;
-    ``ended`` is None where nothing is known of the session. By default that is a problem+json.
+    ``user_of(environ)`` returns the user that the site itself has signed in: a uid, a Visitor or None.
+    ``on_ended(environ, ended)`` returns the WSGI application (such as a Flask response) that answers in place of the
+    default 401 problem. ``ended`` is None if nothing is known of the session.
 
     Cost: one round trip to Redis for a request that names a session, none for others.
     """
@@ -47,7 +50,7 @@ class PresenceMiddleware:
         if not isinstance(presence, Presence):
             raise InvalidArgument("presence", "must be a Presence: WSGI has no event loop for an AsyncPresence")
         check_hooks(app=app, user_of=user_of, on_ended=on_ended)
-        self.gate = Gate(presence, rules)
+        self.checker = RequestChecker(presence, rules)
         self._presence = presence
         self._app = app
         self._user_of = user_of
@@ -56,77 +59,58 @@ class PresenceMiddleware:
     def __call__(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
         user_of = self._user_of
         users = None if user_of is None else lambda: user_of(environ)
-        verdict = drive(self.gate.check(asked_of(environ), users), self._presence)
+        verdict = drive(self.checker.check(read_environ(environ), users), lambda call: call(self._presence))
         environ["presence.session"] = verdict.session
         environ["presence.verdict"] = verdict
         if not verdict.passes:
             return self._refuse(verdict, environ, start_response)
-        cookie = self.gate.set_cookie(verdict)
+        cookie = self.checker.set_cookie(verdict)
         if cookie is None:
-            return self._pass(environ, start_response)
+            return self._run_app(environ, start_response)
 
-        def start_with_cookie(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-            return start_response(status, [*headers, ("Set-Cookie", cookie)], *more)
+        def start_with_cookie(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+            return start_response(status, [*headers, ("Set-Cookie", cookie)], *exc_info)
 
-        return self._pass(environ, start_with_cookie)
+        return self._run_app(environ, start_with_cookie)
 
-    def _pass(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
+    def _run_app(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
         try:
             return self._app(environ, start_response)
         except LoginRefused as refused:
-            failed = sys.exc_info()  # should the head have been sent already, start_response raises it again
-            return login_refused(refused)(environ, lambda *start: start_response(*start, failed))
+            exc_info = sys.exc_info()  # if the headers were sent already, start_response raises it again
+            return login_refused(refused)(environ, lambda *start: start_response(*start, exc_info))
 
     def _refuse(self, verdict: Verdict, environ: Environ, start_response: Any) -> Iterable[bytes]:
         if self._on_ended is not None and verdict.state in ("ended", "unknown", "anonymous"):
             return self._on_ended(environ, verdict.ended)(environ, start_response)
-        return _problem(verdict)(environ, start_response)
+        return _problem_app(verdict)(environ, start_response)
 
     def close(self) -> None:
-        """Send the heartbeats that wait. They are not worth an error when Redis is away."""
+        """Send the waiting heartbeats. If Redis is away they are dropped, without an error."""
         try:
-            self.gate.buffer.close()
+            self.checker.buffer.close()
         except PresenceError:
             pass
 
 
-def _problem(verdict: Verdict) -> App:
+def _problem_app(verdict: Verdict) -> App:
     status, headers, body = problem(verdict)
 
-    def answer(environ: Environ, start_response: Any) -> Iterable[bytes]:
+    def app(environ: Environ, start_response: Any) -> Iterable[bytes]:
         start_response(f"{status} {HTTPStatus(status).phrase}", headers)
         return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
 
-    return answer
+    return app
 
 
 def login_refused(error: LoginRefused) -> App:
-    """A 403 problem as a WSGI application: Flask's error handlers may return one."""
-    return _problem(refusal(error))
+    """A WSGI application that answers with a 403 problem. Flask's error handlers may return one."""
+    return _problem_app(login_refusal(error))
 
 
 def check_hooks(*, app: object, **hooks: object) -> None:
-    """Raise InvalidArgument for what cannot be called."""
+    """Raise InvalidArgument if the application or a hook cannot be called."""
     if not callable(app):
         raise InvalidArgument("app", "must be an application")
     for name, hook in hooks.items():
-        if hook is not None and not callable(hook):
-            raise InvalidArgument(name, "must be a function")
-
-
-def asked_of(environ: Environ) -> Asked:
-    """What matters of a WSGI request."""
-    path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
-    return Asked(
-        path=path.encode("latin-1", "replace").decode("utf-8", "replace") or "/",
-        cookie=environ.get("HTTP_COOKIE", ""),
-        authorization=environ.get("HTTP_AUTHORIZATION", ""),
-        peer=environ.get("REMOTE_ADDR") or None,
-        forwarded=environ.get("HTTP_X_FORWARDED_FOR", ""),
-        user_agent=environ.get("HTTP_USER_AGENT"),
-        preflight=is_preflight(
-            environ.get("REQUEST_METHOD", ""),
-            environ.get("HTTP_ORIGIN"),
-            environ.get("HTTP_ACCESS_CONTROL_REQUEST_METHOD"),
-        ),
-    )
+        check.callback(name, hook)

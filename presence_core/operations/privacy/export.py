@@ -1,20 +1,25 @@
-"""What is kept of one person, for that person to read."""
+"""Export everything that is stored about one person, for that person to read."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
-from presence_core import settings as check
+from presence_core import validation as check
 from presence_core.keyspace import Shard, split_ref
-from presence_core.models import AuditEntry, Ended, moment, plain, text
-from presence_core.operations import audit, blocks, ended, reading
+from presence_core.models import AuditEntry, Ended, Page, SavedItem, moment, plain, text
 from presence_core.operations.context import Context
-from presence_core.scripts import COUNT, Op, command, run
+from presence_core.operations.sessions import read, tombstones
+from presence_core.operations.staff import audit, blocks, saved_items
+from presence_core.scripts.calls import Op, command, pairs, run
+from presence_core.scripts.search import COUNT_LIVE, decode_live
 
 MOST: Final = 10_000
 """Entries of each kind that an export holds."""
 
 _ROUND: Final = 500
+
+T = TypeVar("T")
 
 
 def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
@@ -23,16 +28,17 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
 
 def _export(ctx: Context, uid: str) -> Op[dict[str, Any]]:
     s = ctx.shard(uid)
-    [(now, *_)] = yield [run(COUNT, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now)]
+    [reply] = yield [run(COUNT_LIVE, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now)]
     lists: dict[str, list[Any]] = {
-        "sessions": (yield from reading.sessions(ctx, uid)),
+        "sessions": (yield from read.sessions(ctx, uid)),
         "ended": (yield from _ends(ctx, uid)),
-        "audit": (yield from _acts(ctx, uid)),
+        "audit": (yield from _audit_entries(ctx, uid)),
         "events": (yield from _events(s, uid)),
+        "saved": (yield from _saved(ctx, uid)),
     }
     return {
         "uid": uid,
-        "exported_at": moment(now).isoformat(),
+        "exported_at": moment(decode_live(reply).now).isoformat(),
         "person": (yield from _person(s, uid)),
         "block": plain((yield from blocks.blocked(ctx, uid))),
         **{name: plain(found[:MOST]) for name, found in lists.items()},
@@ -41,7 +47,7 @@ def _export(ctx: Context, uid: str) -> Op[dict[str, Any]]:
 
 
 def _person(s: Shard, uid: str) -> Op[dict[str, Any]]:
-    """When they were last seen, and what is kept of somebody who is offline."""
+    """When they were last seen, and the names that are kept while they are offline."""
     key = s.person(uid)
     online, offline, row = yield [
         command(s.users, "ZSCORE", s.users, uid),
@@ -59,22 +65,31 @@ def _person(s: Shard, uid: str) -> Op[dict[str, Any]]:
 
 
 def _ends(ctx: Context, uid: str) -> Op[list[Ended]]:
-    found: list[Ended] = []
-    cursor = None
-    while len(found) <= MOST:
-        page = yield from ended.ended(ctx, uid, None, None, None, None, 1000, cursor)
-        found += page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    return found
+    return (yield from _all_pages(lambda cursor: tombstones.ended(ctx, uid, None, None, None, None, 1000, cursor)))
 
 
-def _acts(ctx: Context, uid: str) -> Op[list[AuditEntry]]:
-    found: list[AuditEntry] = []
+def _audit_entries(ctx: Context, uid: str) -> Op[list[AuditEntry]]:
+    return (yield from _all_pages(lambda cursor: audit.audit(ctx, uid, None, None, None, 1000, cursor)))
+
+
+def _saved(ctx: Context, uid: str) -> Op[list[SavedItem]]:
+    """The items that they saved as staff, and those by which staff watch them."""
+    lists = yield from saved_items.all_lists(ctx)
+    found = [
+        item
+        for saved in lists
+        for item in saved.items()
+        if item.owner == uid.lower() or (item.kind == "watch" and item.name == uid)
+    ]
+    return sorted(found, key=lambda item: (item.kind, item.owner or "", item.name))
+
+
+def _all_pages(read_page: Callable[[str | None], Op[Page[T]]]) -> Op[list[T]]:
+    """The items of all pages, up to more than MOST."""
+    found: list[T] = []
     cursor = None
     while len(found) <= MOST:
-        page = yield from audit.audit(ctx, uid, None, None, None, 1000, cursor)
+        page = yield from read_page(cursor)
         found += page.items
         cursor = page.next_cursor
         if cursor is None:
@@ -88,7 +103,7 @@ def _events(s: Shard, uid: str) -> Op[list[dict[str, str]]]:
     while len(found) <= MOST:
         [entries] = yield [command(s.events, "XRANGE", s.events, begin, "+", "COUNT", _ROUND)]
         for _, flat in entries:
-            known = dict(zip(flat[::2], flat[1::2], strict=True))
+            known = dict(pairs(flat))
             owner, sid = split_ref(text(known.get(b"r", b"")))
             at = known.get(b"a", b"")
             if owner == uid and at.isdigit():
@@ -96,5 +111,6 @@ def _events(s: Shard, uid: str) -> Op[list[dict[str, str]]]:
                 found.append({"kind": kind, "session_id": sid, "at": moment(int(at)).isoformat()})
         if len(entries) < _ROUND:
             break
-        begin = b"(" + entries[-1][0]
+        last_id, _ = entries[-1]
+        begin = b"(" + last_id
     return found

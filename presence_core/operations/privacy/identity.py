@@ -1,4 +1,4 @@
-"""Who a person is to a search of texts: what names them, where it stands, and how a text reads without it."""
+"""What names one person: where it is stored, and how a text reads without it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from ipaddress import ip_address
 from typing import Any, Final
 from unicodedata import category
 
-from presence_core.filters import bare, fold, uid_of
 from presence_core.keyspace import Shard, layout_key, split_ref
-from presence_core.models import CORE, INLINE, NO_LABEL, text
+from presence_core.models import CORE, text
+from presence_core.models.sessions import label_ids
 from presence_core.operations.context import Context
-from presence_core.scripts import Call, Op, command
+from presence_core.operations.scan import scan_part
+from presence_core.scripts.calls import Call, Op, command
+from presence_core.search_text import bare, fold, uid_of
 
 ROUND: Final = 2_000
-"""Members that one step of a walk looks at."""
+"""Members that one step of a scan reads."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{8,128}")
 _ADDRESS: Final = re.compile(r"(?<![\w.:])[0-9A-Fa-f:.]{2,45}(?![\w:])")
@@ -27,12 +29,12 @@ _GLOB: Final = re.compile(rb"([\\*?\[\]])")
 
 @dataclass(slots=True)
 class Trace:
-    """What the shard of a person holds of them."""
+    """What the person's shard holds of them."""
 
-    sessions: list[str] = field(default_factory=list)  #: ids, live and over
+    sessions: list[str] = field(default_factory=list)  #: ids, live and ended
     words: list[bytes] = field(default_factory=list)  #: entries of the index of words
     addresses: list[bytes] = field(default_factory=list)  #: entries of the index of addresses
-    labels: set[bytes] = field(default_factory=set)  #: ids of texts that their records name
+    labels: set[bytes] = field(default_factory=set)  #: ids of label texts that their records name
     notes: set[str] = field(default_factory=set)  #: ids of texts that staff wrote
 
 
@@ -60,47 +62,47 @@ class Identity:
         return _any_of(term for term in (self.uid, *self.names) if not _is_common(term))
 
     def strip(self, value: str, *, own: bool = False, about: bool = False) -> str:
-        """A text without what names this person. ``own``: it is theirs, ``about``: and nobody else's, so that any word
-        of their name goes."""
+        """A text without this person. ``own``: the text is about this person too, ``about``: about no other person, so
+        that every single word of their name goes."""
         terms = self._about if about else self._own if own else self._others
         value = _replaced(terms, self.pseudonym, value)
         value = _ADDRESS.sub(self._address, value)
         return _TOKEN.sub(lambda found: self.pseudonym if found[0] in self.sessions else found[0], value)
 
     def _address(self, found: re.Match[str]) -> str:
-        bare = found[0].rstrip(".")
+        address = found[0].rstrip(".")
         try:
-            known = str(ip_address(bare)) in self.addresses
+            is_theirs = str(ip_address(address)) in self.addresses
         except ValueError:
             return found[0]
-        return self.pseudonym + found[0][len(bare) :] if known else found[0]
+        return self.pseudonym + found[0][len(address) :] if is_theirs else found[0]
 
     def strip_json(self, value: Any, *, own: bool = False) -> Any:
-        """The same for whatever JSON holds."""
+        """``strip`` for every text in a JSON value."""
         if isinstance(value, str):
             return self.strip(value, own=own)
         if isinstance(value, list):
-            return [self.strip_json(one, own=own) for one in value]
+            return [self.strip_json(item, own=own) for item in value]
         if isinstance(value, dict):
-            return {key: self.strip_json(one, own=own) for key, one in value.items()}
+            return {key: self.strip_json(item, own=own) for key, item in value.items()}
         return value
 
 
 def _is_common(term: str) -> bool:
-    """A plain word ("spam") or a small number, such as the first users of many a site have for a uid: no reason to
-    change what was written about somebody else, nor how many sessions ended."""
+    """Whether this is a plain word ("spam") or a small number, as many sites use for uids. In texts about other people
+    it stays: it may be a reason or a number of sessions."""
     return term.isalpha() or (term.isdecimal() and len(term) < 6)
 
 
 def _any_of(terms: Iterable[str]) -> re.Pattern[str]:
-    """Any of these as whole words of a bare text, the longest first; without one, nothing."""
+    """A pattern that finds these terms as whole words of a folded text, the longest first."""
     ordered = sorted({fold(term) for term in terms} - {""}, key=lambda term: (-len(term), term))
     return re.compile("|".join(map(_whole, ordered)) or r"(?!)")
 
 
 def _whole(term: str) -> str:
     pattern = r"\s+".join(map(re.escape, term.split()))
-    if term.isdecimal():  # which may be a part of an address, of a version, of 1,234
+    if term.isdecimal():  # not as a part of an address, a version, or 1,234
         return rf"(?<!\w)(?<!\d[.,]){pattern}(?!\w|[.,]\d)"
     front, back = (
         "" if category(char) == "Lo" else edge for char, edge in ((term[0], r"(?<!\w)"), (term[-1], r"(?!\w)"))
@@ -109,7 +111,7 @@ def _whole(term: str) -> str:
 
 
 def _replaced(terms: re.Pattern[str], by: str, value: str) -> str:
-    """A text with these in other words, however it writes their accents and capitals."""
+    """The text with ``by`` for each of these terms, whatever its accents and capitals."""
     if not terms.search(bare(value)):
         return value
     folded, places = _bare(value)
@@ -121,7 +123,7 @@ def _replaced(terms: re.Pattern[str], by: str, value: str) -> str:
 
 
 def _bare(value: str) -> tuple[str, Sequence[int]]:
-    """A text as it is compared, and where each of its letters stands in the text."""
+    """The folded text, and for each of its letters the place in the given text."""
     if value.isascii():
         return bare(value), range(len(value) + 1)
     pairs = [(part, place) for place, char in enumerate(value) for part in bare(char)]
@@ -129,66 +131,68 @@ def _bare(value: str) -> tuple[str, Sequence[int]]:
 
 
 def pseudonym(ctx: Context, uid: str) -> Op[str]:
-    """What stands for a person who was forgotten: the same each time, by a secret that only Redis has."""
+    """The pseudonym of an erased person: always the same, made with a secret that only Redis has."""
     key = layout_key(ctx.settings.namespace)
     yield [command(key, "HSETNX", key, "pseudonyms", ctx.new_secret().hex())]
     [(secret,)] = yield [command(key, "HMGET", key, "pseudonyms")]
     return "forgotten:" + blake2b(uid.encode(), digest_size=6, key=(secret or b"")[:64]).hexdigest()
 
 
-def trace(ctx: Context, who: Identity) -> Op[Trace]:
-    """Look for all of it: by the user's own keys, and by a walk over the lists, which finds what those have lost."""
-    s, uid = ctx.shard(who.uid), who.uid
+def trace(ctx: Context, person: Identity) -> Op[Trace]:
+    """Find everything: by the user's own keys, and by a scan of the lists, in case a key was lost."""
+    shard, uid = ctx.shard(person.uid), person.uid
     found = Trace()
-    [live, ended, closing, person] = yield [
-        command(s.user(uid), "SMEMBERS", s.user(uid), lenient=True),
-        command(s.ended_of(uid), "ZRANGE", s.ended_of(uid), 0, -1, lenient=True),
-        command(s.closing, "HKEYS", s.closing, lenient=True),
-        command(s.person(uid), "HMGET", s.person(uid), "n", "a", lenient=True),
+    [live, ended, closing, names] = yield [
+        command(shard.user(uid), "SMEMBERS", shard.user(uid), lenient=True),
+        command(shard.ended_of(uid), "ZRANGE", shard.ended_of(uid), 0, -1, lenient=True),
+        command(shard.closing, "HKEYS", shard.closing, lenient=True),
+        command(shard.person(uid), "HMGET", shard.person(uid), "n", "a", lenient=True),
     ]
     refs = [*(ended or ()), *(ref for ref in closing or () if _is_of(ref, uid))]
-    for key in (s.sessions, s.deadlines, s.ended):
+    for key in (shard.sessions, shard.deadlines, shard.ended):
         refs += [ref for ref in (yield from _walk(key, uid, b":*")) if _is_of(ref, uid)]
-    found.words = [entry for entry in (yield from _walk(s.words, uid, b"", front=b"*")) if uid_of(entry) == uid]
-    for entry in (yield from _walk(s.addresses, uid, b":*", front=b"*")):
+    found.words = [entry for entry in (yield from _walk(shard.words, uid, b"", front=b"*")) if uid_of(entry) == uid]
+    for entry in (yield from _walk(shard.addresses, uid, b":*", front=b"*")):
         if _is_of(entry[_ref_at(entry) :], uid):
             found.addresses.append(entry)
-            who.addresses.add(str(ip_address(entry[1 : _ref_at(entry)])))
-    _name(who, person or (None, None))
-    who.sessions |= {text(sid) for sid in live or ()} | {split_ref(text(ref))[1] for ref in refs}
-    yield from read(s, who, found)
+            person.addresses.add(str(ip_address(entry[1 : _ref_at(entry)])))
+    _add_names(person, *(names or (None, None)))
+    person.sessions |= {text(sid) for sid in live or ()} | {split_ref(text(ref))[1] for ref in refs}
+    yield from read(shard, person, found)
     return found
 
 
-def read(s: Shard, who: Identity, found: Trace) -> Op[None]:
-    """What the records of those sessions say of them that have not been read."""
-    unread = sorted(who.sessions.difference(found.sessions))
+def read(shard: Shard, person: Identity, found: Trace) -> Op[None]:
+    """Add what the records of the sessions say that have not been read yet."""
+    unread = sorted(person.sessions.difference(found.sessions))
     found.sessions += unread
     for first in range(0, len(unread), ROUND):
         part = unread[first : first + ROUND]
-        rows = yield [_record(s.record(who.uid, sid)) for sid in part]
+        rows = yield [_record_call(shard.record(person.uid, sid)) for sid in part]
         for row in rows:
-            name, aliases, core, last, *notes = row or [None] * 6
-            _name(who, (name, aliases))
+            if not row:
+                continue
+            name, aliases, core, last_address, note, message = row
+            _add_names(person, name, aliases)
             core = core or b""
-            found.labels |= {core[32:36], core[36:40]} - {b"", NO_LABEL, INLINE}
-            found.notes |= {text(note) for note in notes if note}
-            packed = [one for one in (core[CORE.size :], last or b"") if len(one) in (4, 16)]
-            who.addresses |= {str(ip_address(one)) for one in packed}
+            found.labels |= label_ids(core)
+            found.notes |= {text(text_id) for text_id in (note, message) if text_id}
+            packed = (address for address in (core[CORE.size :], last_address or b"") if len(address) in (4, 16))
+            person.addresses |= {str(ip_address(address)) for address in packed}
 
 
-def _record(key: str) -> Call:
+def _record_call(key: str) -> Call:
     return command(key, "HMGET", key, "n", "a", "c", "i", "en", "em", lenient=True)
 
 
-def _name(who: Identity, row: Sequence[bytes | None]) -> None:
-    name, aliases = row
-    who.names |= {one for one in (text(name or b""), *text(aliases or b"").split("\n")) if one.strip()}
-    who.words |= {word for word in text(name or b"").split() if len(word) > 2}
+def _add_names(person: Identity, name: bytes | None, aliases: bytes | None) -> None:
+    names = (text(name or b""), *text(aliases or b"").split("\n"))
+    person.names |= {known for known in names if known.strip()}
+    person.words |= {word for word in text(name or b"").split() if len(word) > 2}
 
 
 def _ref_at(entry: bytes) -> int:
-    """Where the session's name begins in an entry of the index of addresses."""
+    """Where the ref begins in an entry of the index of addresses."""
     return 5 if entry[:1] == b"4" else 17
 
 
@@ -197,32 +201,33 @@ def _is_of(ref: bytes, uid: str) -> bool:
 
 
 def _walk(key: str, uid: str, end: bytes, front: bytes = b"") -> Op[list[bytes]]:
-    """Members with this uid in them; Redis leaves out most of the others."""
+    """Members that contain this uid; Redis leaves out most others."""
     pattern = front + _GLOB.sub(rb"\\\1", uid.encode()) + end
-    out: dict[bytes, None] = {}
+    members: dict[bytes, None] = {}
     cursor = b"0"
     while True:
-        [(cursor, flat)] = yield [command(key, "ZSCAN", key, cursor, "MATCH", pattern, "COUNT", ROUND)]
-        out |= dict.fromkeys(flat[::2])
+        cursor, part = yield from scan_part("ZSCAN", key, cursor, ROUND, "MATCH", pattern)
+        members |= dict.fromkeys(member for member, _ in part)
         if cursor == b"0":
-            return list(out)
+            return list(members)
 
 
-def unshared(ctx: Context, s: Shard, uid: str, labels: set[bytes]) -> Op[set[bytes]]:
-    """Those of these texts that no other session names, live or over: a device may be called after its owner."""
+def unshared(shard: Shard, uid: str, labels: set[bytes]) -> Op[set[bytes]]:
+    """Those of these labels that no other session names, live or ended: a device may have its owner's name."""
     left = set(labels)
     if left:
         known = [field for label in left for field in (b"c" + label, b"a" + label)]
-        [counts] = yield [command(s.facets, "HMGET", s.facets, *known, lenient=True)]
+        [counts] = yield [command(shard.facets, "HMGET", shard.facets, *known, lenient=True)]
         used = {field[1:] for field, count in zip(known, counts or (), strict=False) if count}
         left -= used
-    for key in (s.ended, s.sessions):
+    for key in (shard.ended, shard.sessions):
         cursor = b"0"
         while left:
-            [(cursor, flat)] = yield [command(key, "ZSCAN", key, cursor, "COUNT", ROUND // 2)]
-            records = [s.record_prefix.encode() + ref for ref in flat[::2] if not _is_of(ref, uid)]
-            for core in (yield [command(s.tag, "HGET", one, "c", lenient=True) for one in records]) if records else []:
-                left -= {core[32:36], core[36:40]} if core else set()
+            cursor, part = yield from scan_part("ZSCAN", key, cursor, ROUND // 2)
+            records = [shard.record_prefix.encode() + ref for ref, _ in part if not _is_of(ref, uid)]
+            calls = [command(shard.tag, "HGET", record, "c", lenient=True) for record in records]
+            for core in (yield calls) if calls else ():
+                left -= label_ids(core)
             if cursor == b"0":
                 break
     return left

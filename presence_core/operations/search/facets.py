@@ -1,4 +1,4 @@
-"""How many live sessions have which value: counters kept by the scripts that begin and end sessions."""
+"""Facets: how many live sessions have each value, by counters that the scripts keep which begin and end sessions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from presence_core.errors import InvalidArgument
 from presence_core.filters import AGENT_FIELDS, CLIENT_FIELDS, SessionFilter
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABEL
-from presence_core.operations.context import MAX_KNOWN_LABELS, Context, pairs
-from presence_core.scripts import Op, command
+from presence_core.operations.context import MAX_KNOWN_LABELS, Context
+from presence_core.scripts.calls import Op, command, pairs
 
 FIELDS = (*CLIENT_FIELDS, *AGENT_FIELDS)
 
 KINDS: Final = (("client", b"c", CLIENT_FIELDS), ("agent", b"a", AGENT_FIELDS))
 
 MOST_LEARNED: Final = 10_000
-"""Label texts that a search reads at once. Where hostile variety has made more, records tell in place of them."""
+"""Label texts that a search reads at once. Where hostile variety has made more, the records are tested instead."""
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -86,20 +86,22 @@ def _line(text: bytes | None, field: str) -> bytes:
     return lines[place] if place < len(lines) else b""
 
 
-def wanted_ids(asked: SessionFilter, counted: Pairs) -> list[bytes]:
-    """The label ids in use that a filter has to know the texts of."""
-    letters = [letter for _, letter, fields in KINDS if any(getattr(asked, field) is not None for field in fields)]
+def wanted_ids(session_filter: SessionFilter, counted: Pairs) -> list[bytes]:
+    """The label ids in use whose texts a filter needs."""
+    letters = [
+        letter for _, letter, fields in KINDS if any(getattr(session_filter, field) is not None for field in fields)
+    ]
     return [name[1:] for name, _ in counted if name[:1] in letters]
 
 
 def learn_labels(ctx: Context, wanted: Sequence[tuple[Shard, Sequence[bytes]]], most: float = MOST_LEARNED) -> Op[None]:
-    """Have the texts of these label ids in ``ctx.labels``: of those not met before at most so many, in a round trip."""
+    """Read the texts of these label ids into ``ctx.labels``: at most so many new ones, in one round trip."""
     if len(ctx.labels) > MAX_KNOWN_LABELS:  # the oldest go
         for known in list(islice(ctx.labels, MAX_KNOWN_LABELS // 2)):
             ctx.labels.pop(known, None)
     missing = []
     for s, ids in wanted:
-        new = [one for one in ids if (s.index, one) not in ctx.labels and one != NO_LABEL]
+        new = [label for label in ids if (s.index, label) not in ctx.labels and label != NO_LABEL]
         if new and most > 0:
             missing.append((s, new if len(new) <= most else new[: int(most)]))
             most -= len(new)
@@ -114,38 +116,50 @@ def learn_labels(ctx: Context, wanted: Sequence[tuple[Shard, Sequence[bytes]]], 
 
 @dataclass(slots=True)
 class LabelTest:
-    """Which labels of one shard a filter lets pass, and how many sessions have one, as far as facets know."""
+    """Which labels of one shard match a filter, and how many sessions have one of them, by the facets."""
 
     ids: dict[str, bytes]  #: "client", "client_not", "agent" … → ids, four bytes each; only where the filter asks
     counts: dict[str, int]  #: "client", "agent" → live sessions
     sure: bool  #: the texts of all that are in use are known
 
 
-def label_test(ctx: Context, shard: Shard, asked: SessionFilter, counted: Pairs) -> LabelTest:
-    """``counted``: the shard's facets. A label that is not known here, or is new, is left to the records."""
+def label_test(ctx: Context, shard: Shard, session_filter: SessionFilter, counted: Pairs) -> LabelTest:
+    """``counted``: the shard's facets. Labels that are unknown here, or new, are left to the records."""
     test = LabelTest({}, {}, True)
     for kind, letter, fields in KINDS:
-        wanted = [(field, getattr(asked, field).encode()) for field in fields if getattr(asked, field) is not None]
-        if not wanted:
-            continue
-        fits: list[bytes] = []
-        others: list[bytes] = []
-        number = 0
-        for name, raw in counted:
-            label = name[1:]
-            if name[:1] == letter and label != NO_LABEL:
-                text = ctx.labels.get((shard.index, label))
-            elif name[:1] == letter.upper():
-                text = label
-            else:
-                continue
-            if text is None:
-                test.sure = False
-                continue
-            match = all(_line(text, field) == value for field, value in wanted)
-            number += int(raw) if match and raw.isdigit() else 0
-            if name[:1] == letter:
-                (fits if match else others).append(label)
-        test.ids |= {kind: b"".join(fits), f"{kind}_not": b"".join(others)}
-        test.counts[kind] = number
+        wanted = [
+            (field, getattr(session_filter, field).encode())
+            for field in fields
+            if getattr(session_filter, field) is not None
+        ]
+        if wanted:
+            _test_kind(ctx, shard, test, kind, letter, wanted, counted)
     return test
+
+
+def _test_kind(
+    ctx: Context,
+    shard: Shard,
+    test: LabelTest,
+    kind: str,
+    letter: bytes,
+    wanted: list[tuple[str, bytes]],
+    counted: Pairs,
+) -> None:
+    matching: list[bytes] = []
+    others: list[bytes] = []
+    number = 0
+    for name, raw in counted:
+        label, is_id = name[1:], name[:1] == letter and name[1:] != NO_LABEL
+        if not is_id and name[:1] != letter.upper():
+            continue
+        text = ctx.labels.get((shard.index, label)) if is_id else label
+        if text is None:
+            test.sure = False
+            continue
+        matches = all(_line(text, field) == value for field, value in wanted)
+        number += int(raw) if matches and raw.isdigit() else 0
+        if is_id:
+            (matching if matches else others).append(label)
+    test.ids |= {kind: b"".join(matching), f"{kind}_not": b"".join(others)}
+    test.counts[kind] = number

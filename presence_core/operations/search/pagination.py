@@ -1,34 +1,32 @@
-"""Lists by time over all shards as one, newest first: blocks, ends, what staff did. Bounded work per call.
+"""Lists by time over all shards as one, newest first: blocks, ends, audit entries. Bounded work per call.
 
-A shard's part is read in chunks; a heap merges them. A page that has looked at LOOK_AT entries without being full is
+Each shard's part is read in chunks; a heap merges them. A page that has read LOOK_AT entries without being full is
 short, and its cursor goes on from there.
 """
 
 from __future__ import annotations
 
 import heapq
-import json
 import math
 import re
 from abc import ABC, abstractmethod
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from presence_core.errors import InvalidArgument
-from presence_core.keyspace import Shard, digest
+from presence_core.keyspace import Shard
 from presence_core.operations.context import Context
-from presence_core.operations.merging import whole
-from presence_core.scripts import NEWEST, Call, Op, run
+from presence_core.operations.search.shard_merge import whole
+from presence_core.scripts.calls import Call, Op, run
+from presence_core.scripts.search import READ_NEWEST, decode_newest
 
 LOOK_AT: Final = 5_000
-"""Entries that one call looks at."""
+"""Entries that one call reads."""
 
 MOST_AT_ONCE: Final = 500
 """Entries of one shard in one reply: well under a millisecond of the server's time."""
 
-FOREVER: Final = 1 << 53  # a time behind every other
+LATEST_TIME: Final = 1 << 53  # ms; every time is before it
 
 _SCORE = re.compile(r"-?([0-9]{1,20}(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?|inf)")
 
@@ -36,14 +34,14 @@ T = TypeVar("T")
 
 
 class Part:
-    """A part of a list, newest first, of which all is at hand."""
+    """A part of a list, newest first, that is read already."""
 
     __slots__ = ("at", "done", "items", "now", "total")
 
     def __init__(self) -> None:
         self.items: list[tuple[Any, Any]] = []  #: (place in the order, the greatest first; entry)
         self.at = 0  #: the next of them
-        self.done = False  #: nothing comes behind them
+        self.done = False  #: no entries come behind them
         self.now = self.total = 0
 
 
@@ -58,7 +56,7 @@ class Asked(Part, ABC):
 
     @abstractmethod
     def take(self, reply: list[Any], size: int) -> None:
-        """It has come."""
+        """Take the reply."""
 
 
 class _Head:
@@ -76,7 +74,7 @@ class _Head:
 
 class Newest:
     """The parts as one list. Each is first asked for its fair share and a margin (three standard deviations of a random
-    spread); one whose entries run out is asked again, for twice as many."""
+    spread); a part without entries left is asked again, for twice as many."""
 
     def __init__(self, ctx: Context, parts: Sequence[Part], limit: int) -> None:
         self._ctx = ctx
@@ -99,7 +97,7 @@ class Newest:
         """The next entries in order. Fewer than ``count`` only at the end of the list."""
         out: list[Any] = []
         while len(out) < count:
-            if self._asking:  # one whose entries have run out may hold the next in line
+            if self._asking:  # a part without entries left may have the next one
                 yield from self._ask()
             if not self._heap:
                 break
@@ -164,25 +162,25 @@ class Ranked(Asked):
         self._shard = shard
         self._since = "-inf" if since is None else str(since)
         self._before = "+inf" if before is None else str(before)
-        score, member = behind or (str(FOREVER) if before is None else self._before, "")
+        score, member = behind or (str(LATEST_TIME) if before is None else self._before, "")
         self._behind: tuple[str | bytes, bytes] = (score, member.encode("utf-8", "surrogateescape"))
 
     def call(self, ctx: Context, size: int) -> Call:
-        return run(NEWEST, self._keys, ctx.now, size, *self._behind, self._since, self._before, self._most)
+        return run(READ_NEWEST, self._keys, ctx.now, size, *self._behind, self._since, self._before, self._most)
 
     def take(self, reply: list[Any], size: int) -> None:
-        self.now, self.total, flat, complete = reply
-        self.complete_from = int(complete or 0)
-        pairs = list(zip(flat[::2], flat[1::2], strict=True))
-        self.items = [((whole(score), raw), Entry(self._shard, score, raw)) for raw, score in pairs]
-        self.done = len(pairs) < size
-        if pairs:
-            self._behind = (pairs[-1][1], pairs[-1][0])
+        part = decode_newest(reply)
+        self.now, self.total, self.complete_from = part.now, part.total, part.complete_from
+        self.items = [((whole(time), member), Entry(self._shard, time, member)) for member, time in part.entries]
+        self.done = len(part.entries) < size
+        if part.entries:
+            member, time = part.entries[-1]
+            self._behind = (time, member)
 
 
 @dataclass(slots=True)
 class Walked(Generic[T]):
-    """What a walk found, and how far it went."""
+    """The entries that a scan found, and how far it went."""
 
     items: list[T]
     behind: list[str] | None  #: where the next page begins; None at the end of the list
@@ -190,7 +188,7 @@ class Walked(Generic[T]):
 
 
 def walk(merge: Newest, limit: int, batch: int, look: Callable[[list[Entry]], Op[list[T | None]]]) -> Op[Walked[T]]:
-    """Go through a list until the page is full. ``look`` answers, for each of some entries, what to show or None."""
+    """Go through a list until the page is full. ``look`` returns for each of some entries what to show, or None."""
     found: list[T] = []
     scanned = 0
     behind: list[str] | None = None
@@ -209,36 +207,6 @@ def walk(merge: Newest, limit: int, batch: int, look: Callable[[list[Entry]], Op
         if len(found) < limit:
             behind = entries[-1].position
     return Walked(found, behind, scanned)
-
-
-# -- cursors ----------------------------------------------------------------------------------------------------------
-
-
-def make_cursor(call: str, question: object, seen: int, position: object) -> str:
-    """``seen``: what the pages so far have shown, so that the last one knows the total."""
-    raw = json.dumps([call, _digest(question), seen, position], separators=(",", ":"))
-    return urlsafe_b64encode(raw.encode()).rstrip(b"=").decode()
-
-
-def read_cursor(cursor: object, call: str, question: object, is_position: Callable[[Any], bool]) -> tuple[int, Any]:
-    """What ``make_cursor`` was given: how many were shown, and the position; (0, None) without a cursor."""
-    if cursor is None:
-        return 0, None
-    try:
-        if not isinstance(cursor, str) or len(cursor) > 65_536:
-            raise ValueError
-        name, asked, seen, position = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        if name != call or asked != _digest(question) or type(seen) is not int or not 0 <= seen < FOREVER:
-            raise ValueError
-        if not is_position(position):
-            raise ValueError
-    except (ValueError, TypeError, RecursionError):
-        raise InvalidArgument("cursor", f"must be one that {call} gave for the same question") from None
-    return seen, position
-
-
-def _digest(question: object) -> str:
-    return digest(json.dumps(question))
 
 
 def is_ranked(position: Any) -> bool:

@@ -1,23 +1,35 @@
-"""Indexes and facets made anew, in small steps, while logins go on.
+"""Rebuild indexes and facets, in small steps, while logins go on.
 
-First every live session is put into the indexes and counted into new counters (``recount``; ``counted`` remembers who
-is in them). Logins and ends keep the new counters true meanwhile, so that the moment when every listed session is
-counted can be told, and the new take the place of the old in one step. Then what indexes hold without need goes: an
-entry that neither a session nor a person who left backs. Stopped anywhere it may be begun again: what is counted stays.
+First every live session is put into the indexes and counted into new counters (``recount``; ``counted`` has the
+sessions that are in them). Logins and ends keep the new counters right meanwhile. So it is known when every listed
+session is counted, and the new counters replace the old ones in one step. Then stale entries of the indexes are
+removed: those that neither a session nor a person who is offline has. A rebuild that was stopped may be begun again and
+keeps its counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-from presence_core.filters import entries, facet_members, uid_of
+from presence_core.filters import facet_members
 from presence_core.keyspace import Shard, layout_key, split_ref
 from presence_core.models import SweepReport, attributes_of, text
-from presence_core.operations.context import Context
-from presence_core.operations.upkeep import look, tidy_calls
-from presence_core.scripts import DRIFT, INDEX, RECOUNT, UNADDRESS, UNINDEX, Call, Op, command, run
-from presence_core.settings import INDEXES
+from presence_core.operations.context import Context, stored_names
+from presence_core.operations.layout import refresh
+from presence_core.operations.maintenance.sweep import settle_calls
+from presence_core.operations.scan import scan_part
+from presence_core.scripts.calls import Call, Op, command, run
+from presence_core.scripts.search import (
+    INDEX_SESSIONS,
+    MEASURE_FACET_DRIFT,
+    RECOUNT_FACETS,
+    REMOVE_ADDRESSES,
+    REMOVE_WORDS,
+    decode_recount,
+)
+from presence_core.search_text import entries, id_digest, uid_of
 
 BATCH: Final = 100
 """Sessions in one script: 1 to 2 ms of the server's time."""
@@ -29,21 +41,20 @@ ENTRIES: Final = frozenset(("uid", "name", "alias"))
 KINDS: Final = {"uid": "u", "name": "n", "alias": "a"}
 
 Progress = Callable[[int, int], object] | None
-"""Told how many sessions have been visited, and of how many."""
+"""Called with the number of sessions visited so far, and the number of all."""
 
 
-def reindex(ctx: Context, progress: Progress = None, *, anew: bool = False) -> Op[SweepReport]:
-    """``anew``: where keys may have been lost, what an interrupted one has counted is not trusted."""
-    yield from look(ctx)  # what it writes first is not behind a fence
+def reindex(ctx: Context, progress: Progress = None, *, restart: bool = False) -> Op[SweepReport]:
+    """Rebuild indexes and facets. ``restart``: keys may be lost, so discard the counts of an interrupted recount."""
+    yield from refresh(ctx)  # its first write has no fence
     shards = ctx.keys.shards
     ctx.indexes = frozenset(ctx.settings.indexes)
     total = sum((yield [command(s.sessions, "ZCARD", s.sessions) for s in shards]))
     visited, put_right = 0, 0
-    named = ",".join(one for one in INDEXES if one in ctx.indexes)
-    usable = ",".join(one for one in INDEXES if one in ctx.indexes & ctx.complete)
-    yield [command(s.meta, "HSET", s.meta, "indexes", usable) for s in shards]  # before any goes
+    named, usable = stored_names(ctx.indexes), stored_names(ctx.indexes & ctx.complete)
+    yield [command(s.meta, "HSET", s.meta, "indexes", usable) for s in shards]  # before entries are removed
     for shard in shards:
-        filling = Filling(ctx, shard, anew=anew)
+        filling = Filling(ctx, shard, restart=restart)
         while not filling.done:
             put_right += yield from filling.step()
             if progress:
@@ -61,33 +72,34 @@ def reindex(ctx: Context, progress: Progress = None, *, anew: bool = False) -> O
 
 
 class Filling:
-    """Every session of a shard put into the indexes and counted anew, a part at each step."""
+    """Adds the sessions of a shard to the indexes and counts their facets again, a part at each step."""
 
-    def __init__(self, ctx: Context, shard: Shard, *, anew: bool = False) -> None:
-        self._ctx, self._shard, self._anew = ctx, shard, anew
+    def __init__(self, ctx: Context, shard: Shard, *, restart: bool = False) -> None:
+        self._ctx, self._shard, self._restart = ctx, shard, restart
         self._cursor: bytes | None = None
         self._passes = 0
         self.visited = 0
         self.done = False
 
     def step(self) -> Op[int]:
-        """Answers how many entries were missing."""
+        """Returns how many entries were missing."""
         shard, key = self._shard, self._shard.sessions
         if self._cursor is None:
-            yield [_recount(shard, "anew" if self._anew else "begin")]
+            yield [_recount(shard, "restart" if self._restart else "begin")]
             self._cursor = b"0"
-        [(self._cursor, flat)] = yield [command(key, "ZSCAN", key, self._cursor, "COUNT", ROUND)]
-        missing = yield from _index(self._ctx, shard, flat[::2])
-        self.visited += len(flat) // 2
-        if self._cursor == b"0":  # but for sessions that were on their way out all are in
+        self._cursor, sessions = yield from scan_part("ZSCAN", key, self._cursor, ROUND)
+        missing = yield from _index(self._ctx, shard, [ref for ref, _ in sessions])
+        self.visited += len(sessions)
+        if self._cursor == b"0":  # all are in, but for sessions that were ending
             yield from _drain(self._ctx, shard)
             self._passes += 1
-            self.done = (yield [_recount(shard, "end")]) == [1] or self._passes == 100
+            [reply] = yield [_recount(shard, "end")]
+            self.done = decode_recount(reply) or self._passes == 100
         return missing
 
 
-def _recount(s: Shard, what: str) -> Call:
-    return run(RECOUNT, (s.sessions, s.closing, s.facets, s.recount, s.counted, s.meta), what)
+def _recount(s: Shard, step: str) -> Call:
+    return run(RECOUNT_FACETS, (s.sessions, s.closing, s.facets, s.recount, s.counted, s.meta), step)
 
 
 def _drain(ctx: Context, shard: Shard) -> Op[None]:
@@ -95,7 +107,7 @@ def _drain(ctx: Context, shard: Shard) -> Op[None]:
     [refs] = yield [command(shard.closing, "HKEYS", shard.closing)]
     pairs = [split_ref(text(ref)) for ref in refs]
     if pairs:
-        yield tidy_calls(ctx, shard, pairs)
+        yield settle_calls(ctx, shard, pairs)
 
 
 def _index(ctx: Context, shard: Shard, refs: list[bytes]) -> Op[int]:
@@ -106,31 +118,33 @@ def _index(ctx: Context, shard: Shard, refs: list[bytes]) -> Op[int]:
     calls = []
     for first in range(0, len(refs), BATCH):
         part = refs[first : first + BATCH]
-        keys = [shard.sessions, shard.words, shard.addresses, shard.recount, shard.counted]
+        keys = [shard.sessions, shard.words, shard.addresses, shard.recount, shard.counted, shard.ids]
         words: list[str | bytes | int] = [1 if "ip" in ctx.indexes else 0, 1]
         for ref, row in zip(part, rows[first : first + BATCH], strict=True):
             name, aliases, given = row or (None, None, None)
-            found = entries(ctx.indexes, split_ref(text(ref))[0], text(name or b""), text(aliases or b""))
+            uid, session_id = split_ref(text(ref))
+            found = entries(ctx.indexes, uid, text(name or b""), text(aliases or b""))
+            digest = id_digest(session_id) if "uid" in ctx.indexes else b""
             declared = facet_members(ctx.settings.facets, attributes_of(given)) if ctx.settings.facets else ""
-            keys.append(prefix + ref)  # type: ignore[arg-type]  # as it stands in the list
-            words += (ref, name or b"", aliases or b"", given or b"", declared, len(found), *found)
-        calls.append(run(INDEX, keys, *words))
+            keys.append(prefix + ref)  # type: ignore[arg-type]  # as it is in the list
+            words += (ref, name or b"", aliases or b"", given or b"", declared, digest, len(found), *found)
+        calls.append(run(INDEX_SESSIONS, keys, *words))
     return sum((yield calls))
 
 
 def _index_people(ctx: Context, shard: Shard) -> Op[int]:
-    """Those who are offline are found, too; or will be, by the name that they left earlier."""
+    """Index the people who are offline, and the names that online users had before."""
     missing = 0
     for key in (shard.people, shard.users):
-        missing += yield from _index_left(ctx, shard, key)
+        missing += yield from _index_names(ctx, shard, key)
     return missing
 
 
-def _index_left(ctx: Context, shard: Shard, everybody: str) -> Op[int]:
+def _index_names(ctx: Context, shard: Shard, everybody: str) -> Op[int]:
     cursor, missing = b"0", 0
     while True:
-        [(cursor, flat)] = yield [command(everybody, "ZSCAN", everybody, cursor, "COUNT", ROUND)]
-        uids = [text(uid) for uid in flat[::2]]
+        cursor, users = yield from scan_part("ZSCAN", everybody, cursor, ROUND)
+        uids = [text(uid) for uid, _ in users]
         keys = [shard.person(uid) for uid in uids]
         rows = (yield [command(key, "HMGET", key, "n", "a", lenient=True) for key in keys]) if keys else []
         members: list[bytes | int] = []
@@ -145,11 +159,11 @@ def _index_left(ctx: Context, shard: Shard, everybody: str) -> Op[int]:
             return missing
 
 
-# -- what is in the indexes without need ------------------------------------------------------------------------------
+# -- stale entries of the indexes -------------------------------------------------------------------------------------
 
 
 class Cleaning:
-    """Both indexes of these shards, round after round, a part at each step."""
+    """Cleans both indexes of these shards, round after round, a part at each step."""
 
     def __init__(self, ctx: Context, shards: Sequence[Shard]) -> None:
         self._ctx = ctx
@@ -159,7 +173,7 @@ class Cleaning:
         self.rounds = 0  #: how often it has come to the end
 
     def step(self) -> Op[int]:
-        """Answers how many entries went."""
+        """Returns how many entries were removed."""
         shard, clean = self._places[self._at]
         self._cursor, gone = yield from clean(self._ctx, shard, self._cursor)
         if self._cursor == b"0":
@@ -169,63 +183,103 @@ class Cleaning:
 
 
 def drifted(ctx: Context, shards: Sequence[Shard]) -> Op[list[Shard]]:
-    """Shards whose facets do not count as many sessions as there are (a key was lost, or a record), or that somebody
-    began to count anew and perhaps left."""
-    off = yield [run(DRIFT, (s.facets, s.sessions, s.closing, s.recount)) for s in shards]
-    return [shard for shard, number in zip(shards, off, strict=True) if number]
+    """Shards whose facets count another number of sessions than there are (a key or a record was lost), or where a
+    recount was begun and has not ended."""
+    differences = yield [run(MEASURE_FACET_DRIFT, (s.facets, s.sessions, s.closing, s.recount)) for s in shards]
+    return [shard for shard, number in zip(shards, differences, strict=True) if number]
 
 
 def clean_words(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes, int]]:
-    """A part of the index of words: entries that nobody backs go."""
-    [(cursor, flat)] = yield [command(shard.words, "ZSCAN", shard.words, cursor, "COUNT", ROUND)]
+    """Remove stale entries from a part of the index of words. Returns the next cursor, and how many were removed."""
+    cursor, words = yield from scan_part("ZSCAN", shard.words, cursor, ROUND)
     by_user: dict[str, list[bytes]] = {}
-    for entry in flat[::2]:
+    for entry, _ in words:
         by_user.setdefault(uid_of(entry), []).append(entry)
-    if not by_user:
-        return cursor, 0
-    uids = list(by_user)
-    [online] = yield [command(shard.users, "ZMSCORE", shard.users, *uids)]
-    [offline] = yield [command(shard.people, "ZMSCORE", shard.people, *uids)]
-    asked: list[Call] = []
-    for uid in uids:
-        asked.append(command(shard.person(uid), "HMGET", shard.person(uid), "n", "a", lenient=True))
-        asked.append(command(shard.user(uid), "SMEMBERS", shard.user(uid), lenient=True))
-    replies = yield asked
-    held = {uid: [text(sid) for sid in replies[2 * i + 1] or ()] for i, uid in enumerate(uids)}
-    records = [(uid, sid) for uid in uids for sid in held[uid]]
-    keys = [shard.record(*pair) for pair in records]
-    rows = (yield [command(key, "HMGET", key, "n", "a", lenient=True) for key in keys]) if keys else []
-    names = dict(zip(records, rows, strict=True))
+    users = yield from read_users(shard, list(by_user))
     calls = []
-    for i, uid in enumerate(uids):
-        person = replies[2 * i] or (None, None)
-        sessions = [(sid, *(names[uid, sid] or (None, None))) for sid in held[uid]]
-        backed: set[bytes] = set()
-        known = [row[1:] for row in sessions] + ([person] if offline[i] is not None or online[i] is not None else [])
-        for name, aliases in known:
-            backed.update(entries(ctx.indexes, uid, text(name or b""), text(aliases or b"")))
-        stale = [entry for entry in by_user[uid] if entry not in backed]
+    for user in users:
+        stale, backed = stale_words(ctx.indexes, user, by_user[user.uid])
         if stale:
-            where = (shard.words, shard.user(uid), shard.person(uid), shard.people, shard.closing,
-                     *(shard.record(uid, sid) for sid in held[uid]))  # fmt: skip
-            seen = "" if offline[i] is None else int(float(offline[i]))
-            facts = [part or b"" for row in sessions for part in row]
-            left = (part or b"" for part in person)
-            calls.append(run(UNINDEX, where, uid, seen, *left, len(sessions), *facts, *stale))
+            calls.append(_remove_words(shard, user, stale, backed))
     return cursor, sum((yield calls)) if calls else 0
 
 
+class Names(NamedTuple):
+    """Name and aliases, one a line, of a session or a person."""
+
+    name: bytes = b""
+    aliases: bytes = b""
+
+    @classmethod
+    def decode(cls, row: Sequence[bytes | None] | None) -> Names:
+        name, aliases = row or (None, None)
+        return cls(name or b"", aliases or b"")
+
+
+@dataclass(slots=True)
+class IndexedUser:
+    """All names that the index of words may have of a user."""
+
+    uid: str
+    is_online: bool
+    offline_since: int | None  #: last seen, ms, of a user who is in `people`
+    person: Names
+    sessions: dict[str, Names]
+
+
+def read_users(shard: Shard, uids: list[str]) -> Op[list[IndexedUser]]:
+    """All that the index of words may have of these users. Cost: O(sessions), four round trips."""
+    if not uids:
+        return []
+    online, offline = yield [
+        command(shard.users, "ZMSCORE", shard.users, *uids),
+        command(shard.people, "ZMSCORE", shard.people, *uids),
+    ]
+    people = yield [command(shard.person(uid), "HMGET", shard.person(uid), "n", "a", lenient=True) for uid in uids]
+    live = yield [command(shard.user(uid), "SMEMBERS", shard.user(uid), lenient=True) for uid in uids]
+    users = [
+        IndexedUser(uid, seen is not None, None if left is None else int(float(left)), Names.decode(person),
+                    {text(session_id): Names() for session_id in session_ids or ()})
+        for uid, seen, left, person, session_ids in zip(uids, online, offline, people, live, strict=True)
+    ]  # fmt: skip
+    pairs = [(user, session_id) for user in users for session_id in user.sessions]
+    keys = [shard.record(user.uid, session_id) for user, session_id in pairs]
+    rows = (yield [command(key, "HMGET", key, "n", "a", lenient=True) for key in keys]) if keys else []
+    for (user, session_id), row in zip(pairs, rows, strict=True):
+        user.sessions[session_id] = Names.decode(row)
+    return users
+
+
+def stale_words(indexes: frozenset[str], user: IndexedUser, found: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Those entries that neither a session of the user has nor, while they are known, the person; and all that they
+    have."""
+    names = list(user.sessions.values())
+    if user.is_online or user.offline_since is not None:
+        names.append(user.person)
+    backed = {entry for name, aliases in names for entry in entries(indexes, user.uid, text(name), text(aliases))}
+    return [entry for entry in found if entry not in backed], sorted(backed)
+
+
+def _remove_words(shard: Shard, user: IndexedUser, stale: list[bytes], backed: list[bytes]) -> Call:
+    uid = user.uid
+    keys = (shard.words, shard.user(uid), shard.person(uid), shard.people, shard.closing,
+            *(shard.record(uid, session_id) for session_id in user.sessions))  # fmt: skip
+    seen = "" if user.offline_since is None else user.offline_since
+    facts = [part for session_id, names in user.sessions.items() for part in (session_id, *names)]
+    return run(REMOVE_WORDS, keys, uid, seen, *user.person, len(user.sessions), *facts, len(backed), *backed, *stale)
+
+
 def clean_addresses(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes, int]]:
-    """A part of the index of addresses: entries of sessions that have ended, or moved unheard, go."""
-    [(cursor, flat)] = yield [command(shard.addresses, "ZSCAN", shard.addresses, cursor, "COUNT", ROUND)]
-    found = flat[::2]
+    """Remove entries from a part of the index of addresses whose session has ended or has another address."""
+    cursor, addresses = yield from scan_part("ZSCAN", shard.addresses, cursor, ROUND)
+    found = [entry for entry, _ in addresses]
     if not found:
         return cursor, 0
     if "ip" not in ctx.indexes:
         return cursor, sum((yield [command(shard.addresses, "ZREM", shard.addresses, *found)]))
     records = [shard.record_prefix.encode() + entry[5 if entry[:1] == b"4" else 17 :] for entry in found]
     calls = [
-        run(UNADDRESS, (shard.addresses, shard.sessions, *records[at : at + BATCH]), *found[at : at + BATCH])
+        run(REMOVE_ADDRESSES, (shard.addresses, shard.sessions, *records[at : at + BATCH]), *found[at : at + BATCH])
         for at in range(0, len(found), BATCH)
     ]
     return cursor, sum((yield calls))

@@ -1,7 +1,7 @@
-"""The shards' lists as one, newest first: the heart of every page.
+"""Merge the shards' lists into one, newest first: every page is made here.
 
-Each shard answers a chunk at a time, in order, and says how far it has looked. Since the order (login ms, ref) is
-total, what the heap gives is certain as soon as no shard could still hold something newer.
+Each shard returns a part at a time, in order, and says how far it has read. The order (login ms, ref) is total. So the
+next entry of the heap is certain as soon as no shard can still have a newer one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol
 
 from presence_core.keyspace import Shard
 from presence_core.operations.context import Context
-from presence_core.scripts import PAGE, WALK, Call, Op, run
+from presence_core.scripts.calls import Call, Op, run
+from presence_core.scripts.search import READ_PAGE, WALK_SESSIONS, ListPart, decode_page, decode_walk
 
 Position = tuple[int, str]
 """Login ms and ref: where in the list, on every shard alike."""
@@ -24,24 +25,24 @@ def raw_ref(ref: str) -> bytes:
     return ref.encode("utf-8", "surrogateescape")
 
 
-Found = tuple[int, bytes, Shard]
+ListEntry = tuple[int, bytes, Shard]
 """Login ms, ref, shard."""
 
 Tests = Sequence[str | bytes | int]
-"""Names and values for ``include/tests.lua``."""
+"""Names and values for ``include/search/filter_tests.lua``."""
 
 STEP: Final = 2_000
-"""Entries that one walk script looks at, at most; it stops earlier when it has held the server for 5 ms."""
+"""Entries that one scan script reads, at most; it stops earlier when it has run for 5 ms."""
 
 
 class Source(Protocol):
     """Where a page's sessions come from, newest login first."""
 
     now: int  #: ms
-    looked: int  #: entries looked at so far
-    stopped: Position | None  #: the budget ended here; all that is newer has been given
+    looked: int  #: entries read so far
+    stopped: Position | None  #: the budget ended here; all newer entries have been returned
 
-    def next(self, count: int) -> Op[list[Found]]:
+    def next(self, count: int) -> Op[list[ListEntry]]:
         """The next in order; fewer than ``count`` only at the end, or where the budget ended."""
         ...
 
@@ -64,26 +65,25 @@ class _Chunk:
         s, (login, ref) = self.shard, self.behind or ("", "")
         keys = (s.sessions, s.deadlines, s.meta)
         if self.tests is None:
-            return run(PAGE, keys, ctx.now, size, login, ref)
-        return run(WALK, keys, ctx.now, size, most, login, ref, *span, s.record_prefix, *self.tests)
+            return run(READ_PAGE, keys, ctx.now, size, login, ref)
+        return run(WALK_SESSIONS, keys, ctx.now, size, most, login, ref, *span, s.record_prefix, *self.tests)
 
-    def take(self, reply: list[Any], size: int) -> int:
-        """Answers how many entries the shard looked at."""
-        self.flat = flat = reply[2]
-        self.at = 0
-        if self.tests is None:
-            self.done = len(flat) < 2 * size
-            self.behind = (flat[-1], flat[-2]) if flat else None  # as they came: they may be no text of ours
-            return len(flat) // 2
-        last, looked = reply[3], int(reply[4])
-        self.done = bool(reply[5])
-        if last:
-            self.behind = (last[1], last[0])
-        return looked
+    def take(self, reply: list[Any], size: int) -> ListPart:
+        part = decode_page(reply, size) if self.tests is None else decode_walk(reply)
+        self.flat, self.at, self.done = part.flat, 0, part.at_end
+        if part.behind or self.tests is None:
+            self.behind = part.behind
+        return part
+
+    @property
+    def key(self) -> tuple[int, bytes]:
+        """Login ms and ref of the next entry; the frontier where no entries are left."""
+        flat, at = self.flat, self.at
+        return (whole(flat[at + 1]), flat[at]) if at < len(flat) else self.frontier
 
     @property
     def frontier(self) -> tuple[int, bytes]:
-        """What has not been asked for yet comes behind this."""
+        """Entries that were not read yet come behind this."""
         if self.behind is None:
             return math.inf, b""  # type: ignore[return-value]  # nothing was asked yet
         login, ref = self.behind
@@ -91,32 +91,31 @@ class _Chunk:
 
 
 def whole(score: bytes | int) -> int:
-    """A login time. Other programs' scores may be anything: they only have to sort somewhere."""
+    """A score as a login time. Another program's score may be anything: it only has to sort somewhere."""
     if isinstance(score, int):
         return score
     return int(score) if score.isdigit() else int(max(-1e15, min(1e15, float(score))))
 
 
 class _Entry:
-    """A chunk in the heap, by its next ref, or by its frontier when its refs have run out: the newest comes first."""
+    """A chunk in the heap, by its next ref, or by its frontier when it has no refs left: the newest comes first."""
 
     __slots__ = ("chunk", "key")
 
     def __init__(self, chunk: _Chunk) -> None:
         self.chunk = chunk
-        flat, at = chunk.flat, chunk.at
-        self.key = (whole(flat[at + 1]), flat[at]) if at < len(flat) else chunk.frontier
+        self.key = chunk.key
 
     def __lt__(self, other: _Entry) -> bool:
         return self.key > other.key
 
 
 class Merge:
-    """The list, or those of it that pass each shard's tests.
+    """The list, or the entries that pass each shard's tests.
 
-    Each shard is asked for its fair share and a margin (three standard deviations of a random spread); one whose refs
-    run out is asked again when its turn comes, and with it all others that have none left. ``budget`` is how many
-    entries may be looked at before it stops.
+    Each shard is asked for its fair share and a margin (three standard deviations of a random spread). A shard without
+    refs left is asked again when its next entry is due, together with all others that have none left. ``budget``: how
+    many entries may be read.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class Merge:
         self._waiting: set[_Chunk] = set()
         self._heap: list[_Entry] = []
         self._counted = False
-        self._most = min(STEP, max(200, 4 * STEP // len(shards)))  # many shards together look at no more than a few
+        self._most = min(STEP, max(200, 4 * STEP // len(shards)))  # many shards together read no more than a few
         share = limit / len(shards)
         alone = len(shards) == 1
         self._size = limit + 1 if alone else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
@@ -144,15 +143,15 @@ class Merge:
         self.exact = True  #: the total, of the whole list
         self.stopped: Position | None = None
 
-    def next(self, count: int) -> Op[list[Found]]:
+    def next(self, count: int) -> Op[list[ListEntry]]:
         """See Source."""
-        out: list[Found] = []
+        out: list[ListEntry] = []
         while len(out) < count and self.stopped is None:
             if self._asking:
                 yield from self._ask()
             if not self._heap:
                 break
-            entry = heapq.heappop(self._heap)
+            entry = self._heap[0]
             chunk = entry.chunk
             if chunk in self._waiting:
                 if self.looked >= self._budget:
@@ -163,7 +162,12 @@ class Merge:
                 continue
             out.append((*entry.key, chunk.shard))
             chunk.at += 2
-            self._push(chunk)
+            if chunk.at < len(chunk.flat):
+                entry.key = chunk.key
+                heapq.heapreplace(self._heap, entry)
+            else:
+                heapq.heappop(self._heap)
+                self._push(chunk)
         return out
 
     def _push(self, chunk: _Chunk) -> None:
@@ -181,30 +185,36 @@ class Merge:
             self._waiting.clear()
         replies = yield [chunk.call(self._ctx, self._size, self._most, self._span) for chunk in chunks]
         for chunk, reply in zip(chunks, replies, strict=True):
+            part = chunk.take(reply, self._size)
             if not self._counted:
-                self.now, self.total = reply[0], self.total + reply[1]
-                self.exact = self.exact and bool(reply[3])
-            self.looked += chunk.take(reply, self._size)
+                self.now, self.total = part.now, self.total + part.live
+                self.exact = self.exact and part.is_exact
+            self.looked += part.read
             self._push(chunk)
         self._counted = True
 
 
 class Gathered:
-    """Sessions that an index named, all of them, put in order here."""
+    """All sessions that an index named, put in order here."""
 
-    def __init__(self, now: int, looked: int, found: list[Found], position: Position | None) -> None:
+    def __init__(self, now: int, looked: int, found: list[ListEntry], position: Position | None) -> None:
         self.now = now
         self.looked = looked
         self.total = 0
         self.stopped: Position | None = None
-        found.sort(key=lambda one: one[:2], reverse=True)
+        found.sort(key=_place, reverse=True)
         behind = None if position is None else (position[0], raw_ref(position[1]))
-        self._rest = found if behind is None else [one for one in found if one[:2] < behind]
+        self._rest = found if behind is None else [entry for entry in found if _place(entry) < behind]
         self._at = 0
 
-    def next(self, count: int) -> Op[list[Found]]:
+    def next(self, count: int) -> Op[list[ListEntry]]:
         """See Source."""
         yield from ()
         part = self._rest[self._at : self._at + count]
         self._at += len(part)
         return part
+
+
+def _place(entry: ListEntry) -> tuple[int, bytes]:
+    login, ref, _ = entry
+    return login, ref

@@ -1,25 +1,25 @@
-"""Ends, blocks and revocations that the client holds, so that no failover undoes them; and what replicas say of them.
+"""Ends, blocks and revocations that the client holds, so that no failover undoes them; and replica acknowledgements.
 
 WAIT says how many replicas have a write. It does not make Redis strongly consistent: a failover may promote a replica
-without the kick, and the session lives again. So where ``confirm_replicas`` asks for it, the client holds each change
-until enough replicas have it, and then for ``confirm_hold`` seconds more: a master that is being replaced still has
-replicas that answer WAIT. ``confirming`` applies it again where it was lost.
+without the kick, and the session is live again. So where ``confirm_replicas`` asks for it, the client holds each change
+until enough replicas have it, and then for ``confirm_hold`` seconds more, because a master that is being replaced may
+still have replicas that answer WAIT. ``replica_ack`` applies it again where it was lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from presence_core.errors import Unavailable
 from presence_core.keyspace import Shard, digest, split_ref
 from presence_core.models import Block, Session
 from presence_core.operations.context import Context
-from presence_core.scripts import REVOKE, ROTATE, Call, Op, command, run, tell, wait
-
-if TYPE_CHECKING:
-    from presence_core.operations.ending import Why
+from presence_core.operations.sessions.end_request import EndRequest
+from presence_core.scripts.calls import Call, Op, command, run, server_info, wait
+from presence_core.scripts.sessions import REVOKE_BEFORE, ROTATE_SECRET
+from presence_core.scripts.staff import STORE_BLOCK_RULES
 
 MOST_HELD: Final = 100_000
 """Changes that one client holds at most: some 400 bytes each."""
@@ -28,9 +28,11 @@ _MOST_SECRETS: Final = 16  # of one session, replaced one after the other while 
 
 
 class Held:
-    """A change that is held. ``on``: the identity of the server where it is known to be in place, b"" while that is not
-    known; ``until``: when the hold ends, by the client's clock, 0 while too few replicas have it. ``shard``: None for
-    what is on all of them."""
+    """A change that is held.
+
+    ``on``: the identity of the server that is known to have it, b"" while none is. ``until``: when the hold ends, by
+    the client's clock; 0 while too few replicas have the change. ``shard``: None for a change on all shards.
+    """
 
     __slots__ = ("on", "shard", "until")
 
@@ -45,13 +47,13 @@ class Held:
 
 
 class HeldEnd(Held):
-    """One session that was ended. ``upto``: it began by then, ms; one that began later under its id is another."""
+    """One session that was ended. ``upto``: it began by then, ms; one that began later is another session."""
 
-    __slots__ = ("ref", "upto", "why")
+    __slots__ = ("ref", "request", "upto")
 
-    def __init__(self, shard: Shard, ref: str, upto: int, why: Why) -> None:
+    def __init__(self, shard: Shard, ref: str, upto: int, request: EndRequest) -> None:
         super().__init__(shard)
-        self.ref, self.upto, self.why = ref, upto, why
+        self.ref, self.upto, self.request = ref, upto, request
 
     @property
     def uid(self) -> str:
@@ -61,11 +63,11 @@ class HeldEnd(Held):
 class HeldEnds(Held):
     """All sessions of a user that began by ``upto``, but those to keep."""
 
-    __slots__ = ("keep", "upto", "user", "why")
+    __slots__ = ("keep", "request", "upto", "user")
 
-    def __init__(self, shard: Shard, user: str, keep: Iterable[str], upto: int, why: Why) -> None:
+    def __init__(self, shard: Shard, user: str, keep: Iterable[str], upto: int, request: EndRequest) -> None:
         super().__init__(shard)
-        self.user, self.keep, self.upto, self.why = user, frozenset(keep), upto, why
+        self.user, self.keep, self.upto, self.request = user, frozenset(keep), upto, request
 
     @property
     def uid(self) -> str:
@@ -73,7 +75,7 @@ class HeldEnds(Held):
 
 
 class HeldSecret(Held):
-    """A session's secret that was replaced: digests alone."""
+    """A session's secret that was replaced; only digests."""
 
     __slots__ = ("new", "old", "ref")
 
@@ -101,7 +103,7 @@ class HeldBlock(Held):
 
 
 class HeldErasure(Held):
-    """A person who was erased: ``again`` does it once more where something from before ``upto`` is back."""
+    """A person who was erased. ``again`` erases them again where data from before ``upto`` is back."""
 
     __slots__ = ("again", "upto", "user")
 
@@ -124,12 +126,22 @@ class HeldMark(Held):
         self.upto, self.by, self.note, self.message = upto, by, note, message
 
 
+class HeldRules(Held):
+    """All block rules, as of a version."""
+
+    __slots__ = ("rules", "version")
+
+    def __init__(self, version: int, rules: Mapping[bytes, bytes]) -> None:
+        super().__init__(None)
+        self.version, self.rules = version, rules
+
+
 # -- asking the replicas ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """What the servers of these shards said behind a change: WAIT, and who they are."""
+    """Whether the replicas of these shards have a change, and which servers the shards are on."""
 
     sure: bool | None  #: enough replicas have the change; None: not asked
     servers: dict[Shard, bytes]  #: identities; a shard is missing where it is not known
@@ -139,57 +151,57 @@ class Replicas:
         return Replicas(sure, self.servers | other.servers)
 
 
-def asking(ctx: Context, shards: Iterable[Shard]) -> list[Call]:
-    """What goes behind changes of these shards, in their batch; nothing where no confirmation is asked for."""
+def wait_calls(ctx: Context, shards: Iterable[Shard]) -> list[Call]:
+    """The calls behind changes of these shards, in their batch; none where no confirmation is configured."""
     settings = ctx.settings
     if not settings.confirm_replicas:
         return []
-    asked = list(dict.fromkeys(shards))
+    distinct = list(dict.fromkeys(shards))
     return [
-        *(tell(s.tag) for s in asked),
-        *(wait(s.tag, settings.confirm_replicas, settings.confirm_timeout) for s in asked),
+        *(server_info(s.tag) for s in distinct),
+        *(wait(s.tag, settings.confirm_replicas, settings.confirm_timeout) for s in distinct),
     ]
 
 
-def answered(ctx: Context, shards: Iterable[Shard], replies: Sequence[Any]) -> Replicas:
-    """Read the replies to ``asking``, which are the last ones of the batch."""
+def read_confirmations(ctx: Context, shards: Iterable[Shard], replies: Sequence[Any]) -> Replicas:
+    """Read the replies to ``wait_calls``, which are the last ones of the batch."""
     if not ctx.settings.confirm_replicas:
         return Replicas(None, {})
-    asked = list(dict.fromkeys(shards))
-    replies = replies[len(replies) - 2 * len(asked) :]
-    identities = {s: identity_of(info) for s, info in zip(asked, replies, strict=False)}
-    waited = replies[len(asked) :]
+    distinct = list(dict.fromkeys(shards))
+    replies = replies[len(replies) - 2 * len(distinct) :]
+    identities = {s: identity_of(info) for s, info in zip(distinct, replies, strict=False)}
+    waited = replies[len(distinct) :]
     sure = all(isinstance(number, int) and number >= ctx.settings.confirm_replicas for number in waited)
     return Replicas(sure, {s: identity for s, identity in identities.items() if identity})
 
 
 def identity_of(info: Any) -> bytes:
-    """Which server this is and which history of writes it is in; b"" where that is not known."""
+    """Which server this is, and which history of writes it has; b"" where that is not known."""
     if not isinstance(info, bytes):
         return b""
-    about = dict(line.partition(b":")[::2] for line in info.split(b"\r\n"))
-    run_id, history = about.get(b"run_id", b""), about.get(b"master_replid", b"")
+    info_fields = dict(line.partition(b":")[::2] for line in info.split(b"\r\n"))
+    run_id, history = info_fields.get(b"run_id", b""), info_fields.get(b"master_replid", b"")
     return bytes.fromhex((run_id + history).decode()) if run_id and history else b""
 
 
-def beats(ctx: Context, shards: Iterable[Shard]) -> list[Call]:
-    """``asking`` behind a write of its own: what it is about was written in another batch."""
-    asked = asking(ctx, shards)
+def write_and_wait_calls(ctx: Context, shards: Iterable[Shard]) -> list[Call]:
+    """``wait_calls`` behind a write of its own, for changes that were written in another batch."""
+    waits = wait_calls(ctx, shards)
     writes = [command(key, "HSET", key, "confirmed", "1") for key in dict.fromkeys(s.meta for s in shards)]
-    return [*writes, *asked] if asked else []
+    return [*writes, *waits] if waits else []
 
 
 def confirmation(ctx: Context, shards: Sequence[Shard]) -> Op[Replicas]:
-    """Whether enough replicas have all that was written to these shards before, in a round trip of its own."""
-    behind = beats(ctx, shards)
-    return answered(ctx, shards, (yield behind) if behind else [])
+    """Whether enough replicas have all earlier writes to these shards, in a round trip of its own."""
+    behind = write_and_wait_calls(ctx, shards)
+    return read_confirmations(ctx, shards, (yield behind) if behind else [])
 
 
 # -- holding ----------------------------------------------------------------------------------------------------------
 
 
-def check_room(ctx: Context) -> None:
-    """Before a change by staff: where no more can be held, they hear it, and nothing is done."""
+def check_capacity(ctx: Context) -> None:
+    """Refuse a change by staff before it is made, where no more changes can be held."""
     if ctx.settings.confirm_replicas and len(ctx.held) >= MOST_HELD:
         raise Unavailable(
             f"Nothing was done: this process already holds {MOST_HELD:,} changes that a failover could undo. "
@@ -197,69 +209,66 @@ def check_room(ctx: Context) -> None:
         )
 
 
-def hold(ctx: Context, told: Replicas, name: Hashable, change: Held) -> None:
+def hold(ctx: Context, replicas: Replicas, name: Hashable, change: Held) -> None:
     """Keep a change until enough replicas have it, and then as long as ``confirm_hold`` says."""
-    if told.sure is None or (told.sure and not ctx.settings.confirm_hold):
+    if replicas.sure is None or (replicas.sure and not ctx.settings.confirm_hold):
         return
     if len(ctx.held) >= MOST_HELD and name not in ctx.held:
         ctx.not_held += 1  # the client logs it
         return
-    change.on = server_of(ctx, told.servers, change)
-    if told.sure and change.on:
+    change.on = server_of(ctx, replicas.servers, change)
+    if replicas.sure and change.on:
         change.until = ctx.clock() + ctx.settings.confirm_hold
     ctx.held.pop(name, None)
     ctx.held[name] = change
 
 
-def hold_end(ctx: Context, told: Replicas, why: Why, uid: str, session_id: str, upto: int) -> None:
-    """``why`` was ``alone``."""
-    if told.sure is not None and upto:
+def hold_end(ctx: Context, replicas: Replicas, request: EndRequest, uid: str, session_id: str, upto: int) -> None:
+    """Hold an end; ``request`` has no job and no block (``without_job``)."""
+    if replicas.sure is not None and upto:
         ref = f"{uid}:{session_id}"
-        hold(ctx, told, ref, HeldEnd(ctx.shard(uid), ref, upto, why))
+        hold(ctx, replicas, ref, HeldEnd(ctx.shard(uid), ref, upto, request))
 
 
-def hold_ends(ctx: Context, told: Replicas, why: Why, ended: Iterable[Session]) -> None:
-    """Hold these."""
-    own = alone(why)
-    for one in ended:
-        hold_end(ctx, told, own, one.uid, one.session_id, login_ms(one))
+def hold_ends(ctx: Context, replicas: Replicas, request: EndRequest, ended: Iterable[Session]) -> None:
+    """Hold the ends of these sessions."""
+    own = request.without_job()
+    for session in ended:
+        hold_end(ctx, replicas, own, session.uid, session.session_id, login_ms(session))
 
 
-def hold_block(ctx: Context, told: Replicas, block: Block) -> None:
-    hold(ctx, told, ("block", block.uid), HeldBlock(ctx.shard(block.uid), block))
+def hold_block(ctx: Context, replicas: Replicas, block: Block) -> None:
+    hold(ctx, replicas, ("block", block.uid), HeldBlock(ctx.shard(block.uid), block))
 
 
-def hold_secret(ctx: Context, told: Replicas, uid: str, session_id: str, old: bytes, new: bytes) -> None:
+def hold_secret(ctx: Context, replicas: Replicas, uid: str, session_id: str, old: bytes, new: bytes) -> None:
     ref = f"{uid}:{session_id}"
     before = ctx.held.get(("secret", ref))
     earlier = before.old if isinstance(before, HeldSecret) and before.new == old else ()
-    hold(ctx, told, ("secret", ref), HeldSecret(ctx.shard(uid), ref, (*earlier, old)[-_MOST_SECRETS:], new))
+    hold(ctx, replicas, ("secret", ref), HeldSecret(ctx.shard(uid), ref, (*earlier, old)[-_MOST_SECRETS:], new))
 
 
-def alone(why: Why) -> Why:
-    """The same by itself: not as a part of a bulk kick, which may have ended by then, and without its block."""
-    return replace(why, job="", epoch=0, block_for="")
+def hold_rules(ctx: Context, replicas: Replicas, version: int, rules: Mapping[bytes, bytes]) -> None:
+    """Hold the block rules, unless a newer version is held."""
+    before = ctx.held.get("block_rules")
+    if not (isinstance(before, HeldRules) and before.version > version):
+        hold(ctx, replicas, "block_rules", HeldRules(version, rules))
 
 
 def release(ctx: Context, uid: str) -> None:
-    """What is held of this user is held no longer."""
+    """Stop holding changes of this user."""
     for name, change in list(ctx.held.items()):
         if change.uid == uid:
             ctx.held.pop(name, None)
 
 
-def login_ms(one: Session) -> int:
-    """When it began, as scripts write it."""
-    return round(one.login_at.timestamp() * 1000)
-
-
-def login_of(row: Sequence[bytes | None]) -> int:
-    """The same of a row as a script answers it; 0 for none."""
-    return int.from_bytes((row[1] or b"")[:8], "big") if row else 0
+def login_ms(session: Session) -> int:
+    """Login time as scripts write it."""
+    return round(session.login_at.timestamp() * 1000)
 
 
 def server_of(ctx: Context, servers: dict[Shard, bytes], change: Held) -> bytes:
-    """Of these identities that of the server of this change; of one that is on all, all of them."""
+    """The identity of the server of this change; of all servers, for a change on all shards; b"" where not known."""
     if change.shard is not None:
         return servers.get(change.shard, b"")
     known = [servers.get(s, b"") for s in ctx.keys.shards]
@@ -267,25 +276,56 @@ def server_of(ctx: Context, servers: dict[Shard, bytes], change: Held) -> bytes:
 
 
 def unconfirmed(ctx: Context) -> int:
-    """How many of those held too few replicas have, as far as is known."""
+    """How many held changes too few replicas have, as far as is known."""
     return sum(not change.until for change in list(ctx.held.values()))
 
 
-# -- changes that are made here, and again in a round ----------------------------------------------------------------
+# -- changes that are made at first, and again by a round -------------------------------------------------------------
 
 
 def rotation(ctx: Context, s: Shard, uid: str, session_id: str, old: bytes, new: bytes) -> Call:
-    """Put a new secret in the place of the old one; digests of both."""
-    return run(ROTATE, (s.sessions, s.closing, s.meta, s.record(uid, session_id)), ctx.now, uid, session_id, old, new)
+    """Replace a secret; ``old`` and ``new`` are digests."""
+    return run(
+        ROTATE_SECRET, (s.sessions, s.closing, s.meta, s.record(uid, session_id)), ctx.now, uid, session_id, old, new
+    )
 
 
 def mark_calls(
-    ctx: Context, shards: Iterable[Shard], upto: str, by: str, note: str, message: str, tell: int
+    ctx: Context, shards: Iterable[Shard], upto: str, by: str, note: str, message: str, writes_audit: int
 ) -> list[Call]:
-    """Raise the watermark of these shards to ``upto``, ms, or now; ``tell``: the audit has it once."""
+    """Raise the watermark of these shards to ``upto``, ms. ``writes_audit``: 1 for one shard, 0 for the others."""
     note_id, message_id = digest(note), digest(message) if message else ""
     return [
-        run(REVOKE, (s.meta, s.sessions, s.note(note_id), s.note(message_id), s.audit), ctx.now, ctx.audit_cap, upto,
-            by, note_id, note, message_id, message, ctx.settings.keep_kicked, tell)
+        run(REVOKE_BEFORE, (s.meta, s.sessions, s.note(note_id), s.note(message_id), s.audit), ctx.now, ctx.audit_cap,
+            upto, by, note_id, note, message_id, message, ctx.settings.keep_kicked, writes_audit)
         for s in shards
     ]  # fmt: skip
+
+
+def rules_calls(ctx: Context, shards: Iterable[Shard], version: int, rules: Mapping[bytes, bytes]) -> list[Call]:
+    """Copy the block rules to these shards; those with this version or a newer one keep what they have."""
+    return [store_rules_call(ctx, s, version, rules, base=None, audit=None) for s in shards]
+
+
+def store_rules_call(
+    ctx: Context,
+    s: Shard,
+    version: int,
+    rules: Mapping[bytes, bytes],
+    *,
+    base: int | None,
+    audit: Sequence[str] | None,
+) -> Call:
+    """Store the block rules of a shard. base: only if this is its version; None: only if its version is older. audit:
+    action, by, reason, message, ticket and outcome of the entry."""
+    kinds = sorted({field.partition(b":")[0] for field in rules}, key=_narrowest_first)
+    lookup = b" ".join(kinds)
+    words = [word for pair in rules.items() for word in pair]
+    return run(STORE_BLOCK_RULES, (s.block_rules, s.meta, s.audit), ctx.now, ctx.audit_cap, version,
+               "" if base is None else base, lookup, *(audit or ("",) * 6), *words)  # fmt: skip
+
+
+def _narrowest_first(kind: bytes) -> tuple[int, bytes]:
+    """If several rules match, the visitor gets the message of the smallest network."""
+    bits = kind.partition(b"/")[2]
+    return -int(bits) if bits.isdigit() else 1, kind

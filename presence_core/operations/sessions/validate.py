@@ -1,4 +1,4 @@
-"""Requests of a site: may this one pass, and was this session seen."""
+"""Requests of a site: validate a token or a session, note that it was seen, give it a new secret."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from presence_core import settings as check
+from presence_core import validation as check
 from presence_core.errors import InvalidArgument, LoginRefused, Unavailable
 from presence_core.keyspace import Shard
-from presence_core.models import NO_LABELS, Block, Ended, Login, Session, Validation
-from presence_core.operations.context import DIRTY, ENDED, LIVE, Context, label_texts, read_notes, with_end
-from presence_core.operations.holding import answered, asking, hold_secret, rotation
-from presence_core.operations.upkeep import heal, heal_all
-from presence_core.scripts import BLOCKED, HEARTBEAT, VALIDATE, Op, run
+from presence_core.models import NO_LABELS, Block, Ended, Login, Session, Validation, ValidationFailed, ValidationPassed
+from presence_core.operations.context import Context, known_label_texts, label_texts, read_notes
+from presence_core.operations.maintenance.sweep import settle_stale, settle_stale_of_shards
+from presence_core.operations.sessions.held_changes import hold_secret, read_confirmations, rotation, wait_calls
+from presence_core.scripts import sessions as scripts
+from presence_core.scripts.calls import Call, Op, run
+from presence_core.scripts.staff import READ_BLOCKS, decode_blocks
 
 BATCH = 200
 """Refs in one heartbeat script: 2 to 6 ms of the server's time at a million sessions."""
@@ -33,7 +35,7 @@ def make_token(uid: str, session_id: str, secret: bytes) -> str:
 
 
 def secret_digest(secret: bytes) -> bytes:
-    """The first 128 bits of the secret's SHA-256: all that is ever stored of it."""
+    """The first 128 bits of the secret's SHA-256: only these are stored."""
     return sha256(secret).digest()[:16]
 
 
@@ -46,7 +48,7 @@ def _unb64(text: str) -> bytes:
 
 
 def _parse_token(token: object) -> tuple[str, str, bytes]:
-    """uid, session id, digest. A malformed token becomes one that nobody holds, so that it costs the same look-up."""
+    """uid, session id, digest. A malformed token becomes one that does not exist, so that it costs the same look-up."""
     if not isinstance(token, str) or len(token) > 1024:
         return _DECOY
     try:
@@ -73,23 +75,30 @@ def validate_session(ctx: Context, uid: object, session_id: object, touch: bool,
 def _validate(ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: bytes) -> Op[Validation]:
     s = ctx.shard(uid)
     keys = (s.sessions, s.deadlines, s.users, s.closing, s.meta, f"{s.record_prefix}{uid}:{sid}")
-    [reply] = yield [run(VALIDATE, keys, ctx.now, uid, sid, digest, "1" if touch else "0", ip)]
-    state = reply[0]
-    if state == LIVE:
-        row, labels = reply[1], (yield from label_texts(ctx, [(s, reply[1])]))[s]
-        return Validation(True, lambda: Session.from_reply(uid, sid, row, labels))
-    if state == ENDED:
-        row, labels = with_end(reply[1], reply[2]), (yield from label_texts(ctx, [(s, reply[1])]))[s]
-        kicked = row[8] == b"kicked"
-        look = [run(BLOCKED, (s.block(uid),), ctx.now, "lenient")] if kicked else []
-        notes, blocks = yield from read_notes(s, [row], *look)
-        if len(reply) > 3:  # what its holder is told is final
-            yield from heal(ctx, s, [(uid, sid)])
-        block = next((Block.from_reply(uid, held).public for [(state, held)] in blocks if state == 1), None)
-        return Validation(False, lambda: replace(Ended.from_reply(uid, sid, row, labels, notes), block=block))
-    if state == DIRTY:
-        yield from heal(ctx, s, [(uid, sid)])
-    return Validation(False, None)
+    [raw] = yield [run(scripts.VALIDATE, keys, ctx.now, uid, sid, digest, "1" if touch else "0", ip)]
+    state, row, is_overdue = scripts.decode_validate(raw)
+    if state == scripts.LIVE:
+        labels = known_label_texts(ctx, s, row.core or b"")
+        if labels is None:
+            labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
+        return ValidationPassed(lambda: Session.from_reply(uid, sid, row, labels))
+    if state == scripts.ENDED:
+        return (yield from _ended(ctx, s, uid, sid, row, is_overdue))
+    if state == scripts.NO_RECORD:
+        yield from settle_stale(ctx, s, [(uid, sid)])
+    return ValidationFailed()
+
+
+def _ended(ctx: Context, s: Shard, uid: str, sid: str, row: scripts.SessionRow, is_overdue: bool) -> Op[Validation]:
+    """How a session ended, for its holder; and of a kick the block, if there is one."""
+    labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
+    reads = [run(READ_BLOCKS, (s.block(uid),), ctx.now, "lenient")] if row.reason == b"kicked" else []
+    notes, replies = yield from read_notes(s, [row], *reads)
+    if is_overdue:  # its holder learns that it has ended, so that must be final
+        yield from settle_stale(ctx, s, [(uid, sid)])
+    blocks = [found for reply in replies for found in decode_blocks(reply) if found.blocks]
+    block = next((Block.from_reply(uid, found.row).public for found in blocks), None)
+    return ValidationFailed(lambda: replace(Ended.from_reply(uid, sid, row, labels, notes), block=block))
 
 
 def rotate(ctx: Context, token: object) -> Op[Login]:
@@ -98,16 +107,17 @@ def rotate(ctx: Context, token: object) -> Op[Login]:
 
     def steps() -> Op[Login]:
         s, new = ctx.shard(uid), secret_digest(secret)
-        reply, *more = yield [rotation(ctx, s, uid, sid, digest, new), *asking(ctx, [s])]
-        if len(reply) > 2:
-            yield from heal(ctx, s, [(uid, sid)])
-        if reply[0] != LIVE:
+        raw, *acknowledged = yield [rotation(ctx, s, uid, sid, digest, new), *wait_calls(ctx, [s])]
+        state, row, is_overdue = scripts.decode_rotation(raw)
+        if is_overdue:
+            yield from settle_stale(ctx, s, [(uid, sid)])
+        if state != scripts.LIVE:
             raise LoginRefused("ended", "This token opens no live session: it has ended, or its secret was changed.")
-        hold_secret(ctx, answered(ctx, [s], more), uid, sid, digest, new)
+        hold_secret(ctx, read_confirmations(ctx, [s], acknowledged), uid, sid, digest, new)
         labels = NO_LABELS
-        with contextlib.suppress(Unavailable):  # the old secret is gone: nothing may keep the new one from its holder
-            labels = (yield from label_texts(ctx, [(s, reply[1])]))[s]
-        return Login(lambda: Session.from_reply(uid, sid, reply[1], labels), make_token(uid, sid, secret), [])
+        with contextlib.suppress(Unavailable):  # the old secret is gone: the new one must reach its holder
+            labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
+        return Login(lambda: Session.from_reply(uid, sid, row, labels), make_token(uid, sid, secret), [])
 
     return steps()
 
@@ -129,26 +139,24 @@ def heartbeats(ctx: Context, refs: Iterable[object]) -> Op[list[str]]:
 
 
 def _heartbeats(ctx: Context, pairs: list[tuple[str, str]]) -> Op[list[str]]:
-    groups: dict[Shard, list[tuple[str, str]]] = {}
-    for pair in pairs:
-        groups.setdefault(ctx.shard(pair[0]), []).append(pair)
-    parts = [
-        (shard, group[first : first + BATCH])
-        for shard, group in groups.items()
-        for first in range(0, len(group), BATCH)
-    ]
-    calls = []
-    for s, part in parts:
-        args: list[Any] = [ctx.now]
-        keys = [s.sessions, s.deadlines, s.users, s.meta]
-        prefix = s.record_prefix
-        for uid, sid in part:
-            keys.append(f"{prefix}{uid}:{sid}")
-            args += (uid, sid)
-        calls.append(run(HEARTBEAT, keys, *args))
-    if not calls:
+    parts = ctx.parts(pairs, lambda pair: pair[0], BATCH)
+    if not parts:
         return []
-    replies = yield calls
-    gone = [(s, part[abs(at) - 1], at) for (s, part), places in zip(parts, replies, strict=True) for at in places]
-    yield from heal_all(ctx, ((s, pair) for s, pair, at in gone if at < 0))
+    replies = yield [_heartbeat_call(ctx, s, part) for s, part in parts]
+    gone = [
+        (s, part[place], is_overdue)
+        for (s, part), reply in zip(parts, replies, strict=True)
+        for place, is_overdue in scripts.decode_heartbeat(reply)
+    ]
+    yield from settle_stale_of_shards(ctx, ((s, pair) for s, pair, is_overdue in gone if is_overdue))
     return [f"{uid}:{sid}" for _, (uid, sid), _ in gone]
+
+
+def _heartbeat_call(ctx: Context, s: Shard, pairs: list[tuple[str, str]]) -> Call:
+    args: list[Any] = [ctx.now]
+    keys = [s.sessions, s.deadlines, s.users, s.meta]
+    prefix = s.record_prefix
+    for uid, sid in pairs:
+        keys.append(f"{prefix}{uid}:{sid}")
+        args += (uid, sid)
+    return run(scripts.HEARTBEAT, keys, *args)

@@ -1,4 +1,4 @@
-"""Who may call the HTTP service. A key is 256 random bits, so its plain SHA-256 is as good a lock as a slow one."""
+"""API keys of the HTTP service. A key is 256 random bits, so its plain SHA-256 is as safe to store as a slow hash."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Final
 
 from presence_core.errors import InvalidArgument
 from presence_core.models import ApiKey, moment
-from presence_core.operations.context import Context, pairs
-from presence_core.scripts import Call, Op, command
+from presence_core.operations.context import Context
+from presence_core.scripts.calls import Call, Op, command, pairs
 
 SCOPES: Final = ("record", "read", "kick")
 
 MOST: Final = 100
-"""Keys of a namespace: each request is compared with all of them."""
+"""Keys of a namespace: the service compares each request with all of them."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 
 def add_key(ctx: Context, name: object, scopes: object, digest: str) -> Op[ApiKey]:
-    """Let whoever holds the key of this digest call the service. The clock is Redis's."""
+    """Store a key by its digest. The creation time is Redis's."""
     known = _name(name)
     if isinstance(scopes, str | bytes) or not isinstance(scopes, Iterable):
         raise InvalidArgument("scopes", "must be a list of scopes")
@@ -31,15 +31,15 @@ def add_key(ctx: Context, name: object, scopes: object, digest: str) -> Op[ApiKe
 
     def steps() -> Op[ApiKey]:
         key = ctx.keys.common.api_keys
-        (seconds, _), many = yield [command(key, "TIME"), command(key, "HLEN", key)]
-        if many >= MOST:
-            raise InvalidArgument("name", f"must not be one more than {MOST}: remove a key first")
-        made = ApiKey(known, tuple(one for one in SCOPES if one in wanted), moment(int(seconds) * 1000), digest)
-        raw = json.dumps({"digest": digest, "scopes": made.scopes, "created": int(seconds) * 1000})
+        (seconds, _), stored = yield [command(key, "TIME"), command(key, "HLEN", key)]
+        if stored >= MOST:
+            raise InvalidArgument("name", f"cannot be added: the limit of {MOST} API keys is reached, remove one first")
+        created, granted = int(seconds) * 1000, tuple(scope for scope in SCOPES if scope in wanted)
+        raw = json.dumps({"digest": digest, "scopes": granted, "created": created})
         [is_new] = yield [Call(key, ("HSETNX", key, known, raw), False)]
         if not is_new:
-            raise InvalidArgument("name", "must be new: there is a key of this name")
-        return made
+            raise InvalidArgument("name", "must be new: a key has this name")
+        return ApiKey(known, granted, moment(created), digest)
 
     return steps()
 
@@ -49,17 +49,17 @@ def keys(ctx: Context) -> Op[list[ApiKey]]:
     key = ctx.keys.common.api_keys
     [reply] = yield [command(key, "HGETALL", key)]
     found = (ApiKey.from_reply(name, raw) for name, raw in pairs(reply))
-    return sorted((one for one in found if one), key=lambda one: one.name)
+    return sorted((api_key for api_key in found if api_key), key=lambda api_key: api_key.name)
 
 
 def remove_key(ctx: Context, name: object) -> Op[bool]:
-    """Close a key. False: there was none of this name."""
+    """Remove a key. False: no key has this name."""
     known = _name(name)
 
     def steps() -> Op[bool]:
         key = ctx.keys.common.api_keys
-        [gone] = yield [command(key, "HDEL", key, known)]
-        return bool(gone)
+        [removed] = yield [command(key, "HDEL", key, known)]
+        return bool(removed)
 
     return steps()
 

@@ -1,28 +1,29 @@
-"""Who may work with the dashboard, and as what. Written and audited by one script, on the first shard."""
+"""Staff members: who may use the dashboard, in which role. One script writes a record and its audit entry, on the first
+shard."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from presence_core import settings as check
+from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import STAFF_ROLES, StaffMember
-from presence_core.operations.context import Context, pairs
-from presence_core.scripts import STAFF, Op, command, run
+from presence_core.operations.context import Context
+from presence_core.scripts.calls import Op, command, pairs, run
+from presence_core.scripts.staff import SET_MEMBER, MemberWrite, decode_member
 
 MOST: Final = 10_000
-"""Records that there may be, of those who were removed too: one act of staff looks at all of them."""
+"""Records that there may be, removed members included: removing an admin reads all of them."""
 
 _REMOVED: Final = "removed"
-_LAST, _FULL = -1, -2  # what staff.lua answers
 
 
 def staff(ctx: Context) -> Op[list[StaffMember]]:
-    """All records by name, also of those who were removed."""
+    """All records by name, removed members included."""
     key = ctx.keys.shards[0].staff
     [reply] = yield [command(key, "HGETALL", key)]
     found = (StaffMember.from_reply(name, raw) for name, raw in pairs(reply))
-    return sorted((one for one in found if one), key=lambda one: one.name)
+    return sorted((member for member in found if member), key=lambda member: member.name)
 
 
 def staff_member(ctx: Context, name: object) -> Op[StaffMember | None]:
@@ -40,8 +41,8 @@ def set_staff(ctx: Context, name: object, role: object, by: object, force: objec
     known, wanted, actor = staff_name(name), staff_role(role), check.actor(by)
 
     def steps() -> Op[StaffMember]:
-        raw, _ = yield from _write(ctx, known, wanted, actor, "force" if force else "set")
-        return _decoded(known, raw)
+        reply = yield from _write(ctx, known, wanted, actor, "force" if force else "set")
+        return _decoded(known, reply.record)
 
     return steps()
 
@@ -50,8 +51,8 @@ def seed_staff(ctx: Context, name: object, role: object, by: object) -> Op[Staff
     known, wanted, actor = staff_name(name), staff_role(role), check.actor(by)
 
     def steps() -> Op[StaffMember]:
-        raw, _ = yield from _write(ctx, known, wanted, actor, "seed")
-        return _decoded(known, raw)
+        reply = yield from _write(ctx, known, wanted, actor, "seed")
+        return _decoded(known, reply.record)
 
     return steps()
 
@@ -60,17 +61,17 @@ def remove_staff(ctx: Context, name: object, by: object, force: object) -> Op[bo
     known, actor = staff_name(name), check.actor(by)
 
     def steps() -> Op[bool]:
-        _, is_new = yield from _write(ctx, known, _REMOVED, actor, "force" if force else "set")
-        return is_new
+        reply = yield from _write(ctx, known, _REMOVED, actor, "force" if force else "set")
+        return reply.code == 1
 
     return steps()
 
 
 def staff_name(value: object) -> str:
-    """A name as it is stored: without capitals, for people write their addresses now with and now without."""
+    """A name as it is stored: in lower case, because people write addresses either way."""
     name = check.short("name", value, 128)
     if name is None or not name.isprintable() or name != name.strip():
-        raise InvalidArgument("name", "must be text of 1 to 128 bytes, all of it printable, with no space at its ends")
+        raise InvalidArgument("name", "must be 1 to 128 bytes of printable text, with no space at either end")
     return str(check.short("name", name.lower(), 128))
 
 
@@ -80,19 +81,20 @@ def staff_role(value: object) -> str:
     return str(value)
 
 
-def _write(ctx: Context, name: str, role: str, by: str, how: str) -> Op[tuple[bytes, bool]]:
-    """The record that holds now, and whether it was written just now."""
-    s = ctx.keys.shards[0]
-    [(state, raw)] = yield [run(STAFF, (s.staff, s.audit), ctx.now, ctx.audit_cap, name, role, by, how, MOST)]
-    if state == _LAST:
-        raise InvalidArgument("name", "must not be the last admin: make somebody else admin first")
-    if state == _FULL:
-        raise InvalidArgument("name", f"must not be one more than {MOST:,}: there is no room for new records")
-    return raw, state == 1
+def _write(ctx: Context, name: str, role: str, by: str, mode: str) -> Op[MemberWrite]:
+    shard = ctx.keys.shards[0]
+    keys = (shard.staff, shard.audit)
+    [reply] = yield [run(SET_MEMBER, keys, ctx.now, ctx.audit_cap, name, role, by, mode, MOST)]
+    written = decode_member(reply)
+    if written.is_last_admin:
+        raise InvalidArgument("name", "must not be the last admin: make another member admin first")
+    if written.is_full:
+        raise InvalidArgument("name", f"cannot be added: the limit of {MOST:,} staff records is reached")
+    return written
 
 
 def _decoded(name: str, raw: bytes) -> StaffMember:
     member = StaffMember.from_reply(name.encode(), raw)
     if member is None:
-        raise InvalidArgument("name", "must have a record that can be read: set its role anew")
+        raise InvalidArgument("name", "has a record that cannot be read: set the role again")
     return member

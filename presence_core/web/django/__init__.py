@@ -1,6 +1,9 @@
-"""Presence for Django: add it to INSTALLED_APPS and its middleware behind Django's own AuthenticationMiddleware.
+"""Presence for Django: add it to INSTALLED_APPS, and its middleware after Django's AuthenticationMiddleware.
 
-The sessions stay Django's. Ours goes by an id that is a hash of the Django session key (the key is a bearer secret, and
-ids are shown to staff), made at login and kept in the session's data: when Django cycles the key, the secret changes
-and the session stays, as ``rotate`` does it for tokens.
+Django keeps its own sessions. Ours has an id of its own: a hash of the Django session key, made at login and stored in
+the Django session's data. The key itself gives access, so it must not be an id that staff can see. When Django changes
+the key, our session stays the same.
+
+Start with ``middleware`` (each request) and ``signals`` (login, logout, account changes). ``apps`` reads the settings,
+``login_details`` says what a login records, ``current_request`` knows the request that this thread answers.
 """

@@ -1,126 +1,78 @@
-"""Django's signals: a login, a logout, a new password, an account that is deactivated or deleted."""
+"""Handlers of Django's signals: login, logout, a new password, an account that is deactivated or deleted."""
 
 from __future__ import annotations
 
 import logging
-import sys
-import unicodedata
-from contextvars import ContextVar
-from pathlib import PurePath
 from typing import Any, Final
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import FieldError, PermissionDenied
 from django.db import transaction
 
-from presence_core.errors import InvalidArgument, LoginRefused, PresenceError, Unavailable
-from presence_core.operations.login import check_row
-from presence_core.settings import CUT_MARK, TEN_YEARS
-from presence_core.web.django.apps import config
-from presence_core.web.rules import hashed_id
-from presence_core.web.wsgi import asked_of
+from presence_core.errors import LoginRefused, PresenceError, Unavailable
+from presence_core.web.django.config import config
+from presence_core.web.django.current_request import CurrentSession, actor, current_request, current_session
+from presence_core.web.django.login_details import describe, new_id
+from presence_core.web.middleware.request_data import read_environ
 
 ID: Final = "_presence_id"
-"""In the Django session's data: the id of our session."""
+"""Key in the Django session's data: the id of our session."""
 
 PENDING: Final = "_presence_pending"
-"""… and that it could not be begun at login, because Redis was away: the next request begins it."""
-
-current: ContextVar[tuple[str, str] | None] = ContextVar("presence_current", default=None)
-"""(uid, session id) of the request that is being answered here."""
-
-answering: ContextVar[Any] = ContextVar("presence_answering", default=None)
-"""The request that is being answered here, or None."""
+"""Key in the Django session's data: our session could not begin at login because Redis was away. The next request
+begins it."""
 
 log = logging.getLogger("presence_core")
 
 
-def describe(request: Any, user: Any) -> dict[str, Any]:
-    """What is recorded of a login: login's arguments. Nothing that users may call themselves keeps them out."""
-    here = config()
-    name = user.get_full_name() if hasattr(user, "get_full_name") else ""
-    aliases = [_fitting(one) for one in (user.get_username(), getattr(user, "email", None))]
-    found: dict[str, Any] = {"name": _fitting(name) or aliases[0], "aliases": [one for one in aliases if one]}
-    found |= _timeouts(request)
-    if here.describe is None:
-        return found
-    more = dict(here.describe(request, user))
-    try:
-        check_row(here.presence.settings, {"uid": "any", **found, **more}, "")
-    except InvalidArgument as error:
-        log.warning("a login is recorded without what PRESENCE_DESCRIBE says of it: %s", error)
-        return found
-    return found | more
-
-
-def _timeouts(request: Any) -> dict[str, int]:
-    """Of a session that the site gave an expiry of its own (``set_expiry``), unless PRESENCE_SETTINGS name timeouts."""
-    here = config()
-    if not request.session.get("_session_expiry") or here.has_timeouts:
-        return {}
-    life = min(max(1, request.session.get_expiry_age()), TEN_YEARS)
-    return {"idle_timeout": life, "absolute_timeout": max(life, here.presence.settings.absolute_timeout)}
-
-
-def _fitting(name: str | None) -> str | None:
-    """Django takes longer ones: 150 characters may be 600 bytes, and first and last name are two."""
-    clean = "".join(" " if unicodedata.category(char) in ("Cc", "Cs") else char for char in name or "").strip()
-    raw = clean.encode()
-    return (clean if len(raw) <= 256 else f"{raw[:253].decode(errors='ignore')}{CUT_MARK}") or None
-
-
-def new_id(request: Any) -> str:
-    """The id of a session that begins: the hash of the Django key, which is made where there is none yet."""
-    if not request.session.session_key:
-        request.session.save()
-    return hashed_id(request.session.session_key)
-
-
 def on_login(sender: Any, request: Any, user: Any, **_: Any) -> None:
-    """user_logged_in: a session begins. Staff's block refuses it with PermissionDenied (403)."""
+    """user_logged_in: begin a session. If staff block the user, raises PermissionDenied (403)."""
     if request is None or not hasattr(request, "session"):
         return
-    here = config()
-    asked = asked_of(request.META)
-    details = {
-        "ip": here.gate.address(asked), "user_agent": asked.user_agent, **describe(request, user),
-    }  # fmt: skip
-    session_id = request.session.get(ID) or new_id(request)
-    is_inside = answering.get() is not None  # set in front of the middleware it would outlive the request in its thread
-    before = current.get() if is_inside else None
+    rules = config().rules
+    is_inside = current_request.get() is not None  # set outside of the middleware, it would outlive the request
+    uid, session_id = str(user.pk), request.session.get(ID) or new_id(request)
     try:
-        if before not in (None, (str(user.pk), session_id)):
-            here.presence.logout(*before)  # one browser, one session: another user's was left open in it
-        try:
-            here.presence.login(str(user.pk), session_id=session_id, **details)
-        except LoginRefused as refused:
-            if refused.code != "ended":
-                raise
-            request.session.cycle_key()  # Django went on with a key whose session was ended
-            session_id = new_id(request)
-            here.presence.login(str(user.pk), session_id=session_id, **details)
+        session_id = _begin(request, user, session_id, current_session.get() if is_inside else None)
     except LoginRefused as refused:
-        if here.rules.mode != "observe":
-            _out(request)
+        if rules.mode != "observe":
+            _sign_out(request)
             raise PermissionDenied(refused.sentence) from None
     except PresenceError as error:
-        if here.rules.mode == "enforce" and here.rules.on_unavailable != "open" and isinstance(error, Unavailable):
-            _out(request)
-            raise  # the middleware makes a 503 of it
+        if rules.mode == "enforce" and rules.on_unavailable != "open" and isinstance(error, Unavailable):
+            _sign_out(request)
+            raise  # the middleware answers 503
         log.warning("a login was not recorded: %s", error)
         request.session[PENDING] = True
     request.session[ID] = session_id
     if is_inside:
-        current.set((str(user.pk), session_id))
+        current_session.set(CurrentSession(uid, session_id))
 
 
-def _out(request: Any) -> None:
+def _begin(request: Any, user: Any, session_id: str, previous: CurrentSession | None) -> str:
+    """Begin the session, and return its id: another one if the given id has ended."""
+    app, uid, data = config(), str(user.pk), read_environ(request.META)
+    details = {"ip": app.checker.address(data), "user_agent": data.user_agent, **describe(request, user)}
+    if previous is not None and previous != (uid, session_id):
+        app.presence.logout(*previous)  # a browser has one session: another user's was still open in it
+    try:
+        app.presence.login(uid, session_id=session_id, **details)
+    except LoginRefused as refused:
+        if refused.code != "ended":
+            raise
+        request.session.cycle_key()  # Django kept a key whose session had ended
+        session_id = new_id(request)
+        app.presence.login(uid, session_id=session_id, **details)
+    return session_id
+
+
+def _sign_out(request: Any) -> None:
     request.session.flush()
     request.user = AnonymousUser()
 
 
 def on_logout(sender: Any, request: Any, user: Any, **_: Any) -> None:
-    """user_logged_out: the session ends. Never an error: Django's own session is gone in any case."""
+    """user_logged_out: end the session. Raises nothing: Django's own session has ended in any case."""
     session_id = request.session.get(ID) if hasattr(request, "session") else None
     if user is None or session_id is None:
         return
@@ -131,39 +83,42 @@ def on_logout(sender: Any, request: Any, user: Any, **_: Any) -> None:
 
 
 def on_user_saving(sender: Any, instance: Any, raw: bool, using: str, update_fields: Any = None, **_: Any) -> None:
-    """pre_save: whether this save deactivates the account. Cost: a query, where the user is not active."""
+    """pre_save: note whether this save deactivates the account. Cost: a query, if the user is not active."""
     instance._presence_deactivated = False
     if raw or instance.pk is None or getattr(instance, "is_active", True):
         return
     if update_fields is None or "is_active" in update_fields:
         try:
-            was = sender._base_manager.using(using).filter(pk=instance.pk, is_active=True).exists()
-        except FieldError:  # a model that computes it
-            was = True
-        instance._presence_deactivated = was
+            was_active = sender._base_manager.using(using).filter(pk=instance.pk, is_active=True).exists()
+        except FieldError:  # this model computes is_active
+            was_active = True
+        instance._presence_deactivated = was_active
 
 
 def on_user_saved(sender: Any, instance: Any, created: bool, using: str, **_: Any) -> None:
-    """post_save: a new password ends the user's other sessions, as Django itself does by its session hash. The one that
-    changed it stays: ``update_session_auth_hash`` gives it a new key. An account that is deactivated loses them all."""
+    """post_save: a deactivated account loses all sessions. A new password ends the user's other sessions.
+
+    Django does the same with its session hash. The session that changed the password stays:
+    ``update_session_auth_hash`` gives it a new key.
+    """
     if getattr(instance, "_presence_deactivated", False):
         _end_all(instance, using, "account deactivated", "This account is not active any more.")
         return
-    # Set by set_password until save has returned; a hash that is only renewed at login leaves it None.
+    # set_password sets _password until save has returned. A hash that is only renewed at login leaves it None.
     if created or getattr(instance, "_password", None) is None or not config().kick_others:
         return
-    here = current.get()
-    keep = [here[1]] if here is not None and here[0] == str(instance.pk) else []
+    session = current_session.get()
+    keep = [session.session_id] if session is not None and session.uid == str(instance.pk) else []
     _end_all(instance, using, "password changed", "The password was changed. Please sign in again.", keep)
 
 
 def on_user_deleted(sender: Any, instance: Any, using: str, **_: Any) -> None:
-    """post_delete, also of ``QuerySet.delete``."""
+    """post_delete, which ``QuerySet.delete`` sends too: end all sessions."""
     _end_all(instance, using, "account deleted", "This account was deleted.")
 
 
 def _end_all(user: Any, using: str, reason: str, message: str, keep: list[str] | None = None) -> None:
-    """At commit; a transaction that is rolled back ends nothing."""
+    """Kick the user at commit. A transaction that is rolled back ends no session."""
     uid, by = str(user.pk), actor()
 
     def kick() -> None:
@@ -173,18 +128,3 @@ def _end_all(user: Any, using: str, reason: str, message: str, keep: list[str] |
             log.warning("sessions were not ended (%s): %s", reason, error)
 
     transaction.on_commit(kick, using=using)
-
-
-def actor() -> str:
-    """Who acts here, for the audit: the user of the request that is being answered, else the program's name."""
-    here, request = current.get(), answering.get()
-    if here is not None:
-        return here[0]
-    if request is not None:
-        user = getattr(request, "user", None)  # not by a Django session: a token of the REST framework, say
-        return str(user.pk) if user is not None and user.is_authenticated else "anonymous visitor"
-    path = PurePath(sys.argv[0] if sys.argv else "")
-    name = path.parent.name if path.name == "__main__.py" else path.name
-    if name in ("manage.py", "django", "django-admin") and len(sys.argv) > 1:
-        name = f"manage.py {sys.argv[1]}"
-    return (_fitting(name) if name not in ("", "-c", "-m", "-") else None) or "Django"

@@ -1,4 +1,4 @@
-"""The reference as one plain page, made of the OpenAPI schema. It loads nothing from elsewhere."""
+"""The API reference at /docs: one plain page, made from the OpenAPI schema, which loads no other file."""
 
 from __future__ import annotations
 
@@ -35,37 +35,41 @@ def _page(schema: dict[str, Any]) -> Iterator[str]:
     title, version = escape(info["title"]), escape(info["version"])
     yield f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>"
     yield f"<h1>{title} <small>{version}</small></h1><p>{escape(info['description'])}</p>"
-    yield "<p>The same for programs: <a href=openapi.json>openapi.json</a>"
-    room = ""
+    yield "<p>For programs: <a href=openapi.json>openapi.json</a>"
+    section = ""
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
-            if operation.get("tags", [""])[0] != room:
-                room = operation["tags"][0]
-                yield f"<h2>{escape(room)}</h2>"
-            scopes = [scope for one in operation.get("security", ()) for names in one.values() for scope in names]
-            scope = f" <small>scope {escape(', '.join(scopes))}</small>" if scopes else ""
-            yield f"<h3>{method.upper()} {escape(path)}{scope}</h3><p>{escape(operation.get('description', ''))}</p>"
+            if operation.get("tags", [""])[0] != section:
+                section = operation["tags"][0]
+                yield f"<h2>{escape(section)}</h2>"
+            scopes = [
+                scope for scheme in operation.get("security", ()) for scopes in scheme.values() for scope in scopes
+            ]
+            note = f" <small>scope {escape(', '.join(scopes))}</small>" if scopes else ""
+            yield f"<h3>{method.upper()} {escape(path)}{note}</h3><p>{escape(operation.get('description', ''))}</p>"
             yield from _table(_fields(schema, operation))
 
 
 def _fields(schema: dict[str, Any], operation: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    for one in operation.get("parameters", ()):
-        said = one.get("description") or one["schema"].get("description", "")
-        yield one["name"], f"{one['in']}, {_kind(one['schema'])}{'' if one.get('required') else ', optional'}", said
+    """Name, kind and description of each parameter and body field."""
+    for parameter in operation.get("parameters", ()):
+        shape, optional = parameter["schema"], "" if parameter.get("required") else ", optional"
+        description = parameter.get("description") or shape.get("description", "")
+        yield parameter["name"], f"{parameter['in']}, {_type_name(shape)}{optional}", description
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-    shape = schema["components"]["schemas"].get(body.get("$ref", "").rpartition("/")[2], {})
-    for name, one in shape.get("properties", {}).items():
-        needed = "" if name in shape.get("required", ()) else ", optional"
-        yield name, f"body, {_kind(one)}{needed}", one.get("description", "")
+    model = schema["components"]["schemas"].get(body.get("$ref", "").rpartition("/")[2], {})
+    for name, shape in model.get("properties", {}).items():
+        optional = "" if name in model.get("required", ()) else ", optional"
+        yield name, f"body, {_type_name(shape)}{optional}", shape.get("description", "")
 
 
-def _kind(schema: dict[str, Any]) -> str:
+def _type_name(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema:
-        return " or ".join(_kind(one) for one in schema["anyOf"] if one.get("type") != "null")
+        return " or ".join(_type_name(choice) for choice in schema["anyOf"] if choice.get("type") != "null")
     if schema.get("type") == "array":
-        return f"list of {_kind(schema['items'])}"
+        return f"list of {_type_name(schema['items'])}"
     return str(schema.get("type", "any"))
 
 

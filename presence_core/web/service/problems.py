@@ -1,4 +1,4 @@
-"""Errors as problem+json (RFC 9457): one sentence, the field where there is one, never what was sent."""
+"""Answer errors as problem+json (RFC 9457): one sentence, and the field if there is one. Never request data."""
 
 from __future__ import annotations
 
@@ -18,27 +18,26 @@ from presence_core.models import PublicBlock, plain
 MEDIA_TYPE: Final = "application/problem+json"
 
 AWAY: Final = "The session store does not answer: try again shortly."
-UNKNOWN: Final = "The session store took this and did not answer: it may have been done. Look, or send it again."
-FULL: Final = "This process has as many connections as it takes: try again shortly."
-BROKEN: Final = "Something is wrong on this side: the log of the service says what."
+UNKNOWN: Final = "The session store did not answer, but may have done this: check, or send it again."
+FULL: Final = "This process has its maximum of connections: try again shortly."
+BROKEN: Final = "The service failed: its log has the details."
 
 NOT_JSON: Final = "The body must be sent as Content-Type: application/json."
 
 RETRY_AFTER: Final = {"Retry-After": "1"}
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
-"""What is said again of the names that were sent: a secret in the wrong place is longer."""
+"""Names of request fields that an error may repeat. A secret in the wrong place is longer."""
 
-
-_OWN: Final = {  # what the framework says, said better
+_DETAILS: Final = {  # in place of the framework's
     "Not Found": "There is no such address.",
-    "Method Not Allowed": "This address does not take this method.",
+    "Method Not Allowed": "This address does not support this method.",
     "There was an error parsing the body": "The body must be JSON.",
 }
 
 
 class Problem(BaseModel):
-    """What every error answers."""
+    """The body of every error response."""
 
     type: str = "about:blank"
     title: str
@@ -49,40 +48,58 @@ class Problem(BaseModel):
     block: PublicBlock | None = None
 
 
-_TOLD: Final = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
+_CONTENT: Final = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
 
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    "4XX": {"description": "A problem with the request", "content": _TOLD},
-    "503": {"description": "Redis is away", "content": _TOLD},
+    "4XX": {"description": "A problem with the request", "content": _CONTENT},
+    "503": {"description": "Redis is away", "content": _CONTENT},
 }
 
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None, **members: Any) -> Response:
-    """An error as it is answered. members: ``field``, ``code`` or ``block``, where there is one."""
-    said = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    said |= {name: value for name, value in members.items() if value}
-    return Response(json.dumps(said, ensure_ascii=False), status, headers, MEDIA_TYPE)
+    """An error response. members: ``field``, ``code`` or ``block``, if there is one."""
+    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    body |= {name: value for name, value in members.items() if value}
+    return Response(json.dumps(body, ensure_ascii=False), status, headers, MEDIA_TYPE)
 
 
-def not_found(what: str) -> HTTPException:
-    """There is no such thing."""
-    return HTTPException(404, f"{what}.")
+def not_found(detail: str) -> HTTPException:
+    """A 404 error, with a sentence without its period."""
+    return HTTPException(404, f"{detail}.")
 
 
 def is_json(request: Request) -> bool:
-    """Whether the body is said to be JSON. A page of another origin cannot say so without being asked first."""
+    """Whether the Content-Type is JSON. Browsers send that to another origin only after a preflight."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
 
 
 def _methods(request: Request) -> set[str]:
-    """All that this address takes: the framework names those of its first route alone."""
+    """All methods of this address. The framework lists only those of its first route."""
     paths: dict[str, Any] = request.app.openapi()["paths"]
     return {name.upper() for name in paths.get(getattr(request.scope.get("route"), "path_format", ""), ())}
 
 
+def _validation_problem(request: Request, error: RequestValidationError) -> Response:
+    """The first mistake in a request, without its value: it may be a secret."""
+    first: dict[str, Any] = next(iter(error.errors()), {})
+    if first.get("type") == "json_invalid":
+        return problem(400, "The body must be JSON.")
+    if isinstance(error.body, bytes) and not is_json(request):
+        return problem(415, NOT_JSON)
+    part, *path = first.get("loc") or ("request",)
+    names = [str(name) for name in path if _NAME.fullmatch(str(name)) and name not in ("str", "float")]
+    field = ".".join(names) or str(part)
+    if first.get("type") == "extra_forbidden":
+        return problem(422, f"The {part} has no such field.", field=field)
+    if first.get("type") == "missing":
+        return problem(422, f"{field} is required.", field=field)
+    rule = str(first.get("msg") or "cannot be read").removeprefix("Value error, ")
+    return problem(422, f"{field}: {rule[:1].lower()}{rule[1:]}.", field=field)
+
+
 def add_problems(app: FastAPI) -> None:
-    """Answer every error of this app as a problem."""
+    """Answer every error of this app with a problem."""
 
     @app.exception_handler(InvalidArgument)
     async def invalid(request: Request, error: InvalidArgument) -> Response:
@@ -90,31 +107,19 @@ def add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def unreadable(request: Request, error: RequestValidationError) -> Response:
-        first: dict[str, Any] = next(iter(error.errors()), {})
-        if first.get("type") == "json_invalid":
-            return problem(400, "The body must be JSON.")
-        if isinstance(error.body, bytes) and not is_json(request):
-            return problem(415, NOT_JSON)
-        place = first.get("loc") or ("request",)
-        names = [str(part) for part in place[1:] if _NAME.fullmatch(str(part)) and part not in ("str", "float")]
-        field = ".".join(names) or str(place[0])
-        if first.get("type") == "extra_forbidden":
-            return problem(422, f"There is no field of this name in the {place[0]}.", field=field)
-        if first.get("type") == "missing":
-            return problem(422, f"{field} must be given.", field=field)
-        rule = str(first.get("msg") or "cannot be read").removeprefix("Value error, ")
-        return problem(422, f"{field}: {rule[:1].lower()}{rule[1:]}.", field=field)
+        return _validation_problem(request, error)
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        detail, headers = _OWN.get(error.detail, error.detail), dict(error.headers or {})
+        detail, headers = _DETAILS.get(error.detail, error.detail), dict(error.headers or {})
         if error.status_code == 405 and (methods := _methods(request)):
             headers["Allow"] = ", ".join(sorted(methods))
         return problem(error.status_code, detail, headers)
 
     @app.exception_handler(LoginRefused)
     async def login_refused(request: Request, error: LoginRefused) -> Response:
-        block = plain(PublicBlock(error.message, error.until)) if error.code == "blocked" else None
+        is_block = error.code in ("blocked", "block_rule")
+        block = plain(PublicBlock(error.message, error.until)) if is_block else None
         return problem(409, error.sentence, code=error.code, block=block)
 
     @app.exception_handler(Unavailable)
@@ -125,4 +130,4 @@ def add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(CorruptData)
     async def corrupt(request: Request, error: CorruptData) -> Response:
-        return problem(500, "The session store holds what was never written so: run presence repair.", code="corrupt")
+        return problem(500, "The session store holds unexpected data: run presence repair.", code="corrupt")

@@ -1,4 +1,4 @@
-"""Around every request: its whole body within limits, its path as it was sent, headers on the answer, and a clock."""
+"""Limits and headers around every request: size and time of the body, the path as sent, security headers, timing."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from urllib.parse import quote
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from presence_core.web.problems import BROKEN, problem
+from presence_core.web.service.problems import BROKEN, problem
 
 MAX_BODY: Final = 65_536
+
 BODY_SECONDS: Final = 10.0
 """How long a body may take to arrive."""
-
-log = logging.getLogger("presence_core")
 
 HEADERS: Final = (
     (b"cache-control", b"no-store"),
@@ -30,10 +29,12 @@ HEADERS: Final = (
 )
 
 Observe = Callable[[Scope, int, float], None]
-"""Told of each request: its scope, the status of its answer, how many seconds that took."""
+"""Called with the scope, the status and the seconds of each request that has ended."""
+
+log = logging.getLogger("presence_core")
 
 
-class Shell:
+class RequestLimits:
     """ASGI middleware around the whole service."""
 
     def __init__(self, app: ASGIApp, observe: Observe) -> None:
@@ -44,12 +45,12 @@ class Shell:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        # Routes match the path as it was sent: decoded, a slash inside a uid would look like one between segments.
+        # Routes match the path as sent: in the decoded path, a slash inside a uid would separate segments.
         scope["path"] = scope.get("raw_path", b"").decode("latin-1") or quote(scope["path"])
-        begun = time.perf_counter()
+        begin = time.perf_counter()
         status = 0
 
-        async def with_headers(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -59,30 +60,27 @@ class Shell:
             await send(message)
 
         try:
-            refusal, receive = await _whole_body(scope, receive)
-            await (refusal or self.app)(scope, receive, with_headers)
+            refusal, receive = await _read_body(scope, receive)
+            await (refusal or self.app)(scope, receive, send_with_headers)
         except Exception:
             log.exception("%s %s failed", scope["method"], _route(scope))
             if not status:
-                await problem(500, BROKEN)(scope, receive, with_headers)
+                await problem(500, BROKEN)(scope, receive, send_with_headers)
         finally:
-            self.observe(scope, status, time.perf_counter() - begun)
+            self.observe(scope, status, time.perf_counter() - begin)
 
 
 def _route(scope: Scope) -> str:
-    """Which route it was, without what the path held."""
+    """The route's template, without the values in the path."""
     return getattr(scope.get("route"), "path", "(no route)")
 
 
-async def _whole_body(scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
-    """Take the body in before anything else happens. Answers a refusal where it is too long or too slow; and what the
-    app receives instead."""
-    length = None
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            length = value
-        elif name == b"transfer-encoding":
-            length = b""
+async def _read_body(scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
+    """Read the whole body before the app runs.
+
+    Returns a refusal if it is too long or too slow, and the ``receive`` that gives the body to the app.
+    """
+    length = _content_length(scope)
     if length is None or length == b"0":
         return None, receive
     if length and (not re.fullmatch(rb"\d{1,18}", length) or int(length) > MAX_BODY):
@@ -92,23 +90,33 @@ async def _whole_body(scope: Scope, receive: Receive) -> tuple[Response | None, 
         async with asyncio.timeout(BODY_SECONDS):
             while True:
                 message = await receive()
-                if message["type"] == "http.disconnect":  # what came of it may look whole
-                    return problem(400, "The body broke off."), receive
+                if message["type"] == "http.disconnect":  # the part that arrived may look complete
+                    return problem(400, "The body ended too early."), receive
                 body += message.get("body", b"")
                 if len(body) > MAX_BODY:
                     return _too_long(), receive
                 if not message.get("more_body"):
                     break
     except TimeoutError:
-        return problem(
-            408, f"The body must arrive within {BODY_SECONDS:.0f} seconds.", {"Connection": "close"}
-        ), receive
-    first: list[dict[str, Any]] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+        detail = f"The body must arrive within {BODY_SECONDS:.0f} seconds."
+        return problem(408, detail, {"Connection": "close"}), receive
+    messages: list[dict[str, Any]] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
     async def replay() -> Message:
-        return first.pop() if first else await receive()
+        return messages.pop() if messages else await receive()
 
     return None, replay
+
+
+def _content_length(scope: Scope) -> bytes | None:
+    """The Content-Length; empty for a chunked body, None without a body."""
+    length = None
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            length = value
+        elif name == b"transfer-encoding":
+            length = b""
+    return length
 
 
 def _too_long() -> Response:

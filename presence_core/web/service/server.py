@@ -1,4 +1,4 @@
-"""``presence serve``: the app under uvicorn, with what that leaves out: limits on slow and on long-winded clients."""
+"""``presence serve``: run the app under uvicorn, with limits that uvicorn lacks: slow clients, long heads."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ import uvicorn
 from uvicorn.protocols.http.flow_control import service_unavailable
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from presence_core.activity import AsyncLastSeenTracker, AsyncMinuteSetTracker
 from presence_core.client import AsyncPresence
-from presence_core.web.app import create_app
-from presence_core.web.keys import StoredKeys
-from presence_core.web.pages import NO_PROXIES, Pages
-from presence_core.web.problems import FULL, MEDIA_TYPE, RETRY_AFTER, problem
+from presence_core.trackers import AsyncLastSeenTracker, AsyncMinuteSetTracker
 from presence_core.web.proxies import Proxies
+from presence_core.web.service.api_keys import StoredKeys
+from presence_core.web.service.app import create_app
+from presence_core.web.service.problems import FULL, MEDIA_TYPE, RETRY_AFTER, problem
+from presence_core.web.service.site_pages.options import NO_PROXIES, Pages
 
 HEAD_SECONDS: Final = 10.0
 """How long the head of a request may take to arrive."""
 
 MAX_HEAD: Final = 32_768
+"""Bytes of the request line and headers."""
 
 WRITE_SECONDS: Final = 30.0
-"""How long a client may leave what it was sent unread."""
+"""How long a client may leave a response unread."""
 
 MAX_CONNECTIONS: Final = 10_000
-"""Connections of one process; a request on one more is answered with 503."""
+"""Connections of one process. Requests on further connections are answered with 503."""
 
 WINDOW: Final = 600
-"""Seconds that /counter and /online look back."""
+"""Seconds for which /counter and /online count a visitor."""
 
 
 class Protocol(HttpToolsProtocol):
-    """HTTP/1.1 that does not wait for ever."""
+    """HTTP/1.1 with time limits for heads and unread responses, and without trailers."""
 
     _head_timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
@@ -61,7 +62,7 @@ class Protocol(HttpToolsProtocol):
         if self._head_timer is not None and not self.transport.is_closing():
             self._head += len(data)
             if self._head > MAX_HEAD:
-                self.send_400_response("The head of a request must be shorter.")
+                self.send_400_response("The head of the request is too long.")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -70,7 +71,7 @@ class Protocol(HttpToolsProtocol):
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._head_timer is not None:  # what stands behind a body is no head: a proxy has not looked at it
+        if self._head_timer is not None:  # trailers, which come after a body, are dropped: proxies do not check them
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -78,7 +79,7 @@ class Protocol(HttpToolsProtocol):
             self._head_timer.cancel()
             self._head_timer = None
         if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > MAX_HEAD:
-            raise ValueError("the head is too long")  # the parser stops here, and 400 is answered
+            raise ValueError("the head is too long")  # the parser stops, and the response is 400
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
@@ -87,7 +88,7 @@ class Protocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Who asks for a websocket is answered as if they had not; the log would say to install one."""
+        """Ignore requests for a websocket, without uvicorn's advice in the log to install a library."""
 
     def send_400_response(self, msg: str) -> None:
         body = json.dumps({"type": "about:blank", "title": "Bad Request", "status": 400, "detail": msg}).encode()
@@ -107,20 +108,20 @@ class Protocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """Lets readers of events go when it is told to stop: they would keep it waiting."""
+    """Disconnects the readers of events at shutdown. Otherwise it would wait for them."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn.Server."""
         app: Any = self.config.app
-        app.state.feed.close()
+        app.state.event_poller.close()
         await super().shutdown(sockets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What is served."""
+    """Options of ``serve``."""
 
-    with_keys: bool  #: False: to this machine alone
+    with_keys: bool  #: False: serve only this machine
     with_pages: bool
     origins: tuple[str, ...] = ()
     friends_key: str = ""
@@ -130,18 +131,20 @@ class Offer:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket to serve on. Raises OSError."""
+    """A listening socket. Raises OSError."""
     return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048)
 
 
 def serve(make: Callable[[], AsyncPresence], offer: Offer, listening: socket.socket) -> None:
-    """Serve until Ctrl-C or SIGTERM. make: the client, to be made on the loop that it belongs to."""
+    """Serve until Ctrl-C or SIGTERM. make: creates the client, on the event loop that it belongs to."""
     config = uvicorn.Config(
-        _unmade, http=Protocol, ws="none", lifespan="off", log_level="warning", access_log=False, proxy_headers=False,
+        _no_app, http=Protocol, ws="none", lifespan="off", log_level="warning", access_log=False, proxy_headers=False,
         server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=5, limit_concurrency=MAX_CONNECTIONS,
     )  # fmt: skip
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda number, frame: None)  # uvicorn raises it again when it has stopped
+        signal.signal(
+            signal.SIGTERM, lambda number, frame: None
+        )  # uvicorn raises the signal again after it has stopped
 
     async def run() -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -154,13 +157,13 @@ def serve(make: Callable[[], AsyncPresence], offer: Offer, listening: socket.soc
         runner.run(run())
 
 
-async def _unmade(*_: object) -> None:
-    raise RuntimeError("the app is made on the loop")
+async def _no_app(*_: object) -> None:
+    raise RuntimeError("the app is created on the event loop")
 
 
 async def _pages(presence: AsyncPresence, offer: Offer, stack: contextlib.AsyncExitStack) -> Pages:
-    await presence.counts()  # learns the layout
-    common, client = presence._ctx.keys.common, presence._transport._client
+    await presence.counts()  # reads the layout
+    common, client = presence.internal.context.keys.common, presence.internal.redis_client
     counter = await stack.enter_async_context(AsyncLastSeenTracker(client, common.visitors, WINDOW))
     visits = await stack.enter_async_context(AsyncMinuteSetTracker(client, common.visits, WINDOW))
     return Pages(counter=counter, visits=visits, origins=offer.origins, friends_key=offer.friends_key,

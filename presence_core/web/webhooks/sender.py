@@ -1,27 +1,4 @@
-"""Webhooks: other programs hear of kicks, blocks and revocations, to drop refresh tokens and what else they hold.
-
-A kick is an event; blocks, unblocks and revoke_before are staff actions and stand in the audit alone, so both are
-read. Each URL is told in order, at least once, whatever is restarted: Redis's streams are the queue, and what is kept
-here is a position for each URL, which moves when its receiver has said 2xx. A URL that fails delays no other.
-
-The body, signed as ``signing`` says::
-
-    {
-        "id": "7f0c…",
-        "type": "kicked",
-        "at": "2026-11-20T17:05:23.000+00:00",
-        "uid": "ada",
-        "session_id": "…",
-        "by": "sam",
-        "reason": "stolen phone",
-        "ticket": "T-1",
-        "message": "Please sign in again.",
-    }
-
-``type`` is kicked (one for each session), blocked, unblocked, revoked (all sessions that began before the moment that
-``outcome`` names, mostly ``at``; each is told as kicked too, when it is drained) or gap: events were lost to the
-stream's cap, so look at what you hold.
-"""
+"""Webhooks: one thread for each URL sends its deliveries, with retries."""
 
 from __future__ import annotations
 
@@ -35,19 +12,20 @@ from http.client import HTTPException
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, get_args
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from presence_core import validation as check
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
-from presence_core.forked import renew_in_child
-from presence_core.web.feed import Delivery, Feed, Place
-from presence_core.web.rules import number
-from presence_core.web.signing import DELIVERY_ID, SIGNATURE, secrets_of, sign
+from presence_core.fork_safety import renew_in_child
+from presence_core.web.webhooks.deliveries import DeliveryReader, Kind, begin_now
+from presence_core.web.webhooks.position import Delivery, Position
+from presence_core.web.webhooks.signing import DELIVERY_ID, SIGNATURE, check_secrets, sign
 
-KINDS: Final = ("kicked", "blocked", "unblocked", "revoked", "gap")
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 log = logging.getLogger("presence_core")
 
@@ -55,18 +33,18 @@ log = logging.getLogger("presence_core")
 class Webhooks:
     """``with Webhooks(presence, [url], secret, position="/var/lib/site/webhooks"): …``
 
-    presence: a Presence. urls: of receivers, http or https; keep http for hosts of your own network. secret: at least
-    16 bytes of text; two while it is being changed. position: a directory in which a small file per URL says how far it
-    was told; a URL that is new begins now. kinds: which types to tell.
+    presence: a Presence. urls: http or https; use http only for hosts of your own network. secret: text of at least 16
+    bytes, or two while you replace it. position: a directory, in which a small file for each URL holds its position. A
+    new URL begins now. kinds: the types to send.
 
-    Of all processes that name the same directory one tells a URL. The others stand by, and one of them goes on from its
-    place within a second or two of its end, be that a kill. Machines without a directory in common know nothing of each
-    other and would each tell everything, with the same ids: run it on one of them.
+    Of all processes that use the same directory, one serves a URL. If it ends, even by a kill, another one continues
+    from its position within one or two seconds. Machines that share no directory do not know of each other, and each
+    would send everything with the same ids: run it on one of them.
 
-    What is not answered with 2xx within ``timeout`` seconds (0.05…60) is tried again, after 1 s, 2 s, 4 s … up to
-    ``max_wait`` (0.01…3600); after ``give_up`` seconds (1…604,800) it is dropped, logged and counted in ``dropped``.
-    interval: seconds between two looks for something to tell, 0.01…60. Redirects are not followed. At most 100
-    deliveries a URL are held in memory.
+    A delivery that is not answered with 2xx within ``timeout`` seconds (0.05…60) is tried again after 1 s, 2 s, 4 s, …
+    up to ``max_wait`` (0.01…3600). After ``give_up`` seconds (1…604,800) it is dropped, logged and counted in
+    ``dropped``. interval: seconds between two reads if nothing is new, 0.01…60. Redirects are not followed. At most 100
+    deliveries for each URL are in memory.
     """
 
     def __init__(
@@ -76,7 +54,7 @@ class Webhooks:
         secret: str | Iterable[str],
         *,
         position: str | PathLike[str],
-        kinds: Iterable[str] = KINDS,
+        kinds: Iterable[Kind] = KINDS,
         timeout: float = 10.0,
         max_wait: float = 300.0,
         give_up: float = 86_400.0,
@@ -84,81 +62,78 @@ class Webhooks:
     ) -> None:
         if not isinstance(presence, Presence):
             raise InvalidArgument("presence", "must be a Presence")
-        targets = [] if isinstance(urls, str) or not isinstance(urls, Iterable) else list(urls)
-        if not 1 <= len(targets) <= 100 or not all(_is_http(url) for url in targets):
-            raise InvalidArgument("urls", "must be a list of 1 to 100 http or https URLs")
-        chosen = () if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
-        if not chosen or not all(one in KINDS for one in chosen):
-            raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS))
+        targets = _check_urls(urls)
+        self._kinds = _check_kinds(kinds)
         if not isinstance(position, str | PathLike) or not str(position):
             raise InvalidArgument("position", "must be a directory")
-        secrets_of(secret)
+        check_secrets(secret)
         self._presence = presence
         self._secret = secret if isinstance(secret, str) else tuple(secret)
-        self._timeout = number("timeout", timeout, 0.05, 60)
-        self._max_wait = number("max_wait", max_wait, 0.01, 3600)
-        self._give_up = number("give_up", give_up, 1, 604_800)
-        self._interval = number("interval", interval, 0.01, 60)
-        self._kinds = frozenset(chosen)
+        self._timeout = check.duration("timeout", timeout, 0.05, 60)
+        self._max_wait = check.duration("max_wait", max_wait, 0.01, 3600)
+        self._give_up = check.duration("give_up", give_up, 1, 604_800)
+        self._interval = check.duration("interval", interval, 0.01, 60)
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._opener = build_opener(_NoRedirects)
-        self.delivered = 0  #: answered with 2xx
+        self.delivered = 0  #: deliveries that were answered with 2xx
         self.retried = 0  #: tries that failed
-        self.dropped = 0  #: given up
-        directory = Path(position)
-        self._places = {url: Place(directory, url) for url in targets}
+        self.dropped = 0  #: deliveries that were given up
+        self._positions = {url: Position(Path(position), url) for url in targets}
         self._threads: list[threading.Thread] = []
-        renew_in_child(self, Webhooks._start_anew)
+        renew_in_child(self, Webhooks._reset_in_child)
 
     def start(self) -> None:
-        """Begin to tell, from where each URL was left, or stand by. Raises Unavailable when Redis cannot be asked where
-        now is, RuntimeError when a file is no position."""
+        """Send from each URL's position on, or stand by while another process does.
+
+        Raises Unavailable if a new URL's position cannot be read from Redis, and RuntimeError if a file in the
+        directory is not a position.
+        """
         if self._threads:
             return
         self._stopping.clear()
         try:
-            for place in self._places.values():
-                self._take(place)
+            for position in self._positions.values():
+                self._take(position)
         except BaseException:
-            for place in self._places.values():
-                place.release()
+            for position in self._positions.values():
+                position.release()
             raise
-        for number_, (url, place) in enumerate(self._places.items()):
+        for index, (url, position) in enumerate(self._positions.items()):
             thread = threading.Thread(
-                target=self._tell_forever, args=(url, place), name=f"presence-webhooks-{number_}", daemon=True
+                target=self._serve, args=(url, position), name=f"presence-webhooks-{index}", daemon=True
             )
             self._threads.append(thread)
             thread.start()
 
     def close(self) -> None:
-        """Stop; a delivery under way is finished or tried again next time. What waits is told after the next start."""
+        """Stop. A delivery under way is finished, or tried again after the next start, as all that waits."""
         self._stopping.set()
         for thread in self._threads:
             thread.join(self._timeout + 5)
         self._threads = []
-        for place in self._places.values():
-            place.release()
+        for position in self._positions.values():
+            position.release()
 
-    def _take(self, place: Place) -> bool:
-        """Become the one that tells this URL. False: another process is."""
-        if place.is_ours:
+    def _take(self, position: Position) -> bool:
+        """Become the process that serves this URL. False: another process does."""
+        if position.is_ours:
             return True
-        if not place.take():
+        if not position.take():
             return False
         try:
-            if place.is_new:
-                Feed.begin(self._presence, place)
+            if position.is_new:
+                begin_now(self._presence, position)
         except BaseException:
-            place.release()
+            position.release()
             raise
         return True
 
-    def _start_anew(self) -> None:
-        """In a forked child: no thread is here, and its parent's hold must end with its parent."""
+    def _reset_in_child(self) -> None:
+        """A forked child has none of the threads, and must not hold its parent's locks."""
         self._threads, self._stopping, self._lock = [], threading.Event(), threading.Lock()
-        for place in self._places.values():
-            place.release()
+        for position in self._positions.values():
+            position.release()
 
     def __enter__(self) -> Self:
         self.start()
@@ -169,64 +144,64 @@ class Webhooks:
 
     # -- one thread for each URL ---------------------------------------------------------------------------------------
 
-    def _tell_forever(self, url: str, place: Place) -> None:
-        feed = Feed(self._presence, place, self._kinds)
+    def _serve(self, url: str, position: Position) -> None:
+        reader = DeliveryReader(self._presence, position, self._kinds)
         while not self._stopping.is_set():
             try:
-                if not self._take(place):
+                if not self._take(position):
                     self._stopping.wait(max(1.0, self._interval))
                     continue
-                idle = not self._tell(url, place, feed)
+                had_deliveries = self._send_batch(url, position, reader)
             except PresenceError as error:
-                log.warning("webhooks wait: %s", error)
+                log.warning("webhooks wait for Redis: %s", error)
                 self._stopping.wait(max(1.0, self._interval))
-            except Exception:  # a full disk, or a mistake of ours: it is told again, not lost
-                log.exception("webhooks for %s were interrupted", _host(url))
+            except Exception:  # a full disk or a bug: the position stays, so nothing is lost
+                log.exception("webhooks for %s failed, trying again", _host(url))
                 self._stopping.wait(max(5.0, self._interval))
             else:
-                if idle:
+                if not had_deliveries:
                     self._stopping.wait(self._interval)
 
-    def _tell(self, url: str, place: Place, feed: Feed) -> bool:
-        """Tell one batch; whether there was anything."""
-        batch = feed.read()
+    def _send_batch(self, url: str, position: Position, reader: DeliveryReader) -> bool:
+        """Send one batch. Returns whether there was one."""
+        batch = reader.read()
         for delivery in batch:
             if delivery.body is not None and not self._deliver(url, delivery):
-                break  # stopping: the place stays where it is
-            place.move(delivery)
+                break  # stopping: the position stays before this delivery
+            position.move(delivery)
         return bool(batch)
 
     def _deliver(self, url: str, delivery: Delivery) -> bool:
-        """Tell one until it is told, or given up; False when we are stopped before."""
+        """Send one delivery until it is accepted or given up. False: this was stopped before."""
         assert delivery.body is not None
-        content = json.dumps(delivery.body, ensure_ascii=False).encode()
+        delivery_id, content = str(delivery.body["id"]), json.dumps(delivery.body, ensure_ascii=False).encode()
         begin, wait = time.monotonic(), min(1.0, self._max_wait)
         while True:
-            why = self._post(url, str(delivery.body["id"]), content)
-            if why is None:
+            failure = self._post(url, delivery_id, content)
+            if failure is None:
                 self._count("delivered")
                 return True
             self._count("retried")
             if time.monotonic() - begin >= self._give_up:
                 self._count("dropped")
-                log.error("webhook %s was given up at %s: %s", delivery.body["id"], _host(url), why)
+                log.error("webhook %s to %s was dropped: %s", delivery_id, _host(url), failure)
                 return True
-            log.warning("webhook %s waits for %s: %s", delivery.body["id"], _host(url), why)
+            log.warning("webhook %s to %s failed, trying again: %s", delivery_id, _host(url), failure)
             if self._stopping.wait(wait * random.uniform(0.75, 1.25)):
                 return False
             wait = min(wait * 2, self._max_wait)
 
     def _post(self, url: str, delivery_id: str, content: bytes) -> str | None:
-        """None when it was taken, else why not: without the URL, which may hold a secret of the receiver's."""
+        """None if the receiver answered 2xx, else the failure, without the URL: it may hold the receiver's secret."""
         request = Request(url, content, method="POST")
         request.add_header("Content-Type", "application/json")
         request.add_header("User-Agent", "presence-core")
         request.add_header(DELIVERY_ID, delivery_id)
         request.add_header(SIGNATURE, sign(self._secret, content))
         try:
-            with self._opener.open(request, timeout=self._timeout) as answer:
-                answer.read(1024)
-                return None if 200 <= answer.status < 300 else f"status {answer.status}"
+            with self._opener.open(request, timeout=self._timeout) as response:
+                response.read(1024)
+                return None if 200 <= response.status < 300 else f"status {response.status}"
         except HTTPError as refused:
             with refused:
                 return f"status {refused.code}"
@@ -239,10 +214,24 @@ class Webhooks:
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A redirect is a refusal: it would carry the body, without a secret's consent, to another host."""
+    """A redirect counts as a failure: it would send the body to another host."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
+
+
+def _check_urls(urls: object) -> list[str]:
+    targets = [] if isinstance(urls, str) or not isinstance(urls, Iterable) else list(urls)
+    if not 1 <= len(targets) <= 100 or not all(_is_http(url) for url in targets):
+        raise InvalidArgument("urls", "must be a list of 1 to 100 http or https URLs")
+    return targets
+
+
+def _check_kinds(kinds: object) -> frozenset[Kind]:
+    chosen = () if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
+    if not chosen or not all(kind in KINDS for kind in chosen):
+        raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS))
+    return frozenset(chosen)
 
 
 def _is_http(url: object) -> bool:
@@ -254,5 +243,4 @@ def _is_http(url: object) -> bool:
 
 
 def _host(url: str) -> str:
-    parts = urlsplit(url)
-    return parts.hostname or ""
+    return urlsplit(url).hostname or ""

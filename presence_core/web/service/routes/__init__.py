@@ -1,4 +1,4 @@
-"""The addresses of the service, a room for each kind of caller."""
+"""The routes of the service: one module for each kind of caller."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ async def _presence(request: Request) -> AsyncPresence:
     return presence
 
 
-Store = Annotated[AsyncPresence, Depends(_presence)]
-"""The client of the app that is asked."""
+Client = Annotated[AsyncPresence, Depends(_presence)]
+"""The app's client."""
 
 
 class Quoted(Convertor[str]):
-    """A segment of the path that may hold anything, slashes too, as long as it is percent-encoded."""
+    """A segment of the path that may hold any text, also slashes, if it is percent-encoded."""
 
     regex = "[^/]+"
 
     def convert(self, value: str) -> str:
-        """Bytes that are not UTF-8 become lone surrogates, which every check of a text refuses."""
+        """Decode it. Bytes that are not UTF-8 become lone surrogates, which all checks of texts refuse."""
         return unquote_to_bytes(value).decode("utf-8", "surrogateescape")
 
     def to_string(self, value: str) -> str:

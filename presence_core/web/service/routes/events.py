@@ -1,4 +1,4 @@
-"""What begins and ends, told as it happens."""
+"""GET /v1/events: logins and ends as they happen."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fastapi import Query as InQuery
 from starlette.exceptions import HTTPException
 
 from presence_core.errors import Unavailable
-from presence_core.web.keys import Reader, let_in
-from presence_core.web.schemas import EventsQuery
-from presence_core.web.sse import Feed
+from presence_core.web.service.authorization import Reader, authorize
+from presence_core.web.service.event_stream import EventPoller
+from presence_core.web.service.schemas import EventsQuery
 
 router = APIRouter(prefix="/v1", tags=["events"])
 
@@ -21,25 +21,25 @@ router = APIRouter(prefix="/v1", tags=["events"])
             )  # fmt: skip
 async def stream(
     request: Request,
-    asked: Annotated[EventsQuery, InQuery()],
-    last_event_id: Annotated[str | None, Header(description="go on behind the event of this id")] = None,
+    query: Annotated[EventsQuery, InQuery()],
+    last_event_id: Annotated[str | None, Header(description="continue after the event with this id")] = None,
 ) -> Response:
-    """Logins and ends as server-sent events: from now on, or behind the last one seen (`Last-Event-ID`, or `after`).
+    """Logins and ends as server-sent events: from now on, or from the last one received (`Last-Event-ID`, or `after`).
 
-    `event` is login, logout, expired, kicked or replaced; `data` the event in JSON; `id` its cursor. Where events were
-    lost to the cap a `gap` comes first. A comment is sent every 15 seconds. Who reads too slowly is dropped, and may
-    come back with the last id.
+    `event` is login, logout, expired, kicked or replaced; `data` is the event in JSON; `id` is its cursor. If events
+    were lost to the cap, a `gap` comes first. After 15 seconds of silence a comment is sent. A reader that is too slow
+    is disconnected, and may come back with its last id.
     """
-    feed: Feed = request.app.state.feed
+    poller: EventPoller = request.app.state.event_poller
 
     async def allowed() -> bool:
-        """Whether the key still opens this: the line may be older than its removal."""
+        """Whether the key is still valid: it may have been removed since the stream was opened."""
         try:
-            await let_in(request, "read")
+            await authorize(request, "read")
         except HTTPException:
             return False
         except Unavailable:
             pass
         return True
 
-    return await feed.open(last_event_id if last_event_id is not None else asked.after, allowed)
+    return await poller.open(last_event_id if last_event_id is not None else query.after, allowed)

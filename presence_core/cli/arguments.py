@@ -1,0 +1,153 @@
+"""Arguments that several commands share: times, session filters, pages, and the fields that staff fill in."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from presence_core import validation as check
+from presence_core.client import Presence
+from presence_core.filters import SessionFilter, read_attributes
+
+Command = Callable[[Presence, argparse.Namespace], int]
+"""Runs a command and returns its exit code."""
+
+
+class AddCommand(Protocol):
+    """Adds a command to the parser: its name, the function that runs it, its help text, and whether it has --json."""
+
+    def __call__(self, name: str, run: Command, help: str, *, json: bool = True) -> argparse.ArgumentParser: ...
+
+
+TIME_FORMAT: Final = "2026-01-31T12:00 (UTC), or Unix seconds"
+
+_FILTERS: Final = {
+    "text": "a person (uid, name, email, domain, phone), an IP address or network, or a session id",
+    "uid": "sessions of this user",
+    "name-prefix": "start of a word of the name",
+    "name-contains": "part of the name",
+    "ip": "IP address at login, or a network such as 192.0.2.0/24",
+    "device": None,
+    "app": None,
+    "app-version": None,
+    "os": None,
+    "browser": None,
+}
+
+
+def parse_time(text: str) -> datetime | float:
+    """Parse Unix seconds or an ISO 8601 time. A time without a zone is UTC."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if 1e9 <= number < 1e11:  # a smaller number is a date without dashes or a mistake; a larger one is milliseconds
+        return number
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        parsed = datetime.min
+    if parsed.year < 1971 or (text.isdigit() and len(text) != 8):
+        raise argparse.ArgumentTypeError(f"must be like {TIME_FORMAT}")
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+# -- session filters --------------------------------------------------------------------------------------------------
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Add an option for each field of SessionFilter."""
+    group = parser.add_argument_group("filters", "A session must match all filters that are given.")
+    for name, help in _FILTERS.items():
+        group.add_argument(f"--{name}", help=help)
+    group.add_argument("--logged-in-after", type=parse_time, metavar="TIME", help=TIME_FORMAT)
+    group.add_argument("--logged-in-before", type=parse_time, metavar="TIME")
+    group.add_argument("--idle-for", type=int, metavar="SECONDS", help="last seen at least this long ago")
+    add_attribute(group)
+
+
+def add_attribute(parser: argparse._ActionsContainer) -> None:
+    """Add ``--attribute``, for the fields that the site defines."""
+    help = "VALUE is JSON or text; can be repeated"
+    parser.add_argument("--attribute", action="append", default=[], metavar="NAME=VALUE", help=help)
+
+
+def session_filter(args: argparse.Namespace) -> SessionFilter:
+    """The filter that the options of ``add_filters`` describe."""
+    names = [name.replace("-", "_") for name in _FILTERS]
+    fields: dict[str, Any] = {name: getattr(args, name) for name in names}
+    return SessionFilter(
+        **fields,
+        logged_in_after=args.logged_in_after,
+        logged_in_before=args.logged_in_before,
+        idle_for=args.idle_for,
+        attributes=attributes_of(args),
+    )
+
+
+def attributes_of(args: argparse.Namespace) -> dict[str, Any] | None:
+    """The values of ``--attribute``; None without any."""
+    return read_attributes(args.attribute) or None
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+def add_page(parser: argparse.ArgumentParser, cursor: argparse._ActionsContainer | None = None) -> None:
+    """Add ``--limit`` and, to the group ``cursor`` if it is given, ``--cursor``."""
+    parser.add_argument("--limit", type=int, default=50, help="entries per page, 1 to 1000 (default 50)")
+    (cursor or parser).add_argument("--cursor", help="start of the page: the next_cursor of the page before")
+
+
+def add_period(parser: argparse.ArgumentParser) -> None:
+    """Add ``--since`` and ``--until``."""
+    parser.add_argument("--since", type=parse_time, metavar="TIME", help=f"from this time on: {TIME_FORMAT}")
+    parser.add_argument("--until", type=parse_time, metavar="TIME", help="before this time")
+
+
+# -- what staff fill in -----------------------------------------------------------------------------------------------
+
+
+def add_staff_fields(
+    parser: argparse.ArgumentParser,
+    *,
+    message_for: str | None = None,
+    ticket: bool = True,
+    reason_optional_with: str | None = None,
+) -> None:
+    """Add ``--reason``, ``--by`` and, where the command takes them, ``--message`` and ``--ticket``."""
+    note = f"; not needed with {reason_optional_with}" if reason_optional_with else ""
+    parser.add_argument("--reason", required=not reason_optional_with, help=f"internal: only staff read it{note}")
+    if message_for:
+        parser.add_argument("--message", help=f"public: shown to the {message_for}")
+    if ticket:
+        parser.add_argument("--ticket", help="number of the support ticket")
+    add_by(parser)
+
+
+def add_by(parser: argparse.ArgumentParser) -> None:
+    """Add ``--by``, the name for the audit."""
+    parser.add_argument("--by", help="your name in the audit (default: your user name on this machine)")
+
+
+def actor(args: argparse.Namespace) -> str:
+    """The name for the audit: ``--by``, else the user of this machine."""
+    if args.by is not None:
+        return check.actor(args.by)
+    try:
+        return f"{getpass.getuser()} (command line)"
+    except (KeyError, OSError):
+        return f"user {os.getuid()} (command line)"
+
+
+def check_staff_fields(args: argparse.Namespace) -> None:
+    """Raise InvalidArgument for a field that the library would refuse, so that the error comes before a question."""
+    actor(args)
+    check.prose("reason", args.reason)
+    if args.message is not None:
+        check.prose("message", args.message)
+    check.short("ticket", getattr(args, "ticket", None), 64)

@@ -1,0 +1,108 @@
+"""The HTTP service and its API keys: ``presence serve`` and ``presence keys``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from typing import Final
+
+from presence_core import validation as check
+from presence_core.cli.arguments import AddCommand
+from presence_core.cli.output import print_error, print_result, records_table
+from presence_core.client import AsyncPresence, Presence
+from presence_core.errors import InvalidArgument
+from presence_core.loopback import is_loopback
+from presence_core.models import ApiKey, plain
+from presence_core.operations.staff.api_keys import SCOPES
+from presence_core.worker import Worker
+
+_INSTALL: Final = "The HTTP service is not installed: install the extra web (in a checkout: pip install '.[web]')"
+
+
+_KEY_COLUMNS: Final = {"ADDED (UTC)": "created", "NAME": "name", "SCOPES": "scopes"}
+
+
+def add_commands(add_command: AddCommand) -> None:
+    serve = add_command("serve", _serve, "Run the HTTP service, until Ctrl-C.")
+    serve.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1); others need API keys"
+    )
+    serve.add_argument("--port", type=int, default=8000, help="0 picks a free port (default 8000)")
+    serve.add_argument("--worker", action="store_true", help="also run the worker, as presence worker does")
+    pages = serve.add_argument_group(
+        "for a site's own pages", "/counter, /visit and /online, without API keys. Off without --origins."
+    )
+    pages.add_argument("--origins", nargs="*", metavar="ORIGIN", help="turn them on, also for pages of these origins")
+    pages.add_argument(
+        "--friends-key", default="", metavar="KEY", help="Redis key of a user's friends, like friends:{uid}"
+    )
+    pages.add_argument("--cookie", default="presence", help="the site's cookie with the token (default presence)")
+    pages.add_argument("--public", action="store_true", help="let anyone read the names in /online")
+    pages.add_argument("--proxies", nargs="+", default=[], metavar="NETWORK", help="trust X-Forwarded-For from these")
+    keys = add_command("keys", _keys, "Add, list or remove API keys of the HTTP service.")
+    keys.add_argument("action", choices=("add", "list", "remove"))
+    keys.add_argument("name", nargs="?", help="name of the key; needed to add or remove one")
+    keys.add_argument("--scope", action="append", default=[], choices=SCOPES,
+                      help="what a new key may do; can be repeated")  # fmt: skip
+
+
+def _serve(presence: Presence, args: argparse.Namespace) -> int:
+    try:
+        from presence_core.web.proxies import Proxies
+        from presence_core.web.service.api_keys import list_keys
+        from presence_core.web.service.server import Offer, listen, serve
+    except ModuleNotFoundError:
+        print_error(_INSTALL)
+        return 2
+    check.whole("port", args.port, 0, 65_535)
+    with_keys = bool(list_keys(presence))
+    if not with_keys and not is_loopback(args.host):
+        raise InvalidArgument("host", "must be 127.0.0.1 as long as there is no API key: presence keys add NAME")
+    offer = Offer(with_keys=with_keys, with_pages=args.origins is not None, origins=tuple(args.origins or ()),
+                  friends_key=args.friends_key, cookie=args.cookie, public=args.public,
+                  proxies=Proxies(args.proxies))  # fmt: skip
+    try:
+        listening = listen(args.host, args.port)
+    except OSError as error:
+        print_error(f"Cannot listen on {args.host}:{args.port}: {error.strerror or error}.")
+        return 2
+    host, port = listening.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    clients = "for clients with an API key" if with_keys else "for this machine only, without API keys"
+    print_result(args, {"url": url, "keys": with_keys}, [f"Serving {url} {clients}. Reference: {url}/docs"])
+    sys.stdout.flush()  # a program that started this one may wait for the address
+    with listening, Worker(presence) if args.worker else contextlib.nullcontext():
+        serve(lambda: AsyncPresence.from_env(os.environ), offer, listening)
+    return 0
+
+
+def _keys(presence: Presence, args: argparse.Namespace) -> int:
+    try:
+        from presence_core.web.service.api_keys import list_keys, make_key, remove_key
+    except ModuleNotFoundError:
+        print_error(_INSTALL)
+        return 2
+    if args.action == "list":
+        keys = list_keys(presence)
+        lines = records_table(_KEY_COLUMNS, keys) if keys else ["There are no API keys."]
+        print_result(args, [_without_digest(key) for key in keys], lines)
+        return 0
+    if args.name is None:
+        raise InvalidArgument("name", f"must be given to {args.action} a key")
+    if args.action == "remove":
+        removed = remove_key(presence, args.name)
+        sentence = "Removed. It stops working within 5 seconds." if removed else f"There is no API key {args.name}."
+        print_result(args, {"removed": removed}, [sentence])
+        return 0 if removed else 1
+    if not args.scope:
+        raise InvalidArgument("scope", f"must be given: {', '.join(SCOPES)}")
+    key, secret = make_key(presence, args.name, args.scope)
+    warning = "Store it safely: it is shown only this once, and it is not kept here."
+    print_result(args, _without_digest(key) | {"key": secret}, [secret, warning])
+    return 0
+
+
+def _without_digest(key: ApiKey) -> dict[str, object]:
+    return {"name": key.name, "scopes": list(key.scopes), "created": plain(key.created)}

@@ -1,0 +1,63 @@
+"""Maintenance: ``presence worker``, ``sweep``, ``repair`` and ``reindex``."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+import time
+
+from presence_core.cli.arguments import AddCommand
+from presence_core.cli.output import ProgressLine, count_of, print_error, print_result
+from presence_core.client import Presence
+from presence_core.worker import Worker
+
+
+def add_commands(add_command: AddCommand) -> None:
+    worker = add_command("worker", _worker, "Run sweeps, the history and bulk kicks, until Ctrl-C.", json=False)
+    worker.add_argument("--interval", type=float, default=5.0, help="seconds between sweeps (default 5)")
+    worker.add_argument("--accept-clock", action="store_true", help="go on although the clock of Redis has jumped")
+    add_command("sweep", _sweep, "End all sessions that are past their deadline, now.")
+    add_command("repair", _repair, "Repair indexes that do not agree with the session records.")
+    add_command("reindex", _reindex, "Rebuild the indexes and counters of PRESENCE_INDEXES and PRESENCE_FACETS.")
+
+
+def _worker(presence: Presence, args: argparse.Namespace) -> int:
+    terminated = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: terminated.set())
+    with Worker(presence, interval=args.interval, accept_clock=args.accept_clock):
+        while not terminated.is_set():
+            time.sleep(0.2)
+    return 0
+
+
+def _sweep(presence: Presence, args: argparse.Namespace) -> int:
+    report = presence.sweep()
+    line = f"Ended {count_of(report.expired, 'expired session')}; repaired {_entries(report.repaired)}."
+    print_result(args, report, [line])
+    return 0
+
+
+def _repair(presence: Presence, args: argparse.Namespace) -> int:
+    report = presence.repair()
+    line = f"Repaired {_entries(report.repaired)}; ended {count_of(report.expired, 'expired session')}."
+    print_result(args, report, [line])
+    return 0
+
+
+def _reindex(presence: Presence, args: argparse.Namespace) -> int:
+    try:
+        with ProgressLine() as line:
+            report = presence.reindex(on_progress=lambda done, of: line.show(f"{done:,} of {of:,} sessions visited"))
+    except KeyboardInterrupt:
+        print_error("Stopped before the end. Searches scan all sessions until it is finished: presence reindex")
+        raise
+    indexes = ", ".join(presence.settings.indexes) or "none"
+    counted = ", ".join(("device", "app", "app_version", "os", "browser", *presence.settings.facets))
+    print_result(args, report, [f"Indexes: {indexes}. Counted: {counted}. Repaired {_entries(report.repaired)}."])
+    return 0
+
+
+def _entries(count: int) -> str:
+    return f"{count:,} {'entry' if count == 1 else 'entries'}"

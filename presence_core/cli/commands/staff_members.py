@@ -1,0 +1,115 @@
+"""The staff of the dashboard, their roles and passwords: ``presence staff list``, ``add``, ``role``, ``password`` and
+``remove``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+
+from presence_core.cli.arguments import AddCommand, Command, actor, add_by
+from presence_core.cli.output import format_time, print_error, print_result, table
+from presence_core.cli.prompts import read_password
+from presence_core.client import Presence
+from presence_core.errors import InvalidArgument
+from presence_core.models import STAFF_ROLES, StaffMember
+from presence_core.operations.staff.members import staff_name
+from presence_core.password_file import VARIABLE, PasswordFile
+
+
+def add_commands(add_command: AddCommand) -> None:
+    staff = add_command("staff", _list, "Manage the roles and passwords of the dashboard.")
+    actions = staff.add_subparsers(required=True, metavar="action")
+
+    def add_action(name: str, run: Command, help: str) -> argparse.ArgumentParser:
+        action = actions.add_parser(name, help=help, description=help)
+        action.set_defaults(run=run)
+        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print the result as JSON")
+        return action
+
+    add = add_action("add", _add, f"Add a staff member with a role and, where {VARIABLE} is set, a password.")
+    role = add_action("role", _role, "Change the role of a staff member.")
+    remove = add_action("remove", _remove, "Remove a staff member: role and password.")
+    password = add_action("password", _password, f"Change a password in the file that {VARIABLE} names.")
+    add_action("list", _list, "List all who have a role or had one.")
+    for action in (add, role, remove, password):
+        action.add_argument("name", help="often an email address; upper and lower case are the same")
+    add.add_argument("--role", choices=STAFF_ROLES, required=True)
+    role.add_argument("role", choices=STAFF_ROLES)
+    for action in (add, password):
+        action.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+    for action in (role, remove):
+        action.add_argument("--break-glass", action="store_true",
+                            help="for emergencies: also if no admin would be left or the role was removed")  # fmt: skip
+    for action in (add, role, remove):
+        add_by(action)
+
+
+def _add(presence: Presence, args: argparse.Namespace) -> int:
+    name, by, file = staff_name(args.name), actor(args), PasswordFile.from_env(os.environ)
+    if file is None and args.password_stdin:
+        raise InvalidArgument(VARIABLE, "must name the password file, because a password is given")
+    known = presence.staff_member(name)
+    if known and known.role:
+        raise InvalidArgument("name", f"must be new: {name} is {known.role} already (see presence staff role)")
+    if file is not None:
+        file.set(name, read_password(args))  # before the role: if one of the two fails, a password alone opens nothing
+    member = presence.set_staff(name, args.role, by=by)
+    print_result(args, member, [f"{name} is {member.role}{', with a password' if file else ''}."])
+    return 0
+
+
+def _role(presence: Presence, args: argparse.Namespace) -> int:
+    known = presence.staff_member(args.name)
+    if known is None or (known.role is None and not args.break_glass):
+        return _unknown(args.name)
+    member = presence.set_staff(args.name, args.role, by=actor(args), force=args.break_glass)
+    print_result(args, member, [f"{member.name} is now {member.role}. Open pages follow within 5 seconds."])
+    return 0
+
+
+def _remove(presence: Presence, args: argparse.Namespace) -> int:
+    name = staff_name(args.name)
+    removed = presence.remove_staff(name, by=actor(args), force=args.break_glass)
+    file = PasswordFile.from_env(os.environ)
+    if file is not None:
+        file.remove(name)
+    sentence = f"Removed {name}. Open pages close within 5 seconds." if removed else f"{name} had no role."
+    print_result(args, {"removed": removed}, [sentence])
+    return 0 if removed else 1
+
+
+def _password(presence: Presence, args: argparse.Namespace) -> int:
+    name, file = staff_name(args.name), PasswordFile.from_env(os.environ)
+    if file is None:
+        raise InvalidArgument(VARIABLE, "must name the password file")
+    known = presence.staff_member(name)
+    if known is None or known.role is None:
+        return _unknown(name)
+    file.set(name, read_password(args))
+    print_result(args, {"name": name}, [f"{name} has a new password. Open pages stay open."])
+    return 0
+
+
+def _unknown(name: str) -> int:
+    print_error(f"There is no staff member {name}. Add one: presence staff add")
+    return 1
+
+
+def _list(presence: Presence, args: argparse.Namespace) -> int:
+    members = presence.staff()
+    file = PasswordFile.from_env(os.environ)
+    rows: list[Sequence[str]] = [("NAME", "ROLE", "SINCE (UTC)", "BY", "PASSWORD")]
+    rows += [
+        (member.name, member.role or "removed", format_time(member.since), member.by, _password_state(file, member))
+        for member in members
+    ]
+    empty = ["No one has a role yet. Add the first: presence staff add NAME --role admin"]
+    print_result(args, members, table(rows) if members else empty)
+    return 0
+
+
+def _password_state(file: PasswordFile | None, member: StaffMember) -> str:
+    if file is None:
+        return "-"
+    return "yes" if member.name in file else "no"

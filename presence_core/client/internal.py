@@ -1,0 +1,70 @@
+"""The internal interface of a client: what our own worker, web service and commands need beyond its public methods.
+
+``presence.internal`` is not part of the public API and may change without notice. It runs operations that have no
+public method, and gives access to the state that operations share.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from presence_core.client.replica_ack import ReplicaAckTask, ReplicaAckThread
+from presence_core.operations import layout
+from presence_core.operations.context import Context
+from presence_core.scripts.calls import Op
+from presence_core.transport import AsyncTransport, SyncTransport
+
+T = TypeVar("T")
+
+Observer = Callable[[Op[Any], float], None]
+"""Called with each operation that has ended, and the seconds that it took."""
+
+
+class Internal:
+    """``Presence.internal``. Safe to share between threads."""
+
+    def __init__(
+        self, context: Context, redis_client: Any, transport: SyncTransport, replica_acks: ReplicaAckThread
+    ) -> None:
+        self.context = context  #: what operations take as their first argument
+        self.redis_client = redis_client  #: a redis.Redis or RedisCluster, for trackers on the same server
+        self.observers: list[Observer] = []  #: to measure how long operations take
+        self._transport = transport
+        self._replica_acks = replica_acks
+
+    def run(self, operation: Op[T]) -> T:
+        """Run an operation and return its result. Reads the layout first, if it is not known. Raises PresenceError."""
+        begin = time.perf_counter()
+        try:
+            return self._transport.run(layout.with_layout(self.context, operation))
+        finally:
+            if self.context.held:
+                self._replica_acks.start()
+            for observer in self.observers:
+                observer(operation, time.perf_counter() - begin)
+
+
+class AsyncInternal:
+    """``AsyncPresence.internal``."""
+
+    def __init__(
+        self, context: Context, redis_client: Any, transport: AsyncTransport, replica_acks: ReplicaAckTask
+    ) -> None:
+        self.context = context  #: what operations take as their first argument
+        self.redis_client = redis_client  #: a redis.asyncio.Redis or RedisCluster, for trackers on the same server
+        self.observers: list[Observer] = []  #: to measure how long operations take
+        self._transport = transport
+        self._replica_acks = replica_acks
+
+    async def run(self, operation: Op[T]) -> T:
+        """See Internal.run."""
+        begin = time.perf_counter()
+        try:
+            return await self._transport.run(layout.with_layout(self.context, operation))
+        finally:
+            if self.context.held:
+                self._replica_acks.start()
+            for observer in self.observers:
+                observer(operation, time.perf_counter() - begin)

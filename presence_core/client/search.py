@@ -1,0 +1,159 @@
+"""Find and count the sessions and users that are online."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+
+from presence_core.client.base import AsyncClient, Client
+from presence_core.filters import SessionFilter
+from presence_core.models import Counts, Page, Person, Plan, Session
+from presence_core.operations.search import facets, list_sessions, online_users, people
+from presence_core.operations.sessions import read
+
+
+class SearchMethods(Client):
+    """Part of Presence."""
+
+    def list_sessions(
+        self, filter: SessionFilter | None = None, *, limit: int = 50, cursor: str | None = None
+    ) -> Page[Session]:
+        """A page of the live sessions that match ``filter`` (by default all), newest login first; limit is 1…1000.
+
+        While others log in and out, no session is on two pages, and none that lives all the time is missed. A cursor
+        belongs to its filter.
+
+        Without a filter, every page costs the same: O(P·log N + limit), usually two round trips. With a filter, an
+        index is read or the list is scanned; ``explain`` says which. One call reads about 20,000 entries of the list.
+        So, if few sessions match, a page may be short or empty and still have a ``next_cursor``; ``progress`` says how
+        much of the list was read. ``total`` is exact if ``total_is_exact``, else an estimate.
+        """
+        return self._run(list_sessions.list_sessions(self._ctx, filter, limit, cursor))
+
+    def iter_sessions(self, filter: SessionFilter | None = None, *, page_size: int = 500) -> Iterator[Session]:
+        """Every live session that matches ``filter`` (by default all), newest login first, read page by page.
+
+        page_size: 1…1000. The guarantees of ``list_sessions`` hold across all pages. Cost: that of each page.
+        """
+        cursor = None
+        while True:
+            page = self.list_sessions(filter, limit=page_size, cursor=cursor)
+            yield from page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def count_sessions(self, filter: SessionFilter | None = None) -> int:
+        """How many live sessions match, exactly.
+
+        Cost: O(log N) if an index or a counter has the number; else the whole list is scanned, in steps of some ms.
+        """
+        return self._run(list_sessions.count_sessions(self._ctx, filter))
+
+    def explain(self, filter: SessionFilter | None = None) -> Plan:
+        """How ``list_sessions`` answers this filter: the index, how many entries it reads, and the fields it tests.
+
+        Cost: O(P·log N), one or two round trips.
+        """
+        return self._run(list_sessions.explain(self._ctx, filter))
+
+    def facets(self, field: str) -> dict[str, int]:
+        """Live sessions per value of a field, the most frequent value first.
+
+        field: device, app, app_version, os, browser, or an attribute in ``Settings.facets``. Exact as of the last
+        sweep, unless a key was lost since the worker's last check. Cost: O(values), one round trip.
+        """
+        return self._run(facets.facets(self._ctx, field))
+
+    def people(self, text: str, *, limit: int = 20) -> list[Person]:
+        """People, online or offline for at most ``Settings.keep_people``, whose uid, name or alias matches.
+
+        text: 1-256 bytes, as ``SessionFilter.text``, but for IP addresses and session ids: the start of the uid, of a
+        part of the name or of an alias, the words of a name in any order. limit: 1…100. The exact uid comes first, then
+        people who are online, then the last seen. Needs the indexes "uid", "name" and "alias"; without them only the
+        exact uid is found, and while ``reindex`` has to complete them all people are scanned. If several hundred
+        entries share this prefix, the result is incomplete. Cost: O(P·log N + limit), limit round trips; with several
+        words also O(entries that begin with one of them).
+        """
+        return self._run(people.people(self._ctx, text, limit))
+
+    def counts(self) -> Counts:
+        """How many users and sessions are online, and totals by reason. Cost: O(P·log N), one round trip."""
+        return self._run(read.counts(self._ctx))
+
+    def is_online(self, uid: str) -> bool:
+        """Whether this user has a live session, exactly. Cost: O(S), one round trip."""
+        return self._run(read.is_online(self._ctx, uid))
+
+    def online_among(self, uids: Iterable[str]) -> set[str]:
+        """Those of these users, at most 10,000, who have a live session: for example a user's friends.
+
+        Exact without a sweep: expired and revoked sessions are excluded. One exception: if Redis lost all records of a
+        user, the user counts as online until the deadline or ``repair``. Cost: O(uids), and for sessions that wait for
+        a sweep at most O(S) a user; one round trip, to all shards at once.
+        """
+        return self._run(online_users.online_among(self._ctx, uids))
+
+    def online_users(self, within: int = 900) -> list[str]:
+        """Online users who were seen within so many seconds (1…10 years), on any device, last seen first.
+
+        As exact as ``online_among``. It reads in pages. A user who is online and within the period all the time is
+        listed once; users who come, go or are seen while it reads may be missing. Cost: O(users in the period), a round
+        trip for 1,000 users of each shard. ``count_users`` gives the number alone, ``list_sessions`` gives pages.
+        """
+        return self._run(online_users.online_users(self._ctx, within))
+
+    def count_users(self, within: int = 600) -> int:
+        """How many online users were seen within so many seconds (1…10 years).
+
+        Exact while at most a thousand sessions of a shard wait for a sweep; else as of the last sweep. Cost:
+        O(P·(log N + waiting)), one round trip.
+        """
+        return self._run(online_users.count_users(self._ctx, within))
+
+
+class AsyncSearchMethods(AsyncClient):
+    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
+
+    async def list_sessions(
+        self, filter: SessionFilter | None = None, *, limit: int = 50, cursor: str | None = None
+    ) -> Page[Session]:
+        return await self._run(list_sessions.list_sessions(self._ctx, filter, limit, cursor))
+
+    async def iter_sessions(
+        self, filter: SessionFilter | None = None, *, page_size: int = 500
+    ) -> AsyncIterator[Session]:
+        cursor = None
+        while True:
+            page = await self.list_sessions(filter, limit=page_size, cursor=cursor)
+            for session in page.items:
+                yield session
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def count_sessions(self, filter: SessionFilter | None = None) -> int:
+        return await self._run(list_sessions.count_sessions(self._ctx, filter))
+
+    async def explain(self, filter: SessionFilter | None = None) -> Plan:
+        return await self._run(list_sessions.explain(self._ctx, filter))
+
+    async def facets(self, field: str) -> dict[str, int]:
+        return await self._run(facets.facets(self._ctx, field))
+
+    async def people(self, text: str, *, limit: int = 20) -> list[Person]:
+        return await self._run(people.people(self._ctx, text, limit))
+
+    async def counts(self) -> Counts:
+        return await self._run(read.counts(self._ctx))
+
+    async def is_online(self, uid: str) -> bool:
+        return await self._run(read.is_online(self._ctx, uid))
+
+    async def online_among(self, uids: Iterable[str]) -> set[str]:
+        return await self._run(online_users.online_among(self._ctx, uids))
+
+    async def online_users(self, within: int = 900) -> list[str]:
+        return await self._run(online_users.online_users(self._ctx, within))
+
+    async def count_users(self, within: int = 600) -> int:
+        return await self._run(online_users.count_users(self._ctx, within))

@@ -1,0 +1,280 @@
+"""Sessions of one user: they begin, are checked and seen, and end; and why they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from presence_core.client.base import AsyncClient, Client
+from presence_core.errors import LoginRefused
+from presence_core.models import Ended, EndReason, KickResult, Login, Page, Session, Validation
+from presence_core.operations.sessions import end, login, read, tombstones, validate
+
+
+class SessionsMethods(Client):
+    """Part of Presence."""
+
+    def login(
+        self,
+        uid: str,
+        *,
+        name: str | None = None,
+        aliases: Iterable[str] = (),
+        device: str | None = None,
+        app: str | None = None,
+        app_version: str | None = None,
+        ip: str | None = None,
+        user_agent: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        session_id: str | None = None,
+        idle_timeout: int | None = None,
+        absolute_timeout: int | None = None,
+    ) -> Login:
+        """Begin a session.
+
+        uid: 1-256 bytes. name: up to 256 bytes. aliases: up to eight other ways to find the person, such as email and
+        phone. device, app, app_version: up to 64 bytes each. user_agent: cut at 512 characters. attributes: up to 4 KB
+        of JSON. session_id: an id of the site's own, 8-128 URL-safe characters, never a secret; by default 22 random
+        ones. idle_timeout, absolute_timeout: whole seconds; by default those of the settings.
+
+        A login with the id of a live session of the same user refreshes its record and its secret. Login time, timeouts
+        and limits stay. So a call whose reply was lost may be repeated with the same session_id.
+
+        Limits hold exactly under concurrent logins. Raises LoginRefused: the user is blocked, a limit is reached and
+        ``on_limit`` is "reject", or the id belongs to a session that has ended. Cost: O(log N), one round trip; two if
+        a limit ended other sessions.
+        """
+        given = {
+            "uid": uid, "name": name, "aliases": aliases, "device": device, "app": app, "app_version": app_version,
+            "ip": ip, "user_agent": user_agent, "attributes": attributes, "session_id": session_id,
+            "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout,
+        }  # fmt: skip
+        return self._run(login.login(self._ctx, given))
+
+    def login_many(self, rows: Iterable[Mapping[str, Any]], *, imported: bool = False) -> list[Login | LoginRefused]:
+        """Begin many sessions, for imports and load tests. ``rows`` are dicts of the arguments of ``login``.
+
+        All rows are checked before any is sent. Returns a list in the same order; for a refused row it holds the
+        LoginRefused. With ``imported=True`` a row may have ``login_at`` and ``last_seen`` in the past (aware datetimes
+        or Unix seconds), so that people who are signed in already keep their times. Cost: one round trip for 500 rows.
+        """
+        return self._run(login.login_many(self._ctx, rows, imported))
+
+    def validate(self, token: str, *, touch: bool = True, ip: str | None = None) -> Validation:
+        """Decide whether a request may pass: truthy if the token's session is live. ``.ended`` says why it is not.
+
+        touch: also record that the session was seen, and from which ``ip``. Unknown and malformed tokens give the same
+        answer at the same cost. Never raises OutcomeUnknown. Once ``kick`` has returned, every later call is falsy
+        (docs/operations.md, "Failover", names the exception). Cost: O(log N), one round trip; one more to read why the
+        session ended.
+
+        With a worker, an expired session is ended for good, before this returns (one more round trip, once). Without
+        one, or while the Redis clock is wrong, it can become valid again if that clock is set back. The same is true
+        for heartbeats, rotate and a refused login.
+        """
+        return self._run(validate.validate(self._ctx, token, touch, ip))
+
+    def validate_session(self, uid: str, session_id: str, *, touch: bool = True, ip: str | None = None) -> Validation:
+        """``validate`` for sites with session ids of their own, which have checked the visitor's secret themselves."""
+        return self._run(validate.validate_session(self._ctx, uid, session_id, touch, ip))
+
+    def rotate(self, token: str) -> Login:
+        """Replace the secret of a session. The old token is no longer valid; login time and record stay.
+
+        Raises LoginRefused if the token belongs to no live session. This is the only change that cannot be repeated:
+        after an OutcomeUnknown the old token may be invalid, so let the visitor sign in again. Cost: O(1), one round
+        trip.
+        """
+        return self._run(validate.rotate(self._ctx, token))
+
+    def heartbeat(self, uid: str, session_id: str) -> bool:
+        """Record that a session was seen. False: it is no longer live. Cost: O(log N), one round trip."""
+        return self._run(validate.heartbeat(self._ctx, uid, session_id))
+
+    def heartbeats(self, refs: Iterable[str]) -> list[str]:
+        """Record that sessions (``uid:session_id``) were seen. Returns those that are not live.
+
+        Cost: O(log N) for each, one round trip for all. HeartbeatBuffer collects them for you.
+        """
+        return self._run(validate.heartbeats(self._ctx, refs))
+
+    def logout(self, uid: str, session_id: str) -> bool:
+        """End a session on behalf of its user. False: it was not live. Cost: O(log N), one round trip."""
+        return self._run(end.logout(self._ctx, uid, session_id))
+
+    def get(self, uid: str, session_id: str) -> Session | None:
+        """One live session, or None. Cost: O(1), one round trip."""
+        return self._run(read.get(self._ctx, uid, session_id))
+
+    def sessions(self, uid: str) -> list[Session]:
+        """A user's live sessions, newest login first. Cost: O(S), one round trip."""
+        return self._run(read.sessions(self._ctx, uid))
+
+    def sessions_among(self, refs: Iterable[str]) -> dict[str, Session | Ended]:
+        """What these sessions (``uid:session_id``), at most 1,000, are now, by ref: Session while live, then Ended.
+        A session whose record is no longer kept is missing.
+
+        To see which rows of a list have ended since it was read, and why. A session past its deadline is an Ended with
+        the reason "expired", also before a sweep has ended it. Writes nothing. Cost: O(refs), one round trip to all
+        shards at once, and a second one for the texts of staff if some were kicked.
+        """
+        return self._run(tombstones.sessions_among(self._ctx, refs))
+
+    def kick(
+        self,
+        uid: str,
+        session_id: str | None = None,
+        *,
+        by: str,
+        reason: str,
+        message: str | None = None,
+        ticket: str | None = None,
+        keep: Iterable[str] = (),
+        block_for: int | None = None,
+    ) -> KickResult:
+        """End one session of a user, or all of them except ``keep``. Once this has returned, none of them validates.
+
+        by: the staff member, 1-256 bytes. reason: for staff, 1-500 characters. message: for the visitor. ticket: up
+        to 64 bytes. block_for: seconds for which the user may not log in again, set in the same step; an existing block
+        follows the rules of ``block``, and ``.block`` of the result is the block that is in force. Sessions that had
+        ended before are in ``already_ended``, with why and by whom, as long as that is kept. ``confirmed`` is False if
+        too few replicas have the change (``Settings.confirm_replicas``): this client then applies it again until they
+        do. Cost: O(S·log N), one round trip for one session, three for all.
+        """
+        return self._run(end.kick(self._ctx, uid, session_id, by, reason, message, ticket, keep, block_for))
+
+    def revoke_before(
+        self, at: datetime | float | None = None, *, by: str, reason: str, message: str | None = None
+    ) -> int:
+        """Sign out everyone: once this has returned, no session that began before ``at`` validates or is listed.
+
+        at: an aware datetime or Unix seconds; by default now. Returns the number of live sessions that it ends.
+        "Now" includes every session that exists: those of this millisecond, and those whose login time is in
+        the future because a clock was set back. A login after this call is not affected, even in the same millisecond.
+        An ``at`` in the future is an InvalidArgument; up to a minute ahead counts as now, in case the caller's clock is
+        ahead.
+
+        ``at`` can only rise, so the call may be repeated, for example after a restore from an old snapshot. Sweeps end
+        the sessions as kicked, with cause "revoked". Until then ``counts()`` says ``draining``; if the call is repeated
+        meanwhile, the sessions that are left get the later reason. Cost: O(P), two round trips.
+        """
+        return self._run(end.revoke_before(self._ctx, at, by, reason, message))
+
+    def ended(
+        self,
+        uid: str | None = None,
+        *,
+        reason: EndReason | None = None,
+        by: str | None = None,
+        since: datetime | float | None = None,
+        until: datetime | float | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Ended]:
+        """Ended sessions and why they ended, all users' or one user's, latest end first, as long as that is kept.
+
+        reason: of the end. by: the person who ended it. since, until: the end is at or after ``since`` and before
+        ``until``; aware datetimes or Unix seconds. limit: 1…1000.
+
+        One call reads 5,000 ends. With ``reason`` or ``by``, a page may be short and still have a ``next_cursor``,
+        which belongs to these arguments. ``total`` is exact on the last page. Before, it may count ends that are no
+        longer kept; with ``reason`` or ``by``, it counts those on the pages so far. For one user the latest 100 are
+        listed. If older ends may be missing, here or above ``Settings.max_ended``, ``complete_since`` of the page says
+        from when on the list is complete. Cost: O(P·log N + ends read), two to four round trips a page.
+        """
+        return self._run(tombstones.ended(self._ctx, uid, reason, by, since, until, limit, cursor))
+
+
+class AsyncSessionsMethods(AsyncClient):
+    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
+
+    async def login(
+        self,
+        uid: str,
+        *,
+        name: str | None = None,
+        aliases: Iterable[str] = (),
+        device: str | None = None,
+        app: str | None = None,
+        app_version: str | None = None,
+        ip: str | None = None,
+        user_agent: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        session_id: str | None = None,
+        idle_timeout: int | None = None,
+        absolute_timeout: int | None = None,
+    ) -> Login:
+        given = {
+            "uid": uid, "name": name, "aliases": aliases, "device": device, "app": app, "app_version": app_version,
+            "ip": ip, "user_agent": user_agent, "attributes": attributes, "session_id": session_id,
+            "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout,
+        }  # fmt: skip
+        return await self._run(login.login(self._ctx, given))
+
+    async def login_many(
+        self, rows: Iterable[Mapping[str, Any]], *, imported: bool = False
+    ) -> list[Login | LoginRefused]:
+        return await self._run(login.login_many(self._ctx, rows, imported))
+
+    async def validate(self, token: str, *, touch: bool = True, ip: str | None = None) -> Validation:
+        return await self._run(validate.validate(self._ctx, token, touch, ip))
+
+    async def validate_session(
+        self, uid: str, session_id: str, *, touch: bool = True, ip: str | None = None
+    ) -> Validation:
+        return await self._run(validate.validate_session(self._ctx, uid, session_id, touch, ip))
+
+    async def rotate(self, token: str) -> Login:
+        return await self._run(validate.rotate(self._ctx, token))
+
+    async def heartbeat(self, uid: str, session_id: str) -> bool:
+        return await self._run(validate.heartbeat(self._ctx, uid, session_id))
+
+    async def heartbeats(self, refs: Iterable[str]) -> list[str]:
+        return await self._run(validate.heartbeats(self._ctx, refs))
+
+    async def logout(self, uid: str, session_id: str) -> bool:
+        return await self._run(end.logout(self._ctx, uid, session_id))
+
+    async def get(self, uid: str, session_id: str) -> Session | None:
+        return await self._run(read.get(self._ctx, uid, session_id))
+
+    async def sessions(self, uid: str) -> list[Session]:
+        return await self._run(read.sessions(self._ctx, uid))
+
+    async def sessions_among(self, refs: Iterable[str]) -> dict[str, Session | Ended]:
+        """See Presence.sessions_among."""
+        return await self._run(tombstones.sessions_among(self._ctx, refs))
+
+    async def kick(
+        self,
+        uid: str,
+        session_id: str | None = None,
+        *,
+        by: str,
+        reason: str,
+        message: str | None = None,
+        ticket: str | None = None,
+        keep: Iterable[str] = (),
+        block_for: int | None = None,
+    ) -> KickResult:
+        return await self._run(end.kick(self._ctx, uid, session_id, by, reason, message, ticket, keep, block_for))
+
+    async def revoke_before(
+        self, at: datetime | float | None = None, *, by: str, reason: str, message: str | None = None
+    ) -> int:
+        return await self._run(end.revoke_before(self._ctx, at, by, reason, message))
+
+    async def ended(
+        self,
+        uid: str | None = None,
+        *,
+        reason: EndReason | None = None,
+        by: str | None = None,
+        since: datetime | float | None = None,
+        until: datetime | float | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Ended]:
+        return await self._run(tombstones.ended(self._ctx, uid, reason, by, since, until, limit, cursor))

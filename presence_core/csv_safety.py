@@ -1,0 +1,14 @@
+"""Text for CSV files that spreadsheets do not run as a formula."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_FORMULA: Final = re.compile(r"(^|;)(?=[=+\-@\t\r\n＝＋－＠])")
+"""Where a formula could start: at the start of a cell, and after a semicolon, which separates cells in many locales."""
+
+
+def safe_cell(text: str) -> str:
+    """Return the text with an apostrophe before each place where a spreadsheet would start a formula."""
+    return _FORMULA.sub(r"\1'", text)

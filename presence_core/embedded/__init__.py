@@ -1,0 +1,9 @@
+"""A private redis-server for laptops, demos and tests: nothing to install or configure, data kept between runs.
+
+Start reading in ``server.py``: it finds the server of a data directory or starts it. ``keeper.py`` is a process of its
+own that stops the server after its last user.
+"""
+
+from presence_core.embedded.server import EmbeddedServer, find_server_binary
+
+__all__ = ["EmbeddedServer", "find_server_binary"]

@@ -1,0 +1,182 @@
+"""A bulk kick begins: its filter is frozen, its matches are counted, and the job is written."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from presence_core import validation as check
+from presence_core.errors import InvalidArgument, Unavailable
+from presence_core.filters import MATCHED_FIELDS, MatchedField, SessionFilter
+from presence_core.models import Job, KickPreview, MatchedPerson, moment
+from presence_core.operations.bulk_kick.jobs import KEEP, NOT_BEFORE, corrupt_job, number_of_sessions, read_job
+from presence_core.operations.context import LIVE, Context, found_rows
+from presence_core.operations.search import list_sessions
+from presence_core.operations.sessions.read import latest, read_call
+from presence_core.scripts.bulk_kick import CREATE_JOB
+from presence_core.scripts.calls import Op, run
+from presence_core.scripts.sessions import RAISE_LOGIN_FLOOR
+from presence_core.settings import DAY
+
+MOST_LISTED: Final = 1_000
+MOST_EXCLUDED: Final = 10_000
+MOST_PEOPLE: Final = 100
+
+MOST_PREVIEWED: Final = 200
+"""Sessions that a preview reads to name their people."""
+
+MOST_DELAY: Final = DAY
+
+READ_AT_ONCE: Final = 500
+"""Excluded sessions that one pipeline reads."""
+
+Excluded = dict[str, list[str]]
+"""uid → session ids"""
+
+
+def preview_kick(ctx: Context, filter: object, exclude: object) -> Op[KickPreview]:
+    """How many sessions a bulk kick would end."""
+    wanted, excluded = _check_filter(filter), _check_excluded(exclude)
+
+    def steps() -> Op[KickPreview]:
+        frozen, now = yield from _freeze(ctx, wanted, writes=False)
+        total = yield from _count_matches(ctx, frozen, now, excluded)
+        people = (yield from _matched_people(ctx, frozen, excluded)) if total else ()
+        return KickPreview(frozen, total, moment(now), people)
+
+    return steps()
+
+
+def start(
+    ctx: Context,
+    filter: object,
+    by: object,
+    reason: object,
+    expected: object,
+    exclude: object,
+    message: object,
+    ticket: object,
+    pace: object,
+    delay: object,
+    token: str = "",
+) -> Op[Job]:
+    """Write a job. delay: seconds in which no session is ended. token: the runner that holds it from the start;
+    without one, it waits for a worker."""
+    wanted = _check_filter(filter)
+    actor, note = check.actor(by), check.prose("reason", reason)
+    limit = check.whole("expected", expected, 0, 1_000_000_000)
+    excluded = _check_excluded(exclude)
+    public = check.optional_prose("message", message)
+    case = check.short("ticket", ticket, 64) or ""
+    speed = "" if pace is None else check.whole("pace", pace, 1, 100_000)
+    wait = 0 if delay is None else check.whole("delay", delay, 0, MOST_DELAY)
+
+    def steps() -> Op[Job]:
+        frozen, now = yield from _freeze(ctx, wanted, writes=True)
+        total = yield from _count_matches(ctx, frozen, now, excluded)
+        if total > limit:
+            raise InvalidArgument(
+                "expected", f"must be at least {total:,}: that many sessions match now, and {limit:,} were expected"
+            )
+        shard, job_id = ctx.keys.shards[0], ctx.new_id()
+        refs = json.dumps([f"{uid}:{sid}" for uid, sids in excluded.items() for sid in sids], ensure_ascii=False)
+        fields: dict[str, str | int] = {
+            "filter": frozen.to_json(), "frozen": now, "exclude": refs, "total": total, "expected": limit,
+            "pace": speed, "needs": " ".join([*frozen.given, *([NOT_BEFORE] if wait else [])]),
+        }  # fmt: skip
+        outcome = f"job {job_id}: {number_of_sessions(total)} match, at most {limit:,} may be ended"
+        yield [
+            run(CREATE_JOB, (shard.job(job_id), shard.jobs, shard.running, shard.audit), ctx.now, ctx.audit_cap, job_id,
+                KEEP, MOST_LISTED, token, actor, note, public, case, outcome, wait * 1000,
+                *(word for pair in fields.items() for word in pair))
+        ]  # fmt: skip
+        job = yield from read_job(ctx, job_id)
+        if job is None:
+            raise corrupt_job(ctx, job_id)
+        return job
+
+    return steps()
+
+
+def _check_filter(value: object) -> SessionFilter:
+    if value is not None and not isinstance(value, SessionFilter):
+        raise InvalidArgument("filter", "must be a SessionFilter")
+    if value is None or not value.given:
+        raise InvalidArgument("filter", "must have at least one field: use revoke_before to sign out everyone")
+    return value
+
+
+def _check_excluded(value: object) -> Excluded:
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidArgument("exclude", "must be a list of refs")
+    refs = list(islice(value, MOST_EXCLUDED + 1))
+    if len(refs) > MOST_EXCLUDED:
+        raise InvalidArgument("exclude", f"must be at most {MOST_EXCLUDED} refs")
+    excluded: Excluded = {}
+    for uid, sid in dict.fromkeys(check.ref(ref) for ref in refs):
+        excluded.setdefault(uid, []).append(sid)
+    return excluded
+
+
+def _freeze(ctx: Context, wanted: SessionFilter, *, writes: bool) -> Op[tuple[SessionFilter, int]]:
+    """The filter limited to sessions that have begun by now, and the time.
+
+    The earliest clock of the shards decides what "now" is. A login time may still be this very millisecond or ahead of
+    the clock, so the limit is above the newest login of every shard. A shard whose clock is behind the limit must begin
+    no session before it: such shards get a login floor. A preview (not ``writes``) sets the floor only if it may write.
+    """
+    edges = yield from latest(ctx)
+    now = min(edge.now for edge in edges)
+    before = max(now, *(edge.newest + 1 for edge in edges))
+    if wanted.after is not None and wanted.after >= before:
+        raise InvalidArgument("logged_in_after", "must lie in the past: a bulk kick ends only sessions that have begun")
+    if wanted.before is None or wanted.before > before:
+        wanted = dataclasses.replace(wanted, logged_in_before=moment(before))
+    assert wanted.before is not None
+    floors = [
+        run(RAISE_LOGIN_FLOOR, (shard.meta,), wanted.before)
+        for shard, edge in zip(ctx.keys.shards, edges, strict=True)
+        if edge.now < wanted.before
+    ]
+    if floors and writes:
+        yield floors
+    elif floors and ctx.settings.heal:
+        with contextlib.suppress(Unavailable):
+            yield floors
+    return wanted, now
+
+
+def _matched_people(ctx: Context, frozen: SessionFilter, excluded: Excluded) -> Op[tuple[MatchedPerson, ...]]:
+    """The people of the newest matching sessions, and by which fields each of them matched."""
+    page = yield from list_sessions.list_sessions(ctx, frozen, MOST_PREVIEWED, None)
+    sessions = [session for session in page.items if session.session_id not in excluded.get(session.uid, ())]
+    names: dict[str, str | None] = {}
+    fields: dict[str, set[MatchedField]] = {}
+    for session in sessions:
+        names[session.uid] = names.get(session.uid) or session.name
+        fields.setdefault(session.uid, set()).update(frozen.matched_by(session))
+    return tuple(
+        MatchedPerson(uid, names[uid], tuple(field for field in MATCHED_FIELDS if field in found))
+        for uid, found in islice(fields.items(), MOST_PEOPLE)
+    )
+
+
+def _count_matches(ctx: Context, frozen: SessionFilter, now: int, excluded: Excluded) -> Op[int]:
+    """How many sessions match, without the excluded ones."""
+    total = yield from list_sessions.count_sessions(ctx, frozen)
+    reads = [
+        (uid, sids[first : first + READ_AT_ONCE])
+        for uid, sids in excluded.items()
+        for first in range(0, len(sids), READ_AT_ONCE)
+    ]  # fmt: skip
+    for first in range(0, len(reads), READ_AT_ONCE):
+        batch = reads[first : first + READ_AT_ONCE]
+        replies = yield [read_call(ctx, ctx.shard(uid), uid, sids) for uid, sids in batch]
+        for (uid, _), reply in zip(batch, replies, strict=True):
+            live = (found.session() for found in found_rows(uid, reply) if found.state == LIVE)
+            total -= sum(frozen.matches(session, now) for session in live)
+    return max(0, total)

@@ -1,0 +1,289 @@
+"""The work of a bulk kick, in bounded steps: by the process that began it, a worker, or another one after a crash.
+
+Each step claims the job, reads a page of matching sessions, ends them, and reads the counters. The cursor of a page is
+written with the next step, never before its sessions were ended: a crash repeats a page, and ends no session twice.
+
+The claim keeps two runners from doing the same work. It cannot stop a runner that was suspended and wakes later: the
+epoch does that, a fencing token (Martin Kleppmann, "How to do distributed locking", 2016). A new holder first makes
+every shard refuse all earlier epochs. Only then does it count ended sessions and read matches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from typing import Any, Final, NamedTuple
+
+from presence_core import validation as check
+from presence_core.errors import CorruptData, InvalidArgument, Unavailable
+from presence_core.models import JOB_FIELDS, Job, KickResult, Session, text
+from presence_core.operations.bulk_kick.jobs import (
+    KEEP,
+    KNOWN_NEEDS,
+    corrupt_job,
+    decode_job,
+    ended_of,
+    job_calls,
+    kicked_calls,
+    raise_fences,
+    total_kicked,
+)
+from presence_core.operations.bulk_kick.states import UNKNOWN_JOB, stop_runners
+from presence_core.operations.context import Context
+from presence_core.operations.search import list_sessions
+from presence_core.operations.sessions.end_request import EndRequest
+from presence_core.operations.sessions.held_changes import (
+    MOST_HELD,
+    hold_ends,
+    login_ms,
+    read_confirmations,
+    wait_calls,
+)
+from presence_core.scripts.bulk_kick import CLAIM_JOB, CLOSE_JOB, JobClaim, count, decode_claim
+from presence_core.scripts.calls import Call, Op, command, run
+from presence_core.scripts.sessions import decode_end
+
+HOLD: Final = 10_000
+"""How long a claim keeps other runners off without a new step, ms."""
+
+BATCH: Final = 200
+"""Sessions that one step ends, at most."""
+
+POLL: Final = 1.0
+"""Seconds between looks at a job that another runner holds."""
+
+MOST_ANSWERED: Final = 10_000
+"""Sessions that a KickResult lists, at most: a million would not fit into memory."""
+
+NEWER_JOB: Final = "must be of a job that this process can run: it needs a newer version, whose worker runs it"
+
+FOREIGN: Final = "Some sessions could not be ended: another program wrote to their keys. Run repair, then kick again."
+
+
+class Progress(NamedTuple):
+    """The fields of a job that only its runner uses."""
+
+    epoch: bytes | None
+    frozen: bytes | None  #: when the filter was frozen, ms
+    cursor: bytes | None  #: where the next page begins
+    missed: bytes | None  #: "1": some session could not be ended
+
+
+class Run:
+    """One runner's work on a job, a step at a time."""
+
+    def __init__(self, ctx: Context, job_id: object, token: str | None = None) -> None:
+        self.id = check.session_id(job_id, "job_id")
+        self.job: Job | None = None  #: as of the latest step
+        self.kicked: list[Session] = []  #: sessions that this runner ended, the first MOST_ANSWERED
+        self.holds = False  #: whether this runner holds the job
+        self.over = False  #: nothing is left to do: the job has ended, or is paused
+        self.is_newer = False  #: the job needs a newer process; this one has changed nothing
+        self.confirmed = True if ctx.settings.confirm_replicas else None
+        """Whether enough replicas have every end of this runner; None: replicas are not asked."""
+        self.is_full = False  #: this runner waits: the process holds as many changes for a failover as it may
+        self._ctx = ctx
+        self._token = ctx.new_id() if token is None else token
+        self._epoch = 0  # all shards know it; 0: none yet, or a step broke off and its kicks may be under way
+        self._highest_epoch = 0  # that a shard was found to have
+        self._excluded: frozenset[str] | None = None
+        self._unsaved: dict[str, str | int] = {}  # progress of the step before, written with the next claim
+
+    @property
+    def result(self) -> KickResult:
+        if self.is_newer:
+            raise InvalidArgument("job_id", NEWER_JOB)
+        return KickResult(self.kicked, [], self.job.kicked if self.job else 0, self.job, self.confirmed)
+
+    def step(self) -> Op[float]:
+        """Do the next part. Returns the seconds from the start of this step to the start of the next.
+
+        Raises InvalidArgument where the job is not known, CorruptData where it cannot go on: the job has failed then.
+        """
+        try:
+            return (yield from self._step())
+        except CorruptData as error:
+            yield from self._fail(str(error))
+            raise
+
+    def _step(self) -> Op[float]:
+        epoch_before, self._epoch = self._epoch, 0
+        claimed = yield from self._claim(epoch_before)
+        if claimed is None:
+            return POLL
+        claim, job, progress = claimed
+        epoch = claim.epoch
+        if not self.holds:
+            return (yield from self._follow(job, progress, claim.wait_ms / 1000))
+        if epoch != epoch_before:
+            kicked = yield from self._stop_earlier_runners(epoch)
+            self.job = job = dataclasses.replace(job, kicked=kicked)
+            if self._highest_epoch > epoch:  # another runner holds the job by now
+                self.holds = False
+                return 0.0
+        self.is_full = len(self._ctx.held) > MOST_HELD - BATCH
+        if self.is_full:
+            self._epoch = epoch
+            return POLL
+        wait = yield from self._end_page(job, epoch, progress)
+        if self.holds:
+            self._epoch = epoch
+        return wait
+
+    def _claim(self, epoch_before: int) -> Op[tuple[JobClaim, Job, Progress] | None]:
+        """Claim the job or renew the claim, and read the job; None for one that needs a newer process."""
+        unsaved = [word for pair in self._unsaved.items() for word in pair]
+        more_fields = Progress._fields if self._excluded is not None else (*Progress._fields, "exclude")
+        claim_reply, *job_replies = yield [
+            self._claim_call(epoch_before, *unsaved),
+            *job_calls(self._ctx, self.id, *more_fields),
+        ]
+        self._unsaved = {}
+        claim = decode_claim(claim_reply)
+        self.holds = bool(claim.epoch)
+        if claim.is_newer:
+            self.is_newer = self.over = True
+            return None
+        if claim.is_unknown and self.job is None:
+            self.over = True
+            raise InvalidArgument("job_id", UNKNOWN_JOB)
+        job = decode_job(self.id, job_replies)
+        if job is None:
+            raise corrupt_job(self._ctx, self.id)
+        self.job = job
+        row, *_ = job_replies
+        own = dict(zip(more_fields, row[len(JOB_FIELDS) :], strict=True))
+        if self.holds and self._excluded is None:
+            self._excluded = self._decode_excluded(own["exclude"])
+        return claim, job, Progress(*(own[field] for field in Progress._fields))
+
+    def _claim_call(self, epoch: int, *unsaved: str | int) -> Call:
+        shard = self._ctx.keys.shards[0]
+        keys = (shard.job(self.id), shard.running)
+        return run(CLAIM_JOB, keys, self._ctx.now, self.id, self._token, HOLD, KEEP, epoch, self._highest_epoch,
+                   KNOWN_NEEDS, *unsaved)  # fmt: skip
+
+    def _decode_excluded(self, raw: bytes | None) -> frozenset[str]:
+        try:
+            refs = json.loads(raw or b"")
+            if isinstance(refs, list) and all(isinstance(ref, str) for ref in refs):
+                return frozenset(refs)
+        except (ValueError, RecursionError):
+            pass
+        raise corrupt_job(self._ctx, self.id)  # better to end no session than an excluded one
+
+    def _follow(self, job: Job, progress: Progress, until_begin: float) -> Op[float]:
+        """Another runner holds the job, or it does not run, or not yet: finish a stop that broke off, and wait."""
+        if job.state in ("paused", "cancelled"):
+            cancelled = job.state == "cancelled"
+            kicked = yield from stop_runners(self._ctx, job, count(progress.epoch), cancelled=cancelled)
+            self.job = dataclasses.replace(job, kicked=kicked)
+        self.over = job.state != "running"
+        return min(POLL, until_begin or POLL)
+
+    def _stop_earlier_runners(self, epoch: int) -> Op[int]:
+        """Raise the fence of every shard. Returns how many sessions the job has ended."""
+        fences = yield from raise_fences(self._ctx, self.id, epoch)
+        self._highest_epoch = max(fence.epoch for fence in fences)
+        return sum(fence.kicked for fence in fences)
+
+    def _end_page(self, job: Job, epoch: int, progress: Progress) -> Op[float]:
+        """Read the next page, end its matches, and note how far the job has come."""
+        matches, next_cursor, scanned = yield from self._read_page(job, progress)
+        room = max(0, job.expected - job.kicked)
+        if matches and not room:
+            limit = f"More sessions match than the {job.expected:,} that were expected: the rest was not ended."
+            yield from self._close("failed", limit, epoch)
+            return 0.0
+        chosen = matches[:room]
+        missed = (yield from self._kick(job, epoch, chosen)) or bool(progress.missed)
+        if not self.holds:
+            return 0.0
+        examined = job.examined + scanned
+        assert self.job is not None
+        self.job = dataclasses.replace(self.job, examined=examined)
+        if len(chosen) < len(matches):
+            next_cursor = str(list_sessions.Cursor((login_ms(chosen[-1]), chosen[-1].ref), job.filter.digest))
+        if next_cursor is None:
+            yield from self._close("failed" if missed else "done", FOREIGN if missed else "", epoch)
+            return 0.0
+        self._unsaved = {"cursor": next_cursor, "examined": examined, "missed": "1" if missed else ""}
+        return len(chosen) / job.pace if job.pace else 0.0
+
+    def _read_page(self, job: Job, progress: Progress) -> Op[tuple[list[Session], str | None, int]]:
+        """The next page without excluded sessions, the cursor behind it, and the number of entries scanned."""
+        assert self._excluded is not None
+        if not progress.frozen or not progress.frozen.isdigit():
+            raise corrupt_job(self._ctx, self.id)
+        frozen_at = int(progress.frozen)
+        size = BATCH if job.pace is None else max(1, min(BATCH, job.pace // 2))
+        cursor = text(progress.cursor) if progress.cursor else None
+        try:
+            page = yield from list_sessions.list_sessions(self._ctx, job.filter, size, cursor)
+        except InvalidArgument:  # the stored cursor is not ours
+            raise corrupt_job(self._ctx, self.id) from None
+        # `idle_for` means idle when the job began: a session that became idle later does not match.
+        matches = [
+            session
+            for session in page
+            if session.ref not in self._excluded and job.filter.matches(session, frozen_at)
+        ]  # fmt: skip
+        return matches, page.next_cursor, page.scanned
+
+    def _kick(self, job: Job, epoch: int, sessions: list[Session]) -> Op[bool]:
+        """End these sessions. Returns whether some could not be ended. A newer session of the same id is left alone."""
+        ctx = self._ctx
+        request = EndRequest(
+            "kicked", "staff", job.by, job.reason, job.message or "", job.ticket or "", job=job.id, epoch=epoch
+        )
+        calls: list[Call] = []
+        for session in sessions:
+            call = request.end_one(ctx, ctx.shard(session.uid), session.uid, session.session_id, login_ms(session))
+            call.safe = True  # sent again, it ends and counts no session twice, and none once another holds the job
+            call.lenient = True  # damage to one user's keys must not protect other users' sessions
+            calls.append(call)
+        shards = [ctx.shard(session.uid) for session in sessions]
+        waits = wait_calls(ctx, shards)
+        replies: list[Any] = yield [*calls, *kicked_calls(ctx, job.id), *waits]
+        replicas = read_confirmations(ctx, shards, replies)
+        counts = replies[len(calls) : len(replies) - len(waits)]
+        ends = [(session, decode_end(reply)) for session, reply in zip(sessions, replies, strict=False)
+                if reply is not None]  # fmt: skip
+        ended = [session for session, end in ends if end and end.ended]
+        self.confirmed = self.confirmed and replicas.sure
+        hold_ends(ctx, replicas, request, ended)
+        self.kicked += ended[: MOST_ANSWERED - len(self.kicked)]
+        self.job = dataclasses.replace(job, kicked=total_kicked(counts))
+        if any(end is None for _, end in ends):  # the job was paused, cancelled or claimed by another runner
+            self.holds = False
+        return len(ends) < len(sessions)
+
+    def _close(self, state: str, error: str, epoch: int) -> Op[None]:
+        """Write that the job has ended and how many sessions it ended, unless staff or another runner were first."""
+        ctx, shard = self._ctx, self._ctx.keys.shards[0]
+        kicked = sum(fence.kicked for fence in (yield from raise_fences(ctx, self.id, epoch)))
+        examined = self.job.examined if self.job else 0
+        failure = f", then it failed: {error}" if error else ""
+        outcome = f"job {self.id}: {ended_of(kicked, self.job)}{failure}"
+        keys = (shard.job(self.id), shard.running, shard.audit)
+        _, *job_replies = yield [
+            run(CLOSE_JOB, keys, ctx.now, ctx.audit_cap, self.id, self._token, state, error, outcome, KEEP, examined),
+            *job_calls(ctx, self.id),
+        ]
+        self.job = decode_job(self.id, job_replies) or self.job
+        self.over = self.job is not None and self.job.state != "running"
+        self.holds = False
+
+    def _fail(self, error: str) -> Op[None]:
+        """The job is corrupt: close it where this runner holds it, and take it off the list of running jobs."""
+        with contextlib.suppress(Unavailable, CorruptData):
+            if self.holds:  # calls of a batch may be under way: a new epoch stops them before the count
+                [reply] = yield [self._claim_call(0)]
+                claim = decode_claim(reply)
+                if not claim.is_unknown:
+                    yield from self._close("failed", error, claim.epoch)
+        with contextlib.suppress(Unavailable, CorruptData):
+            running = self._ctx.keys.shards[0].running
+            yield [command(running, "SREM", running, self.id)]
+        self.over = True

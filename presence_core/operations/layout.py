@@ -1,0 +1,180 @@
+"""The layout of a namespace, its schema and number of shards: load, check, refresh, and run operations with it."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final, NamedTuple, TypeVar
+
+from presence_core.errors import CorruptData, InvalidArgument, PresenceError, Unavailable, foreign_data
+from presence_core.keyspace import layout_key
+from presence_core.models import text
+from presence_core.operations.context import Context, stored_names
+from presence_core.operations.server_info import ServerInfo
+from presence_core.scripts.calls import Op, command
+
+SCHEMA: Final = 1
+
+REFRESH_EVERY: Final = 5.0
+"""Seconds for which a client uses the layout that it has read."""
+
+MOST_SHARDS: Final = 1024
+
+T = TypeVar("T")
+
+
+class _StoredLayout(NamedTuple):
+    """The fields of the layout's hash that every client reads."""
+
+    schema: bytes | None
+    shards: bytes | None
+    indexes: bytes | None  #: search indexes that are complete, separated by commas
+    was: bytes | None  #: numbers of shards before each reshard, separated by commas
+
+
+def with_layout(ctx: Context, op: Op[T]) -> Op[T]:
+    """Load or refresh the layout, then run the operation."""
+    if ctx.keyspace is None or ctx.is_guess:
+        yield from load(ctx)
+        ctx.look_at = ctx.clock() + REFRESH_EVERY
+    elif ctx.clock() >= ctx.look_at:
+        yield from _refresh_when_due(ctx)
+    keyspace = ctx.keyspace
+    try:
+        return (yield from op)
+    except Unavailable as error:
+        if error.code == "LAYOUT":  # a script refused: its shard was resharded
+            ctx.look_at = 0.0
+        raise
+    except (LookupError, ValueError) as error:
+        # Another thread or task has adopted a new layout during the call, and the replies do not fit it.
+        if ctx.keyspace is keyspace or isinstance(error, PresenceError):
+            raise
+        raise Unavailable("The namespace was resharded during the call; try again.", "", "LAYOUT") from error
+
+
+def load(ctx: Context) -> Op[None]:
+    """Read the layout, check it and adopt it. The first client of a namespace writes it.
+
+    Raises CorruptData for a layout that this version or this client cannot serve, InvalidArgument where
+    ``Settings.shards`` differs from it, and Unavailable for a server that is too old. Cost: two round trips.
+    """
+    key = layout_key(ctx.settings.namespace)
+    known = None if ctx.keyspace is None or ctx.is_guess else len(ctx.keyspace.shards)
+    stored = yield from _read(key)
+    yield from _check_server(key)
+    if stored.schema is not None:
+        _check_schema(key, stored.schema)  # before anything is written, also where only the schema is stored
+    is_guess = False
+    if not stored.shards:
+        wanted = known or ctx.settings.shards or (64 if ctx.is_cluster else 1)
+        try:
+            stored = yield from _write(ctx, key, wanted)
+        except Unavailable as error:
+            if error.code not in ("NOPERM", "READONLY"):
+                raise
+            # A client that may only read, before the first client that may write.
+            stored, is_guess = _StoredLayout(b"%d" % SCHEMA, b"%d" % wanted, b"", None), True
+    _check_schema(key, stored.schema)
+    shards = _check_shards(ctx, key, stored, known)
+    ctx.adopt(shards, stored.indexes, is_guess=is_guess)
+    if ctx.settings.heal and not is_guess and _names_an_earlier_fold(stored.indexes):
+        yield from _withdraw_indexes(ctx, key)
+
+
+def _names_an_earlier_fold(indexes: bytes | None) -> bool:
+    return not {"uid", "name", "alias"}.isdisjoint(text(indexes or b"").split(","))
+
+
+def _withdraw_indexes(ctx: Context, key: str) -> Op[None]:
+    """Mark the indexes of words as incomplete that a version before fold 2 has completed: logins of this version write
+    other entries, so processes of that version have to scan, too, until ``reindex`` has finished."""
+    places = [key, *(s.meta for s in ctx.keys.shards)]
+    with contextlib.suppress(Unavailable):  # one that may only read
+        yield [command(place, "HSET", place, "indexes", stored_names(ctx.complete)) for place in places]
+
+
+def refresh(ctx: Context) -> Op[None]:
+    """Read the layout again, and adopt it if the namespace was resharded. Raises CorruptData if its schema was raised
+    to one that this version does not know. Cost: one round trip."""
+    key = layout_key(ctx.settings.namespace)
+    stored = yield from _read(key)
+    if stored.schema is not None:
+        _check_schema(key, stored.schema)
+    if stored.shards and stored.shards != b"%d" % len(ctx.keys.shards):
+        yield from load(ctx)  # which tells a reshard from a snapshot that was restored
+
+
+def _refresh_when_due(ctx: Context) -> Op[None]:
+    if ctx.look_at:  # only one caller refreshes, unless a script has refused: then all of them need the new layout
+        ctx.look_at = ctx.clock() + REFRESH_EVERY
+    try:
+        yield from refresh(ctx)
+    except PresenceError as error:
+        # On a cluster the other nodes still serve their users: shards that were moved are behind fences.
+        if not (ctx.is_cluster and isinstance(error, Unavailable)):
+            ctx.look_at = 0.0
+            raise
+    ctx.look_at = ctx.clock() + REFRESH_EVERY
+
+
+def _read(key: str) -> Op[_StoredLayout]:
+    [row] = yield [command(key, "HMGET", key, *_StoredLayout._fields)]
+    return _StoredLayout(*row)
+
+
+def _write(ctx: Context, key: str, shards: int) -> Op[_StoredLayout]:
+    """Write what is missing of the layout; returns what is stored then, by this client or by another."""
+    wanted = stored_names(ctx.settings.indexes)
+    fields = (("schema", SCHEMA), ("indexes", wanted), ("shards", shards))
+    yield [command(key, "HSETNX", key, name, value) for name, value in fields]
+    return (yield from _read(key))
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _check_server(key: str) -> Op[None]:
+    try:
+        [info] = yield [command(key, "INFO", "server")]
+    except (Unavailable, CorruptData):
+        return  # the ACL user may not run INFO: on a server that is too old the scripts will fail
+    version = ServerInfo(info).version
+    if version is not None and version.is_too_old:
+        raise Unavailable(
+            f"This server is {version.kind} {version.number}; presence_core needs Redis 7.0 or Valkey 7.2, or newer."
+        )
+
+
+def _check_schema(key: str, stored: bytes | None) -> None:
+    """A version reads its own schema and the one before, so that both versions serve during a rolling deploy."""
+    schema = _positive(key, stored)
+    supported = f"{SCHEMA - 1} and {SCHEMA}" if SCHEMA > 1 else str(SCHEMA)
+    if schema > SCHEMA:
+        raise CorruptData(f"The data has schema {schema}; this version reads {supported}: upgrade presence-core.")
+    if schema < SCHEMA - 1:
+        raise CorruptData(
+            f"The data has schema {schema}; this version reads {supported}: upgrade the data version by version."
+        )
+
+
+def _check_shards(ctx: Context, key: str, stored: _StoredLayout, known: int | None) -> int:
+    """The stored number of shards. ``known``: the number that this client has used so far."""
+    shards = _positive(key, stored.shards)
+    if shards > MOST_SHARDS:
+        raise foreign_data(key)
+    if known not in (None, shards) and not stored.was:
+        raise CorruptData(f"{key} says {shards} shards, but this client has used {known}: restart the process.")
+    earlier = text(stored.was or b"").split(",")  # settings may still name the number from before a reshard
+    if ctx.settings.shards not in (None, shards) and str(ctx.settings.shards) not in earlier:
+        raise InvalidArgument(
+            "shards",
+            f"must be {shards}, or not be given (PRESENCE_SHARDS): namespace {ctx.settings.namespace} has this number "
+            "of shards, and presence reshard changes it",
+        )
+    return shards
+
+
+def _positive(key: str, stored: bytes | None) -> int:
+    if not stored or not stored.isdigit() or int(stored) < 1:
+        raise foreign_data(key)
+    return int(stored)

@@ -1,0 +1,222 @@
+"""``health``: read how the servers, the data and the worker are. ``health_rules`` and ``server_rules`` judge it.
+
+Nothing is written and no command is tried: a script asks Redis which commands the ACL user may run
+(``redis.acl_check_cmd``), so nothing enters its log of refused commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from presence_core.errors import CorruptData, Unavailable
+from presence_core.keyspace import slot
+from presence_core.models import Health, NodeHealth, SentinelHealth, moment
+from presence_core.operations.context import Context
+from presence_core.operations.layout import load
+from presence_core.operations.maintenance import leader
+from presence_core.operations.maintenance.health_rules import HealthFacts, ListLengths, judge
+from presence_core.operations.maintenance.server_rules import is_too_old
+from presence_core.operations.search.rebuild import drifted
+from presence_core.operations.server_info import ServerInfo
+from presence_core.operations.sessions import read
+from presence_core.operations.sessions.tombstones import complete_since
+from presence_core.scripts.calls import Call, Op, ask, command, pairs, run
+from presence_core.scripts.maintenance import EXAMINE_SHARD, decode_examination
+from presence_core.settings import INDEXES
+
+COMMANDS: Final = (
+    "evalsha", "evalsha_ro", "exists", "expire", "get", "getrange", "hdel", "hexists", "hget", "hgetall", "hincrby",
+    "hkeys", "hlen", "hmget", "hrandfield", "hset", "hsetnx", "persist", "pexpireat", "rename", "sadd", "scard",
+    "set", "setrange", "sismember", "smembers", "smismember", "srem", "ttl", "unlink", "xadd", "xdel", "xinfo",
+    "xlen", "xrange", "xrevrange", "xsetid", "xtrim", "zadd", "zcard", "zcount", "zlexcount", "zmscore",
+    "zrandmember", "zrange", "zrem", "zremrangebyrank", "zrevrange", "zrevrank", "zscan", "zscore", "time",
+    "script load",
+)  # fmt: skip
+"""The commands that scripts and operations run, without trackers and reshard. INFO and CLUSTER are optional."""
+
+PINGS: Final = 3
+
+Clock = Callable[[], float]
+"""Passed by the client: operations read no clock."""
+
+SentinelState = Callable[[], SentinelHealth | None]
+
+
+def health(
+    ctx: Context,
+    nodes: Sequence[str],
+    server_of: Callable[[str], str],
+    seconds: Clock,
+    wall: Clock,
+    sentinels: SentinelState = lambda: None,
+) -> Op[Health]:
+    """The health of every node, of the data and of the worker, with findings.
+
+    seconds: a clock that never goes back; wall: Unix seconds; sentinels: their state, known after the first call. The
+    clients run this without loading the layout first, so that a server that is too old for that is reported, too.
+    """
+    facts = HealthFacts(ctx.settings, ctx.is_cluster)
+    yield from _read_nodes(facts, nodes, seconds, wall, sentinels)
+    if not any(map(is_too_old, facts.nodes)):
+        try:
+            yield from load(ctx)
+            yield from _read_data(ctx, facts, server_of)
+        except CorruptData as error:
+            facts.failure = error
+        except Unavailable as error:
+            if error.code not in ("NOPERM", "LAYOUT") and not facts.silent:
+                raise
+            facts.failure = error
+    return judge(facts)
+
+
+# -- the nodes --------------------------------------------------------------------------------------------------------
+
+
+def _read_nodes(
+    facts: HealthFacts, nodes: Iterable[str], seconds: Clock, wall: Clock, sentinels: SentinelState
+) -> Op[None]:
+    for address in nodes:
+        try:
+            node = yield from _read_node(address, seconds, wall)
+            facts.sentinels = sentinels()
+            if facts.sentinels is not None and node.is_fenced:
+                node = replace(node, max_lag=(yield from _max_lag(address)))
+            facts.nodes.append(node)
+        except Unavailable as error:
+            facts.silent[address] = error
+    if facts.silent and not facts.nodes:
+        raise next(reversed(facts.silent.values()))
+
+
+def _read_node(address: str, seconds: Clock, wall: Clock) -> Op[NodeHealth]:
+    # INFO without sections, for Redis 6 takes only one of them.
+    info = ServerInfo((yield from _reply_or_none(ask(address, "INFO"))))
+    latency = yield from _latency(address, seconds)
+    now, clock_offset = yield from _clock(address, wall)
+    aof_enabled, snapshots = info.flag("aof_enabled", "1"), None
+    if aof_enabled is False:
+        snapshots = yield from _takes_snapshots(address, info)
+    version, saved = info.version, info.number("rdb_last_save_time")
+    is_master = info.text("role") == "master"
+    replicas = [value for name, value in info.fields.items() if name.startswith("slave") and "state=" in value]
+    return NodeHealth(
+        address=address,
+        kind=version.kind if version else None,
+        version=version.number if version else None,
+        role={"master": "master", "slave": "replica"}.get(info.text("role") or ""),
+        uptime=info.number("uptime_in_seconds"),
+        latency_ms=latency,
+        time=None if now is None else moment(now),
+        clock_offset=clock_offset,
+        used_memory=info.number("used_memory"),
+        maxmemory=info.number("maxmemory"),
+        maxmemory_policy=info.text("maxmemory_policy"),
+        evicted_keys=info.number("evicted_keys"),
+        aof_enabled=aof_enabled,
+        aof_ok=info.flag("aof_last_write_status", "ok"),
+        snapshots=snapshots,
+        saved_at=None if saved is None else moment(saved * 1000),
+        save_ok=info.flag("rdb_last_bgsave_status", "ok"),
+        unsaved_changes=info.number("rdb_changes_since_last_save"),
+        clients=info.number("connected_clients"),
+        replicas=info.number("connected_slaves") if is_master else None,
+        replicas_online=sum("state=online" in replica for replica in replicas) if is_master else None,
+        link_up=info.flag("master_link_status", "up"),
+        is_fenced="min_slaves_good_slaves" in info.fields if is_master else None,
+    )
+
+
+def _reply_or_none(call: Call) -> Op[Any]:
+    """The reply; None where the user may not run this command, or a managed server does not have it."""
+    try:
+        [reply] = yield [call]
+    except CorruptData:
+        return None
+    except Unavailable as error:
+        if error.code != "NOPERM":
+            raise
+        return None
+    return reply
+
+
+def _latency(address: str, seconds: Clock) -> Op[float]:
+    """The median round trip of some PINGs, ms."""
+    trips = []
+    for _ in range(PINGS):
+        begin = seconds()
+        yield from _reply_or_none(ask(address, "PING"))
+        trips.append(seconds() - begin)
+    return round(sorted(trips)[PINGS // 2] * 1000, 3)
+
+
+def _clock(address: str, wall: Clock) -> Op[tuple[int | None, float | None]]:
+    """The server's time, ms, and how many seconds it is ahead of this machine's."""
+    before = wall()
+    reply = yield from _reply_or_none(ask(address, "TIME"))
+    if not reply:
+        return None, None
+    middle = (before + wall()) / 2
+    whole_seconds, microseconds = reply
+    now = int(whole_seconds) + int(microseconds) / 1e6
+    return round(now * 1000), round(now - middle, 3) or 0.0
+
+
+def _takes_snapshots(address: str, info: ServerInfo) -> Op[bool | None]:
+    rules = yield from _setting(address, "save")
+    if rules is not None:
+        return bool(rules)
+    return True if info.number("rdb_saves") else None
+
+
+def _max_lag(address: str) -> Op[int | None]:
+    seconds = yield from _setting(address, "min-replicas-max-lag")
+    return int(seconds) if seconds else None
+
+
+def _setting(address: str, name: str) -> Op[bytes | None]:
+    """A setting of the server; None where the user may not read it."""
+    reply = yield from _reply_or_none(ask(address, "CONFIG", "GET", name))
+    return next((value for _, value in pairs(reply)), None) if reply else None
+
+
+# -- the data and the worker ------------------------------------------------------------------------------------------
+
+
+def _read_data(ctx: Context, facts: HealthFacts, server_of: Callable[[str], str]) -> Op[None]:
+    """Fill in the facts step by step, so that those from before a refusal are reported."""
+    shards = ctx.keys.shards
+    facts.indexes = tuple(name for name in INDEXES if name in ctx.complete)
+    facts.served = {shard.index: server_of(shard.tag) for shard in shards}
+    yield from _examine(ctx, facts)
+    counts = yield from read.counts(ctx)
+    now = round(counts.as_of.timestamp() * 1000)
+    facts.users, facts.sessions, facts.swept_at = counts.users, counts.sessions, counts.swept_at
+    facts.worker, facts.knows_worker = (yield from leader.status(ctx)), True
+    facts.lag = (yield from leader.lag(ctx, now)) / 1000
+    marks = yield [command(s.meta, "HGET", s.meta, "ended_from", lenient=True) for s in shards]
+    facts.ended_complete_since = complete_since(ctx, now, (int(mark) for mark in marks if mark and mark.isdigit()))
+    facts.drifted = {shard.index for shard in (yield from drifted(ctx, shards))}
+
+
+def _examine(ctx: Context, facts: HealthFacts) -> Op[None]:
+    """The layout, the lengths of lists, the keys of slots, and the commands that the user may not run."""
+    shards, layout, common = ctx.keys.shards, ctx.keys.layout, ctx.keys.common
+    lists = [(s.sessions, s.sessions, s.deadlines, s.users) for s in shards]
+    slots = [slot(s.tag) if ctx.is_cluster else "" for s in shards]
+    calls = [run(EXAMINE_SHARD, keys, number, *COMMANDS) for keys, number in zip(lists, slots, strict=True)]
+    calls.append(run(EXAMINE_SHARD, (common.worker,), "", *COMMANDS))
+    calls.append(command(layout, "HMGET", layout, "schema", "step", "shards", "begun"))
+    *replies, (schema, step, stored, begun) = yield calls
+    facts.schema = int(schema) if schema else None
+    facts.reshard_to = int(stored if step else begun or 0)
+    examined = [decode_examination(reply) for reply in replies]
+    for tag, examination in zip((*(s.tag for s in shards), common.tag), examined, strict=True):
+        facts.could_ask = facts.could_ask and bool(examination.could_ask)
+        if examination.refused:
+            facts.refused[tag] = [name.decode() for name in examination.refused]
+    of_shards = dict(zip(shards, examined, strict=False))
+    facts.keys = [examination.keys for examination in of_shards.values() if examination.keys >= 0]
+    facts.lengths = {s.index: ListLengths(*examination.lengths) for s, examination in of_shards.items()}

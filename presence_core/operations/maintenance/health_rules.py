@@ -1,0 +1,206 @@
+"""What the facts that ``health`` has read mean, and what to do. The rules for each server are in ``server_rules``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from presence_core.errors import CorruptData, PresenceError, Unavailable
+from presence_core.models import LEVELS, Finding, Health, NodeHealth, SentinelHealth, Spread, WorkerStatus
+from presence_core.operations.maintenance.server_rules import of_sentinels, of_servers
+from presence_core.settings import Settings
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+LAG_SECONDS: Final = 60
+WRITES: Final = (
+    "evalsha", "expire", "hdel", "hincrby", "hset", "hsetnx", "persist", "pexpireat", "rename", "sadd", "set",
+    "setrange", "srem", "unlink", "xadd", "xdel", "xsetid", "xtrim", "zadd", "zrem", "zremrangebyrank",
+)  # fmt: skip
+_PERMIT: Final = "Give the ACL user the rights that docs/operations.md lists under “Who may do what”."
+
+
+class ListLengths(NamedTuple):
+    """The lengths of one shard's lists; -1 for a list that could not be read."""
+
+    sessions: int
+    deadlines: int
+    users: int
+
+    @property
+    def disagree(self) -> bool:
+        """They cannot be lists of the same sessions."""
+        sessions, deadlines, users = self
+        return min(self) >= 0 and (sessions != deadlines or users > sessions or (users > 0) != (sessions > 0))
+
+
+@dataclass(slots=True)
+class HealthFacts:
+    """What has been read so far."""
+
+    settings: Settings
+    is_cluster: bool
+    nodes: list[NodeHealth] = field(default_factory=list)
+    silent: dict[str, Unavailable] = field(default_factory=dict)  #: by address: nodes that did not reply
+    failure: PresenceError | None = None  #: the error that ended the reading early
+    schema: int | None = None
+    reshard_to: int = 0  #: the number of shards that a reshard which has not ended leads to
+    served: dict[int, str] = field(default_factory=dict)  #: shard → node
+    lengths: dict[int, ListLengths] = field(default_factory=dict)  #: by shard
+    keys: list[int] = field(default_factory=list)  #: of each shard; empty where the server does not report it
+    refused: dict[str, list[str]] = field(default_factory=dict)  #: tag → commands
+    could_ask: bool = True  #: Redis answers which commands it permits
+    users: int | None = None
+    sessions: int | None = None
+    indexes: tuple[str, ...] | None = None
+    drifted: set[int] | None = None  #: shards whose facets do not match their sessions
+    worker: WorkerStatus | None = None
+    knows_worker: bool = False
+    lag: float | None = None
+    swept_at: datetime | None = None
+    sentinels: SentinelHealth | None = None
+    ended_complete_since: datetime | None = None
+
+    @property
+    def disagreeing(self) -> set[int]:
+        """Shards whose lists name different sessions."""
+        return {shard for shard, lengths in self.lengths.items() if lengths.disagree}
+
+
+def judge(facts: HealthFacts) -> Health:
+    """The facts with their findings."""
+    served = list(facts.served.values())
+    nodes = tuple(replace(node, shards=served.count(node.address) if served else None) for node in facts.nodes)
+    findings = [
+        *of_servers(nodes, facts.settings),
+        *of_sentinels(nodes, facts.sentinels),
+        *_of_data(facts),
+        *_of_worker(facts),
+        *_of_spread(facts, nodes),
+    ]
+    return Health(
+        nodes=nodes,
+        findings=tuple(sorted(findings, key=lambda finding: -LEVELS.index(finding.level))),
+        schema=facts.schema,
+        shards=len(served) or None,
+        users=facts.users,
+        sessions=facts.sessions,
+        sessions_per_shard=spread([lengths.sessions for lengths in facts.lengths.values() if lengths.sessions >= 0]),
+        keys_per_shard=spread(facts.keys),
+        shards_per_node=spread([node.shards for node in nodes if node.shards is not None]),
+        indexes=facts.indexes,
+        indexes_wanted=facts.settings.indexes,
+        disagreeing=None if facts.drifted is None else tuple(sorted(facts.disagreeing | facts.drifted)),
+        worker=facts.worker,
+        lag_seconds=facts.lag,
+        swept_at=facts.swept_at,
+        sentinels=facts.sentinels,
+        ended_complete_since=facts.ended_complete_since,
+    )
+
+
+def spread(numbers: Sequence[int]) -> Spread | None:
+    """None for no numbers."""
+    return Spread(min(numbers), sum(numbers) / len(numbers), max(numbers)) if numbers else None
+
+
+def _of_data(facts: HealthFacts) -> Iterator[Finding]:
+    for error in facts.silent.values():
+        yield Finding("error", "cluster", str(error), "Sessions of its shards are unavailable until it is back.")
+    yield from _of_permissions(facts)
+    if isinstance(facts.failure, CorruptData):
+        advice = "Find the other program that writes there; then run presence repair."
+        yield Finding("error", "data", str(facts.failure), advice)
+    if facts.reshard_to:
+        text = f"Data of two layouts: a reshard to {facts.reshard_to} shards is running, or was interrupted."
+        advice = f"If no process runs it, run presence reshard --shards {facts.reshard_to} again."
+        yield Finding("warning", "data", text, advice)
+    if facts.indexes is not None:
+        yield from _of_indexes(facts, facts.indexes)
+    if facts.ended_complete_since is not None:
+        text = f"Ended sessions are complete since {facts.ended_complete_since:%Y-%m-%d %H:%M:%S} UTC."
+        advice = "Older ones were removed early, because there were more than max_ended. Raise it if memory allows."
+        yield Finding("note", "ended sessions", text, advice)
+
+
+def _of_permissions(facts: HealthFacts) -> Iterator[Finding]:
+    commands = sorted({name for names in facts.refused.values() for name in names})
+    if commands:
+        only_writes = set(commands) <= set(WRITES) and not facts.settings.heal
+        tags = ", ".join(list(facts.refused)[:3]) + (", …" if len(facts.refused) > 3 else "")
+        text = f"The ACL user may not run {', '.join(commands)} on keys that begin with {tags}."
+        yield Finding("note" if only_writes else "error", "permissions", text, _PERMIT)
+    elif isinstance(facts.failure, Unavailable) and facts.failure.code == "NOPERM":
+        yield Finding("error", "permissions", str(facts.failure), _PERMIT)
+    elif not facts.could_ask:
+        yield Finding("note", "permissions", "The server does not report which commands it permits.")
+    elif facts.lengths:
+        yield Finding("ok", "permissions", "All commands that sessions need are permitted.")
+
+
+def _of_indexes(facts: HealthFacts, complete: tuple[str, ...]) -> Iterator[Finding]:
+    wanted = facts.settings.indexes
+    missing = [name for name in wanted if name not in complete]
+    unused = [name for name in complete if name not in wanted]
+    if missing:
+        text = f"Index incomplete: {', '.join(missing)}. Searches that need it scan all sessions."
+        yield Finding("warning", "indexes", text, "Run presence reindex.")
+    if unused:
+        advice = "Set the same PRESENCE_INDEXES in every process. To remove the index, run presence reindex."
+        yield Finding("note", "indexes", f"Index not in these settings: {', '.join(unused)}.", advice)
+    if facts.disagreeing:
+        text = f"The lists of {_shards(facts.disagreeing)} name different sessions."
+        yield Finding("warning", "indexes", text, "Run presence repair.")
+    off = (facts.drifted or set()) - facts.disagreeing
+    if off:
+        text = f"The facets of {_shards(off)} do not match the sessions."
+        if facts.worker is not None and facts.worker.alive and not facts.worker.paused:
+            yield Finding("note", "indexes", text, "The worker counts them again within a minute.")
+        else:
+            yield Finding("warning", "indexes", text, "Run presence repair.")
+    if not (missing or unused or facts.disagreeing or off or facts.drifted is None):
+        yield Finding("ok", "indexes", f"Complete and consistent: {', '.join(complete) or 'no index'}.")
+
+
+def _shards(numbers: Iterable[int]) -> str:
+    ordered = sorted(numbers)
+    named = ", ".join(map(str, ordered[:5])) + (", …" if len(ordered) > 5 else "")
+    return f"shard{'' if len(ordered) == 1 else 's'} {named}"
+
+
+def _of_worker(facts: HealthFacts) -> Iterator[Finding]:
+    if not facts.knows_worker:
+        return
+    worker, advice = facts.worker, "Run presence worker, or Worker(presence) in a process of your own."
+    effect = "sessions end on time, but memory, the count of users and the history are not updated"
+    if worker is None:
+        yield Finding("warning", "worker", f"No worker has ever run here: {effect}.", advice)
+    elif not worker.alive:
+        text = f"No worker runs, the last report was at {worker.beat:%Y-%m-%d %H:%M:%S} UTC: {effect}."
+        yield Finding("warning", "worker", text, advice)
+    elif worker.paused:
+        advice = "Check which clock is right; then run presence worker --accept-clock."
+        yield Finding("error", "worker", worker.paused, advice)
+    elif facts.lag is not None and facts.lag > LAG_SECONDS:
+        text = f"{worker.leader} leads, but sweeps are {facts.lag:,.0f} s behind."
+        yield Finding("warning", "worker", text, "Check its log, and the load of Redis.")
+    else:
+        yield Finding("ok", "worker", f"{worker.leader} leads, {facts.lag or 0:.1f} s behind.")
+
+
+def _of_spread(facts: HealthFacts, nodes: Sequence[NodeHealth]) -> Iterator[Finding]:
+    if not facts.is_cluster or not facts.served:
+        return
+    number, empty = len(facts.served), [node.address for node in nodes if node.shards == 0]
+    if empty:
+        text = f"{', '.join(empty)} serves none of the {number} shards."
+        yield Finding("note", "spread", text, "More shards spread better: presence reshard changes their number.")
+    sizes = spread([lengths.sessions for lengths in facts.lengths.values()])
+    if sizes and sizes.mean >= 100 and sizes.most > 2 * sizes.mean:
+        text = f"The largest shard has {sizes.most:,} sessions, the mean is {sizes.mean:,.0f}."
+        yield Finding("note", "spread", text, "Check whether one user or one test has very many.")
+    elif not empty and sizes:
+        text = f"{number} shards on {len(nodes)} nodes, {sizes.least:,} to {sizes.most:,} sessions each."
+        yield Finding("ok", "spread", text)

@@ -1,0 +1,160 @@
+"""Erase a person: every key loses what it holds of them; in the audit a pseudonym takes their place.
+
+First their sessions end. Then everything that others still read (audit, denied attempts, bulk kicks, texts, events) is
+rewritten, while the records that give the names and addresses to look for still exist. The records go last. So an
+erasure that breaks off is started again from the beginning, and finds everything that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from presence_core import validation as check
+from presence_core.errors import Unavailable
+from presence_core.keyspace import Shard
+from presence_core.models import EraseReport
+from presence_core.operations.context import Context
+from presence_core.operations.maintenance.sweep import settle_calls
+from presence_core.operations.privacy.identity import Identity, Trace, pseudonym, read, trace, unshared
+from presence_core.operations.privacy.rewrite import (
+    audit_rewriter,
+    changed_since,
+    event_rewriter,
+    rewrite_denied,
+    rewrite_jobs,
+    rewrite_notes,
+    rewrite_rules,
+    rewrite_saved,
+    rewrite_stream,
+)
+from presence_core.operations.sessions.end_request import EndRequest
+from presence_core.operations.sessions.held_changes import HeldErasure, check_capacity, confirmation, hold, release
+from presence_core.scripts.calls import Op, command, run
+from presence_core.scripts.privacy import ERASE_PERSON, PersonErased, decode_erased
+from presence_core.scripts.sessions import decode_end
+from presence_core.scripts.staff import WRITE_AUDIT
+
+BATCH: Final = 100
+"""Sessions, index entries and labels that one script removes."""
+
+ROUNDS: Final = 5
+"""How often entries that were written meanwhile are looked for and removed."""
+
+
+def erase(ctx: Context, uid: object, by: object, reason: object) -> Op[EraseReport]:
+    """Erase a person, and write that into the audit under their pseudonym."""
+    return _erase(ctx, check.uid(uid), check.actor(by), check.prose("reason", reason))
+
+
+def _erase(ctx: Context, uid: str, actor: str, reason: str) -> Op[EraseReport]:
+    check_capacity(ctx)
+    shard = ctx.shard(uid)
+    yield from _check_layout(ctx)
+    person = Identity(uid, (yield from pseudonym(ctx, uid)))
+    kicked, ended_at = yield from _end_sessions(ctx, shard, uid, actor)
+    report = EraseReport(person.pseudonym, kicked, 0, False, 0, 0, ())
+    for _ in range(ROUNDS):
+        streams = [(shard.events, event_rewriter(person))]
+        streams += [(any_shard.audit, audit_rewriter(person)) for any_shard in ctx.keys.shards]
+        last_entries = yield [command(key, "XREVRANGE", key, "+", "-", "COUNT", 1) for key, _ in streams]
+        report = yield from _erase_round(ctx, shard, person, report)
+        if report.live or not (yield from changed_since(streams, last_entries)):
+            break
+        person = replace(person)  # a copy compiles its patterns again, with the names that the round has found
+    else:
+        raise Unavailable("The person logs in again, or staff act on them: call erase again.")
+    actor = person.pseudonym if actor == uid else actor
+    stripped = person.strip(reason, about=True)
+    yield [run(WRITE_AUDIT, (shard.audit,), ctx.now, ctx.audit_cap, actor, "forget", person.pseudonym, stripped,
+               _outcome(report))]  # fmt: skip
+    replicas = yield from confirmation(ctx, ctx.keys.shards)
+    again = HeldErasure(shard, uid, ended_at, lambda: _erase(ctx, uid, actor, reason))
+    hold(ctx, replicas, ("erased", uid), again)
+    return report
+
+
+def _outcome(report: EraseReport) -> str:
+    sessions = f"{report.sessions:,} session{'' if report.sessions == 1 else 's'}"
+    return f"{sessions} erased, {report.kicked:,} of them live{'' if report.complete else ', not complete'}"
+
+
+def _check_layout(ctx: Context) -> Op[None]:
+    """Refuse during a reshard: there are two copies then, and this would reach one. ERASE_PERSON itself is refused on a
+    shard whose copying begins later (scripts/script.py)."""
+    key = ctx.keys.layout
+    [(step, begun)] = yield [command(key, "HMGET", key, "step", "begun")]
+    if step or begun:
+        raise Unavailable("The sessions are being resharded: call erase when presence reshard has finished.")
+
+
+def _end_sessions(ctx: Context, shard: Shard, uid: str, actor: str) -> Op[tuple[int, int]]:
+    """Kick their live sessions: how many, and when, ms."""
+    release(ctx, uid)  # else this client would set a block again, or write a kick again
+    online, live = yield [
+        command(shard.users, "ZSCORE", shard.users, uid),
+        command(shard.user(uid), "SMEMBERS", shard.user(uid), lenient=True),
+    ]
+    if online is not None and not live:  # the user's SET was lost, and END_SESSIONS would refuse: the lists still know
+        found = yield from trace(ctx, Identity(uid, ""))
+        yield from _settle_sessions(ctx, shard, uid, found, "repair")
+    [raw] = yield [EndRequest("kicked", "staff", actor, silent=True).end_all_but(ctx, shard, uid, [])]
+    reply = decode_end(raw)
+    assert reply is not None, "only the runner of a bulk kick may be refused"
+    return len(reply.ended), reply.now
+
+
+def _settle_sessions(ctx: Context, shard: Shard, uid: str, found: Trace, mode: str) -> Op[None]:
+    calls = settle_calls(ctx, shard, [(uid, sid) for sid in found.sessions], mode)
+    for first in range(0, len(calls), 20):
+        yield calls[first : first + 20]
+
+
+def _erase_round(ctx: Context, shard: Shard, person: Identity, before: EraseReport) -> Op[EraseReport]:
+    """Every step once. Returns the report of all rounds."""
+    found = yield from trace(ctx, person)  # before the tombstones: without retention, the records go with them
+    yield from _settle_sessions(ctx, shard, person.uid, found, "sweep")
+    yield from rewrite_stream(ctx, shard, shard.events, event_rewriter(person))
+    yield from read(shard, person, found)  # the records of sessions that only events name
+    rewritten = yield from rewrite_denied(ctx, person)
+    in_jobs, unfinished = yield from rewrite_jobs(ctx, person)
+    rewritten += in_jobs + (yield from rewrite_notes(shard, person, found))
+    rewritten += yield from rewrite_rules(ctx, person)
+    rewritten += yield from rewrite_saved(ctx, person)
+    viewers = ctx.keys.common.viewers(person.uid)
+    yield [command(viewers, "UNLINK", viewers)]
+    for any_shard in ctx.keys.shards:
+        rewritten += yield from rewrite_stream(ctx, any_shard, any_shard.audit, audit_rewriter(person))
+    erased = yield from _erase_records(ctx, shard, person, found)
+    return replace(
+        before,
+        sessions=before.sessions + erased.sessions,
+        unblocked=before.unblocked or erased.blocks > 0,
+        rewritten=before.rewritten + rewritten,
+        live=erased.live,
+        unfinished=tuple(unfinished),
+    )
+
+
+def _erase_records(ctx: Context, shard: Shard, person: Identity, found: Trace) -> Op[PersonErased]:
+    """Remove the person's own records, index entries, labels and block."""
+    labels = sorted((yield from unshared(shard, person.uid, found.labels)))
+    for label in labels:
+        ctx.labels.pop((shard.index, label), None)
+    keys = (*shard.lists, *shard.of_user(person.uid), shard.words, shard.labels, shard.block(person.uid), shard.blocks)
+    left: list[Sequence[Any]] = [found.words, found.addresses, labels, sorted(person.sessions)]
+    total = 0
+    while True:
+        batch, left = [part[:BATCH] for part in left], [part[BATCH:] for part in left]
+        words, addresses, label_ids, sids = batch
+        is_last = not any(left)
+        records = [shard.record(person.uid, sid) for sid in sids]
+        [reply] = yield [
+            run(ERASE_PERSON, (*keys, *records), person.uid, int(is_last), len(words), len(addresses), len(label_ids),
+                *words, *addresses, *label_ids, *sids)
+        ]  # fmt: skip
+        erased = decode_erased(reply)
+        total += erased.sessions
+        if is_last:
+            return erased._replace(sessions=total)

@@ -1,0 +1,319 @@
+"""The copier: copies keys to another number of shards while they are in use, and checks that all of them were copied.
+
+Keys of one user are copied as they are, with their time to live. Lists of a shard are divided by user. Texts that
+sessions share are copied where a session names them. Each script that changes something meanwhile notes its keys in the
+shard's fence, and the keys that the notes name are copied again. Words, addresses and facets are rebuilt afterwards.
+Events are not copied: their readers get a gap. Nor are streams that are being rewritten: ``erase`` is refused during a
+reshard. The rest, which is small, is in ``final_copy``.
+
+No change is missed because of an order. A key is written to the new shard before the note of its change is removed, and
+a change in between has another number, which keeps the note. Of a user who changed, first the sessions that either side
+knows are read, then the keys, then the scores in lists: a session that ended after the first read has no score in the
+last.
+"""
+
+from __future__ import annotations
+
+from binascii import crc32
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from presence_core.errors import CorruptData
+from presence_core.keyspace import Keyspace, Shard
+from presence_core.operations.reshard.fences import hold_all, lost
+from presence_core.operations.reshard.labels import LabelCopier, Write
+from presence_core.operations.scan import Pairs, scan
+from presence_core.scripts.calls import Call, Op, by_two, command, run
+from presence_core.scripts.reshard import DROP_COPIED_CHANGES, WRITE_KEYS, is_done
+
+BATCH: Final = 1_000
+SCRIPT_WRITES: Final = 100
+"""Writes in one script, or a few more."""
+
+BY_REF: Final = ("sessions", "deadlines", "ended")
+BY_UID: Final = ("users", "people", "blocks")
+OF_USER: Final = (b"user", b"devices", b"ended", b"person", b"block")
+FIRST: Final = (b"jobs", b"running", b"staff", b"saved")
+DIVIDED: Final = frozenset(
+    name.encode() for name in (*BY_REF, *BY_UID, "closing", "totals", "meta", "labels", "audit", "block_rules")
+)
+NOT_COPIED: Final = frozenset((b"words", b"addresses", b"ids", b"facets", b"recount", b"counted", b"events"))
+
+Notes = dict[tuple[Shard, bytes], set[Shard]]
+"""Texts of staff by old shard and id, with the new shards that need them."""
+
+
+class _Key(NamedTuple):
+    """A key that is copied as it is."""
+
+    name: bytes
+    old: Shard
+    new: Shard
+    family: bytes
+    rest: bytes  #: of the name, behind the tag
+
+    @property
+    def new_name(self) -> bytes:
+        return self.new.tag.encode() + b":" + self.rest
+
+
+class _Dump(NamedTuple):
+    """The replies to DUMP and PEXPIRETIME."""
+
+    payload: bytes | None
+    expires: int  #: ms; -1: never; -2: the key is gone
+
+    @property
+    def is_there(self) -> bool:
+        return self.payload is not None and self.expires != -2
+
+    def restore(self, name: bytes | str) -> Write:
+        return ["RESTORE", name, max(0, self.expires), self.payload, "REPLACE", "ABSTTL"]
+
+
+class _RecordLinks(NamedTuple):
+    """The fields of a session's record that name texts in other keys."""
+
+    core: bytes | None = None
+    note: bytes | None = None
+    message: bytes | None = None
+
+
+def write_keys(token: str, writes: Mapping[str, list[list[Write]]]) -> Op[None]:
+    """Write to shards, by the keys of their fences, while they are held: in order, and each group in one step."""
+    calls = []
+    for fence, groups in writes.items():
+        part: list[Write] = []
+        for place, group in enumerate(groups, 1):
+            part += group
+            if len(part) >= SCRIPT_WRITES or place == len(groups):
+                words = [word for write in part for word in (len(write), *write)]
+                calls.append(run(WRITE_KEYS, (fence, *(key for _, key, *_ in part)), token, *words))
+                part = []
+    if calls:
+        yield from hold_all(calls)
+
+
+class Copier:
+    """Copies a batch of keys at each step. A key may be copied twice."""
+
+    def __init__(self, old: Keyspace, new: Keyspace, token: str) -> None:
+        self.old, self.new, self._token = old, new, token
+        self._by_tag = {shard.tag.encode(): shard for shard in old.shards}
+        self._labels = LabelCopier(old, new)
+        self._changed = 0
+        self.copied = 0
+
+    def write(self, writes: Iterable[tuple[Shard, Write]]) -> Op[None]:
+        yield from self._write_groups((shard, [write]) for shard, write in writes)
+
+    def _write_groups(self, groups: Iterable[tuple[Shard, list[Write]]]) -> Op[None]:
+        by_fence: dict[str, list[list[Write]]] = {}
+        for shard, group in groups:
+            by_fence.setdefault(shard.moved, []).append(group)
+        yield from write_keys(self._token, by_fence)
+
+    def new_shard(self, uid: bytes) -> Shard:
+        return shard_of(self.new, uid)
+
+    def resume(self) -> Op[None]:
+        """Go on with the copy of an earlier coordinator."""
+        yield from self._labels.resume()
+
+    # -- keys that are copied as they are -----------------------------------------------------------------------------
+
+    def copy_keys(self, names: Iterable[bytes], *, only_missing: bool = False, remove: bool = False) -> Op[None]:
+        """Copy those of these keys that are copied as they are. only_missing: those that the new shard does not have.
+        remove: remove from the new shard those that are gone."""
+        keys = self._keys(names)
+        if only_missing and keys:
+            found = yield from self._exist(keys)
+            keys = [key for key, is_there in zip(keys, found, strict=True) if not is_there]
+        dumps, records = yield from self._read(keys)
+        labels: list[tuple[Shard, list[Write]]] = []
+        writes: list[tuple[Shard, list[Write]]] = []
+        notes: Notes = {}
+        for key, dump in zip(keys, dumps, strict=True):
+            if dump.is_there:
+                record = records.get(key, _RecordLinks())
+                shared, own = self._labels.writes(key.old, key.new, key.new_name, record.core or b"")
+                labels += [(key.new, [write]) for write in shared]
+                writes.append((key.new, [dump.restore(key.new_name), *own]))
+                for note in filter(None, (record.note, record.message)):
+                    notes.setdefault((key.old, note), set()).add(key.new)
+                self.copied += 1
+            elif remove:
+                writes.append((key.new, [["UNLINK", key.new_name]]))
+        yield from self.copy_notes(notes)
+        yield from self._write_groups([*labels, *writes])
+
+    def _keys(self, names: Iterable[bytes]) -> list[_Key]:
+        return [key for name in names if (key := self._key(name))]
+
+    def _key(self, name: bytes) -> _Key | None:
+        """Where this key goes; None where it is not copied as it is. Raises CorruptData for an unknown key."""
+        end = name.find(b"}") + 1
+        old = self._by_tag.get(name[:end])
+        if old is None:
+            return None  # of another namespace
+        rest = name[end + 1 :]
+        family, colon, owner = rest.partition(b":")
+        if colon and family == b"session":
+            return _Key(name, old, self.new_shard(owner.rpartition(b":")[0]), family, rest)
+        if colon and family in OF_USER:
+            return _Key(name, old, self.new_shard(owner), family, rest)
+        if (colon and family == b"job") or (not colon and family in FIRST):
+            return _Key(name, old, self.new.shards[0], family, rest) if old is self.old.shards[0] else None
+        if family in ((b"note", b"retold") if colon else DIVIDED | NOT_COPIED):
+            return None
+        raise CorruptData(f"{name.decode('utf-8', 'replace')} is no key that this version knows: nothing has changed.")
+
+    def _exist(self, keys: list[_Key]) -> Op[list[int]]:
+        replies = yield [command(key.new.tag, "EXISTS", key.new_name) for key in keys]
+        return replies
+
+    def _read(self, keys: list[_Key]) -> Op[tuple[list[_Dump], dict[_Key, _RecordLinks]]]:
+        """The values of these keys, and the records among them, with the texts of their labels."""
+        sessions = [key for key in keys if key.family == b"session"]
+        calls = [call for key in keys for call in _dump_calls(key.old.tag, key.name)]
+        reads = [command(key.old.tag, "HMGET", key.name, "c", "en", "em", lenient=True) for key in sessions]
+        replies = (yield [*calls, *reads]) if calls else []
+        dumps, rows = _dumps(replies[: len(calls)]), replies[len(calls) :]
+        records = {key: _RecordLinks(*row) for key, row in zip(sessions, rows, strict=True) if row}
+        yield from self._labels.read((key.old, record.core) for key, record in records.items())
+        return dumps, records
+
+    def copy_notes(self, notes: Notes) -> Op[None]:
+        """Copy texts of staff to the shards that need them."""
+        items = list(notes.items())
+        for at in range(0, len(items), BATCH):
+            part = items[at : at + BATCH]
+            names = [note.decode("ascii", "replace") for (_, note), _ in part]
+            keys = [old.note(name) for ((old, _), _), name in zip(part, names, strict=True)]
+            dumps = _dumps((yield [call for key in keys for call in _dump_calls(key, key)]))
+            yield from self.write(
+                (new, dump.restore(new.note(name)))
+                for (_, shards), name, dump in zip(part, names, dumps, strict=True)
+                if dump.is_there
+                for new in shards
+            )
+
+    # -- lists --------------------------------------------------------------------------------------------------------
+
+    def copy_lists(self) -> Op[None]:
+        for old in self.old.shards:
+            for name in (*BY_REF, *BY_UID):
+                yield from scan("ZSCAN", getattr(old, name), BATCH, partial(self._divide, name))
+
+    def _divide(self, name: str, members: Pairs) -> Op[None]:
+        parts: dict[Shard, list[bytes]] = {}
+        for member, score in members:
+            parts.setdefault(self.new_shard(_owner(name, member)), []).extend((score, member))
+        yield from self.write((new, ["ZADD", getattr(new, name), *part]) for new, part in parts.items())
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def copy_changes(self, progress: Callable[[], object] | None = None) -> Op[int]:
+        """Copy what has changed since it was copied; returns how many keys had."""
+        before = self._changed
+        for old in self.old.shards:
+            yield from scan("HSCAN", old.moved, BATCH, partial(self._copy_noted, old, progress))
+        return self._changed - before
+
+    def _copy_noted(self, old: Shard, progress: Callable[[], object] | None, fields: Pairs) -> Op[None]:
+        noted = {key: change for key, change in fields if key.startswith(b"{")}
+        if not noted:
+            return
+        yield from self.copy_again(old, noted)
+        words = [word for note in noted.items() for word in note]
+        [reply] = yield [run(DROP_COPIED_CHANGES, (old.moved,), self._token, *words)]
+        if not is_done(reply):
+            raise lost()
+        self._changed += len(noted)
+        if progress:
+            progress()
+
+    def copy_again(self, old: Shard, names: Iterable[bytes]) -> Op[None]:
+        """Copy the sessions and the users that these keys belong to, with all keys of the users."""
+        refs, users = _owners(names)
+        refs |= yield from self._refs_of(old, users)
+        keys = [old.record_prefix.encode() + ref for ref in refs]
+        keys += [old.tag.encode() + b":" + family + b":" + uid for uid in users for family in OF_USER]
+        for at in range(0, len(keys), BATCH):
+            yield from self.copy_keys(keys[at : at + BATCH], remove=True)
+        uids = users | {ref.rpartition(b":")[0] for ref in refs}
+        for names_of_lists, members in ((BY_REF, refs), (BY_UID, uids)):
+            ordered = list(members)
+            for at in range(0, len(ordered), BATCH):
+                yield from self._copy_scores(old, names_of_lists, ordered[at : at + BATCH])
+
+    def _refs_of(self, old: Shard, users: Iterable[bytes]) -> Op[set[bytes]]:
+        """The live sessions of these users, in the old shard and in the new ones."""
+        places = [(uid, shard) for uid in users for shard in (old, self.new_shard(uid))]
+        calls = [command(s.tag, "SMEMBERS", s.user_prefix.encode() + uid, lenient=True) for uid, s in places]
+        replies = (yield calls) if calls else []
+        return {uid + b":" + sid for (uid, _), sids in zip(places, replies, strict=True) for sid in sids or ()}
+
+    def _copy_scores(self, old: Shard, names: tuple[str, ...], members: list[bytes]) -> Op[None]:
+        """Make the lists of the new shards have these members as the old ones have them."""
+        replies = yield [command(getattr(old, name), "ZMSCORE", getattr(old, name), *members) for name in names]
+        writes: dict[tuple[Shard, str, str], list[bytes | str]] = {}
+        for name, scores in zip(names, replies, strict=True):
+            for member, score in zip(members, scores, strict=True):
+                new = self.new_shard(_owner(name, member))
+                if score is None:
+                    writes.setdefault((new, "ZREM", name), []).append(member)
+                else:
+                    exact = score if isinstance(score, bytes) else repr(score)
+                    writes.setdefault((new, "ZADD", name), []).extend((exact, member))
+        yield from self.write((new, [word, getattr(new, name), *part]) for (new, word, name), part in writes.items())
+
+    # -- check --------------------------------------------------------------------------------------------------------
+
+    def check(self, names: Iterable[bytes]) -> Op[None]:
+        """Raise CorruptData if a key of a user was not copied, unless it has expired or is noted as changed."""
+        keys = [key for key in self._keys(names) if key.family not in (b"job", *FIRST)]
+        if not keys:
+            return
+        found = yield from self._exist(keys)
+        missing = [key for key, is_there in zip(keys, found, strict=True) if not is_there]
+        if not missing:
+            return
+        in_use = yield [command(key.old.tag, "EXISTS", key.name) for key in missing]
+        noted = yield [command(key.old.moved, "HEXISTS", key.old.moved, key.name) for key in missing]
+        lacking = sum(bool(is_there and not is_noted) for is_there, is_noted in zip(in_use, noted, strict=True))
+        if lacking:
+            raise CorruptData(f"{lacking} keys were not copied to their new shard: nothing has changed.")
+
+
+def shard_of(keys: Keyspace, uid: bytes) -> Shard:
+    """The shard of a uid as it is stored, which may be no text."""
+    return keys.shards[crc32(uid) % len(keys.shards)]
+
+
+def _dump_calls(place: str, name: bytes | str) -> tuple[Call, Call]:
+    """``place``: the key or tag that decides the node."""
+    return command(place, "DUMP", name), command(place, "PEXPIRETIME", name)
+
+
+def _dumps(replies: Sequence[Any]) -> list[_Dump]:
+    return [_Dump(*pair) for pair in by_two(replies)]
+
+
+def _owner(name: str, member: bytes) -> bytes:
+    """The uid of a member of this list."""
+    return member.rpartition(b":")[0] if name in BY_REF else member
+
+
+def _owners(names: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:
+    """The sessions (refs) and the users that these keys belong to."""
+    refs: set[bytes] = set()
+    users: set[bytes] = set()
+    for name in names:
+        family, colon, owner = name[name.index(b"}") + 2 :].partition(b":")
+        if colon and family == b"session":
+            refs.add(owner)
+        elif colon and family in OF_USER:
+            users.add(owner)
+    return refs, users

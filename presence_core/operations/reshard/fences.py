@@ -1,0 +1,78 @@
+"""The fence of a shard: a hash that every script on the shard reads first (scripts/script.py). A coordinator holds it.
+
+Its states: ``copying``, scripts note the keys that they are about to change; ``frozen``, reads go on and writes wait;
+``coming``, the shard is not in use yet; ``moved``, it is not in use any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from presence_core.errors import PresenceError, Unavailable
+from presence_core.keyspace import Keyspace
+from presence_core.scripts.calls import Call, Op, run
+from presence_core.scripts.reshard import HOLD_SHARD
+
+HOLD: Final = 10_000
+"""ms for which a coordinator holds a fence, unless it renews it."""
+
+KEEP_CHANGES: Final = 3_600_000
+"""ms for which changes are noted after a coordinator died: as long the next one can resume its copy."""
+
+KEEP_FENCE: Final = 7 * 86_400_000
+"""ms for which the fences of shards that are not in use refuse a process that was suspended during a call. The shards
+may have been in use before."""
+
+T = TypeVar("T")
+
+
+def lost() -> Unavailable:
+    return Unavailable("The reshard lost its hold on the shards: call it again, it goes on from there.")
+
+
+def fence_call(key: str, act: str, token: str, state: str = "frozen", copy: str = "", *, hold: int = HOLD) -> Call:
+    """A call to lua/reshard/hold_shard.lua, which describes ``act``."""
+    return run(HOLD_SHARD, (key,), act, token, hold, state, copy)
+
+
+@dataclass(frozen=True, slots=True)
+class Fences:
+    """The fences of all shards of one reshard, and the token of the coordinator that holds them."""
+
+    old: Keyspace
+    new: Keyspace
+    token: str
+
+    def coming(self, act: str) -> list[Call]:
+        return [fence_call(s.moved, act, self.token, "coming", hold=KEEP_FENCE) for s in self.new.shards]
+
+    def copying(self, act: str, copy: str = "") -> list[Call]:
+        return [fence_call(s.moved, act, self.token, "copying", copy, hold=KEEP_CHANGES) for s in self.old.shards]
+
+    def frozen(self, act: str) -> list[Call]:
+        return [fence_call(s.moved, act, self.token, "frozen") for s in self.old.shards]
+
+
+def hold_all(calls: list[Call]) -> Op[None]:
+    """Raises Unavailable unless all of these fences are held."""
+    if not all((yield calls)):
+        raise lost()
+
+
+def renewing(renewals: list[Call], op: Op[T]) -> Op[T]:
+    """Run the operation; each of its batches first renews the fences, and fails where one is no longer held."""
+    try:
+        calls = next(op)
+        while True:
+            try:
+                replies = yield [*renewals, *calls]
+                if not all(replies[: len(renewals)]):
+                    raise lost()
+            except PresenceError as error:
+                calls = op.throw(error)
+            else:
+                calls = op.send(replies[len(renewals) :])
+    except StopIteration as stop:
+        result: T = stop.value
+        return result

@@ -1,0 +1,170 @@
+"""Search people, online or seen recently: a ticket is often from a user who is offline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from presence_core import validation as check
+from presence_core.errors import InvalidArgument
+from presence_core.filters import SessionFilter
+from presence_core.keyspace import Shard
+from presence_core.models import Person, moment, text
+from presence_core.operations.context import Context
+from presence_core.operations.scan import scan_part
+from presence_core.operations.search.planner import Range, text_ranges
+from presence_core.operations.search.rebuild import IndexedUser, read_users
+from presence_core.operations.sessions.read import sessions_of
+from presence_core.scripts.calls import Op, by_two, command, run
+from presence_core.scripts.search import READ_WORDS, decode_words
+from presence_core.search_text import Needle, is_found, is_found_in_uid, uid_of
+
+MOST_FOUND: Final = 500
+"""Entries of each range that one search takes on each shard. For a text with more it finds only some of the people."""
+
+MOST_READ: Final = 100_000
+"""Entries of a range that it reads to find those that contain several words."""
+
+NEEDED: Final = frozenset(("uid", "name", "alias"))
+"""The indexes that find people."""
+
+ROUND: Final = 1_000
+"""People that one step of a scan reads."""
+
+
+@dataclass(slots=True)
+class _Candidate:
+    shard: Shard
+    uid: str
+    seen: int = 0
+    online: bool = False
+
+
+def people(ctx: Context, wanted: object, limit: object) -> Op[list[Person]]:
+    if wanted is None:
+        raise InvalidArgument("text", "must be text of 1 to 256 bytes")
+    SessionFilter(text=wanted)  # type: ignore[arg-type]  # its checks are the same
+    return _people(ctx, str(wanted), check.whole("limit", limit, 1, 100))
+
+
+def _people(ctx: Context, wanted: str, limit: int) -> Op[list[Person]]:
+    needles = SessionFilter(text=wanted).needles
+    found: dict[str, _Candidate] = {wanted: _Candidate(ctx.shard(wanted), wanted)}  # this uid, with or without an index
+    ranges = text_ranges(needles)
+    uids = (yield from _read_words(ctx, ranges)) if ranges else []
+    if uids is None:
+        uids = yield from _scan_people(ctx, needles, limit)
+    for shard, uid in uids:
+        found.setdefault(uid, _Candidate(shard, uid))
+    candidates = yield from _seen(list(found.values()))
+    candidates.sort(key=lambda found: (found.uid == wanted, found.online, found.seen), reverse=True)
+    out: list[Person] = []
+    for candidate in candidates:
+        if len(out) == limit:
+            break
+        person = yield from _person(ctx, candidate)
+        if person and (person.uid == wanted or _matches(person, needles)):
+            out.append(person)
+    return out
+
+
+@dataclass(slots=True)
+class _Part:
+    """What is left to read of a range of one shard's index."""
+
+    shard: Shard
+    range: Range
+    low: bytes
+    found: int = 0
+    read: int = 0
+
+
+def _read_words(ctx: Context, ranges: list[Range]) -> Op[list[tuple[Shard, str]] | None]:
+    """The users that the index of words names, and their shards; None where ``reindex`` has to complete the index."""
+    todo = [_Part(shard, item, item.low) for shard in ctx.keys.shards for item in ranges]
+    states = [command(s.meta, "HMGET", s.meta, "indexes") for s in ctx.keys.shards]
+    uids: dict[tuple[Shard, str], None] = {}
+    while todo:
+        calls = [
+            run(READ_WORDS, (part.shard.words,), part.low, part.range.high, part.range.wire, MOST_FOUND, MOST_READ)
+            for part in todo
+        ]
+        replies = yield [*calls, *states]
+        stored = {names for [names] in replies[len(calls) :] if names is not None}
+        if stored:
+            ctx.know_indexes(stored)
+        if not ctx.complete >= NEEDED and set(ctx.settings.indexes) >= NEEDED:
+            return None
+        for part, reply in zip(todo, replies, strict=False):
+            words = decode_words(reply)
+            uids |= {(part.shard, uid_of(entry)): None for entry in words.entries}
+            part.low, part.found, part.read = words.rest, part.found + len(words.entries), part.read + words.read
+        todo, states = [part for part in todo if part.low and part.found < MOST_FOUND and part.read < MOST_READ], []
+    return list(uids)
+
+
+def _scan_people(ctx: Context, needles: tuple[Needle, ...], limit: int) -> Op[list[tuple[Shard, str]]]:
+    """The same without an index: reads all people, those online first, until there are enough."""
+    found: list[tuple[Shard, str]] = []
+    shards = ctx.keys.shards
+    for shard, key in [*((s, s.users) for s in shards), *((s, s.people) for s in shards)]:
+        cursor, is_done = b"0", False
+        while not is_done and len(found) < limit:
+            cursor, part = yield from scan_part("ZSCAN", key, cursor, ROUND)
+            users = yield from read_users(shard, [text(uid) for uid, _ in part])
+            found += [(shard, user.uid) for user in users if _user_matches(user, needles)]
+            is_done = cursor == b"0"
+    return found
+
+
+def _user_matches(user: IndexedUser, needles: tuple[Needle, ...]) -> bool:
+    known = [user.person, *user.sessions.values()]
+    names = [
+        *(text(names.name) for names in known),
+        *(line for names in known for line in text(names.aliases).split("\n")),
+    ]
+    return _has(needles, user.uid, names)
+
+
+def _seen(candidates: list[_Candidate]) -> Op[list[_Candidate]]:
+    """Those who are online, or were recently."""
+    by_shard: dict[Shard, list[_Candidate]] = {}
+    for candidate in candidates:
+        by_shard.setdefault(candidate.shard, []).append(candidate)
+    replies = yield [
+        command(key, "ZMSCORE", key, *(candidate.uid for candidate in group))
+        for s, group in by_shard.items()
+        for key in (s.users, s.people)
+    ]
+    for group, (online_scores, offline_scores) in zip(by_shard.values(), by_two(replies), strict=True):
+        for candidate, online, offline in zip(group, online_scores, offline_scores, strict=True):
+            seen = online if online is not None else offline
+            candidate.online = online is not None
+            candidate.seen = -1 if seen is None else int(float(seen))
+    return [candidate for candidate in candidates if candidate.seen >= 0]
+
+
+def _person(ctx: Context, candidate: _Candidate) -> Op[Person | None]:
+    uid = candidate.uid
+    if candidate.online:
+        sessions = yield from sessions_of(ctx, uid)
+        if sessions:  # the newest session has the name to show; all names and aliases find the person
+            aliases = tuple(dict.fromkeys(alias for session in sessions for alias in session.aliases))
+            names = tuple(dict.fromkeys(session.name for session in sessions if session.name))
+            last = max(session.last_seen for session in sessions)
+            return Person(uid, names[0] if names else None, (*aliases, *names[1:]), True, last, len(sessions))
+    key = candidate.shard.person(uid)
+    [row] = yield [command(key, "HMGET", key, "n", "a", lenient=True)]
+    name, raw_aliases = row or (None, None)
+    known = tuple(text(raw_aliases).split("\n")) if raw_aliases else ()
+    return Person(uid, text(name) if name else None, known, False, moment(candidate.seen), 0)
+
+
+def _matches(person: Person, needles: tuple[Needle, ...]) -> bool:
+    return _has(needles, person.uid, (person.name or "", *person.aliases))
+
+
+def _has(needles: tuple[Needle, ...], uid: str, names: Iterable[str]) -> bool:
+    """``names``: and aliases, one of which may be the name of another session."""
+    return is_found_in_uid(needles, uid) or any(is_found(needles, name, is_name=True) for name in names)

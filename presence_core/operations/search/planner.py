@@ -1,0 +1,343 @@
+"""Choose the cheapest way to the sessions that match a filter.
+
+There are three ways: a user's own SET; an index, read to its end and put in order (all matches are known, so the total
+is exact); the list, scanned from the newest until a page is full. The indexes say how many entries a range has, in
+O(log N), and facets how many sessions a value has. The rest is arithmetic, with costs that were measured.
+
+``plan`` fetches the counts, ``estimate`` computes how many match, ``_cheapest`` chooses, ``_build`` makes the route.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final, NamedTuple
+
+from presence_core.filters import AGENT_FIELDS, CLIENT_FIELDS, SessionFilter
+from presence_core.keyspace import Shard
+from presence_core.models import Plan, PlanIndex
+from presence_core.operations.context import Context
+from presence_core.operations.search.facets import LabelTest, label_test, learn_labels, wanted_ids
+from presence_core.operations.search.shard_merge import Tests
+from presence_core.scripts.calls import Op, run
+from presence_core.scripts.search import COUNT_CANDIDATES, CandidateCounts, decode_candidates
+from presence_core.search_text import CUT, Needle, compact, fold, id_digest, spellings
+
+WALK_US: Final = 3.5
+GATHER_US: Final = {"words": 8.0, "addresses": 2.0, "ids": 2.0}
+CONTAINS_US: Final = 0.6
+"""µs of the server for each entry that is read (benchmarks/README.md): of a range, and where only those entries count
+that contain some pieces."""
+
+MATCH_US: Final = 8.0
+"""The same for each user that an entry names, where every entry is compared."""
+
+MOST_GATHERED: Final = 100_000
+"""Entries that one call reads of an index to find users or sessions; for a longer range the list is scanned."""
+
+LOGIN_FIELDS: Final = {"logged_in_after", "logged_in_before"}
+_DRIVEN: Final[dict[PlanIndex, set[str]]] = {
+    "text": {"text"},
+    "name": {"name_prefix"},
+    "ip": {"ip"},
+    "login": LOGIN_FIELDS,
+}
+
+
+class Range(NamedTuple):
+    """A range of an index. Lower and upper end as ZRANGE BYLEX takes them; of session ids, digest and id."""
+
+    kind: str  #: "words", "addresses" or "ids"
+    low: bytes
+    high: bytes
+    pieces: tuple[str, ...] = ()  #: an entry of words must contain these
+
+    @property
+    def cost(self) -> float:
+        """µs of the server for each entry."""
+        return CONTAINS_US if self.pieces else GATHER_US[self.kind]
+
+    @property
+    def wire(self) -> bytes:
+        """The pieces as scripts take them."""
+        return "".join(f"\0{piece}" for piece in self.pieces).encode()
+
+
+class ShardRange(NamedTuple):
+    """A range to be read of one shard's index."""
+
+    shard: Shard
+    range: Range
+
+
+@dataclass(slots=True)
+class Route:
+    """How the sessions are found."""
+
+    plan: Plan
+    tests: dict[Shard, Tests]
+    now: int  #: ms
+    ranges: list[ShardRange] | None = None  #: where an index drives: what is read
+    fallback: Route | None = None  #: used if a scan finds too few matches
+    inside: int = 0  #: sessions of the part of the list that a scan would read
+    total: int = 0  #: of matches, estimated
+    total_is_exact: bool = False
+    is_empty: bool = False  #: facets are sure that nothing matches
+
+
+@dataclass(slots=True)
+class Estimate:
+    """What the counts of all shards say."""
+
+    listed: int  #: sessions in the list
+    inside: int  #: live sessions of the filter's time
+    matches: float
+    rows: dict[PlanIndex, int]  #: entries to be read, by index
+    costs: dict[PlanIndex, float]  #: µs for that
+    no_label_matches: bool = False  #: no label in use matches, and all labels are known
+
+
+def word_range(kind: str, needle: str, pieces: tuple[str, ...] = ()) -> Range:
+    raw = kind.encode() + needle.encode()[:CUT]
+    return Range("words", b"[" + raw, b"(" + raw + b"\xff", pieces)
+
+
+def text_ranges(found: Iterable[Needle]) -> list[Range]:
+    """The entries of words that may have one of these needles; none where the index cannot say.
+
+    A name with some words in any order has an entry that begins with the first of them, and contains the others.
+    """
+    ranges: list[Range] = []
+    for needle in found:
+        if not needle.text:
+            return []
+        ranges += [word_range(kind, needle.text) for kind in "una"]
+        for word in needle.words:
+            others = tuple(other for other in needle.words if other != word)
+            ranges.append(word_range("n", word, others))
+    return list(dict.fromkeys(ranges))
+
+
+def name_piece(value: str) -> str:
+    """Text of ``name_prefix`` or ``name_contains`` as entries of a name have it."""
+    return compact(spellings(fold(value))[0])
+
+
+def address_range(block: tuple[bytes, bytes]) -> Range:
+    return Range("addresses", b"[" + block[0], b"(" + block[1] + b"\xff")
+
+
+def needed_indexes(session_filter: SessionFilter) -> dict[PlanIndex, set[str]]:
+    """The indexes that each way to the sessions of a filter needs."""
+    needed: dict[PlanIndex, set[str]] = {}
+    if session_filter.text is not None:
+        needed["text"] = {"uid", "name", "alias", *(["ip"] if session_filter.text_block else [])}
+    if session_filter.name_prefix is not None or session_filter.name_contains is not None:
+        needed["name"] = {"name"}
+    if session_filter.block:
+        needed["ip"] = {"ip"}
+    return needed
+
+
+def ranges_of(complete: Collection[str], session_filter: SessionFilter) -> dict[PlanIndex, list[Range]]:
+    """By index: its ranges. Only where every index that is needed is complete."""
+    usable = {name for name, indexes in needed_indexes(session_filter).items() if indexes <= set(complete)}
+    ranges: dict[PlanIndex, list[Range]] = {}
+    if "text" in usable and (words := text_ranges(session_filter.needles)):
+        ranges["text"] = words
+        if session_filter.text_block:
+            words.append(address_range(session_filter.text_block))
+        if session_filter.text_session:
+            words.append(Range("ids", id_digest(session_filter.text_session), session_filter.text_session.encode()))
+    if (
+        "name" in usable
+        and session_filter.name_prefix is not None
+        and (piece := name_piece(session_filter.name_prefix))
+    ):
+        ranges["name"] = [word_range("n", piece)]
+    if "ip" in usable and session_filter.block:
+        ranges["ip"] = [address_range(session_filter.block)]
+    return ranges
+
+
+def span(session_filter: SessionFilter) -> tuple[int | str, int]:
+    """Login before, and at or after, ms, as scripts take them."""
+    return "" if session_filter.before is None else session_filter.before, session_filter.after or 0
+
+
+def plan(ctx: Context, session_filter: SessionFilter, need: int | None) -> Op[Route]:
+    """``need``: how many matches are wanted; None for all."""
+    ranges = ranges_of(ctx.complete, session_filter)
+    counted = [found for way in ranges.values() for found in way]
+    counts = yield from _count(ctx, session_filter, counted)
+    stored = {count.indexes for count in counts} - {b"-"}
+    if stored:  # a rebuild may have changed the indexes since this client began
+        ctx.know_indexes(stored)
+        ranges = {name: way for name, way in ranges.items() if name in ranges_of(ctx.complete, session_filter)}
+    labels = (yield from _label_tests(ctx, session_filter, counts)) if _asks_labels(session_filter) else []
+    estimated = estimate(counts, counted, ranges, labels)
+    best, read = _cheapest(session_filter, estimated, need)
+    tests = _shard_tests(ctx.keys.shards, session_filter, labels)
+    route = _build(ctx, session_filter, best, read, estimated, tests, counts[0].now)
+    route.plan = replace(route.plan, incomplete=_incomplete(ctx, session_filter))
+    if best in ranges:  # most of many shards have no entries for a name: they are not asked
+        route.ranges = [
+            ShardRange(shard, item)
+            for shard, count in zip(ctx.keys.shards, counts, strict=True)
+            for item in ranges[best]
+            if count.sizes[counted.index(item)]
+        ]
+    _set_total(route, session_filter, estimated, counts)
+    return route
+
+
+# -- fetch ------------------------------------------------------------------------------------------------------------
+
+
+def _incomplete(ctx: Context, session_filter: SessionFilter) -> tuple[str, ...]:
+    """The indexes that the settings name and the filter would use, which ``reindex`` still has to complete."""
+    needed = set().union(*needed_indexes(session_filter).values())
+    return tuple(name for name in ctx.settings.indexes if name in needed and name not in ctx.complete)
+
+
+def _count(ctx: Context, session_filter: SessionFilter, ranges: list[Range]) -> Op[list[CandidateCounts]]:
+    before, after = span(session_filter)
+    ends = [end for item in ranges for end in (item.kind, item.low, item.high)]
+    replies = yield [
+        run(COUNT_CANDIDATES, (s.sessions, s.deadlines, s.closing, s.meta, s.words, s.addresses, s.facets, s.ids),
+            ctx.now, after, before, 1 if _asks_labels(session_filter) else 0, *ends)
+        for s in ctx.keys.shards
+    ]  # fmt: skip
+    return [decode_candidates(reply) for reply in replies]
+
+
+def _asks_labels(session_filter: SessionFilter) -> bool:
+    return any(getattr(session_filter, name) is not None for name in (*CLIENT_FIELDS, *AGENT_FIELDS))
+
+
+def _label_tests(ctx: Context, session_filter: SessionFilter, counts: list[CandidateCounts]) -> Op[list[LabelTest]]:
+    shards = ctx.keys.shards
+    yield from learn_labels(
+        ctx, [(s, wanted_ids(session_filter, count.facets)) for s, count in zip(shards, counts, strict=True)]
+    )
+    return [label_test(ctx, s, session_filter, count.facets) for s, count in zip(shards, counts, strict=True)]
+
+
+# -- decide -----------------------------------------------------------------------------------------------------------
+
+
+def estimate(
+    counts: list[CandidateCounts],
+    counted: list[Range],
+    ranges: dict[PlanIndex, list[Range]],
+    labels: list[LabelTest],
+) -> Estimate:
+    """How many sessions match, if conditions are independent. ``counted``: the ranges whose sizes were counted."""
+    listed, inside = sum(count.listed for count in counts), sum(count.inside for count in counts)
+    sizes = [sum(column) for column in zip(*(count.sizes for count in counts), strict=True)]
+    size_of = dict(zip(counted, sizes, strict=True))
+    rows = {name: sum(size_of[item] for item in way) for name, way in ranges.items()}
+    costs = {name: sum(size_of[item] * item.cost for item in way) for name, way in ranges.items()}
+    numbers = [_matches(way, size_of, listed) for way in ranges.values()]
+    no_label_matches = False
+    for kind in ("client", "agent"):
+        tests = [label for label in labels if kind in label.counts]
+        if tests:
+            number = sum(label.counts[kind] for label in tests)
+            numbers.append(number)
+            is_known = all(label.sure and not label.ids[kind] for label in tests)
+            no_label_matches = no_label_matches or (not number and is_known)
+    share = prod(min(1.0, number / max(1, listed)) for number in numbers)
+    return Estimate(listed, inside, inside * share, rows, costs, no_label_matches)
+
+
+def _matches(way: list[Range], size_of: dict[Range, int], listed: int) -> float:
+    """How many entries of an index match. Those of several words have all of them."""
+    words = [size_of[item] for item in way if item.pieces]
+    all_words = listed * prod(min(1.0, size / max(1, listed)) for size in words) if words else 0
+    return all_words + sum(size_of[item] for item in way if not item.pieces)
+
+
+def _cheapest(session_filter: SessionFilter, estimated: Estimate, need: int | None) -> tuple[PlanIndex, int]:
+    """The way that costs least, and how many entries it reads."""
+    inside = estimated.inside
+    walked = inside if need is None else min(inside, need * inside / max(estimated.matches, 0.5))
+    best: PlanIndex = "login" if session_filter.after or session_filter.before else "list"
+    cost, read = walked * WALK_US, round(walked)
+    for name, number in estimated.rows.items():
+        if estimated.costs[name] <= cost and number <= MOST_GATHERED:
+            best, cost, read = name, estimated.costs[name], number
+    return best, read
+
+
+def _set_total(route: Route, session_filter: SessionFilter, estimated: Estimate, counts: list[CandidateCounts]) -> None:
+    facets_are_whole = all(count.facets_are_whole for count in counts) if _asks_labels(session_filter) else False
+    exactness = [count.exactness for count in counts]
+    route.total = round(estimated.matches)
+    if set(session_filter.given) <= LOGIN_FIELDS:
+        route.total, route.total_is_exact = estimated.inside, 0 not in exactness
+    elif len(session_filter.given) == 1 and set(exactness) == {1}:
+        route.total_is_exact = facets_are_whole
+    route.is_empty = estimated.no_label_matches and facets_are_whole
+
+
+# -- build ------------------------------------------------------------------------------------------------------------
+
+
+def _build(
+    ctx: Context,
+    session_filter: SessionFilter,
+    best: PlanIndex,
+    read: int,
+    estimated: Estimate,
+    tests: dict[Shard, Tests],
+    now: int,
+) -> Route:
+    driven = _DRIVEN.get(best, set())
+    residual = tuple(name for name in session_filter.given if name not in driven)
+    chosen = Route(Plan(best, read, round(estimated.matches), residual), tests, now, inside=estimated.inside)
+    if best == "ip":  # the entries are the addresses, so the first four words, from and to, need no test
+        chosen.tests = {shard: [*words][4:] for shard, words in tests.items()}
+    elif best in ("list", "login") and session_filter.name_contains is not None and "name" in ctx.complete:
+        piece = name_piece(session_filter.name_contains)
+        if piece:
+            chosen.fallback = replace(
+                chosen,
+                plan=replace(chosen.plan, index="name", rows=estimated.listed, tests=session_filter.given),
+                ranges=[ShardRange(shard, word_range("n", "", (piece,))) for shard in ctx.keys.shards],
+            )
+    return chosen
+
+
+def _shard_tests(shards: Sequence[Shard], session_filter: SessionFilter, labels: list[LabelTest]) -> dict[Shard, Tests]:
+    common = _tests(session_filter)
+    if not labels:
+        return dict.fromkeys(shards, common)
+    return {
+        shard: [*common, *(word for pair in label.ids.items() for word in pair)]
+        for shard, label in zip(shards, labels, strict=True)
+    }
+
+
+def _tests(session_filter: SessionFilter) -> list[str | bytes | int]:
+    """The conditions of a filter, but for labels, as include/search/filter_tests.lua takes them."""
+    out: list[str | bytes | int] = []
+    if session_filter.block:
+        out += ("from", session_filter.block[0], "to", session_filter.block[1])
+    if session_filter.idle_for:
+        out += ("idle", session_filter.idle_for * 1000)
+    if session_filter.name_prefix is not None:
+        out += ("prefix", fold(session_filter.name_prefix))
+    if session_filter.name_contains is not None:
+        out += ("contains", fold(session_filter.name_contains))
+    if session_filter.text is not None:
+        out += ("text", json.dumps(session_filter.needles, ensure_ascii=False))
+        if session_filter.text_session:
+            out += ("text_session", session_filter.text_session)
+        if session_filter.text_block:
+            out += ("text_from", session_filter.text_block[0], "text_to", session_filter.text_block[1])
+    for place, piece in enumerate(session_filter.pieces):
+        out += (f"attribute:{place}", piece)
+    return out

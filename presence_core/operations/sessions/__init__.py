@@ -1,0 +1,1 @@
+"""Sessions: login, validate, end, read, their tombstones, and replica acknowledgement."""

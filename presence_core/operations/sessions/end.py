@@ -1,0 +1,195 @@
+"""Sessions end: logout by the user, kick by staff."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from presence_core import validation as check
+from presence_core.errors import CorruptData, InvalidArgument, Unavailable
+from presence_core.keyspace import Shard
+from presence_core.models import NO_LABELS, Block, Ended, KickResult, Session
+from presence_core.operations.context import Context, FoundSession, found_rows, label_texts, read_notes
+from presence_core.operations.maintenance.sweep import settle_calls, settle_stale
+from presence_core.operations.sessions.end_request import EndRequest
+from presence_core.operations.sessions.held_changes import (
+    HeldEnds,
+    HeldMark,
+    Replicas,
+    check_capacity,
+    hold,
+    hold_block,
+    hold_end,
+    mark_calls,
+    read_confirmations,
+    wait_calls,
+)
+from presence_core.operations.sessions.read import in_list_order, latest, read_call
+from presence_core.scripts.calls import Call, Op
+from presence_core.scripts.sessions import ENDED, LIVE, EndReply, SessionRow, decode_end, decode_revoke
+
+_SKEW: Final = 60_000
+"""How far a caller's clock may be ahead of the clock of Redis, ms."""
+
+
+def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
+    owner, sid = check.uid(uid), check.session_id(session_id)
+
+    def steps() -> Op[bool]:
+        shard, request = ctx.shard(owner), EndRequest("logout", "user", owner)
+        call = request.end_one(ctx, shard, owner, sid)
+        reply, replicas = yield from _end(ctx, shard, call)
+        if reply.ended or reply.row.core is None:  # it had ended before: perhaps by this call, whose reply was lost
+            hold_end(ctx, replicas, request, owner, sid, reply.row.login or reply.now)
+        if reply.row.core is None:
+            yield from settle_stale(ctx, shard, [(owner, sid)])
+        return bool(reply.ended)
+
+    return steps()
+
+
+def _end(ctx: Context, shard: Shard, call: Call) -> Op[tuple[EndReply, Replicas]]:
+    """Send a call that ends sessions, and ask whether the replicas have it."""
+    raw, *acknowledged = yield [call, *wait_calls(ctx, [shard])]
+    reply = decode_end(raw)
+    assert reply is not None, "only the runner of a bulk kick may be refused"
+    return reply, read_confirmations(ctx, [shard], acknowledged)
+
+
+def kick(
+    ctx: Context,
+    uid: object,
+    session_id: object,
+    by: object,
+    reason: object,
+    message: object,
+    ticket: object,
+    keep: Iterable[object],
+    block_for: object = None,
+) -> Op[KickResult]:
+    owner = check.uid(uid)
+    sid = None if session_id is None else check.session_id(session_id)
+    if isinstance(keep, str | bytes) or not isinstance(keep, Iterable):
+        raise InvalidArgument("keep", "must be a list of session ids")
+    kept = [check.session_id(kept_id, "keep") for kept_id in keep]
+    if sid is not None and kept:
+        raise InvalidArgument("keep", "cannot be combined with session_id")
+    request = EndRequest(
+        "kicked",
+        "staff",
+        check.actor(by),
+        check.prose("reason", reason),
+        check.optional_prose("message", message),
+        check.short("ticket", ticket, 64) or "",
+        "" if block_for is None else str(check.seconds("block_for", block_for)),
+    )
+    return _kick_all(ctx, owner, request, kept) if sid is None else _kick_one(ctx, owner, sid, request)
+
+
+def revoke_before(ctx: Context, at: object, by: object, reason: object, message: object) -> Op[int]:
+    given = None if at is None else check.past("at", at)
+    who, note = check.actor(by), check.prose("reason", reason)
+    public = check.optional_prose("message", message)
+
+    def steps() -> Op[int]:
+        check_capacity(ctx)
+        shards = ctx.keys.shards
+        upto = yield from _watermark(ctx, given)
+        calls = [
+            *mark_calls(ctx, shards[:1], str(upto), who, note, public, 1),
+            *mark_calls(ctx, shards[1:], str(upto), who, note, public, 0),
+        ]
+        replies = yield [*calls, *wait_calls(ctx, shards)]
+        hold(ctx, read_confirmations(ctx, shards, replies), ("revoke", upto), HeldMark(upto, who, note, public))
+        return sum(decode_revoke(reply).ended for reply in replies[: len(shards)])
+
+    return steps()
+
+
+def _watermark(ctx: Context, at: int | None) -> Op[int]:
+    """The last login time (ms) that is revoked, on all shards though their clocks differ: before ``at``, or now.
+
+    "Now" is by the first shard's clock, but includes every session that has begun: a login time may be ahead of a clock
+    that was set back, or that an earlier watermark is ahead of.
+    """
+    edges = yield from latest(ctx)
+    if at is None:
+        return max(edges[0].now, *(max(edge.newest, edge.revoked + 1) for edge in edges))
+    now = max(edge.now for edge in edges)
+    if at > now + _SKEW:
+        raise InvalidArgument("at", "must not lie in the future")
+    return min(at - 1, now)
+
+
+def _kick_one(ctx: Context, uid: str, sid: str, request: EndRequest) -> Op[KickResult]:
+    """One round trip: a session past its deadline ends as expired, any other is kicked and gets its tombstone."""
+    check_capacity(ctx)
+    shard = ctx.shard(uid)
+    reply, replicas = yield from _end(ctx, shard, request.end_one(ctx, shard, uid, sid))
+    block = _block_of(ctx, replicas, uid, reply.block)
+    if reply.ended or reply.row.core is None:  # it had ended before: perhaps by this call, whose reply was lost
+        hold_end(ctx, replicas, request.without_job(), uid, sid, reply.row.login or reply.now)
+    if reply.ended:
+        kicked = [(yield from _kicked_session(ctx, shard, uid, sid, reply.row))]
+        return KickResult(kicked, [], confirmed=replicas.sure, block=block)
+    if reply.row.core is None:
+        yield from settle_stale(ctx, shard, [(uid, sid)])
+    already_ended = yield from _read_ends(ctx, shard, uid, [sid])
+    return KickResult([], already_ended, confirmed=replicas.sure, block=block)
+
+
+def _kicked_session(ctx: Context, shard: Shard, uid: str, sid: str, row: SessionRow) -> Op[Session]:
+    """What was kicked; without the texts of its labels where they cannot be read now."""
+    labels = NO_LABELS
+    with contextlib.suppress(Unavailable):
+        labels = (yield from label_texts(ctx, [(shard, row.core)]))[shard]
+    return Session.from_reply(uid, sid, row, labels)
+
+
+def _block_of(ctx: Context, replicas: Replicas, uid: str, fields: list[bytes]) -> Block | None:
+    """The block that came with a kick, held like the kick."""
+    if not fields:
+        return None
+    block = replace(Block.from_reply(uid, fields), confirmed=replicas.sure)
+    hold_block(ctx, replicas, block)
+    return block
+
+
+def _kick_all(ctx: Context, uid: str, request: EndRequest, keep: list[str]) -> Op[KickResult]:
+    check_capacity(ctx)
+    shard = ctx.shard(uid)
+    [raw] = yield [read_call(ctx, shard, uid)]
+    found = {session.session_id: session for session in found_rows(uid, raw)}
+    yield from settle_stale(ctx, shard, [(uid, sid) for sid, session in found.items() if session.state != LIVE])
+    reply, replicas = yield from _end(ctx, shard, request.end_all_but(ctx, shard, uid, keep))
+    block = _block_of(ctx, replicas, uid, reply.block)
+    # All that had begun, also those that an earlier call ended whose reply was lost. Login may be ahead of the clock.
+    upto = max(reply.now, *(session.row.login for session in found.values()), 0)
+    hold(ctx, replicas, ("user", uid, *sorted(keep)), HeldEnds(shard, uid, keep, upto, request.without_job()))
+    found |= yield from _finish_ends(ctx, shard, uid, reply, [sid for sid in reply.ended if sid not in found])
+    kicked = in_list_order(found[sid].session() for sid in reply.ended if sid in found and found[sid].row.core)
+    return KickResult(kicked, [], confirmed=replicas.sure, block=block)
+
+
+def _finish_ends(ctx: Context, shard: Shard, uid: str, reply: EndReply, new: list[str]) -> Op[dict[str, FoundSession]]:
+    """Write the tombstones of these ends, and read the sessions that began since the first read. Where that fails the
+    sessions have ended all the same, and a sweep writes the tombstones."""
+    ended = [(uid, sid) for sid in reply.ended + reply.overdue]
+    if not ended:
+        return {}
+    reads = [read_call(ctx, shard, uid, new)] if new else []
+    try:
+        replies = yield [*reads, *settle_calls(ctx, shard, ended)]
+    except (Unavailable, CorruptData):
+        return {}
+    return {session.session_id: session for raw in replies[: len(reads)] for session in found_rows(uid, raw)}
+
+
+def _read_ends(ctx: Context, shard: Shard, uid: str, sids: list[str]) -> Op[list[Ended]]:
+    """How these sessions ended, as far as that is kept."""
+    [raw] = yield [read_call(ctx, shard, uid, sids)]
+    ended = [session for session in found_rows(uid, raw) if session.state == ENDED]
+    notes, _ = yield from read_notes(shard, [session.row for session in ended])
+    return [session.ended(notes) for session in ended]

@@ -1,0 +1,104 @@
+"""Sessions that began and ended, in order, from where a reader stopped."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from presence_core import validation as check
+from presence_core.errors import InvalidArgument
+from presence_core.keyspace import split_ref
+from presence_core.models import Event, EventKind, moment, text
+from presence_core.operations import cursors
+from presence_core.operations.context import Context
+from presence_core.scripts.calls import Op, command, run
+from presence_core.scripts.sessions import READ_EVENTS, EventsReply, StreamEvent, decode_events
+
+_RULE: Final = "must be the cursor of an event of this namespace"
+
+
+def make_cursor(positions: list[str]) -> str:
+    """One position per shard; "-" stands for the oldest entry that is kept."""
+    return cursors.encode(",".join(position or "-" for position in positions))
+
+
+def _read_cursor(cursor: object) -> list[str] | None:
+    if cursor is None:
+        return None
+    decoded = cursors.decode(cursor)
+    positions = ["" if position == "-" else position for position in (decoded or "").split(",")]
+    if not decoded or not all(map(_is_position, positions)) or make_cursor(positions) != cursor:
+        raise InvalidArgument("after", _RULE)
+    return positions
+
+
+def _is_position(position: str) -> bool:
+    """Whether this is the id of a stream's entry, or empty."""
+    time, _, order = position.partition("-")
+    if not position:
+        return True
+    is_numbers = len(position) < 42 and position.isascii() and time.isdecimal() and order.isdecimal()
+    return is_numbers and max(int(time), int(order)) < 1 << 64
+
+
+def positions(cursor: object) -> list[tuple[int, int]]:
+    """A cursor's position on each shard, as ids of streams are compared; (-1, -1) is before the oldest entry."""
+    found = _read_cursor(cursor)
+    if found is None:
+        raise InvalidArgument("after", _RULE)
+    parts = [position.partition("-") for position in found]
+    return [(int(time), int(order)) if time else (-1, -1) for time, _, order in parts]
+
+
+def cursor_of(places: list[tuple[int, int]]) -> str:
+    """The cursor of these positions."""
+    return make_cursor([f"{time}-{order}" if time >= 0 else "" for time, order in places])
+
+
+def events(ctx: Context, after: object, limit: object) -> Op[list[Event]]:
+    return _events(ctx, _read_cursor(after), check.whole("limit", limit, 1, 1000))
+
+
+def latest(ctx: Context) -> Op[str]:
+    """The cursor of now: every event behind it happens later."""
+    replies = yield [run(READ_EVENTS, (s.events,), "", 0) for s in ctx.keys.shards]
+    return make_cursor([decode_events(reply).last_id for reply in replies])
+
+
+def _events(ctx: Context, after: list[str] | None, limit: int) -> Op[list[Event]]:
+    shards = ctx.keys.shards
+    positions = [""] * len(shards) if after is None else list(after)
+    if len(positions) != len(shards):
+        return (yield from _gap_of_reshard(ctx, len(positions)))
+    replies = yield [
+        run(READ_EVENTS, (s.events,), position, limit) for s, position in zip(shards, positions, strict=True)
+    ]
+    return merge_events([decode_events(reply) for reply in replies], positions, limit)
+
+
+def _gap_of_reshard(ctx: Context, number: int) -> Op[list[Event]]:
+    """The streams of a former layout are gone, with the events behind a cursor of ``number`` shards: a gap."""
+    [(was, moved_at)] = yield [command(ctx.keys.layout, "HMGET", ctx.keys.layout, "was", "moved_at")]
+    if str(number) not in (was or b"").decode().split(","):
+        raise InvalidArgument("after", _RULE)
+    return [Event("gap", "", "", moment(int(moved_at or 0)), make_cursor([""] * len(ctx.keys.shards)))]
+
+
+def merge_events(parts: list[EventsReply], positions: list[str], limit: int) -> list[Event]:
+    """The parts of all shards in order, gaps first; ``positions``, one per shard, move with the events."""
+    out: list[Event] = []
+    entries: list[tuple[int, int, int, StreamEvent]] = []
+    for index, part in enumerate(parts):
+        if part.has_gap:
+            positions[index] = ""
+            first = part.events[0].entry_id.partition("-")[0] if part.events else "0"
+            out.append(Event("gap", "", "", moment(int(first)), make_cursor(positions)))
+        for event in part.events:
+            written, _, order = event.entry_id.partition("-")
+            entries.append((int(written), int(order), index, event))
+    entries.sort(key=lambda entry: entry[:3])
+    for time, _, index, event in entries[: max(0, limit - len(out))]:
+        positions[index] = event.entry_id
+        uid, session_id = split_ref(text(event.ref))
+        at = int(event.at) if event.at.isdigit() else time
+        out.append(Event(cast("EventKind", text(event.kind)), uid, session_id, moment(at), make_cursor(positions)))
+    return out

@@ -1,0 +1,300 @@
+"""Begin sessions: one, or many for imports and load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from hashlib import blake2b
+from typing import Any, Final, cast
+
+from presence_core import validation as check
+from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, OutcomeUnknown, RefusalCode, Unavailable
+from presence_core.filters import facet_members
+from presence_core.keyspace import Shard
+from presence_core.models import NO_LABEL, Login, PublicBlock, Session, attributes_of, in_words, moment, text
+from presence_core.operations.context import Context, FoundSession, found_rows
+from presence_core.operations.maintenance.sweep import settle_calls, settle_stale, settle_stale_of_shards
+from presence_core.operations.sessions.end_request import EndRequest
+from presence_core.operations.sessions.held_changes import Replicas, hold_end, read_confirmations, write_and_wait_calls
+from presence_core.operations.sessions.read import read_call
+from presence_core.operations.sessions.validate import make_token, secret_digest
+from presence_core.scripts.calls import Call, Op, later, run
+from presence_core.scripts.sessions import LIVE, LOGIN, LoginReply, RefusedReply, SessionRow, decode_login
+from presence_core.search_text import entries, id_digest
+from presence_core.settings import Settings
+from presence_core.user_agents import families
+
+BATCH: Final = 500
+"""Logins in one pipeline."""
+
+MAX_LABELS: Final = 8192
+"""Texts that one shard keeps once: a few MB at the very most, and more than the user agents of a real site."""
+
+_ARGUMENTS: Final = frozenset(
+    ("uid", "name", "aliases", "device", "app", "app_version", "ip", "user_agent", "attributes", "session_id",
+     "idle_timeout", "absolute_timeout")
+)  # fmt: skip
+_IMPORT_ARGUMENTS: Final = _ARGUMENTS | {"login_at", "last_seen"}
+
+
+@dataclass(slots=True)
+class LoginRow:
+    """A login whose arguments have been checked, ready to send."""
+
+    uid: str
+    session_id: str
+    idle: int
+    absolute: int
+    name: str
+    aliases: str
+    ip: bytes
+    attributes: bytes
+    device: str
+    app: str
+    app_version: str
+    user_agent: str
+    facets: str
+    login_at: int | str = ""
+    last_seen: int | str = ""
+
+
+def check_row(settings: Settings, given: Mapping[str, Any], new_id: str) -> LoginRow:
+    """Check every argument of one login."""
+    idle, absolute = settings.timeouts(given.get("idle_timeout"), given.get("absolute_timeout"))
+    session_id = given.get("session_id")
+    return LoginRow(
+        check.uid(given.get("uid")),
+        new_id if session_id is None else check.session_id(session_id),
+        idle,
+        absolute,
+        check.short("name", given.get("name"), 256) or "",
+        check.aliases(given.get("aliases", ())),
+        check.address(given.get("ip")),
+        check.attributes(given.get("attributes")),
+        check.short("device", given.get("device"), 64) or "",
+        check.short("app", given.get("app"), 64) or "",
+        check.short("app_version", given.get("app_version"), 64) or "",
+        check.user_agent(given.get("user_agent")),
+        facet_members(settings.facets, attributes_of(check.attributes(given.get("attributes"))))
+        if settings.facets
+        else "",
+    )
+
+
+def login(ctx: Context, given: Mapping[str, Any]) -> Op[Login]:
+    row = check_row(ctx.settings, given, ctx.new_id())
+
+    def steps() -> Op[Login]:
+        [answer] = yield from _login(ctx, [row])
+        if isinstance(answer, LoginRefused):
+            raise answer
+        return answer
+
+    return steps()
+
+
+def login_many(ctx: Context, rows: Iterable[Mapping[str, Any]], imported: bool) -> Op[list[Login | LoginRefused]]:
+    if not isinstance(rows, Iterable):
+        raise InvalidArgument("rows", "must be dicts of login's arguments")
+    ready = []
+    for number, given in enumerate(rows, 1):
+        try:
+            ready.append(_check_many_row(ctx, given, imported))
+        except InvalidArgument as error:
+            raise InvalidArgument(f"row {number}: {error.field}", error.rule) from None
+
+    def steps() -> Op[list[Login | LoginRefused]]:
+        answers: list[Login | LoginRefused] = []
+        for first in range(0, len(ready), BATCH):
+            try:
+                answers += yield from _login(ctx, ready[first : first + BATCH])
+            except Unavailable as error:
+                if not answers:
+                    raise
+                raise OutcomeUnknown(f"The first {first} logins were made. {error}", error.server) from error
+        return answers
+
+    return steps()
+
+
+def _check_many_row(ctx: Context, given: Mapping[str, Any], imported: bool) -> LoginRow:
+    if not isinstance(given, Mapping):
+        raise InvalidArgument("rows", "must be dicts of login's arguments")
+    unknown = given.keys() - (_IMPORT_ARGUMENTS if imported else _ARGUMENTS)
+    if unknown:
+        raise InvalidArgument(sorted(map(str, unknown))[0], "is not an argument of login")
+    row = check_row(ctx.settings, given, ctx.new_id())
+    if imported and given.get("login_at") is not None:
+        row.login_at = check.past("login_at", given["login_at"])
+        seen = given.get("last_seen")
+        row.last_seen = row.login_at if seen is None else check.past("last_seen", seen)
+    elif given.get("last_seen") is not None:
+        raise InvalidArgument("last_seen", "must come with login_at")
+    return row
+
+
+_NO_REPLY: Final = RefusedReply("")
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One login on its way."""
+
+    shard: Shard
+    row: LoginRow
+    secret: bytes
+    call: Call
+    reply: LoginReply | RefusedReply
+    replaced: list[Session]
+
+
+def _login(ctx: Context, rows: list[LoginRow]) -> Op[list[Login | LoginRefused]]:
+    attempts = []
+    for row in rows:
+        s, secret = ctx.shard(row.uid), ctx.new_secret()
+        call = later(s.sessions, LOGIN, partial(_call, ctx, s, row, secret))
+        attempts.append(_Attempt(s, row, secret, call, _NO_REPLY, []))
+    yield from _send(attempts)
+    yield from _retry_refused(ctx, attempts)
+    overdue = [attempt for attempt in attempts if isinstance(attempt.reply, RefusedReply) and attempt.reply.is_overdue]
+    yield from settle_stale_of_shards(
+        ctx, [(attempt.shard, (attempt.row.uid, attempt.row.session_id)) for attempt in overdue]
+    )
+    yield from _finish_ends(ctx, attempts)
+    return [_answer(ctx, attempt) for attempt in attempts]
+
+
+def _send(attempts: list[_Attempt]) -> Op[None]:
+    replies = yield [attempt.call for attempt in attempts]
+    for attempt, reply in zip(attempts, replies, strict=True):
+        attempt.reply = decode_login(reply)
+
+
+def _retry_refused(ctx: Context, attempts: list[_Attempt]) -> Op[None]:
+    """Try a login again that a limit refused, where some of the user's entries had no live session: a stale entry must
+    not keep a user out."""
+    again = []
+    for attempt in attempts:
+        if isinstance(attempt.reply, RefusedReply) and attempt.reply.code in ("limit", "device_limit"):
+            again += [attempt] if (yield from _settle_stale_of_user(ctx, attempt.shard, attempt.row.uid)) else []
+    if again:
+        yield from _send(again)
+
+
+def _finish_ends(ctx: Context, attempts: list[_Attempt]) -> Op[None]:
+    """Read the sessions that limits ended, write their tombstones, and hold the ends."""
+    reads: list[Call] = []
+    writes: list[Call] = []
+    over: list[tuple[_Attempt, LoginReply]] = []
+    for attempt in attempts:
+        reply, uid = attempt.reply, attempt.row.uid
+        if isinstance(reply, RefusedReply) or not (reply.replaced or reply.overdue):
+            continue
+        if reply.replaced:
+            over.append((attempt, reply))
+            reads.append(read_call(ctx, attempt.shard, uid, reply.replaced))
+        writes += settle_calls(ctx, attempt.shard, [(uid, sid) for sid in reply.replaced + reply.overdue])
+    replicas = Replicas(False if ctx.settings.confirm_replicas else None, {})
+    found: list[dict[str, FoundSession]] = [{} for _ in over]
+    if writes:
+        shards = [attempt.shard for attempt, _ in over]
+        try:
+            replies = yield [*reads, *writes, *write_and_wait_calls(ctx, shards)]
+            replicas = read_confirmations(ctx, shards, replies)
+            for place, (attempt, _) in enumerate(over):
+                sessions = found_rows(attempt.row.uid, replies[place])
+                found[place] = {session.session_id: session for session in sessions if session.row.core}
+                attempt.replaced = [session.session() for session in found[place].values()]
+        except (Unavailable, CorruptData):
+            pass  # the logins are made, and their tokens are given only once: a sweep writes the tombstones
+    for (attempt, reply), sessions_by_id in zip(over, found, strict=True):
+        _hold(ctx, replicas, attempt.row.uid, reply, sessions_by_id)
+
+
+def _hold(ctx: Context, replicas: Replicas, uid: str, reply: LoginReply, found: dict[str, FoundSession]) -> None:
+    """Hold the ends of the sessions that a login has replaced. A session whose record could not be read began before
+    the login; one that is live was read on another master, which does not have the end."""
+    for sid in reply.replaced:
+        session = found.get(sid)
+        cause = (session.row.cause if session else None) or b"limit"
+        is_lost = replicas.sure and session and session.state == LIVE
+        upto = session.row.login if session else reply.row.login
+        request = EndRequest("replaced", cause.decode(), uid)
+        hold_end(ctx, replace(replicas, sure=False) if is_lost else replicas, request, uid, sid, upto)
+
+
+def _answer(ctx: Context, attempt: _Attempt) -> Login | LoginRefused:
+    row, reply = attempt.row, attempt.reply
+    if isinstance(reply, RefusedReply):
+        return _refusal(ctx, reply)
+    token = make_token(row.uid, row.session_id, attempt.secret)
+    return Login(partial(_session, row, reply.row), token, attempt.replaced)
+
+
+def _session(row: LoginRow, stored: SessionRow) -> Session:
+    (_, client), (_, agent) = _labels(row)
+    full = stored._replace(name=row.name.encode(), aliases=row.aliases.encode(), attributes=row.attributes,
+                           client=client, agent=agent)  # fmt: skip
+    return Session.from_reply(row.uid, row.session_id, full)
+
+
+@lru_cache(maxsize=8192)
+def _label(text: str) -> tuple[bytes, bytes]:
+    """An id and the text. Two texts with one id cost memory, and nothing else: see login_labels.lua."""
+    raw = text.encode()
+    return (blake2b(raw, digest_size=4).digest() if raw else NO_LABEL), raw
+
+
+def _labels(row: LoginRow) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+    """The labels of the client, as the site named it, and of the user agent, with os and browser."""
+    client = f"{row.device}\n{row.app}\n{row.app_version}" if row.device or row.app or row.app_version else ""
+    os, browser = families(row.user_agent)
+    return _label(client), _label(f"{os}\n{browser}\n{row.user_agent}" if row.user_agent else "")
+
+
+def _call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
+    settings = ctx.settings
+    client, agent = _labels(row)
+    keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
+            s.block_rules, s.ids)  # fmt: skip
+    return run(
+        LOGIN, keys, ctx.now, ctx.policy, row.uid, row.session_id, secret_digest(secret), str(row.idle),
+        str(row.absolute), row.name, row.aliases, row.ip, row.attributes, *client, *agent, str(MAX_LABELS),
+        row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0), settings.on_limit,
+        str(row.login_at), str(row.last_seen), row.facets, "1" if "ip" in ctx.indexes else "0",
+        id_digest(row.session_id) if "uid" in ctx.indexes else "",
+        *entries(ctx.indexes, row.uid, row.name, row.aliases),
+    )  # fmt: skip
+
+
+def _settle_stale_of_user(ctx: Context, shard: Shard, uid: str) -> Op[bool]:
+    """End the user's entries that no live session backs. Returns whether there was any."""
+    [reply] = yield [read_call(ctx, shard, uid)]
+    stale = [(uid, found.session_id) for found in found_rows(uid, reply) if found.state != LIVE]
+    if stale:
+        yield from settle_stale(ctx, shard, stale)
+    return bool(stale)
+
+
+def _refusal(ctx: Context, reply: RefusedReply) -> LoginRefused:
+    settings, code = ctx.settings, cast("RefusalCode", reply.code)
+    if code in ("blocked", "block_rule"):
+        block = PublicBlock(text(reply.message) or None, moment(int(reply.until)) if reply.until.isdigit() else None)
+        sentence = in_words(block.message, block) if code == "blocked" else _rule_sentence(reply.kind, block)
+        return LoginRefused(code, sentence, block.message, block.until)
+    sentence = {
+        "limit": f"This user already has {settings.max_sessions} live sessions, the most that are allowed.",
+        "device_limit": f"This user already has {settings.max_sessions_per_device} live sessions on this device, "
+        "the most that are allowed.",
+        "ended": "This session id has ended; a session never comes back. Log in with a new id.",
+        "expired": "This session would already be past its deadline.",
+    }[code]
+    return LoginRefused(code, sentence)
+
+
+def _rule_sentence(kind: str, block: PublicBlock) -> str:
+    """What the visitor reads: staff's message or, without it, what the rule is about; and the end, if there is one."""
+    origin = "with this version of the app" if kind == "app_version" else "from your network"
+    message = block.message or f"You cannot sign in {origin} at the moment."
+    return message if block.until is None else in_words(message, block)

@@ -1,0 +1,117 @@
+"""Read live sessions: one, all of a user, the counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from presence_core import validation as check
+from presence_core.errors import foreign_data
+from presence_core.keyspace import Shard
+from presence_core.models import Counts, Session, moment, text
+from presence_core.operations.context import Context, FoundSession, found_rows
+from presence_core.operations.maintenance.sweep import settle_stale
+from presence_core.scripts import sessions as scripts
+from presence_core.scripts.calls import Call, Op, command, run
+from presence_core.scripts.search import COUNT_LIVE, decode_live
+
+
+def read_call(ctx: Context, s: Shard, uid: str, session_ids: Iterable[str] = ()) -> Call:
+    """Read these sessions of a user, or all."""
+    keys = (s.user(uid), s.sessions, s.closing, s.labels, s.meta)
+    return run(scripts.READ_SESSIONS, keys, ctx.now, uid, s.record_prefix, *session_ids)
+
+
+def in_list_order(sessions: Iterable[Session]) -> list[Session]:
+    """Newest login first; of one millisecond, the greatest ref first, as Redis orders members of one score."""
+    return sorted(sessions, key=lambda session: (session.login_at, session.ref.encode()), reverse=True)
+
+
+def get(ctx: Context, uid: object, session_id: object) -> Op[Session | None]:
+    owner, sid = check.uid(uid), check.session_id(session_id)
+
+    def steps() -> Op[Session | None]:
+        live = yield from _live(ctx, owner, [sid])
+        return live[0] if live else None
+
+    return steps()
+
+
+def sessions(ctx: Context, uid: object) -> Op[list[Session]]:
+    return sessions_of(ctx, check.uid(uid))
+
+
+def sessions_of(ctx: Context, uid: str) -> Op[list[Session]]:
+    return _live(ctx, uid, [])
+
+
+def is_online(ctx: Context, uid: object) -> Op[bool]:
+    owner = check.uid(uid)
+
+    def steps() -> Op[bool]:
+        return bool((yield from _found(ctx, owner, [])))
+
+    return steps()
+
+
+def _live(ctx: Context, uid: str, session_ids: list[str]) -> Op[list[Session]]:
+    return in_list_order(found.session() for found in (yield from _found(ctx, uid, session_ids)))
+
+
+def _found(ctx: Context, uid: str, session_ids: list[str]) -> Op[list[FoundSession]]:
+    """The live sessions; stale entries are repaired."""
+    shard = ctx.shard(uid)
+    [reply] = yield [read_call(ctx, shard, uid, session_ids)]
+    sessions = found_rows(uid, reply)
+    is_whole_user = not session_ids
+    stale = [
+        (uid, found.session_id)
+        for found in sessions
+        if found.state == scripts.NO_RECORD
+        or (found.state == scripts.ENDED and not found.row.reason)
+        or (found.state != scripts.LIVE and is_whole_user)
+    ]
+    yield from settle_stale(ctx, shard, stale)
+    return [found for found in sessions if found.state == scripts.LIVE]
+
+
+def counts(ctx: Context) -> Op[Counts]:
+    shards = ctx.keys.shards
+    replies = yield [run(COUNT_LIVE, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now) for s in shards]
+    parts = [decode_live(reply) for reply in replies]
+    totals = dict.fromkeys((b"login", b"logout", b"expired", b"kicked", b"replaced"), 0)
+    for s, part in zip(shards, parts, strict=True):
+        for kind, number in part.totals:
+            totals[kind] = totals.get(kind, 0) + _number(s.totals, number)
+    swept = [_number(s.meta, part.swept) if part.swept else 0 for s, part in zip(shards, parts, strict=True)]
+    return Counts(
+        users=sum(part.users for part in parts),
+        sessions=sum(part.sessions for part in parts),
+        totals={text(kind): number for kind, number in totals.items()},
+        as_of=moment(min(part.now for part in parts)),
+        draining=any(part.is_draining for part in parts),
+        swept_at=moment(min(swept)) if all(swept) else None,
+    )
+
+
+def latest(ctx: Context) -> Op[list[scripts.LatestLogin]]:
+    """The clock and the latest login time of every shard."""
+    replies = yield [run(scripts.READ_LATEST_LOGIN, (s.sessions, s.meta), ctx.now) for s in ctx.keys.shards]
+    return [scripts.decode_latest_login(reply) for reply in replies]
+
+
+def watermark(ctx: Context) -> Op[tuple[int, int]]:
+    """The watermark of revoke_before and when it was set, ms; (-1, 0) where there is none.
+
+    Sessions that began up to it are revoked. As the first shard has it, which gets it together with all others. Cost:
+    O(1), one round trip.
+    """
+    key = ctx.keys.shards[0].meta
+    [(revoked, at)] = yield [command(key, "HMGET", key, "revoked", "revoked_at")]
+    return (_number(key, revoked), _number(key, at or b"0")) if revoked else (-1, 0)
+
+
+def _number(key: str, raw: bytes) -> int:
+    try:
+        return int(raw)
+    except ValueError:
+        raise foreign_data(key) from None

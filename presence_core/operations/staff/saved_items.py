@@ -1,0 +1,140 @@
+"""Saved items: views, phrases and watched people, that staff keep for themselves or share. On the first shard."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, cast, get_args
+
+from presence_core import validation as check
+from presence_core.errors import InvalidArgument
+from presence_core.models import SavedItem, SavedKind, text
+from presence_core.operations.context import Context
+from presence_core.scripts.calls import Op, command, run
+from presence_core.scripts.staff import SAVE_ITEM, SavedChange, decode_saved
+
+MOST: Final = 200
+"""Items of one kind that one owner, or everyone together, may have."""
+
+TEXT_BYTES: Final = 4_096
+
+LIST_BYTES: Final = 131_072
+"""Of all items of one list: a change reads and writes the whole list."""
+
+LISTS: Final = 30_000
+
+SHARED: Final = ""
+
+PART: Final = 20
+"""Lists that one call reads, where all of them are read."""
+
+
+class SavedList(NamedTuple):
+    """The items of one kind and owner, as they are stored."""
+
+    field: bytes
+    value: bytes
+    kind: SavedKind
+    owner: str  #: "": shared
+
+    def items(self) -> list[SavedItem]:
+        return SavedItem.from_list(self.kind, self.owner, self.value)
+
+
+def saved_items(ctx: Context, kind: object, owner: object) -> Op[list[SavedItem]]:
+    """The owner's items by name, then the shared ones."""
+    known = _kind(kind)
+    owners = [SHARED] if owner is None else [owner_name(owner), SHARED]
+
+    def steps() -> Op[list[SavedItem]]:
+        key = ctx.keys.shards[0].saved
+        [lists] = yield [command(key, "HMGET", key, *(f"{known}\n{name}" for name in owners))]
+        return [item for name, raw in zip(owners, lists, strict=True) for item in SavedItem.from_list(known, name, raw)]
+
+    return steps()
+
+
+def save_item(
+    ctx: Context, kind: object, name: object, content: object, by: object, shared: object, instead_of: object
+) -> Op[SavedItem]:
+    known, title, owner, actor = _kind(kind), item_name(name), _owner(by, shared), check.actor(by)
+    former = "" if instead_of is None else item_name(instead_of, "instead_of")
+    body = _text(content)
+
+    def steps() -> Op[SavedItem]:
+        change = yield from _change(ctx, known, owner, title, "save", body, actor, former)
+        return SavedItem.new(known, owner, title, body, actor, change.at)
+
+    return steps()
+
+
+def remove_item(ctx: Context, kind: object, name: object, by: object, shared: object) -> Op[bool]:
+    known, title, owner, actor = _kind(kind), item_name(name), _owner(by, shared), check.actor(by)
+
+    def steps() -> Op[bool]:
+        change = yield from _change(ctx, known, owner, title, "remove", "", actor, "")
+        return change.code == 1
+
+    return steps()
+
+
+def _change(
+    ctx: Context, kind: str, owner: str, name: str, action: str, body: str, by: str, former: str
+) -> Op[SavedChange]:
+    shard = ctx.keys.shards[0]
+    [reply] = yield [
+        run(SAVE_ITEM, (shard.saved, shard.audit), ctx.now, ctx.audit_cap, kind, owner, name, action, body, by, former,
+            MOST, LIST_BYTES, LISTS)
+    ]  # fmt: skip
+    change = decode_saved(reply)
+    if change.has_too_many_items:
+        raise InvalidArgument("name", f"cannot be added: the limit of {MOST} saved items is reached, remove one first")
+    if change.has_too_many_bytes:
+        raise InvalidArgument(
+            "text", f"cannot be added: the limit of {LIST_BYTES:,} bytes of saved items is reached, remove one first"
+        )
+    if change.has_too_many_lists:
+        raise InvalidArgument("by", f"cannot save: the limit of {LISTS:,} lists of saved items is reached")
+    return change
+
+
+def owner_name(value: object, field: str = "owner") -> str:
+    """A staff member as an owner: in lower case, because people write addresses either way."""
+    return check.uid(value, field).lower()
+
+
+def item_name(value: object, field: str = "name") -> str:
+    name = check.uid(value, field)
+    if name != name.strip():
+        raise InvalidArgument(field, "must not begin or end with a space")
+    return name
+
+
+def _owner(by: object, shared: object) -> str:
+    if not isinstance(shared, bool):
+        raise InvalidArgument("shared", "must be True or False")
+    actor = check.actor(by)
+    return SHARED if shared else actor.lower()
+
+
+def _kind(value: object) -> SavedKind:
+    check.choice("kind", value, SavedKind)
+    return value  # type: ignore[return-value]  # as was just tested
+
+
+def _text(value: object) -> str:
+    rule = f"must be text of at most {TEXT_BYTES:,} bytes"
+    return check.lines("text", value, TEXT_BYTES, rule)
+
+
+def all_lists(ctx: Context) -> Op[list[SavedList]]:
+    """Every list, a part at a time."""
+    key = ctx.keys.shards[0].saved
+    [fields] = yield [command(key, "HKEYS", key, lenient=True)]
+    found: list[SavedList] = []
+    for first in range(0, len(fields or ()), PART):
+        part = fields[first : first + PART]
+        [values] = yield [command(key, "HMGET", key, *part, lenient=True)]
+        for field, value in zip(part, values or (), strict=False):
+            kind, _, owner = text(field).partition("\n")
+            if value and kind in get_args(SavedKind):
+                found.append(SavedList(field, value, cast("SavedKind", kind), owner))
+    return found

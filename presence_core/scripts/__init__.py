@@ -1,0 +1,15 @@
+"""The Lua scripts: a module for each domain, with each script's name in Python; ``calls`` carries them to Redis."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from presence_core.scripts import bulk_kick, maintenance, privacy, reshard, search, sessions, staff, trackers
+from presence_core.scripts.script import Script
+
+EVERY: Final = tuple(
+    script
+    for domain in (sessions, search, bulk_kick, staff, maintenance, privacy, reshard, trackers)
+    for script in vars(domain).values()
+    if isinstance(script, Script)
+)

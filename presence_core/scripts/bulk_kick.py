@@ -1,0 +1,71 @@
+"""Scripts on bulk kicks; each with the decoder of its reply."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from presence_core.scripts.script import Script
+
+CREATE_JOB: Final = Script("bulk_kick/create_job", safe=False)
+CLAIM_JOB: Final = Script("bulk_kick/claim_job", safe=True)
+CHANGE_JOB_STATE: Final = Script("bulk_kick/change_job_state", safe=False)
+CLOSE_JOB: Final = Script("bulk_kick/close_job", safe=True)
+RAISE_JOB_FENCE: Final = Script("bulk_kick/raise_job_fence", safe=True)
+
+
+class JobClaim(NamedTuple):
+    """A runner's claim of a job."""
+
+    code: int  #: the runner's epoch; 0: not held by this runner; -1: no such job; -2: it needs a newer process
+    wait_ms: int  #: until the job may begin
+
+    @property
+    def epoch(self) -> int:
+        """The runner's epoch; 0: it does not hold the job."""
+        return max(0, self.code)
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.code == -1
+
+    @property
+    def is_newer(self) -> bool:
+        return self.code == -2
+
+
+decode_claim: Final = JobClaim._make
+"""Decode a reply of bulk_kick/claim_job.lua."""
+
+
+class JobStateChange(NamedTuple):
+    """A pause, resume or cancel."""
+
+    code: int  #: 1: changed; 0: it had this state already; -1: not possible from this state
+    state_before: bytes
+    epoch: int
+
+    @property
+    def is_refused(self) -> bool:
+        return self.code < 0
+
+
+decode_state_change: Final = JobStateChange._make
+"""Decode a reply of bulk_kick/change_job_state.lua."""
+
+
+class JobFence(NamedTuple):
+    """A job's fence on one shard."""
+
+    epoch: int  #: runners of an earlier epoch end no session on this shard
+    kicked: int  #: sessions that the job has ended on this shard
+
+
+def decode_fence(reply: Any) -> JobFence:
+    """Decode a reply of bulk_kick/raise_job_fence.lua; (0, 0) where another program's value has the job's key."""
+    epoch, kicked = reply or (0, None)
+    return JobFence(epoch, count(kicked))
+
+
+def count(raw: Any) -> int:
+    """A number that a script of ours wrote; 0 for anything else."""
+    return int(raw) if raw and raw.isdigit() and len(raw) < 16 else 0

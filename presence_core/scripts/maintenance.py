@@ -1,0 +1,123 @@
+"""Scripts of the worker: sweep, repair, samples, health and the lead; each with the decoder of its reply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from presence_core.scripts.calls import by_two
+from presence_core.scripts.script import Script
+
+SETTLE_SESSIONS: Final = Script("maintenance/settle_sessions", safe=True)
+REMOVE_OUTDATED: Final = Script("maintenance/remove_outdated", safe=True)
+FIND_DUE: Final = Script("maintenance/find_due", safe=True)
+FIND_OUTDATED: Final = Script("maintenance/find_outdated", safe=True)
+EXAMINE_SHARD: Final = Script("maintenance/examine_shard", safe=True, fenced=False)
+WRITE_SAMPLE: Final = Script("maintenance/write_sample", safe=True, fenced=False)
+MEASURE_SHARD: Final = Script("maintenance/measure_shard", safe=True)
+CLAIM_LEAD: Final = Script("maintenance/claim_lead", safe=True, fenced=False)
+CONFIRM_CLOCK: Final = Script("maintenance/confirm_clock", safe=True)
+"""Replies with the ms by which the shard's clock moved more than the worker's."""
+READ_WORKER_STATUS: Final = Script("maintenance/read_worker_status", safe=True, fenced=False)
+
+
+class Settled(NamedTuple):
+    """How many sessions or entries were put right."""
+
+    ended: int
+    repaired: int
+
+
+def decode_settled(reply: Sequence[int] | int) -> Settled:
+    """Decode a reply of maintenance/settle_sessions.lua; or of ZREM or HDEL, which only repair."""
+    return Settled(0, reply) if isinstance(reply, int) else Settled._make(reply)
+
+
+class DueSessions(NamedTuple):
+    """Sessions that a sweep should settle."""
+
+    now: int  #: ms
+    refs: Sequence[bytes]
+
+
+decode_due: Final = DueSessions._make
+"""Decode a reply of maintenance/find_due.lua."""
+
+
+class Outdated(NamedTuple):
+    """What has been kept for long enough."""
+
+    uids: Sequence[bytes]  #: people who have been away for too long
+    refs: Sequence[bytes]  #: ended sessions
+
+
+decode_outdated: Final = Outdated._make
+"""Decode a reply of maintenance/find_outdated.lua."""
+
+
+class ShardExamination(NamedTuple):
+    """What health reads of a shard."""
+
+    lengths: Sequence[int]  #: of the lists; -1: unknown
+    refused: Sequence[bytes]  #: commands that the ACL user may not run
+    could_ask: int  #: 1: the server answers which commands it permits
+    keys: int  #: keys of the shard's slot; -1: unknown
+
+
+decode_examination: Final = ShardExamination._make
+"""Decode a reply of maintenance/examine_shard.lua."""
+
+
+class ShardMeasures(NamedTuple):
+    """What a sample reads of a shard."""
+
+    oldest_deadline: bytes  #: ms; empty: there is no session
+    users_of_hour: int
+    users_of_day: int
+
+
+decode_measures: Final = ShardMeasures._make
+"""Decode a reply of maintenance/measure_shard.lua."""
+
+
+def decode_sample(reply: int) -> bool:
+    """Decode a reply of maintenance/write_sample.lua: whether the sample is there. Else it is too late, as a later
+    slot has ended."""
+    return reply >= 0
+
+
+class Beat(NamedTuple):
+    """A claim of the lead, in ms; None where nothing was stored."""
+
+    leads: bool
+    now: int  #: Redis's clock
+    accepted: int | None  #: when an operator last accepted Redis's clock
+    redis: int | None  #: Redis's clock when a leader last found it in order
+    wall: int | None  #: that leader's wall clock at that time
+
+
+def decode_beat(reply: Sequence[Any]) -> Beat:
+    """Decode a reply of maintenance/claim_lead.lua."""
+    leads, now, *stored = reply
+    return Beat(bool(leads), int(now), *(int(raw) if raw.isdigit() else None for raw in stored))
+
+
+class WorkerStatusRead(NamedTuple):
+    """What the worker that leads has reported."""
+
+    now: int  #: ms
+    fields: dict[bytes, bytes]  #: none: no worker has ever run
+
+    def number(self, name: bytes) -> int | None:
+        """The value of a field; None where it is missing or no number."""
+        raw = self.fields.get(name, b"")
+        return int(raw) if raw.isdigit() else None
+
+    def text(self, name: bytes) -> str:
+        return self.fields.get(name, b"").decode("utf-8", "replace")
+
+
+def decode_worker_status(reply: Sequence[Any]) -> WorkerStatusRead:
+    """Decode a reply of maintenance/read_worker_status.lua."""
+    now, flat = reply
+    return WorkerStatusRead(int(now), dict(by_two(flat)))

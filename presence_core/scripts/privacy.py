@@ -1,0 +1,33 @@
+"""Scripts that remove one person's data, and parts of addresses; each with the decoder of its reply."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from presence_core.scripts.script import Script
+
+ERASE_PERSON: Final = Script("privacy/erase_person", safe=True, alone=True)
+REWRITE_STREAM: Final = Script("privacy/rewrite_stream", safe=False, alone=True)
+REWRITE_HASH: Final = Script("privacy/rewrite_hash", safe=True, alone=True)
+TRUNCATE_ADDRESSES: Final = Script("privacy/truncate_addresses", safe=True)
+
+
+class PersonErased(NamedTuple):
+    """What one call of ERASE_PERSON removed."""
+
+    sessions: int  #: ended sessions that were removed
+    blocks: int  #: 1: a block was removed
+    live: int  #: sessions that the person has begun meanwhile
+
+
+decode_erased: Final = PersonErased._make
+"""Decode a reply of privacy/erase_person.lua."""
+
+
+class StreamRewrite(IntEnum):
+    """The reply of privacy/rewrite_stream.lua."""
+
+    DONE = 1  #: the part is copied; after the last part, the copy has replaced the stream
+    NEW_ENTRIES = 0  #: copied, but entries were added behind the copy
+    RESTART = -1  #: another process was first, or the copy has expired

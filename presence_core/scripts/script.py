@@ -1,0 +1,63 @@
+"""A Lua script as Redis sees it.
+
+A script, or an include, names what it needs of ``lua/include`` by ``-- include: name`` lines. The text that Redis sees
+is put together here once, when the module is imported; each include is in it once, where it is first named.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha1
+from importlib.resources import files
+from typing import Final
+
+from presence_core.search_text import NAME_CUT, fold_table, letter_table
+
+_LUA = files("presence_core") / "lua"
+_INCLUDE: Final = re.compile(r"^-- include: ([\w/]+)\n", re.MULTILINE)
+
+
+def _expand(text: str, included: set[str]) -> str:
+    """Put the includes that a text names in the place of their names, but for those that are there already."""
+
+    def paste(match: re.Match[str]) -> str:
+        if match[1] in included:
+            return ""
+        included.add(match[1])
+        return _expand((_LUA / "include" / f"{match[1]}.lua").read_text("utf-8"), included)
+
+    return _INCLUDE.sub(paste, text)
+
+
+class Script:
+    """A Lua script as Redis sees it.
+
+    Args:
+        name: its path in ``lua``, without the suffix.
+        safe: it may be sent again when its reply was lost.
+        fenced: it runs on one shard. Its last key is the shard's fence, and ``include/fence`` decides whether it may
+            run while the shard is copied to another layout, and after that.
+        reads: may run on a frozen shard, where it only reads.
+        alone: it is refused while its shard is copied, because the copy would keep what it removes.
+    """
+
+    __slots__ = ("command", "fenced", "name", "safe", "sha", "text")
+
+    def __init__(self, name: str, *, safe: bool, reads: bool = False, fenced: bool = True, alone: bool = False) -> None:
+        self.name = name
+        head, _, body = (_LUA / f"{name}.lua").read_text("utf-8").partition("\n")
+        is_read_only = "flags=no-writes" in head
+        if fenced:
+            fence = "read" if is_read_only else "read_or_write" if reads else "alone" if alone else "write"
+            body = f"-- include: fence/{fence}\n{body}"
+        text = _expand(body, set()).replace("INDEX_CUT", str(NAME_CUT + 2))
+        if "FOLD_TABLE" in text:
+            text = text.replace("FOLD_TABLE", fold_table()).replace("LETTER_TABLE", letter_table())
+        self.text = f"{head}\n{text}"
+        self.fenced = fenced
+        self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+        self.safe = safe
+        self.command = "EVALSHA_RO" if is_read_only else "EVALSHA"
+
+    def __repr__(self) -> str:
+        return f"<Script {self.name}>"

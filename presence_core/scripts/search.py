@@ -1,0 +1,169 @@
+"""Scripts that list, search and count sessions and users, and keep the indexes; each with the decoder of its reply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from presence_core.scripts.calls import by_two, pairs, scored
+from presence_core.scripts.script import Script
+
+READ_PAGE: Final = Script("search/read_page", safe=True)
+WALK_SESSIONS: Final = Script("search/walk_sessions", safe=True)
+READ_INDEX: Final = Script("search/read_index", safe=True)
+READ_WORDS: Final = Script("search/read_words", safe=True)
+COUNT_CANDIDATES: Final = Script("search/count_candidates", safe=True)
+COUNT_LIVE: Final = Script("search/count_live", safe=True)
+INDEX_SESSIONS: Final = Script("search/index_sessions", safe=True)
+REMOVE_WORDS: Final = Script("search/remove_words", safe=True)
+REMOVE_ADDRESSES: Final = Script("search/remove_addresses", safe=True)
+RECOUNT_FACETS: Final = Script("search/recount_facets", safe=True)
+MEASURE_FACET_DRIFT: Final = Script("search/measure_facet_drift", safe=True)
+READ_NEWEST: Final = Script("search/read_newest", safe=True)
+FIND_ONLINE: Final = Script("search/find_online", safe=True)
+READ_ONLINE_USERS: Final = Script("search/read_online_users", safe=True)
+COUNT_ACTIVE_USERS: Final = Script("search/count_active_users", safe=True)
+
+
+class ListPart(NamedTuple):
+    """One shard's part of the list, newest login first."""
+
+    now: int
+    live: int  #: live sessions of the shard
+    flat: list[bytes]  #: ref, login ms, ref, …: most of them are on no page, so they are not decoded here
+    is_exact: bool  #: the number of live sessions
+    behind: tuple[bytes, bytes] | None  #: login ms and ref of the last entry that was read
+    read: int  #: entries
+    at_end: bool
+
+
+def decode_page(reply: Sequence[Any], size: int) -> ListPart:
+    """Decode a reply of search/read_page.lua, which was asked for ``size`` entries."""
+    now, live, flat, exact = reply
+    return ListPart(now, live, flat, bool(exact), (flat[-1], flat[-2]) if flat else None, len(flat) // 2,
+                    len(flat) < 2 * size)  # fmt: skip
+
+
+def decode_walk(reply: Sequence[Any]) -> ListPart:
+    """Decode a reply of search/walk_sessions.lua."""
+    now, live, flat, last, read, at_end = reply
+    ref, login = last or (b"", b"")
+    return ListPart(now, live, flat, True, (login, ref) if last else None, int(read), bool(at_end))
+
+
+class IndexPart(NamedTuple):
+    """A part of one shard's index."""
+
+    now: int
+    sure: list[tuple[bytes, int]]  #: ref and login ms of sessions that match
+    unsure: list[tuple[bytes, int]]  #: the same of sessions that the client has to test
+    rest: bytes  #: lower end of what is left to read; empty at the end
+    read: int  #: entries
+
+
+def decode_index(reply: Sequence[Any]) -> IndexPart:
+    """Decode a reply of search/read_index.lua."""
+    now, sure, unsure, rest, read = reply
+    return IndexPart(now, _scored(sure), _scored(unsure), rest, read)
+
+
+def _scored(flat: Sequence[bytes]) -> list[tuple[bytes, int]]:
+    return [(ref, int(login)) for ref, login in by_two(flat)]
+
+
+class WordsPart(NamedTuple):
+    """A part of a range of the index of words."""
+
+    entries: list[bytes]  #: those that contain what was asked for
+    rest: bytes  #: lower end of what is left to read; empty at the end
+    read: int  #: entries
+
+
+def decode_words(reply: Sequence[Any]) -> WordsPart:
+    """Decode a reply of search/read_words.lua."""
+    return WordsPart._make(reply)
+
+
+class CandidateCounts(NamedTuple):
+    """How many entries one shard's indexes have for a filter."""
+
+    now: int
+    listed: int  #: sessions in the list
+    live: int
+    inside: int  #: live sessions of the filter's time
+    exactness: int  #: 1: nothing waits for a sweep or a tombstone, 2: ``inside`` is exact, 0: it is not
+    sizes: list[int]  #: entries of each range
+    facets: list[tuple[bytes, bytes]]
+    indexes: bytes  #: those that are complete, separated by commas; b"-": as the layout says
+
+    @property
+    def facets_are_whole(self) -> bool:
+        """Facets count every session and no other: not where their key or a record was lost, until a repair."""
+        counted = sum(int(raw) for name, raw in self.facets if name[:1] in (b"c", b"C") and raw.isdigit())
+        return counted == self.listed
+
+
+def decode_candidates(reply: Sequence[Any]) -> CandidateCounts:
+    """Decode a reply of search/count_candidates.lua."""
+    counts = CandidateCounts._make(reply)
+    return counts._replace(facets=pairs(counts.facets))
+
+
+class LiveCount(NamedTuple):
+    """Who is online on one shard."""
+
+    now: int
+    sessions: int
+    users: int
+    swept: bytes  #: when a sweep last ran to its end, ms; empty for never
+    totals: list[tuple[bytes, bytes]]  #: kind of event and how often
+    is_draining: bool
+
+
+def decode_live(reply: Sequence[Any]) -> LiveCount:
+    """Decode a reply of search/count_live.lua."""
+    now, sessions, users, swept, totals, draining = reply
+    return LiveCount(now, sessions, users, swept, pairs(totals), bool(draining))
+
+
+def decode_active_users(reply: int) -> int:
+    """Decode a reply of search/count_active_users.lua: how many users."""
+    return reply
+
+
+def decode_recount(reply: int) -> bool:
+    """Decode a reply of search/recount_facets.lua: whether every listed session is counted."""
+    return reply == 1
+
+
+class NewestPart(NamedTuple):
+    """A part of a list by time, newest first."""
+
+    now: int
+    total: int  #: entries between the times that were asked for
+    entries: list[tuple[bytes, bytes]]  #: member and time
+    complete_from: int  #: ms; older entries may have been dropped
+
+
+def decode_newest(reply: Sequence[Any]) -> NewestPart:
+    """Decode a reply of search/read_newest.lua."""
+    now, total, flat, complete = reply
+    return NewestPart(now, total, list(by_two(flat)), int(complete or 0))
+
+
+class LastSeenPage(NamedTuple):
+    """A page of a list by last seen."""
+
+    seen: dict[bytes, float]  #: when each member was last seen
+    next_begin: bytes  #: the score at which the next page begins; empty after the last
+
+
+def decode_last_seen(reply: Sequence[Any]) -> LastSeenPage:
+    """Decode a page of search/read_online_users.lua or trackers/read_last_seen.lua."""
+    flat, next_begin = reply
+    return LastSeenPage(dict(scored(flat)), next_begin)
+
+
+def decode_online(uids: Sequence[str], marks: bytes) -> set[str]:
+    """Decode a reply of search/find_online.lua: those of ``uids`` that are online."""
+    return {uid for uid, mark in zip(uids, marks, strict=True) if mark == ord("1")}

@@ -1,0 +1,232 @@
+"""Scripts on one user's sessions, and on when sessions may begin; each with the decoder of its reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from presence_core.scripts.calls import by_two
+from presence_core.scripts.script import Script
+
+LOGIN: Final = Script("sessions/login", safe=False)
+VALIDATE: Final = Script("sessions/validate", safe=True, reads=True)
+ROTATE_SECRET: Final = Script("sessions/rotate_secret", safe=False)
+HEARTBEAT: Final = Script("sessions/heartbeat", safe=True)
+END_SESSIONS: Final = Script("sessions/end_sessions", safe=False)
+READ_SESSIONS: Final = Script("sessions/read_sessions", safe=True)
+REVOKE_BEFORE: Final = Script("sessions/revoke_before", safe=True)
+READ_LATEST_LOGIN: Final = Script("sessions/read_latest_login", safe=True)
+RAISE_LOGIN_FLOOR: Final = Script("sessions/raise_login_floor", safe=True)
+READ_EVENTS: Final = Script("sessions/read_events", safe=True)
+
+UNKNOWN, LIVE, ENDED, NO_RECORD = range(4)
+"""What a session is now, as ``include/sessions/session_state.lua`` returns it."""
+
+
+class SessionRow(NamedTuple):
+    """The values of SESSION_FIELDS and END_FIELDS (models/sessions.py); the latter None where it has not ended."""
+
+    seen: bytes | None = None
+    core: bytes | None = None
+    name: bytes | None = None
+    aliases: bytes | None = None
+    last_ip: bytes | None = None
+    attributes: bytes | None = None
+    client: bytes | None = None
+    agent: bytes | None = None
+    reason: bytes | None = None
+    at: bytes | None = None
+    cause: bytes | None = None
+    by: bytes | None = None
+    note: bytes | None = None
+    ticket: bytes | None = None
+    message: bytes | None = None
+    replaced_by: bytes | None = None
+
+    @property
+    def login(self) -> int:
+        """Login time, ms; 0 where there is no record."""
+        return int.from_bytes(self.core[:8], "big") if self.core else 0
+
+    @property
+    def secret(self) -> bytes:
+        """The digest of the secret."""
+        return (self.core or b"")[16:32]
+
+    def with_end(self, how: Sequence[bytes | int]) -> SessionRow:
+        """The row with the end that `closing` holds for it: END_FIELDS and values."""
+        ends = {
+            _END_NAMES[name]: value if isinstance(value, bytes) else str(value).encode() for name, value in by_two(how)
+        }
+        return self._replace(**ends)
+
+
+_END_NAMES: Final[dict[Any, str]] = {
+    b"e": "reason", b"ea": "at", b"ec": "cause", b"eb": "by", b"en": "note", b"et": "ticket", b"em": "message",
+    b"er": "replaced_by",
+}  # fmt: skip
+NO_ROW: Final = SessionRow()
+
+
+class LoginReply(NamedTuple):
+    """A session that has begun."""
+
+    row: SessionRow  #: last seen and core alone
+    replaced: list[str]  #: ids of sessions that a limit ended
+    overdue: list[str]  #: ids of sessions that were found past their deadline and ended
+
+
+class RefusedReply(NamedTuple):
+    """A login that was refused."""
+
+    code: str
+    is_overdue: bool = False  #: the end of the session that had this id is to be written
+    message: bytes = b""  #: of a block or a block rule
+    until: bytes = b""  #: of a block or a block rule: ms, or b"" for no end
+    kind: str = ""  #: of a block rule
+
+
+def decode_login(reply: Sequence[Any]) -> LoginReply | RefusedReply:
+    """Decode a reply of sessions/login.lua."""
+    code, *rest = reply
+    if code == b"ok":
+        seen, core, replaced, overdue = rest
+        return LoginReply(SessionRow(seen, core), _texts(replaced), _texts(overdue))
+    if code == b"blocked":
+        return RefusedReply("blocked", False, *rest)
+    if code == b"block_rule":
+        kind, message, until = rest
+        return RefusedReply("block_rule", False, message, until, kind.decode())
+    return RefusedReply(code.decode(), bool(rest))
+
+
+class ValidateReply(NamedTuple):
+    """What a session is, for its holder."""
+
+    state: int
+    row: SessionRow
+    is_overdue: bool  #: past its deadline, and its end is to be written
+
+
+_UNKNOWN_REPLY: Final = ValidateReply(UNKNOWN, NO_ROW, False)
+
+
+def decode_validate(reply: Sequence[Any]) -> ValidateReply:
+    """Decode a reply of sessions/validate.lua."""
+    if len(reply) == 1:
+        [state] = reply
+        return _UNKNOWN_REPLY if state == UNKNOWN else ValidateReply(state, NO_ROW, False)
+    state, values, how = reply[:3]
+    row = SessionRow(*values)
+    return ValidateReply(state, row.with_end(how) if how else row, len(reply) > 3)
+
+
+def decode_rotation(reply: Sequence[Any]) -> ValidateReply:
+    """Decode a reply of sessions/rotate_secret.lua."""
+    state, *rest = reply
+    return ValidateReply(state, SessionRow(*rest[0]) if rest else NO_ROW, len(rest) > 1)
+
+
+class HeartbeatReply(NamedTuple):
+    """A session of a heartbeat that is not live."""
+
+    place: int  #: among the sessions that were sent
+    is_overdue: bool
+
+
+def decode_heartbeat(reply: Sequence[int]) -> list[HeartbeatReply]:
+    """Decode a reply of sessions/heartbeat.lua."""
+    return [HeartbeatReply(abs(place) - 1, place < 0) for place in reply]
+
+
+class EndReply(NamedTuple):
+    """What a call of sessions/end_sessions.lua has ended."""
+
+    ended: list[str]  #: session ids that this call ended
+    overdue: list[str]  #: session ids that were past their deadline and ended as expired
+    row: SessionRow  #: of the one session that was to be ended; NO_ROW where it had ended before
+    block: list[bytes]  #: the user's block as it is now; empty where none was asked for
+    now: int
+
+
+def decode_end(reply: Any) -> EndReply | None:
+    """Decode a reply of sessions/end_sessions.lua; None: nothing was done, that epoch of the bulk kick has ended."""
+    if not reply:
+        return None
+    ended, overdue, row, block, now = reply
+    return EndReply(_texts(ended), _texts(overdue), SessionRow(*row[:9]), block, now)
+
+
+class ReadSession(NamedTuple):
+    """A session as sessions/read_sessions.lua found it."""
+
+    session_id: str
+    state: int
+    row: SessionRow
+
+
+def decode_sessions(reply: Sequence[Any]) -> tuple[list[ReadSession], Mapping[bytes, bytes]]:
+    """Decode a reply of sessions/read_sessions.lua: the sessions, and the texts of their label ids."""
+    flat, labels = reply
+    found = []
+    for session_id, state, values, how in zip(flat[::4], flat[1::4], flat[2::4], flat[3::4], strict=True):
+        row = SessionRow(*values)
+        found.append(ReadSession(session_id.decode("utf-8", "replace"), state, row.with_end(how) if how else row))
+    return found, {label: text for label, text in by_two(labels) if label and text}
+
+
+class RevokeReply(NamedTuple):
+    """A shard's watermark."""
+
+    now: int
+    upto: int
+    ended: int  #: sessions of the list that it ends
+
+
+decode_revoke: Final = RevokeReply._make
+"""Decode a reply of sessions/revoke_before.lua."""
+
+
+class LatestLogin(NamedTuple):
+    """How far the sessions of a shard reach, ms."""
+
+    now: int
+    newest: int  #: latest login time, -1 without sessions
+    revoked: int  #: watermark, -1 without
+
+
+decode_latest_login: Final = LatestLogin._make
+"""Decode a reply of sessions/read_latest_login.lua."""
+
+
+class StreamEvent(NamedTuple):
+    """An entry of a shard's stream of events."""
+
+    entry_id: str
+    kind: bytes
+    ref: bytes
+    at: bytes
+
+
+class EventsReply(NamedTuple):
+    """A part of a shard's stream."""
+
+    has_gap: bool  #: entries behind the position are gone
+    last_id: str  #: of the stream
+    events: list[StreamEvent]
+
+
+def decode_events(reply: Sequence[Any]) -> EventsReply:
+    """Decode a reply of sessions/read_events.lua."""
+    gap, last, flat = reply
+    events = []
+    for entry_id, pairs in by_two(flat):
+        fields = dict(by_two(pairs))
+        events.append(
+            StreamEvent(entry_id.decode(), fields.get(b"k", b"unknown"), fields.get(b"r", b""), fields.get(b"a", b""))
+        )
+    return EventsReply(bool(gap), last.decode(), events)
+
+
+def _texts(raw: Sequence[bytes]) -> list[str]:
+    return [item.decode() for item in raw]

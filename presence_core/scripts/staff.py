@@ -1,0 +1,138 @@
+"""Scripts on blocks, the audit and staff members; each with the decoder of its reply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from presence_core.scripts.calls import by_two
+from presence_core.scripts.script import Script
+
+BLOCK_USER: Final = Script("staff/block_user", safe=False)
+UNBLOCK_USER: Final = Script("staff/unblock_user", safe=False)
+READ_BLOCKS: Final = Script("staff/read_blocks", safe=True)
+RELEASE_BLOCKS: Final = Script("staff/release_blocks", safe=True)
+READ_BLOCK_RULES: Final = Script("staff/read_block_rules", safe=True)
+STORE_BLOCK_RULES: Final = Script("staff/store_block_rules", safe=False)
+READ_AUDIT: Final = Script("staff/read_audit", safe=True)
+TRIM_AUDIT: Final = Script("staff/trim_audit", safe=True)
+COUNT_DENIED: Final = Script("staff/count_denied", safe=False, fenced=False)
+WRITE_AUDIT: Final = Script("staff/write_audit", safe=False)
+SET_MEMBER: Final = Script("staff/set_member", safe=False)
+SAVE_ITEM: Final = Script("staff/save_item", safe=False)
+NOTE_VIEWER: Final = Script("staff/note_viewer", safe=True, fenced=False)
+
+RawBlock = Sequence[bytes | None]
+"""The values of BLOCK_FIELDS, which ``Block.from_reply`` reads."""
+
+
+def decode_block(reply: Any) -> RawBlock | None:
+    """Decode a reply of staff/block_user.lua: the block as it is now; None: nothing was done."""
+    return reply or None
+
+
+def decode_unblock(reply: int) -> bool:
+    """Decode a reply of staff/unblock_user.lua: whether the user was blocked."""
+    return reply == 1
+
+
+class BlockRead(NamedTuple):
+    """The block of one user."""
+
+    state: int  #: 0: no block; 1: blocked; 2: a block whose end is in the past
+    row: RawBlock
+
+    @property
+    def blocks(self) -> bool:
+        return self.state == 1
+
+    @property
+    def is_past(self) -> bool:
+        return self.state == 2
+
+
+def decode_blocks(reply: Sequence[Any]) -> list[BlockRead]:
+    """Decode a reply of staff/read_blocks.lua: one for each user."""
+    return [BlockRead._make(block) for block in reply]
+
+
+class ShardRules(NamedTuple):
+    """The block rules of one shard."""
+
+    now: int  #: ms
+    version: int  #: of the last change, ms; 0: there has never been a rule
+    rules: dict[bytes, bytes]  #: field of the HASH → the rule as JSON
+
+
+def decode_rules(reply: Sequence[Any]) -> ShardRules:
+    """Decode a reply of staff/read_block_rules.lua."""
+    now, version, flat = reply
+    return ShardRules(now, rules_version(version), dict(by_two(flat)))
+
+
+def rules_version(raw: bytes | None) -> int:
+    """The field ``rules_version`` of T:meta; 0 where there is none."""
+    return int(raw) if raw and raw.isdigit() else 0
+
+
+class MemberWrite(NamedTuple):
+    """A staff member's record as it is now."""
+
+    code: int  #: 1: written; 0: it was so already; -1: the last admin; -2: too many records
+    record: bytes
+
+    @property
+    def is_last_admin(self) -> bool:
+        return self.code == -1
+
+    @property
+    def is_full(self) -> bool:
+        return self.code == -2
+
+
+decode_member: Final = MemberWrite._make
+"""Decode a reply of staff/set_member.lua."""
+
+
+class AuditChunk(NamedTuple):
+    """A part of one shard's audit."""
+
+    now: int  #: ms
+    total: int  #: entries of this shard
+    entries: list[tuple[bytes, dict[bytes, bytes]]]  #: stream id and fields, newest first
+
+
+def decode_audit(reply: Sequence[Any]) -> AuditChunk:
+    """Decode a reply of staff/read_audit.lua."""
+    now, total, entries = reply
+    return AuditChunk(now, total, [(stream_id, dict(by_two(flat))) for stream_id, flat in entries])
+
+
+class SavedChange(NamedTuple):
+    """The result of a change of a list of saved items."""
+
+    code: int  #: 1: done; 0: there was none to remove; -1: too many items; -2: too many bytes; -3: too many lists
+    at: int  #: ms
+
+    @property
+    def has_too_many_items(self) -> bool:
+        return self.code == -1
+
+    @property
+    def has_too_many_bytes(self) -> bool:
+        return self.code == -2
+
+    @property
+    def has_too_many_lists(self) -> bool:
+        return self.code == -3
+
+
+def decode_saved(reply: Sequence[Any]) -> SavedChange:
+    """Decode a reply of staff/save_item.lua."""
+    code, at = reply
+    return SavedChange(code, int(at))
+
+
+def decode_viewers(reply: Sequence[bytes]) -> list[tuple[bytes, int]]:
+    """Decode a reply of staff/note_viewer.lua: name, and since when, ms."""
+    return [(name, int(since)) for name, since in by_two(reply)]

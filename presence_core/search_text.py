@@ -1,0 +1,289 @@
+"""How text is compared, and what the index of words holds of a user.
+
+``fold`` serves ``name_prefix`` and ``name_contains``: case, accents and white space do not count. The search of
+``SessionFilter.text`` and ``people`` compares more loosely: ``ø`` is ``o``, separators do not count, and ``ü`` is ``u``
+or ``ue``. A *spelling* is a text so folded, with its separators. Its *starts* are the places where a search may begin,
+without separators: "o'neill-berg, anna" → "oneillberganna", "neillberganna", "berganna", "anna".
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+FOLD: Final = 2
+"""The version of what the index of words holds. Raise it with every change of an entry: data that an older version
+has indexed are then found by a scan until ``reindex`` has finished."""
+
+MAX_WORDS: Final = 8
+"""Words of a name or an alias at which a search may begin."""
+
+MAX_PARTS: Final = 8
+"""Further parts of these words, behind a separator, at which a search may begin; and the beginning of a domain."""
+
+CUT: Final = 15
+"""Bytes of a search text that an index is asked for, and that it keeps of a uid or an alias. A longer text finds some
+sessions too many, which the test of their records removes. With a uid of 10 bytes, an entry stays in the allocator's
+class of 64 bytes; 20 bytes cost 15 B a session more."""
+
+NAME_CUT: Final = 30
+"""Bytes that the index keeps of a name: nearly all names are whole, and entries can be searched for parts of a name."""
+
+_LETTERS: Final = {"ø": "o", "ł": "l", "ı": "i", "đ": "d", "ð": "d", "æ": "ae", "œ": "oe", "þ": "th", "ħ": "h",
+                   "ŧ": "t", "ŋ": "n", "ĸ": "k"}  # fmt: skip
+"""Letters that NFKD leaves whole."""
+
+_EXPANDED: Final = str.maketrans({"ä": "ae", "Ä": "ae", "ö": "oe", "Ö": "oe", "ü": "ue", "Ü": "ue", "å": "aa",
+                                  "Å": "aa", "ø": "oe", "Ø": "oe"})  # fmt: skip
+"""The other spelling of these letters."""
+
+_APOSTROPHES: Final = frozenset("ʹʺʻʼʽʾʿ")
+_SEPARATORS: Final = ("P", "Z", "Cc", "Cf", "Sc", "Sk", "Sm")  # not "So": an emoji is searched for
+_COMPACT: Final = {code: None for code in range(128) if not chr(code).isalnum()}
+_PART: Final = re.compile(r"[^\x00-/:-@\[-`{-\x7f]+")
+_BETWEEN_WORDS: Final = re.compile(r"[ ,;]+")
+_NUMBER: Final = re.compile(r"[+0-9 ().\-/]+")
+_PHONE: Final = re.compile(r"(?:\+|00)[0-9 ().\-/]{6,}")
+_COUNTRY: Final = re.compile(
+    r"1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|[0-9]{3}"
+)  # country codes, ITU-T E.164
+_DIGITS_BEHIND: Final = re.compile(r"[^0-9]+([0-9]+)")
+
+
+# -- folding ----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=16384)
+def fold(value: str) -> str:
+    """Text as it is compared: compatibility forms and accents taken off, case folded, white space single.
+
+    NFKD and casefold of the Unicode Standard, chapters 3.11 and 3.13.
+    """
+    return " ".join(bare(value).split())
+
+
+def bare(value: str) -> str:
+    """The same, with white space as it is."""
+    if value.isascii():
+        return value.lower()
+    return "".join(char for char in unicodedata.normalize("NFKD", value) if not unicodedata.combining(char)).casefold()
+
+
+def starts(folded: str) -> Iterator[str]:
+    """A folded text from each of its first words on: "emeka okafor", "okafor"."""
+    at = 0
+    for _ in range(MAX_WORDS):
+        yield folded[at:]
+        at = folded.find(" ", at) + 1
+        if not at:
+            return
+
+
+class _Letters(dict[int, str]):
+    """A folded character as a spelling has it; separators beyond ASCII become a hyphen."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        is_separator = char in _APOSTROPHES or (char > "\x7f" and unicodedata.category(char).startswith(_SEPARATORS))
+        self[code] = _LETTERS.get(char) or ("-" if is_separator else char)
+        return self[code]
+
+
+_letters: Final = _Letters()
+
+
+def _spell(value: str) -> str:
+    folded = fold(value)
+    return folded if folded.isascii() else folded.translate(_letters)
+
+
+@lru_cache(maxsize=16384)
+def spellings(value: str) -> tuple[str, ...]:
+    """The spelling of a text; of "Müller" two, "muller" and "mueller"."""
+    first = _spell(value)
+    if value.isascii():
+        return (first,)
+    second = _spell(unicodedata.normalize("NFC", value).translate(_EXPANDED))
+    return (first,) if second == first else (first, second)
+
+
+def compact(spelling: str) -> str:
+    """A spelling without its separators."""
+    return spelling.translate(_COMPACT)
+
+
+# -- where a search may begin -----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=16384)
+def starts_of(spelling: str) -> tuple[str, ...]:
+    """The starts of a name or an alias: of its first words, of the first parts of each, and of an email domain.
+
+    A phone number is also found behind its country code.
+    """
+    parts: list[tuple[str, bool]] = []
+    is_due, left = False, MAX_PARTS
+    for number, word in enumerate(spelling.split(" ")):
+        counts = number < MAX_WORDS
+        is_due = is_due or counts  # a word without a letter begins with the next one
+        front, at, domain = word.rpartition("@")
+        for part in _PART.findall(front if at else word):
+            parts.append((part, is_due or (counts and left > 0)))
+            left -= counts and not is_due
+            is_due = False
+        for place, part in enumerate(_PART.findall(domain) if at else ()):
+            parts.append((part, is_due or (counts and place == 0)))
+            is_due = False
+    found, behind = [], ""
+    for part, begins in reversed(parts):
+        behind = part + behind
+        if begins:
+            found.append(behind)
+    found.reverse()
+    if _PHONE.fullmatch(spelling):
+        digits = compact(spelling.replace("(0)", "")).removeprefix("00")
+        country = _COUNTRY.match(digits)
+        found += [digits, digits[country.end() :] if country else digits]
+    return tuple(dict.fromkeys(start for start in found if start))
+
+
+@lru_cache(maxsize=16384)
+def starts_of_uid(spelling: str) -> tuple[str, ...]:
+    """The starts of a uid: its beginning, and the digits behind a prefix ("u1019" → "1019"). Of an email address or a
+    phone number, those of an alias."""
+    is_alias = "@" in spelling or _PHONE.fullmatch(spelling)
+    whole = compact(spelling)
+    digits = _DIGITS_BEHIND.fullmatch(whole)
+    found = (whole, *(starts_of(spelling) if is_alias else ()), *(digits.groups() if digits else ()))
+    return tuple(dict.fromkeys(start for start in found if start))
+
+
+# -- what is searched for ---------------------------------------------------------------------------------------------
+
+
+class Needle(NamedTuple):
+    """One way to read a search text. A text has it if some start begins with ``text``, and ``literal`` is in it."""
+
+    text: str  #: without separators; empty where the search text is nothing but separators
+    literal: str  #: with separators, for email addresses, IP addresses and plain separators; else empty
+    words: tuple[str, ...]  #: of a search text of several words: a name may have them in any order
+
+    def is_in(self, spelling: str, places: tuple[str, ...]) -> bool:
+        """Whether a text has it. ``places``: its starts."""
+        return self.literal in spelling and (not self.text or any(start.startswith(self.text) for start in places))
+
+    def has_words(self, places: tuple[str, ...]) -> bool:
+        """Whether a name has all the words, in any order."""
+        return bool(self.words) and all(any(start.startswith(word) for start in places) for word in self.words)
+
+
+@lru_cache(maxsize=1024)
+def needles(value: str, is_literal: bool) -> tuple[Needle, ...]:
+    """The ways to read a search text. ``is_literal``: it is an IP address, whose dots count."""
+    found = []
+    for spelling in spellings(value):
+        text = compact(spelling)
+        literal = spelling if is_literal or "@" in spelling or not text else ""
+        words = [word for word in map(compact, _BETWEEN_WORDS.split(spelling)) if word]
+        found.append(Needle(text, literal, tuple(dict.fromkeys(words)) if len(words) > 1 and not literal else ()))
+        digits = text.lstrip("0")
+        if len(digits) >= 5 and digits != text and not literal and _NUMBER.fullmatch(spelling):
+            found.append(Needle(digits, "", ()))  # as dialled from elsewhere: 0049 30 …, 030 …
+    return tuple(found)
+
+
+def is_found(found: tuple[Needle, ...], value: str, *, is_name: bool = False) -> bool:
+    """Whether a name or an alias has one of these needles."""
+    for spelling in spellings(value):
+        places = starts_of(spelling)
+        if any(needle.is_in(spelling, places) or (is_name and needle.has_words(places)) for needle in found):
+            return True
+    return False
+
+
+def is_found_in_uid(found: tuple[Needle, ...], uid: str) -> bool:
+    """Whether a uid has one of these needles."""
+    return any(
+        needle.is_in(spelling, starts_of_uid(spelling)) for spelling in spellings(uid) for needle in found
+    )  # fmt: skip
+
+
+# -- the index of words -----------------------------------------------------------------------------------------------
+
+
+def _all_starts(value: str) -> Iterator[str]:
+    for spelling in spellings(value):
+        yield from starts_of(spelling)
+
+
+@lru_cache(maxsize=16384)
+def _pieces(name: str, aliases: str) -> tuple[bytes, ...]:
+    """The starts of a name and of aliases, one a line: "n" or "a" and the text, cut.
+
+    A start of an alias that begins with a start of the name takes its place, as "amina.wekesa12@…" usually does with
+    "Amina Wekesa": an entry costs 85 bytes.
+    """
+    others = sorted(
+        {start for alias in aliases.split("\n") for start in _all_starts(alias)}, key=lambda o: (-len(o), o)
+    )
+    found: dict[bytes, None] = {}
+    for start in dict.fromkeys(_all_starts(name)):
+        longer = next((other for other in others if other.startswith(start)), start)
+        found[b"n" + max(start.encode()[:NAME_CUT], longer.encode()[:CUT], key=len)] = None
+    for other in others:
+        piece = other.encode()[:CUT]
+        if not any(known.startswith(piece, 1) for known in found):
+            found[b"a" + piece] = None
+    return tuple(found)
+
+
+def entries(indexes: frozenset[str], uid: str, name: str, aliases: str) -> list[bytes]:
+    """The entries of a user with this name and these aliases (one a line) in the index of words."""
+    raw = uid.encode()
+    tail = b"\0" + raw
+    found: list[bytes] = []
+    if "uid" in indexes:
+        for spelling in spellings(uid):
+            texts = starts_of_uid(spelling)
+            found += [b"u" + (raw if start == uid else start.encode()[:CUT] + tail) for start in texts]
+    pieces = _pieces(name if "name" in indexes else "", aliases if "alias" in indexes else "")
+    found += [piece + tail for piece in pieces]
+    return list(dict.fromkeys(found))
+
+
+def uid_of(entry: bytes) -> str:
+    """The user of an entry of the index of words."""
+    _, zero, uid = entry.partition(b"\0")
+    return (uid if zero else entry[1:]).decode("utf-8", "replace")
+
+
+@lru_cache(maxsize=4096)
+def id_digest(session_id: str) -> bytes:
+    """What the index of session ids has of an id. Two ids with one digest cost a look at another session."""
+    return blake2b(session_id.encode(), digest_size=4).digest()
+
+
+# -- the same in Lua --------------------------------------------------------------------------------------------------
+
+
+def fold_table() -> str:
+    """The folded form of each letter of two UTF-8 bytes, as a Lua table; letters that ``fold`` leaves are not in it."""
+    return _table({chr(code): bare(chr(code)) for code in range(0x80, 0x800)})
+
+
+def letter_table() -> str:
+    """What a spelling has for each folded letter of two UTF-8 bytes, as a Lua table."""
+    return _table({chr(code): _letters[code] for code in range(0x80, 0x800) if bare(chr(code)) == chr(code)})
+
+
+def _table(letters: dict[str, str]) -> str:
+    rows = [f"[{_lua(char)}]={_lua(text)}" for char, text in letters.items() if text != char]
+    return "{" + ",".join(rows) + "}"
+
+
+def _lua(value: str) -> str:
+    return '"' + "".join(f"\\{byte:03d}" for byte in value.encode()) + '"'

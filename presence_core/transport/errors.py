@@ -1,0 +1,163 @@
+"""What a failure means to the caller: a PresenceError with one sentence that names the server and no secret."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import redis
+from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
+
+from presence_core.errors import CorruptData, OutcomeUnknown, PresenceError, Unavailable
+from presence_core.keyspace import length_of
+from presence_core.scripts.calls import Call, command
+from presence_core.transport import tls as tls_errors
+
+LOST: Final = (redis.ConnectionError, redis.TimeoutError, OSError)
+"""The connection was lost, or no reply came. The builtin TimeoutError is an OSError."""
+
+NOT_RUN: Final = (
+    "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS", "MISCONF"
+)  # fmt: skip
+"""Codes with which Redis refuses a command for now: it was not run."""
+
+_CODE_OF_CLASS: Final = {
+    "BusyLoadingError": "LOADING", "ReadOnlyError": "READONLY", "TryAgainError": "TRYAGAIN",
+    "ClusterDownError": "CLUSTERDOWN", "MasterDownError": "MASTERDOWN", "MovedError": "MOVED", "AskError": "ASK",
+    "NoScriptError": "NOSCRIPT",
+}  # fmt: skip
+
+_FOR_NOW: Final = {
+    "LAYOUT": "is being resharded",
+    "LOADING": "is still loading its data",
+    "READONLY": "is a replica and takes no writes",
+    "BUSY": "is busy with another program's script",
+    "NOREPLICAS": "has too few replicas and takes no writes (min-replicas-to-write)",
+    "MISCONF": "cannot save its data and takes no writes (its log says why)",
+    "CLUSTERDOWN": "is part of a cluster that is down",
+    "MASTERDOWN": "has lost its master",
+    "TRYAGAIN": "is moving this slot to another node",
+    "ASK": "is moving this slot to another node",
+    "NOSCRIPT": "loses its scripts (SCRIPT FLUSH) as fast as they are loaded",
+    "MOVED": "no longer serves this slot",
+}
+"""What each code says about a server, between its address and "; try again"."""
+
+
+def code_of(error: BaseException) -> str:
+    """The first word of an error reply. redis-py turns some of these words into classes."""
+    return _CODE_OF_CLASS.get(type(error).__name__) or str(error).partition(" ")[0]
+
+
+def text_of(error: BaseException) -> str:
+    return str(error).rstrip(".") or type(error).__name__
+
+
+def is_frozen(error: BaseException) -> bool:
+    """The last part of a shard is being copied to another layout: for this moment it takes no writes."""
+    return str(error).startswith("LAYOUT frozen")
+
+
+def outcome_unknown(error: BaseException, server: str) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"Redis at {server} did not answer a change in time; it may have happened: look, or call again "
+        f"({text_of(error)}).",
+        server,
+    )
+
+
+def explained(error: BaseException, server: str, *, tls: bool | None = None, call: Call | None = None) -> PresenceError:
+    """The failure as our caller sees it. Redis's own sentence is part of it: it contains no secret.
+
+    tls: of a failure to connect, whether by TLS; None: the connection was there. call: what failed, where one call did.
+    """
+    if isinstance(error, PresenceError):
+        return error
+    at, code, text = (f"Redis at {server}" if server else "Redis"), code_of(error), text_of(error)
+    if code in _FOR_NOW:
+        return Unavailable(f"{at} {_FOR_NOW[code]}; try again.", server, code)
+    if code == "WRONGTYPE" or "WRONGTYPE" in text:
+        return CorruptData(f"{at}: {text.replace('WRONGTYPE ', '')}. Another program shares this namespace.")
+    if isinstance(error, redis.OutOfMemoryError) or code == "OOM":
+        return Unavailable(
+            f"{at} is out of memory and takes no new data: raise maxmemory, or wait until sessions end.", server, "OOM"
+        )
+    return (
+        _access_refused(error, at, server, call)
+        or _not_connected(error, at, server, tls)
+        or CorruptData(f"{at} could not run a script: {text}.")
+    )
+
+
+def _access_refused(error: BaseException, at: str, server: str, call: Call | None) -> Unavailable | None:
+    code, text = code_of(error), text_of(error)
+    if isinstance(error, AuthenticationError) or code in ("NOAUTH", "WRONGPASS"):
+        return Unavailable(f"{at} refused the user name or password.", server)
+    in_script = "ACL failure in script" in text or "executing the script can't run this command" in text
+    if isinstance(error, NoPermissionError) or code == "NOPERM" or in_script:
+        missing = "" if call is None else f" ({_missing_permission(call, text)})"
+        return Unavailable(
+            f"{at} does not permit this: {text}{missing}. docs/operations.md lists what ACL users need.",
+            server,
+            "NOPERM",
+        )
+    return None
+
+
+def _not_connected(error: BaseException, at: str, server: str, tls: bool | None) -> Unavailable | None:
+    text = text_of(error)
+    if isinstance(error, ResponseError):
+        return None
+    if isinstance(error, redis.exceptions.MaxConnectionsError) or text == "Too many connections":
+        return Unavailable(f"All connections to {at} that its pool allows are in use.", server)
+    if type(error).__name__ == "MasterNotFoundError":  # redis-py has two classes of that name; its text names objects
+        certificates = ", or the TLS certificates do not match" if tls else ""
+        return Unavailable(f"{at}: none of them names a master; they may be unreachable{certificates}.", server)
+    reason = None if tls is None else tls_errors.explain_failure(text, uses_tls=tls)
+    return Unavailable(f"{at} {reason or f'cannot be reached ({text})'}.", server)
+
+
+def _missing_permission(call: Call, text: str) -> str:
+    """What the ACL user lacks, where Redis leaves it open: it names no key, and 7.0 no command of a script."""
+    words = call.words
+    if call.script is None:
+        return f"{words[0]!s} on {call.key!r}"
+    place = re.search(r"@user_script:(\d+)", text)
+    line = call.script.text.splitlines()[int(place[1]) - 1] if place else ""
+    if command_in_script := re.search(r"redis\.p?call\('(\w+)'", line):
+        return f"script {call.script.name}: +{command_in_script[1].lower()}"
+    if "key" not in text:
+        return f"script {call.script.name}"
+    tag = call.key.partition("}")[0] + "}:"
+    names = (str(key).removeprefix(tag).partition(":") for key in words[3 : 3 + int(words[2])])
+    return f"script {call.script.name} on {tag} " + ", ".join(
+        dict.fromkeys(f"{name}{colon}{'*' if rest else ''}" for name, colon, rest in names)
+    )
+
+
+# -- which key has a foreign type --------------------------------------------------------------------------------------
+
+
+def is_unnamed(error: Exception) -> bool:
+    """A key has a foreign type, in Redis's own words, which do not name the key."""
+    return "WRONGTYPE" in str(error) and "wrong kind of value" in str(error)
+
+
+def _keys_of(call: Call) -> list[str]:
+    words = call.words
+    keys = words[1:2] if call.script is None else words[3 : 3 + int(words[2])]
+    return [key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key) for key in keys]
+
+
+def type_checks(call: Call) -> list[Call]:
+    """A call for each key of a script that fails if the key does not have our type. A plain command has one key."""
+    wanted = [] if call.script is None else [(key, length_of(key)) for key in _keys_of(call)]
+    return [command(key, *words) for key, words in wanted if words]
+
+
+def with_key_name(call: Call, checks: list[Call], replies: list[Any]) -> ResponseError:
+    """The same failure with the name of the key, as far as the replies to ``type_checks`` tell."""
+    wrong = [check.key for check, reply in zip(checks, replies, strict=False) if "WRONGTYPE" in str(reply)]
+    keys = wrong[:1] or _keys_of(call)
+    named = keys[0] if len(keys) == 1 else f"one of {keys[0]}, …, {keys[-1]}"
+    return ResponseError(f"WRONGTYPE {named} holds what presence_core never wrote")

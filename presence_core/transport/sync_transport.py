@@ -1,0 +1,212 @@
+"""The transport that blocks: it carries out the steps of ``exchange`` over a redis.Redis or redis.RedisCluster."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from typing import Any, NamedTuple, TypeVar
+
+from redis.cluster import RedisCluster
+from redis.exceptions import RedisError, ResponseError
+
+from presence_core.drive_generators import drive
+from presence_core.errors import Unavailable
+from presence_core.fork_safety import renew_in_child
+from presence_core.scripts.calls import Call, Op
+from presence_core.transport.base_transport import UNREACHABLE, BaseTransport, pack
+from presence_core.transport.cluster_check import confirm_master, layout_options
+from presence_core.transport.errors import LOST, NOT_RUN, code_of
+from presence_core.transport.exchange import Failed, Pause, Send, Step, run_operation
+from presence_core.transport.pools import Pool, SpareConnections, connection_of, like_pool, renew_client
+
+T = TypeVar("T")
+
+
+class Borrowed(NamedTuple):
+    """A connection in use, and the pool that it belongs to."""
+
+    pool: Any
+    connection: Any
+
+
+class SyncTransport(BaseTransport):
+    """Runs operations over a redis.Redis or redis.RedisCluster."""
+
+    def __init__(self, client: Any, timeout: float) -> None:
+        super().__init__(client, timeout, RedisCluster, use_asyncio=False)
+        self._pools: dict[str, tuple[Any, Pool]] = {}  # of a cluster: node → redis-py's pool, and ours in its place
+        self._spare = SpareConnections()
+        self._refreshing: threading.Thread | None = None
+        self._socket_has_our_timeout = (
+            self.is_cluster or self._router.node("").connection_kwargs.get("socket_timeout") == timeout
+        )
+        renew_in_child(self, SyncTransport._renew)
+
+    def _renew(self) -> None:
+        """In a forked child. Our own pools renew themselves."""
+        self._spare, self._refreshing, self._pools = SpareConnections(), None, {}
+        renew_client(self._client)
+
+    def run(self, operation: Op[T]) -> T:
+        """Run an operation and return its result."""
+        return drive(run_operation(self._router, operation, self._timeout), self._carry_out)
+
+    def _carry_out(self, step: Step) -> Any:
+        if isinstance(step, Send):
+            return self._send(step)
+        assert isinstance(step, Pause), "redis-py reads the layout when the client is made"
+        return self._pause(step)
+
+    def _pause(self, step: Pause) -> None:
+        time.sleep(step.seconds)
+        if step.refresh and self.is_cluster:
+            self._spare.clear()
+            self._refresh(step.until)
+        elif step.refresh and self._is_sentinel:
+            self._router.node("").disconnect(inuse_connections=False)
+            self._await_master(step.until, since=time.monotonic())
+
+    def _await_master(self, until: float, *, since: float = -math.inf) -> None:
+        """Behind Sentinel, wait until a majority names the master, or the time is up."""
+        if self._watch is not None:
+            for seconds in self._watch.wait(self, until, since=since):
+                time.sleep(seconds)
+
+    def _check_master(self, until: float, connection: Any = None) -> None:
+        """Raise if the master is not known, or if this connection is to another server."""
+        if self._watch is not None:
+            self._await_master(until)
+            self._watch.check(connection)
+
+    def _refresh(self, until: float) -> None:
+        """Read the layout in a thread, for which all callers wait as long as they may. redis-py would ask node after
+        node, each for the time limit of a socket, and let in one caller at a time. No lock guards the thread, because a
+        fork could leave it locked; two threads at once do no harm."""
+        thread = self._refreshing
+        if thread is None or not thread.is_alive():
+            thread = self._refreshing = threading.Thread(target=self._initialize, name="presence-layout", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter is shutting down
+                return
+        thread.join(max(0.0, until - time.monotonic()))
+
+    def _initialize(self) -> None:
+        with contextlib.suppress(*UNREACHABLE):  # the next attempt says what is wrong
+            initialize = self._client.nodes_manager.initialize
+            initialize(**layout_options(self._cluster, initialize))
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def borrow(self, node: Any, until: float) -> Borrowed:
+        """A connection to a node: a spare one if it is still open, else one of its pool."""
+        pool = self._pool(node)
+        connection, may_be_stale = self._spare.take(pool)
+        if connection is not None and may_be_stale and _is_stale(connection):
+            connection.disconnect()
+            pool.release(connection)
+            connection = None
+        return Borrowed(pool, connection or self._connect(pool, until))
+
+    def give_back(self, borrowed: Borrowed, *, is_broken: bool = False) -> None:
+        """Return a connection. A broken one, or one with unread replies, is closed."""
+        if is_broken:
+            borrowed.connection.disconnect()
+        if is_broken or not self._spare.keep(borrowed.pool, borrowed.connection):
+            borrowed.pool.release(borrowed.connection)
+
+    def _pool(self, node: Any) -> Any:
+        if not self.is_cluster:
+            return node
+        theirs = self._client.get_redis_connection(node).connection_pool
+        known = self._pools.get(node.name)
+        if known is None or known[0] is not theirs:
+            known = self._pools[node.name] = (theirs, like_pool(theirs, self._timeout))
+        return known[1]
+
+    def _connect(self, pool: Any, until: float) -> Any:
+        connection = connection_of(pool, until)
+        if self._watch is not None and self._watch.is_other(connection):
+            connection.disconnect()
+            pool.release(connection)
+            connection = connection_of(pool, until)
+        return connection
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def _send(self, step: Send) -> list[Any]:
+        """Write to every node before reading from any, so that they work at the same time."""
+        written: list[Borrowed | Failed] = []
+        answers: list[Any] = []
+        try:
+            for node, calls in step.groups:
+                written.append(self._write(node, calls, step.until))
+            for borrowed, (node, calls) in zip(written, step.groups, strict=True):
+                answer = borrowed if isinstance(borrowed, Failed) else self._read(borrowed.connection, len(calls), step)
+                answers.append(answer)
+                if self._cluster is not None and not isinstance(answer, Failed):
+                    self._cluster.last_reply[node.name] = time.monotonic()
+            return answers
+        finally:
+            for place, borrowed in enumerate(written):
+                if not isinstance(borrowed, Failed):  # after an interrupt, some replies are still unread
+                    is_broken = place >= len(answers) or isinstance(answers[place], Failed)
+                    self.give_back(borrowed, is_broken=is_broken)
+
+    def _write(self, node: Any, calls: list[Call], until: float) -> Borrowed | Failed:
+        borrowed = None
+        try:
+            self._check_master(until)
+            if self._cluster is not None:
+                confirm_master(self, self._cluster, node, until)
+            borrowed = self.borrow(node, until)
+            borrowed.connection.send_packed_command(pack(calls))
+        except BaseException as error:
+            if borrowed is not None:
+                self.give_back(borrowed, is_broken=True)
+            if not isinstance(error, (*LOST, RedisError, Unavailable)):
+                raise
+            return Failed(error, sent=borrowed is not None)
+        return borrowed
+
+    def _read(self, connection: Any, count: int, step: Send) -> list[Any] | Failed:
+        replies: list[Any] = []
+        is_single = step.first and count == 1 and len(step.groups) == 1 and self._socket_has_our_timeout
+        try:
+            for _ in range(count):
+                # Setting the time limit of a socket takes longer than reading a reply: a single call uses what it has.
+                limit = {} if is_single else {"timeout": max(0.05, step.until - time.monotonic())}
+                try:
+                    replies.append(connection.read_response(disable_decoding=True, **limit))
+                except ResponseError as error:
+                    replies.append(error)
+            self._check_master(step.until, connection)  # replies of a master that was replaced do not count
+        except (*LOST, RedisError, Unavailable) as error:
+            return Failed(error, sent=code_of(error) not in NOT_RUN)  # redis-py raises LOADING as a ConnectionError
+        return replies
+
+    def nodes(self, *, refresh: bool = False) -> list[str]:
+        """The addresses of every server that takes writes. ``refresh``: also of those that joined recently."""
+        if refresh:
+            self._pause(Pause(0.0, True, time.monotonic() + self._timeout))
+        return self._router.names()
+
+    def close(self) -> None:
+        """Close our own connections."""
+        self._spare.clear()
+        if self._watch is not None:
+            self._watch.leave(self)
+        if not self.is_cluster:
+            self._router.node("").disconnect()
+        for _, pool in list(self._pools.values()):
+            pool.disconnect()
+
+
+def _is_stale(connection: Any) -> bool:
+    """Whether an unread reply is left, or the socket was closed."""
+    try:
+        return bool(connection.can_read())
+    except LOST:
+        return True

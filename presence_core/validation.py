@@ -1,0 +1,244 @@
+"""The validation of every argument: one function for each kind, which returns the value as operations use it.
+
+Each raises InvalidArgument with one sentence that names the field and the limit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from socket import AF_INET, AF_INET6, inet_pton
+from typing import Any, Final, NoReturn, get_args
+
+from presence_core.errors import InvalidArgument
+
+TEN_YEARS: Final = 315_360_000
+AGENT_LENGTH: Final = 512
+CUT_MARK: Final = "…"
+MAX_UIDS: Final = 10_000
+
+_MAPPED = bytes(10) + b"\xff\xff"
+_SESSION_ID = re.compile(r"[A-Za-z0-9_-]{8,128}")
+
+
+def whole(field: str, value: object, low: int, high: int) -> int:
+    """A whole number within limits."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidArgument(field, f"must be a whole number from {low} to {high}")
+    return int(value)
+
+
+def callback(field: str, value: object) -> None:
+    """Checked before anything is sent, because an error on the way would leave a part done."""
+    if value is not None and not callable(value):
+        raise InvalidArgument(field, "must be a function")
+
+
+def choice(field: str, value: object, literal: Any) -> None:
+    """One of a ``Literal``'s words."""
+    words = get_args(literal)
+    if value not in words:
+        raise InvalidArgument(field, "must be " + " or ".join(f'"{word}"' for word in words))
+
+
+def duration(field: str, value: object, low: float, high: float) -> float:
+    """Seconds, not necessarily whole."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise InvalidArgument(field, f"must be {low:g} to {high:g} seconds")
+    return value
+
+
+def call_time(value: object) -> float:
+    """``timeout``: seconds that one call may take."""
+    return duration("timeout", value, 0.05, 60)
+
+
+def instant(value: object) -> str:
+    """``now`` of a tracker as text: Unix seconds; "" for None, which means Redis's own clock."""
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e11:
+        raise InvalidArgument("now", "must be Unix seconds, from 0 to 100000000000")
+    return repr(float(value)) if isinstance(value, float) else str(int(value))
+
+
+def seconds(field: str, value: object) -> int:
+    """A timeout."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= TEN_YEARS:
+        raise InvalidArgument(field, f"must be whole seconds from 1 to {TEN_YEARS} (10 years)")
+    return int(value)
+
+
+def plain_text(field: str, value: object, high: int, rule: str) -> str:
+    """Text of 1 to ``high`` bytes, not only white space, without control characters."""
+    if type(value) is str and value.isascii() and value.isprintable() and 0 < len(value) <= high and value[0] != " ":
+        return value  # nearly every call: skip the slow checks
+    if not isinstance(value, str):
+        raise InvalidArgument(field, rule)
+    value = str.__str__(value)  # a subclass may have its own
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidArgument(field, f"{rule}; this text is not valid Unicode") from None
+    if not 1 <= size <= high:
+        raise InvalidArgument(field, rule)
+    if not value.strip():
+        raise InvalidArgument(field, f"{rule}, not only white space")
+    if any(unicodedata.category(char) == "Cc" for char in value):
+        raise InvalidArgument(field, f"{rule}, without control characters")
+    return value
+
+
+def uid(value: object, field: str = "uid") -> str:
+    return plain_text(field, value, 256, "must be text of 1 to 256 bytes")
+
+
+def uids(value: object) -> list[str]:
+    """Users of ``online_among`` and ``blocked_among``, each once: at most MAX_UIDS."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidArgument("uids", "must be a list of uids")
+    asked: dict[str, None] = {}
+    for place, item in enumerate(value):
+        if place == MAX_UIDS:
+            raise InvalidArgument("uids", f"must be at most {MAX_UIDS} uids")
+        asked[uid(item)] = None
+    return list(asked)
+
+
+def actor(value: object) -> str:
+    """``by``: the person who acts."""
+    return plain_text("by", value, 256, "must be text of 1 to 256 bytes that says who does this")
+
+
+def short(field: str, value: object, high: int) -> str | None:
+    """Optional text such as a device or a name."""
+    return None if value is None else plain_text(field, value, high, f"must be text of 1 to {high} bytes")
+
+
+def session_id(value: object, field: str = "session_id") -> str:
+    if not isinstance(value, str) or not _SESSION_ID.fullmatch(value):
+        raise InvalidArgument(field, "must be 8 to 128 characters of A-Z, a-z, 0-9, _ and -")
+    return str.__str__(value)
+
+
+def is_session_id(value: str) -> bool:
+    return _SESSION_ID.fullmatch(value) is not None
+
+
+def ref(value: object) -> tuple[str, str]:
+    """``uid:session_id``."""
+    if not isinstance(value, str):
+        raise InvalidArgument("ref", "must be text: uid, a colon, session id")
+    owner, colon, session = value.rpartition(":")
+    if not colon:
+        raise InvalidArgument("ref", "must be uid, a colon, session id")
+    return uid(owner), session_id(session)
+
+
+def address(value: object, field: str = "ip") -> bytes:
+    """An IPv4 or IPv6 address, packed; b"" for None. An IPv4-mapped IPv6 address is the IPv4 address."""
+    if value is None:
+        return b""
+    try:
+        if not isinstance(value, str):
+            raise ValueError
+        packed = inet_pton(AF_INET6 if ":" in value else AF_INET, value)
+    except (OSError, ValueError):
+        raise InvalidArgument(field, "must be an IPv4 or IPv6 address") from None
+    return packed[12:] if packed.startswith(_MAPPED) else packed
+
+
+def user_agent(value: object) -> str:
+    """A user agent, cut at 512 characters with a mark; control characters become spaces."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InvalidArgument("user_agent", "must be text")
+    if not (value.isascii() and value.isprintable()):
+        value = "".join(" " if unicodedata.category(char) in ("Cc", "Cs") else char for char in value)
+    if len(value) > AGENT_LENGTH:
+        value = value[: AGENT_LENGTH - 1] + CUT_MARK
+    return value
+
+
+def aliases(value: object) -> str:
+    """Up to eight other names, one a line."""
+    if value == ():
+        return ""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidArgument("aliases", "must be a list of texts")
+    items = list(value)
+    if len(items) > 8:
+        raise InvalidArgument("aliases", "must be at most 8 texts")
+    rule = "must be texts of 1 to 256 bytes"
+    return "\n".join(plain_text("aliases", item, 256, rule) for item in items)
+
+
+def attributes(value: object) -> bytes:
+    """The site's own fields as JSON; b"" for none."""
+    if value is None or value == {}:
+        return b""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InvalidArgument("attributes", "must be a dict with text keys")
+    try:
+        raw = json.dumps(dict(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidArgument("attributes", "must be made of what JSON can hold") from None
+    if len(raw) > 4096:
+        raise InvalidArgument("attributes", "must be at most 4096 bytes of JSON")
+    return raw
+
+
+def prose(field: str, value: object) -> str:
+    """A reason or a message: 1 to 500 characters."""
+    if not isinstance(value, str) or not 1 <= len(value) <= 500 or not value.strip():
+        raise InvalidArgument(field, "must be text of 1 to 500 characters")
+    if any(unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t" for char in value):
+        raise InvalidArgument(field, "must be text of 1 to 500 characters, without control characters")
+    return value
+
+
+def lines(field: str, value: object, high: int, rule: str) -> str:
+    """Text of at most ``high`` bytes, also of several lines; may be empty."""
+    if not isinstance(value, str):
+        raise InvalidArgument(field, rule)
+    if any(unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t" for char in value):
+        raise InvalidArgument(field, f"{rule}, without control characters")
+    if len(value.encode()) > high:
+        raise InvalidArgument(field, rule)
+    return str.__str__(value)
+
+
+def optional_prose(field: str, value: object) -> str:
+    """The same, where None means no text: ""."""
+    return "" if value is None else prose(field, value)
+
+
+def past(field: str, value: object) -> int:
+    """A time in ms, from an aware datetime or Unix seconds."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            _not_a_time(field)
+        value = value.timestamp()
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e11:
+        _not_a_time(field)
+    ms = round(value * 1000)
+    if not 0 < ms < 10**14:  # the rounded value is stored, so it must be in range, too
+        _not_a_time(field)
+    return ms
+
+
+def period(since: object, until: object) -> tuple[int | None, int | None]:
+    """``since`` (included) and ``until`` (excluded) in ms; None without a bound."""
+    first = None if since is None else past("since", since)
+    last = None if until is None else past("until", until)
+    if first is not None and last is not None and first >= last:
+        raise InvalidArgument("since", "must be before until")
+    return first, last
+
+
+def _not_a_time(field: str) -> NoReturn:
+    raise InvalidArgument(field, "must be an aware datetime or Unix seconds")

@@ -1,0 +1,108 @@
+"""The sessions that this process has seen recently: when to send a heartbeat, and which sessions ``grace`` may pass."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from presence_core.fork_safety import renew_in_child
+from presence_core.models import Session
+
+NEVER: Final = float("-inf")
+
+
+class Turn(NamedTuple):
+    """How to note that a session was seen; neither, if another request noted it a short time ago."""
+
+    by_call: bool  #: the call that validates the session notes it
+    by_buffer: bool  #: a heartbeat goes to the HeartbeatBuffer
+
+
+class LastLive(NamedTuple):
+    """A session that was live, and how many seconds ago that was known."""
+
+    session: Session
+    age: float
+
+
+@dataclass(slots=True)
+class _Known:
+    noted_at: float = NEVER  #: when the session was last noted as seen
+    interval: float = 0.0  #: seconds between two such notes
+    ip: str | None = None
+    live_at: float = NEVER  #: when it was last found live …
+    session: Session | None = None  #: … and its record then
+
+
+class KnownSessions:
+    """At most ``max_known`` sessions, by a digest of what names them. Safe to share between threads."""
+
+    def __init__(self, heartbeat: float, max_known: int) -> None:
+        self.clock: Callable[[], float] = time.monotonic
+        self._heartbeat = heartbeat
+        self._max_known = max_known
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._reset_lock()
+        renew_in_child(self, KnownSessions._reset_lock)
+
+    def _reset_lock(self) -> None:
+        """In a forked child the parent's lock may be held by a thread that the child does not have."""
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def take_turn(self, key: bytes, ip: str | None) -> Turn:
+        """Whether this request notes the session as seen. One request of a session does so in each interval.
+
+        The validating call notes a session that is new in this process or has a new address; the buffer notes others.
+        """
+        with self._lock:
+            known = self._known.get(key)
+            if known is None:
+                known = self._known[key] = _Known()
+                if len(self._known) > self._max_known:
+                    self._known.popitem(last=False)
+            else:
+                self._known.move_to_end(key)
+            now = self.clock()
+            if now - known.noted_at < known.interval:
+                return Turn(False, False)
+            by_call = known.live_at == NEVER or known.ip != ip
+            known.noted_at, known.ip = now, ip
+            known.interval = known.interval or min(self._heartbeat, 1.0)  # until its idle timeout is known
+            return Turn(by_call, not by_call)
+
+    def give_turn_back(self, key: bytes) -> None:
+        """Let the next request note the session: this one could not."""
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None:
+                known.noted_at = NEVER
+
+    def note_live(self, key: bytes, session: Session) -> None:
+        """Remember that the session was found live now."""
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None:
+                known.interval = min(self._heartbeat, session.idle_timeout / 3)
+                known.live_at, known.session = self.clock(), session
+
+    def last_live(self, key: bytes) -> LastLive | None:
+        """The session as it was when last found live. A key that never was is forgotten: a flood of invalid tokens
+        must not push out valid ones."""
+        with self._lock:
+            known = self._known.get(key)
+            if known is None or known.session is None:
+                self._known.pop(key, None)
+                return None
+            return LastLive(known.session, self.clock() - known.live_at)
+
+    def forget(self, key: bytes) -> None:
+        """Remove a session that is not live."""
+        with self._lock:
+            self._known.pop(key, None)

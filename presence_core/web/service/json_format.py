@@ -1,0 +1,58 @@
+"""JSON responses, and times in queries and bodies."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Any, Final
+
+from fastapi import Response
+
+from presence_core.errors import InvalidArgument
+from presence_core.filters import SessionFilter
+from presence_core.models import Ended, Session, plain
+
+Time = str | float
+"""An ISO time with its zone, or Unix seconds."""
+
+_TIME_RULE: Final = "must be an ISO time with its zone, or Unix seconds"
+
+_UNIX_SECONDS: Final = re.compile(r"(?![0-9]{8}$)[0-9]{1,12}(\.[0-9]{1,9})?")
+"""Eight digits are refused: they may be a date."""
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    """A response with a record, or a list or dict of records."""
+    content = json.dumps(to_plain(value), ensure_ascii=False, separators=(",", ":"))
+    return Response(content, status, None, "application/json")
+
+
+def to_plain(value: Any) -> Any:
+    """The value as JSON can hold it. A filter becomes what a request would send."""
+    if isinstance(value, SessionFilter):
+        return json.loads(value.to_json())
+    if isinstance(value, list):
+        return [to_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: to_plain(item) for name, item in value.items()}
+    if isinstance(value, Session | Ended):
+        return {"ref": value.ref} | plain(value)
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: to_plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    return plain(value)
+
+
+def parse_time(field: str, value: Time | None) -> datetime | float | None:
+    """A time as the library takes it. Raises InvalidArgument."""
+    if value is None or isinstance(value, int | float):
+        return value
+    if _UNIX_SECONDS.fullmatch(value):
+        return float(value)
+    try:  # in a query, the plus of a zone that was not encoded arrives as a space
+        at = datetime.fromisoformat(value.replace(" ", "+") if "T" in value else value)
+    except ValueError:
+        raise InvalidArgument(field, _TIME_RULE) from None
+    if at.tzinfo is None:
+        raise InvalidArgument(field, _TIME_RULE)
+    return at

@@ -1,0 +1,128 @@
+"""Prometheus metrics and health checks of the service."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from starlette.types import Scope
+
+from presence_core.errors import PresenceError
+from presence_core.models import Counts, WorkerStatus
+from presence_core.web.service.authorization import Reader
+from presence_core.web.service.json_format import json_response
+from presence_core.web.service.problems import AWAY, RETRY_AFTER, problem
+from presence_core.web.service.routes import Client
+
+router = APIRouter(tags=["health"])
+
+
+class Meters:
+    """Measurements of one process, in their own registry."""
+
+    def __init__(self, readers: Callable[[], int]) -> None:
+        self.registry = CollectorRegistry()
+        self._request_seconds = Histogram(
+            "presence_request_seconds",
+            "Time from a request to the end of its response, without event streams.",
+            ("method", "route", "status"),
+            buckets=(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+            registry=self.registry,
+        )
+        self._operation_seconds = Histogram(
+            "presence_redis_seconds",
+            "Time of an operation, from its first call of Redis to the last reply.",
+            ("operation",),
+            buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+            registry=self.registry,
+        )
+        event_readers = Gauge("presence_events_clients", "Readers of GET /v1/events.", registry=self.registry)
+        event_readers.set_function(readers)
+
+    def observe_request(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count a request that has ended."""
+        route = getattr(scope.get("route"), "path_format", None)
+        if route != "/v1/events":
+            method = scope["method"] if route and status != 405 else "any"  # clients may invent methods
+            self._request_seconds.labels(method, route or "none", str(status)).observe(seconds)
+
+    def observe_operation(self, operation: object, seconds: float) -> None:
+        """Count an operation that has ended, well or not."""
+        name = getattr(operation, "__qualname__", "unknown").partition(".")[0].lstrip("_")
+        self._operation_seconds.labels(name).observe(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _NamespaceMetrics:
+    """What Redis reports, as of one scrape. None while Redis is away."""
+
+    counts: Counts | None
+    worker: WorkerStatus | None
+
+    def collect(self) -> Iterator[Metric]:
+        up = GaugeMetricFamily("presence_up", "Whether Redis answered this scrape.")
+        up.add_metric([], 0 if self.counts is None else 1)
+        yield up
+        if self.counts is not None:
+            yield from _count_metrics(self.counts)
+        if self.worker is not None:
+            yield from _worker_metrics(self.worker)
+
+
+def _count_metrics(counts: Counts) -> Iterator[Metric]:
+    yield GaugeMetricFamily("presence_users", "Users online, as of the last sweep.", counts.users)
+    yield GaugeMetricFamily("presence_sessions", "Live sessions.", counts.sessions)
+    logins = CounterMetricFamily("presence_logins", "Sessions that have begun.")
+    ends = CounterMetricFamily("presence_ends", "Sessions that have ended.", labels=["reason"])
+    for kind, number in counts.totals.items():
+        if kind == "login":
+            logins.add_metric([], number)
+        else:
+            ends.add_metric([kind], number)
+    yield logins
+    yield ends
+
+
+def _worker_metrics(worker: WorkerStatus) -> Iterator[Metric]:
+    lag = "Age of the oldest overdue session when the last sweep began."
+    yield GaugeMetricFamily("presence_sweep_lag_seconds", lag, worker.lag_seconds)
+    alive = "Whether a worker leads and has reported recently."
+    yield GaugeMetricFamily("presence_worker_alive", alive, int(worker.alive))
+    if worker.last_run:
+        at = worker.last_run.timestamp()
+        yield GaugeMetricFamily("presence_last_sweep_timestamp_seconds", "When a sweep last succeeded.", at)
+
+
+@router.get("/metrics", dependencies=[Reader], response_class=Response, include_in_schema=False)
+async def metrics(request: Request, presence: Client) -> Response:
+    """Metrics for Prometheus. While Redis is away `presence_up` is 0 and only this process's own metrics follow."""
+    meters: Meters = request.app.state.meters
+    try:
+        namespace = _NamespaceMetrics(await presence.counts(), await presence.worker_status())
+    except PresenceError:
+        namespace = _NamespaceMetrics(None, None)
+    content = generate_latest(namespace) + generate_latest(meters.registry)  # it calls only collect()
+    return Response(content, media_type=CONTENT_TYPE_LATEST)
+
+
+@router.head("/healthz", include_in_schema=False)
+@router.get("/healthz", response_model=dict[str, str])
+async def healthz() -> Response:
+    """Whether this process answers."""
+    return json_response({"status": "ok"})
+
+
+@router.head("/readyz", include_in_schema=False)
+@router.get("/readyz", response_model=dict[str, str | float])
+async def readyz(presence: Client) -> Response:
+    """Whether Redis answers, too."""
+    begin = time.perf_counter()
+    try:
+        await presence.counts()
+    except PresenceError:
+        return problem(503, AWAY, RETRY_AFTER, code="unavailable")
+    return json_response({"status": "ok", "seconds": round(time.perf_counter() - begin, 6)})

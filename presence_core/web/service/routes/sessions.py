@@ -1,0 +1,89 @@
+"""Sessions: begin, validate, heartbeat, list, log out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Request, Response
+from fastapi import Query as InQuery
+
+from presence_core.client import AsyncPresence
+from presence_core.models import Page, Session
+from presence_core.web.service.authorization import Reader, Recorder, authorize
+from presence_core.web.service.json_format import json_response
+from presence_core.web.service.problems import not_found
+from presence_core.web.service.routes import Client
+from presence_core.web.service.schemas import (
+    HeartbeatsBody,
+    LoginBody,
+    LoginResponse,
+    SessionsQuery,
+    ValidateBody,
+    ValidateResponse,
+    openapi_of,
+    read_body,
+)
+
+router = APIRouter(prefix="/v1", tags=["sessions"])
+
+
+@router.post("/sessions", status_code=201, response_model=LoginResponse, dependencies=[Recorder])
+async def create(body: LoginBody, presence: Client) -> Response:
+    """Begin a session. With the session_id of a live session it refreshes that one, so it may be sent again."""
+    login = await presence.login(**dict(body))
+    return json_response({"token": login.token, "session": login.session, "replaced": login.replaced}, 201)
+
+
+@router.post("/validate", response_model=ValidateResponse, openapi_extra=openapi_of(ValidateBody))
+async def validate(request: Request) -> Response:
+    """Whether the session is live. If not, `ended` has what its user may know about the end, as long as it is kept."""
+    await authorize(request, "record")
+    body = await read_body(request, ValidateBody)
+    presence: AsyncPresence = request.app.state.presence
+    validation = await presence.validate(body.token, touch=body.touch, ip=body.ip)
+    if validation:
+        return json_response({"live": True, "session": validation.session, "ended": None})
+    ended = validation.ended.public if validation.ended else None
+    return json_response({"live": False, "session": None, "ended": ended})
+
+
+@router.post("/heartbeats", response_model=dict[str, list[str]], openapi_extra=openapi_of(HeartbeatsBody))
+async def heartbeats(request: Request) -> Response:
+    """Note that these sessions were seen. `offline` lists those that are no longer live."""
+    await authorize(request, "record")
+    body = await read_body(request, HeartbeatsBody)
+    presence: AsyncPresence = request.app.state.presence
+    return json_response({"offline": await presence.heartbeats(body.refs)})
+
+
+@router.get("/sessions", response_model=Page[Session], dependencies=[Reader])
+async def list_sessions(query: Annotated[SessionsQuery, InQuery()], presence: Client) -> Response:
+    """Live sessions in pages, newest login first: all, or those that match. A cursor belongs to its filter."""
+    return json_response(await presence.list_sessions(query.to_filter(), limit=query.limit, cursor=query.cursor))
+
+
+@router.get("/users/{uid:quoted}/sessions", response_model=dict[str, list[Session]], dependencies=[Reader])
+async def user_sessions(uid: str, presence: Client) -> Response:
+    """A user's live sessions, newest login first."""
+    return json_response({"items": await presence.sessions(uid)})
+
+
+@router.get("/users/{uid:quoted}/sessions/{session_id:quoted}", response_model=Session, dependencies=[Reader])
+async def session(uid: str, session_id: str, presence: Client) -> Response:
+    """One live session."""
+    record = await presence.get(uid, session_id)
+    if record is None:
+        raise not_found("There is no live session with this id")
+    return json_response(record)
+
+
+@router.delete("/users/{uid:quoted}/sessions/{session_id:quoted}", response_model=dict[str, bool],
+               dependencies=[Recorder])  # fmt: skip
+async def logout(uid: str, session_id: str, presence: Client) -> Response:
+    """Log a user out of one session. `ended` is false if it was not live."""
+    ended: dict[str, Any] = {"ended": await presence.logout(uid, session_id)}
+    return json_response(ended)
+
+
+FAST_ROUTES: Final = {"/v1/validate": validate, "/v1/heartbeats": heartbeats}
+"""The routes that a site calls at each of its own requests."""

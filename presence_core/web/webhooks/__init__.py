@@ -1,0 +1,32 @@
+"""Webhooks: tell other programs about kicks, blocks and revocations, so that they can drop refresh tokens.
+
+A kick is an event; blocks, unblocks and ``revoke_before`` are only in the audit, so both are read. A URL receives its
+deliveries in order and at least once, also over restarts: Redis holds the queue, and a file per URL holds the position,
+which moves when the receiver has answered 2xx. A URL that fails does not delay the others.
+
+The body, signed as ``signing`` describes::
+
+    {
+        "id": "7f0c…",
+        "type": "kicked",
+        "at": "2026-11-20T17:05:23.000+00:00",
+        "uid": "ada",
+        "session_id": "…",
+        "by": "sam",
+        "reason": "stolen phone",
+        "ticket": "T-1",
+        "message": "Please sign in again.",
+    }
+
+``type`` is one of: kicked (one for each session); blocked; unblocked; revoked (all sessions that began before the time
+in ``outcome``, usually ``at``; each is also sent as kicked once a sweep ends it); gap (events were lost to the stream's
+cap, so the receiver must check what it holds).
+
+Start with ``sender``. It sends what ``deliveries`` reads from Redis, and keeps a ``position``. Receivers need only
+``signing.verify``. Only applications import this package.
+"""
+
+from presence_core.web.webhooks.sender import Webhooks
+from presence_core.web.webhooks.signing import verify
+
+__all__ = ["Webhooks", "verify"]

@@ -1,0 +1,243 @@
+"""The loop of a worker: it leads, or waits to lead, and calls the duties that are due."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Final, cast
+
+from presence_core import validation as check
+from presence_core.client import AsyncPresence, Presence
+from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.fork_safety import renew_in_child
+from presence_core.keyspace import Keyspace
+from presence_core.models import SweepReport
+from presence_core.operations.maintenance import history, leader
+from presence_core.operations.search import facets
+from presence_core.worker.clock_check import ClockCheck, own_seconds
+from presence_core.worker.duties import AddressTruncation, BulkKicks, Duty, IndexRepair
+
+log = logging.getLogger("presence_core")
+
+SAMPLE_SECONDS: Final = 10.0
+"""The span of one sample."""
+
+SWEEP_LIMIT: Final = 10_000
+"""Sessions that one sweep ends at most, which takes half a second: then the worker beats and checks the clock again."""
+
+
+class Worker:
+    """Sweeps every ``interval`` seconds, and takes the samples for ``history``.
+
+    ``with Worker(presence): …`` runs it in a daemon thread; ``run()`` runs it in the calling thread until ``stop()``.
+    Any number of workers may run, in any process. One leads; the others wait, and one of them takes over about 15
+    seconds after its last beat. Correctness does not depend on there being one: each end and each sample counts once.
+
+    If Redis's clock jumps by more than half of ``settings.idle_timeout``, sweeping is paused, so that no session ends
+    that only seems to be idle; ``paused`` says so. It goes on when the clock is right again, or when a worker starts
+    with ``accept_clock=True``: then the clock counts as right as it is, for whichever worker leads. While sweeping is
+    not paused, an answer that a session has expired is final: see ``validate``.
+    """
+
+    def __init__(self, presence: Presence, *, interval: float = 5.0, accept_clock: bool = False) -> None:
+        if isinstance(cast(object, presence), AsyncPresence):
+            raise InvalidArgument("presence", "must be a Presence: a worker runs in a thread of its own")
+        if not isinstance(accept_clock, bool):
+            raise InvalidArgument("accept_clock", "must be True or False")
+        self._interval = float(check.duration("interval", interval, 0.05, 3600))
+        self._presence = presence
+        self._internal = presence.internal
+        self._renew()
+        renew_in_child(self, Worker._renew)
+        self.last_run: datetime | None = None  #: when the last sweep ended without an error
+        self.last_report: SweepReport | None = None
+        self.last_error: Exception | None = None  #: the first error of the last turn; None if there was none
+        self.leads: bool = False  #: whether this worker does the work now
+        self.paused: str = ""  #: why it does not sweep, as a sentence; "" if it does
+
+        self._clock = ClockCheck(presence.settings.idle_timeout * 500, accept=accept_clock)
+        self._index_repair = IndexRepair(self._internal, self._is_stopping)
+        self._truncation = AddressTruncation(self._internal, self._is_stopping)
+        self._duties: list[Duty] = [
+            Duty("clock check", self._check_clocks, while_paused=True),
+            Duty("sample", self._sample, while_paused=True),
+            Duty("sweep", self._sweep, every=self._interval),
+            Duty("hourly split", self._split, while_paused=True),
+            Duty("bulk kick", BulkKicks(self._internal, self._is_stopping).run),
+            Duty("index repair", self._index_repair.run, every=10.0),
+            Duty("address truncation", self._truncation.run, every=600.0),
+        ]
+        self._failing: set[str] = set()
+        self._keys: Keyspace | None = None  # the layout that the duties have begun on
+
+        self._tick = min(self._interval, SAMPLE_SECONDS)
+        self._hold = max(3 * self._tick, 15.0)
+        self._report: dict[str, str | int] = {}  # what the next beat stores
+        self._redis_ms = 0
+        self._last_beat = 0.0
+        self._sampled = self._split_hour = -1
+
+    def _renew(self) -> None:
+        """Also in a forked child: the parent goes on working, and leads if it did."""
+        self.leads = False
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._token = self._internal.context.new_id()
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Work until ``stop()``."""
+        try:
+            while not self._stop.wait(self._turn()):
+                pass
+        finally:
+            self._leave()
+
+    def start(self) -> None:
+        """Run in a daemon thread."""
+        if self._thread is None or not self._thread.is_alive():
+            self._stop.clear()
+            self._thread = threading.Thread(target=self.run, name="presence-upkeep", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the loop, and its thread if it has one. What is under way ends first; another worker may lead at once."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def __enter__(self) -> Worker:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def _is_stopping(self, seconds: float = 0.0) -> bool:
+        return self._stop.wait(seconds)
+
+    def _turn(self) -> float:
+        """Call every duty that is due, if this worker leads; return how many seconds to wait for the next turn."""
+        errors: list[Exception] = []
+        has_more = False
+        self._attempt("lead", self._beat, errors)
+        self._follow_layout()
+        for duty in self._duties:
+            if not self.leads or self._stop.is_set():
+                break
+            if (self.paused and not duty.while_paused) or time.monotonic() < duty.due:
+                continue
+            duty_has_more = self._attempt(duty.name, duty.run, errors)
+            duty.due = time.monotonic() + (0.0 if duty_has_more else duty.every)
+            has_more = has_more or duty_has_more
+            if time.monotonic() - self._last_beat >= self._hold / 3:
+                self._attempt("lead", self._beat, errors)
+        if self.leads and self._report:
+            self._attempt("lead", self._beat, errors)
+        self.last_error = errors[0] if errors else None
+        return 0.0 if has_more else self._seconds_to_wait()
+
+    def _attempt(self, name: str, act: Callable[[], bool | None], errors: list[Exception]) -> bool:
+        """Whether there is more to do. An error is logged once, until the act succeeds again."""
+        try:
+            has_more = bool(act())
+        except Exception as error:  # also a mistake in one duty: the others go on
+            if name not in self._failing and isinstance(error, PresenceError):
+                log.warning("the %s waits: %s", name, error)
+            elif name not in self._failing:
+                log.exception("the %s failed", name)
+            errors.append(error)
+            self._failing.add(name)
+            if name == "lead":
+                self.leads = False
+            return False
+        self._failing.discard(name)
+        return has_more
+
+    def _seconds_to_wait(self) -> float:
+        """Until the next ten seconds have passed on Redis's clock, or until a duty is due."""
+        if not self.leads:
+            return self._tick
+        now = time.monotonic()
+        redis_seconds = self._redis_ms / 1000 + now - self._last_beat
+        waits = [duty.due - now for duty in self._duties if duty.every and (duty.while_paused or not self.paused)]
+        return max(0.0, min(self._tick, SAMPLE_SECONDS - redis_seconds % SAMPLE_SECONDS + 0.05, *waits))
+
+    def _follow_layout(self) -> None:
+        """After a reshard, drop what was begun on the old shards."""
+        keys = self._internal.context.keyspace
+        if keys is not self._keys:
+            self._keys = keys
+            self._index_repair.restart()
+            self._truncation.restart()
+
+    # -- the lead, and the clock ---------------------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        """Lead, go on leading, or learn that another worker leads. Compares the clocks."""
+        sent = self._clock.last_right | {"paused": self.paused} | self._report
+        beat_of_this = leader.beat(
+            self._internal.context, self._token, self._name, round(self._hold * 1000), self._clock.accept, sent
+        )
+        before = own_seconds() * 1000
+        beat = self._internal.run(beat_of_this)
+        after = own_seconds() * 1000
+        self._last_beat, self._redis_ms = time.monotonic(), beat.now
+        if self.leads != beat.leads:
+            log.info("%s %s", self._name, "leads" if beat.leads else "no longer leads")
+        self.leads = beat.leads
+        for name, value in sent.items():
+            if self._report.get(name) == value:
+                del self._report[name]
+        self._clock.compare(beat, before, after)
+        self._set_paused()
+
+    def _check_clocks(self) -> None:
+        self._clock.check_shards(self._internal, round(self._hold * 1000))
+        self._set_paused()
+
+    def _set_paused(self) -> None:
+        if self._clock.problem != self.paused:
+            self.paused = self._clock.problem
+            log.warning("%s", self.paused or "Redis's clock is right again: sweeping goes on.")
+            self._report["paused"] = self.paused  # sent at the end of this turn
+
+    def _leave(self) -> None:
+        """Let another worker lead."""
+        try:
+            self._internal.run(leader.leave(self._internal.context, self._token))
+        except PresenceError:
+            pass  # the lead expires
+        self.leads = False
+
+    # -- duties that do all at once ------------------------------------------------------------------------------------
+
+    def _sample(self) -> None:
+        slot = self._redis_ms // 10_000
+        if slot != self._sampled and self._internal.run(history.sample(self._internal.context, self._redis_ms)):
+            self._sampled = slot
+
+    def _sweep(self) -> bool:
+        lag = self._internal.run(leader.lag(self._internal.context, self._redis_ms))
+        report = self._presence.sweep(limit=SWEEP_LIMIT)
+        self.last_report = report
+        self.last_run = datetime.now(UTC)
+        self._report |= {"last_run": self._redis_ms, "lag": lag}
+        return report.has_more
+
+    def _split(self) -> None:
+        """Once an hour, note the sessions per app and per device."""
+        hour = self._redis_ms // 3_600_000
+        if hour != self._split_hour:
+            run, ctx = self._internal.run, self._internal.context
+            apps, devices = run(facets.facets(ctx, "app")), run(facets.facets(ctx, "device"))
+            run(history.split(ctx, self._redis_ms, apps, devices))
+            self._split_hour = hour
