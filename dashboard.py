@@ -1,8 +1,8 @@
-"""The dashboard's app: the gate, the headers and our own routes; pages are elsewhere.
+"""The dashboard's ASGI app: the gate, the headers and our own routes. The pages are in ``presence_dashboard``.
 
 Start it with ``presence dashboard``, or in a checkout with ``streamlit run dashboard.py``. A wheel has this file and
-``.streamlit/config.toml`` inside ``presence_dashboard``. It reads PRESENCE_REDIS_URL (without it, it uses the embedded
-server), and PRESENCE_DASHBOARD_ACCESS: how people get in.
+``.streamlit/config.toml`` inside ``presence_dashboard``. Settings: PRESENCE_REDIS_URL (without it, the embedded server
+is used) and PRESENCE_DASHBOARD_ACCESS (how staff sign in).
 """
 
 from pathlib import Path
@@ -13,17 +13,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from presence_dashboard import browser, gate
+import presence_dashboard
+from presence_dashboard import browser_files, gate
 
 
 async def healthz(_request: Request) -> Response:
-    """This process answers. Says nothing of Redis: a restart of the dashboard would not mend that."""
+    """200 while this process runs. Does not check Redis: a restart of the dashboard would not fix Redis."""
     return JSONResponse({"status": "ok"})
 
 
-middleware, routes = gate.doors()
+middleware, routes = gate.middleware_and_routes()
 app = st.App(
-    Path(browser.__file__).with_name("main.py"),
-    routes=[Route("/healthz", healthz), *routes, *browser.routes],
-    middleware=[*middleware, Middleware(browser.OwnFiles)],
+    Path(presence_dashboard.__file__).with_name("main.py"),
+    routes=[Route("/healthz", healthz), *routes, *browser_files.routes],
+    middleware=[*middleware, Middleware(browser_files.OwnFiles)],
 )

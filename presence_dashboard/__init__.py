@@ -1,1 +1,15 @@
-"""The dashboard: pages over presence_core's public names. ``dashboard.py`` beside this package serves it."""
+"""The dashboard for support staff: pages over the public names of ``presence_core``.
+
+Start reading at ``main.py``: it decides which page a request sees. The packages, each of which imports only from those
+above it::
+
+    texts, format, roles, error_sentences   words, safe text, what each role may do
+    data                                    what pages read, and what one browser tab shows
+    gate, access                            sign-in, and the rights of the actor
+    actions                                 what staff do: kick, block, export, repair
+    components                              parts of a page that several pages draw
+    views                                   the pages, a package for each
+    browser_files                           scripts, style sheets and icon for the browser
+
+``dashboard.py``, next to this package (in a wheel: inside it), serves the app.
+"""

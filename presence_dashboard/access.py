@@ -1,7 +1,7 @@
-"""Who acts, and what they may. Asked inside every action, each time: what a page showed a moment ago gives nobody a
-right.
+"""The signed-in actor of a page, and the check of their rights.
 
-How people get in is the gate's; this is what it comes to for a page that is open.
+Each action calls ``require``, which asks Redis every time: a button on an old page gives no right. How staff sign in is
+in ``gate``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import os
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
@@ -19,25 +22,29 @@ import streamlit as st
 
 from presence_core import PresenceError
 from presence_dashboard import texts
+from presence_dashboard.data.store import open_store
 from presence_dashboard.gate.config import Config, Mode
-from presence_dashboard.gate.desk import COOKIE, Desk, Member, NoRole, open_desk
-from presence_dashboard.gate.mark import HEADER, is_marked
-from presence_dashboard.roles import ROLES, Actor, CannotTell, Denied, Right, Role, SignedOut
-from presence_dashboard.store import open_store
+from presence_dashboard.gate.gate_mark import HEADER, is_marked
+from presence_dashboard.gate.staff_sessions import COOKIE, NoRole, SignedInMember, StaffSessions, open_staff_sessions
+from presence_dashboard.roles import ROLES, Actor, Denied, Right, Role, SignedOut, SignInUnknown
 
 __all__ = [
     "ROLES",
     "Actor",
-    "CannotTell",
     "Denied",
     "Right",
     "Role",
+    "SignInEnd",
+    "SignInUnknown",
     "SignedOut",
     "current",
     "may",
     "mode",
     "require",
+    "sign_in_end",
+    "sign_in_id",
     "sign_out",
+    "stay_signed_in",
     "stop_without_gate",
 ]
 
@@ -47,64 +54,106 @@ _CLOCKS_DIFFER: Final = 300  # seconds
 
 
 def current(*, touch: bool = True) -> Actor:
-    """The one who looks at this page. touch: they did something just now; a page that renews itself is no sign of life.
+    """The actor of this page, at most two seconds old (a few minutes while Redis is unavailable). Raises SignedOut.
 
-    May be up to two seconds old, and while Redis is away a few minutes. Raises SignedOut.
+    touch: count this as activity. An automatic refresh of a page is no activity.
     """
     try:
-        return _actor(touch=touch, anew=False)
+        return _actor(touch=touch, fresh=False)
     except Denied as denied:
         raise SignedOut(str(denied)) from denied
-    except PresenceError as away:
-        raise CannotTell(texts.CANNOT_TELL) from away
+    except PresenceError as error:
+        raise SignInUnknown(texts.SIGN_IN_UNKNOWN) from error
 
 
 def may(right: Right) -> bool:
-    """Whether the one who looks at this page may, as far as a part of it that renews itself can tell."""
+    """Whether the actor of this page has the right. For parts of a page that refresh automatically."""
     try:
         return current(touch=False).may(right)
     except SignedOut:
         return False
 
 
-def require(right: Right, *, what: str, uid: str | None = None) -> Actor:
-    """The one who acts, if they may: asked of the store anew. what, uid: what is tried, for the audit of denials.
+def require(right: Right, *, action: str, uid: str | None = None) -> Actor:
+    """The actor, if they have the right now; read from Redis. Denials are audited with ``action`` and ``uid``.
 
-    Raises SignedOut, Denied, and Unavailable where that cannot be found out.
+    Raises SignedOut, Denied, and Unavailable if Redis does not answer.
     """
     try:
-        actor = _actor(touch=True, anew=True)
-    except SignedOut as over:
-        who = _name()
-        if who is not None:
-            _write_down(who, what, "has no role" if isinstance(over, NoRole) else "is signed out", uid)
+        actor = _actor(touch=True, fresh=True)
+    except SignedOut as signed_out:
+        name = _name_of_sign_in()
+        if name is not None:
+            _log_denial(name, action, "has no role" if isinstance(signed_out, NoRole) else "is signed out", uid)
         raise
     if not actor.may(right):
-        _write_down(actor.name, what, f"role {actor.role}", uid)
+        _log_denial(actor.name, action, f"role {actor.role}", uid)
         raise Denied(texts.may_not(actor.role))
     return actor
 
 
 def stop_without_gate() -> None:
-    """End a page's script with one sentence, unless the gate let its connection in. The first thing in each page."""
+    """Stop the script of a page with one sentence, unless the gate let its connection in. Each page calls it first."""
     if not _has_gate():
         st.error(texts.NO_GATE)
         st.stop()
 
 
+@dataclass(frozen=True, slots=True)
+class SignInEnd:
+    """When the sign-in of this page ends."""
+
+    at: datetime  #: without further activity
+    may_stay: bool  #: activity moves it; False: it has lasted as long as a sign-in may
+    idle: int  #: seconds without activity until a sign-in ends
+
+
+def sign_in_end() -> SignInEnd | None:
+    """When the sign-in of this page ends; None without a sign-in, or where that is not known. No activity."""
+    config = _config()
+    if config.mode == "open":
+        return None
+    try:
+        member = _member(config, touch=False, fresh=False)
+    except (SignedOut, Denied, PresenceError):
+        return None
+    if member.ends is None or member.began is None:
+        return None
+    last = member.began + timedelta(seconds=config.absolute)
+    return SignInEnd(member.ends, member.ends + timedelta(seconds=1) < last, config.idle)
+
+
+def sign_in_id() -> str | None:
+    """A name for the sign-in of this page, different after another sign-in; None without one. No secret."""
+    config = _config()
+    if config.mode == "open":
+        return None
+    if config.mode == "oidc":
+        claims = _claims()
+        return provider_session(claims) if claims is not None else None
+    token = st.context.cookies.get(COOKIE)
+    return sha256(token.encode("utf-8", "replace")).hexdigest()[:22] if token else None
+
+
+def stay_signed_in() -> None:
+    """Count a click as activity. The next run of the page shows the result, also of a failure."""
+    with suppress(SignedOut, Denied, PresenceError):
+        _actor(touch=True, fresh=True)
+
+
 def mode() -> Mode:
-    """How people get in here."""
+    """How staff sign in to this dashboard."""
     return _config().mode
 
 
 def sign_out() -> None:
-    """End the sign-in of this page where Streamlit keeps it, which is with OIDC; elsewhere /sign-out is the way."""
+    """Sign out of an OIDC sign-in, which Streamlit keeps. In the other modes the page /sign-out does it."""
     claims = _claims()
     if claims is not None:
         try:
-            open_desk().leave_id(provider_name(claims, _config()), provider_session(claims))
+            open_staff_sessions().end_sign_in_by_id(provider_name(claims, _config()), provider_session(claims))
         except (Denied, PresenceError):
-            pass  # the cookie goes, whatever becomes of the session
+            pass  # the cookie is deleted in any case
     st.logout()
 
 
@@ -116,92 +165,97 @@ def _config() -> Config:
     return Config.from_env(os.environ)
 
 
-def _actor(*, touch: bool, anew: bool) -> Actor:
+def _actor(*, touch: bool, fresh: bool) -> Actor:
     if not _has_gate():
         raise Denied(texts.NO_GATE)
     config = _config()
     if config.mode == "open":
         return config.actor(LOCAL_OPERATOR, config.open_role)
-    desk = open_desk()
-    if config.mode == "oidc":
-        member = _by_provider(desk, touch=touch, anew=anew)
-    else:
-        member = desk.by_token(st.context.cookies.get(COOKIE), touch=touch, anew=anew)
+    member = _member(config, touch=touch, fresh=fresh)
     return config.actor(member.name, member.role)
 
 
-def _name() -> str | None:
-    """Who tries, for the audit: whose session it is or was; None where nobody's ever was."""
+def _member(config: Config, *, touch: bool, fresh: bool) -> SignedInMember:
+    staff = open_staff_sessions()
+    if config.mode == "oidc":
+        return _by_provider(staff, touch=touch, fresh=fresh)
+    return staff.by_token(st.context.cookies.get(COOKIE), touch=touch, fresh=fresh)
+
+
+def _name_of_sign_in() -> str | None:
+    """The name of the live or ended sign-in behind this page, for the audit; None if there never was one."""
     claims, config = _claims(), _config()
     if config.mode == "oidc" and claims is not None:
         return provider_name(claims, config)
-    found = open_desk().sessions.validate(st.context.cookies.get(COOKIE, ""), touch=False)
-    record = found.session or found.ended
+    validation = open_staff_sessions().sessions.validate(st.context.cookies.get(COOKIE, ""), touch=False)
+    record = validation.session or validation.ended
     return record.uid if record else None
 
 
-def _write_down(by: str, what: str, why: str, uid: str | None) -> None:
+def _log_denial(by: str, action: str, reason: str, uid: str | None) -> None:
     try:
-        open_store().presence.denied(by=by, what=what, uid=uid, reason=why)
+        open_store().presence.denied(by=by, what=action, uid=uid, reason=reason)
     except PresenceError:
-        pass  # it is refused all the same, and Redis was just there
+        pass  # the action is refused in any case
 
 
-# -- OIDC: Streamlit proves who somebody is, and the rest is as everywhere --------------------------------------------
+# -- OIDC: Streamlit checks the sign-in, the rest is as in the other modes ---------------------------------------------
 
 
 def _claims() -> dict[str, Any] | None:
-    """What the provider said of who is signed in, as Streamlit has checked it; None where nobody is."""
+    """The claims of the provider, checked by Streamlit; None if no one is signed in."""
     claims: dict[str, Any] = dict(st.user.to_dict())
     return claims if claims.pop("is_logged_in", False) is True else None
 
 
-def _by_provider(desk: Desk, *, touch: bool, anew: bool) -> Member:
+def _by_provider(staff: StaffSessions, *, touch: bool, fresh: bool) -> SignedInMember:
     claims = _claims()
     if claims is None:
         raise SignedOut(texts.NOT_SIGNED_IN)
-    config = desk.config
+    config = staff.config
     name = provider_name(claims, config)
     check_age(claims, config, time.time())
     session_id = provider_session(claims)
-    first = partial(_first_time, desk, name, session_id, provider_groups(claims, config))
-    return desk.by_id(name, session_id, first, touch=touch, anew=anew)
+    first = partial(_begin_session, staff, name, session_id, provider_groups(claims, config))
+    return staff.by_id(name, session_id, first, touch=touch, fresh=fresh)
 
 
-def _first_time(desk: Desk, name: str, session_id: str, groups: list[str]) -> None:
-    desk.seeded(name, groups, "OIDC")
+def _begin_session(staff: StaffSessions, name: str, session_id: str, groups: list[str]) -> None:
+    staff.seed_role(name, groups, "OIDC")
     headers = st.context.headers
-    desk.admit(name, st.context.ip_address, headers.get("User-Agent"), session_id=session_id)
+    staff.sign_in_as(name, st.context.ip_address, headers.get("User-Agent"), session_id=session_id)
 
 
 def provider_name(claims: Mapping[str, Any], config: Config) -> str:
-    """Who somebody is. An email counts where the provider says that it is verified: else anybody could claim any."""
+    """The staff name from the claims. An email must be verified: otherwise anyone could claim any address."""
     claim = config.name_claim or ("email" if claims.get("email") else "sub")
     name = claims.get(claim)
     if claim == "email" and claims.get("email_verified") is not True:
         raise Denied(texts.PROVIDER_NO_EMAIL)
     name = name.strip().lower() if isinstance(name, str) else ""
-    if not name or not name.isprintable() or len(name.encode()) > 128:  # as of a proxy: see gate/signed_in.py
+    if not name or not name.isprintable() or len(name.encode()) > 128:  # as in gate/signed_in_only.py
         raise Denied(texts.NOT_SIGNED_IN)
     return name
 
 
 def provider_groups(claims: Mapping[str, Any], config: Config) -> list[str]:
-    """The values of the claim that names roles or groups: a text, or a list of them."""
-    said = claims.get(config.role_claim) if config.role_claim else None
-    values = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+    """The values of the claim that names roles or groups: a string or a list of strings."""
+    claim = claims.get(config.role_claim) if config.role_claim else None
+    values = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
     return [value for value in values if isinstance(value, str)]
 
 
 def provider_session(claims: Mapping[str, Any]) -> str:
-    """One id for each sign-in, made of what was signed (not of the cookie, which can be written in several ways): once
-    ended, that very sign-in opens nothing any more, in no browser."""
+    """One session id for each sign-in: once ended, the sign-in is refused in every browser.
+
+    Made of the signed claims, not of the cookie, which can be encoded in several ways.
+    """
     signed = json.dumps(claims, sort_keys=True, default=str).encode()
     return urlsafe_b64encode(sha256(signed).digest()).decode()[:22]
 
 
 def check_age(claims: Mapping[str, Any], config: Config, now: float) -> None:
-    """Streamlit's cookie lasts for 30 days. A sign-in lasts as long as staff sessions may."""
+    """Refuse a sign-in that is older than a staff session may be. Streamlit's cookie lasts for 30 days."""
     issued = claims.get("iat")
     if not isinstance(issued, int | float) or not now - config.absolute < issued < now + _CLOCKS_DIFFER:
         raise SignedOut(texts.PROVIDER_TOO_OLD)

@@ -1,5 +1,6 @@
-"""Errors in the words of support staff. What the library says of them is for engineers: it goes to the log, and what it
-says of a server also to the Health page.
+"""Library errors as sentences for support staff.
+
+The library's own messages are for engineers: they go to the log, and those about a server also to the Health page.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from presence_dashboard.roles import Denied, SignedOut
 
 _log: Final = logging.getLogger(__name__)
 
-Refusal = PresenceError | Denied | SignedOut
+REFUSALS: Final = (PresenceError, Denied, SignedOut)
+"""What an action raises if it was refused or could not be done. ``plain`` says it to staff."""
 
 
-def plain(error: Refusal) -> str:
-    """One sentence or two for staff, safe for Markdown."""
+def plain(error: PresenceError | Denied | SignedOut) -> str:
+    """One or two sentences for staff, safe for Markdown. Logs what staff cannot fix."""
     if isinstance(error, Denied | SignedOut):
-        return code(str(error))  # ours already, and it may name somebody
+        return code(str(error))  # already a sentence of ours; may contain a name
     if isinstance(error, InvalidArgument):
         for part, sentence in texts.ERROR_FIELD.get(error.field, {}).items():
             if part in error.rule:
@@ -37,6 +39,6 @@ def plain(error: Refusal) -> str:
 
 
 @lru_cache(maxsize=256)
-def _log_once(said: str) -> None:
-    """A page that renews itself meets the same error every few seconds."""
-    _log.warning("%s", said)
+def _log_once(message: str) -> None:
+    """Log each message once: a page that refreshes meets the same error every few seconds."""
+    _log.warning("%s", message)

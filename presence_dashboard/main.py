@@ -1,4 +1,7 @@
-"""The script that Streamlit runs: page setup and navigation. ``dashboard.py`` in the directory above serves it."""
+"""The script that Streamlit runs for each event of a tab: page setup, header and navigation.
+
+``dashboard.py`` serves it.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ import streamlit as st
 
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor, Right
-from presence_dashboard.views import identity, kick, notices
-from presence_dashboard.views.pulse import choice, pulse
+from presence_dashboard.components import account, kick_dialog, notifications, watch_list
+from presence_dashboard.components.connection_banner import connection_banner, refresh_choice
 
 access.stop_without_gate()
 
@@ -19,49 +22,54 @@ PAGES: Final[tuple[tuple[str, str, Right], ...]] = (
     ("live", texts.LIVE_PAGE, "counts"),
     ("sessions", texts.SESSIONS_PAGE, "people"),
     ("person", texts.PERSON_PAGE, "people"),
+    ("blocks", texts.BLOCKS_PAGE, "people"),
     ("history", texts.HISTORY_PAGE, "people"),
+    ("report", texts.REPORT_PAGE, "people"),
     ("health", texts.HEALTH_PAGE, "counts"),
     ("staff", texts.STAFF_PAGE, "staff"),
 )
-"""File and address, title, and what one must be allowed to see it at all."""
+"""Name (of the package in ``views`` and in the address), title, and the right needed to see the page."""
 
 FIRST: Final = "sessions"
-"""The page that opens: what support staff come for. Streamlit serves it at ``/``; browser.py leads /sessions there."""
+"""The page that opens at ``/``. ``browser_files`` redirects /sessions to it."""
 
 
 def main() -> None:
-    st.set_page_config(page_title=texts.PRODUCT, layout="wide")  # the icon is browser.py's
+    st.set_page_config(page_title=texts.PRODUCT, layout="wide")  # browser_files adds the icon
     try:
         actor = access.current()
+    except access.SignInUnknown:
+        account.sign_in_unknown()
+        return
     except access.SignedOut as reason:
-        if isinstance(reason, access.CannotTell):
-            identity.wait_for_redis()
-        else:
-            identity.signed_out(str(reason))
+        account.signed_out(str(reason))
         return
     pages = {
-        file: st.Page(
-            f"views/{file}.py",
+        name: st.Page(
+            f"views/{name}/{name}.py",
             title=title,
-            url_path=file,
-            default=file == FIRST,
+            url_path=name,
+            default=name == FIRST,
             visibility="visible" if actor.may(right) else "hidden",
         )
-        for file, title, right in PAGES
+        for name, title, right in PAGES
     }
     page = st.navigation(list(pages.values()), position="top")
-    st.set_page_config(page_title=texts.title(page.title))  # for who has several tabs of it
-    right = next(right for file, _, right in PAGES if pages[file] == page)
+    st.set_page_config(page_title=texts.title(page.title))  # tells several open tabs apart
+    right = next(right for name, _, right in PAGES if pages[name] == page)
     if page == pages[FIRST] and not actor.may(right):
-        st.switch_page(pages["live"])  # who may see no people
+        st.switch_page(pages["live"])  # their role may not see people
     _header(actor)
-    with st.container(key="pulse"):
-        pulse(actor)
-    kick.look_again()
-    notices.show()
+    account.idle_warning()
+    with st.container(key="connection-banner"):
+        connection_banner(actor)
+    kick_dialog.check_again()
+    notifications.show()
+    if actor.may("kick"):
+        kick_dialog.draft_offer()
     if actor.may(right):
         page.run()
-        kick.dialog()
+        kick_dialog.dialog()
     else:
         _no_permission(actor)
 
@@ -74,12 +82,13 @@ def _header(actor: Actor) -> None:
         with st.container(horizontal=True, width="content", vertical_alignment="center", gap="medium"):
             if os.environ.get("PRESENCE_DEMO") == "1":
                 st.markdown(texts.demo_notice(demo_site(os.environ.get("PRESENCE_DEMO_SITE"))), width="content")
-            identity.badge(actor)
-            choice()
+            watch_list.watch_menu(actor)
+            account.badge(actor)
+            refresh_choice()
 
 
 def demo_site(address: str | None) -> str | None:
-    """The demo site's address, if it is one that may stand in a link."""
+    """The demo site's address, if it is safe in a link; else None."""
     if not address or any(char in address for char in "<>\\ \n"):
         return None
     return address if urlsplit(address).scheme in ("http", "https") else None

@@ -1,4 +1,4 @@
-"""What each role may, who is at the other end of a page, and the two ways of being turned away."""
+"""Roles and their rights, the actor of a page, and the errors for missing access."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 Role = Literal["stats", "viewer", "support", "admin"]
-"""From the least to the most; each may what those before it may."""
+"""From least to most; each role has the rights of the roles before it."""
 
-Right = Literal["counts", "people", "kick", "bulk", "export", "audit_export", "repair", "staff"]
+Right = Literal["counts", "people", "kick", "bulk", "block_rules", "export", "share", "audit_export", "repair", "staff"]
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 HIDDEN: Final = "•••"
-"""What stands for what somebody may not see."""
+"""Shown in place of a value that the role may not see."""
 
 _GRANTED: Final[dict[Role, frozenset[Right]]] = {
     "stats": frozenset({"counts"}),
     "viewer": frozenset({"counts", "people"}),
-    "support": frozenset({"counts", "people", "kick", "bulk", "export"}),
+    "support": frozenset({"counts", "people", "kick", "bulk", "export", "share"}),
     "admin": frozenset(get_args(Right)),
 }
 
 
 class SignedOut(Exception):
-    """Nobody is signed in, or no longer: the sentence for who tries."""
+    """No one is signed in, or the sign-in has ended. The message is shown on the page."""
 
 
-class CannotTell(SignedOut):
-    """Redis is away, and who this is has not been asked for too long."""
+class SignInUnknown(SignedOut):
+    """Redis is unavailable, and the last check of the sign-in is too old."""
 
 
 class Denied(Exception):
-    """Whoever acts may not do that: the sentence that says so."""
+    """The actor lacks the right. The message is shown on the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The member of staff at the other end of this page."""
+    """The staff member who uses a page."""
 
-    name: str  #: what actions are signed with
+    name: str  #: stored with their actions in the audit
     role: Role
-    masked: frozenset[str] = frozenset()  #: of "name" and "ip": what this one does not see of others
-    bulk_limit: int | None = None  #: sessions that a bulk kick of theirs may end; None is the library's own limit
+    masked: frozenset[str] = frozenset()  #: "name", "ip" or both: not shown to this actor
+    bulk_limit: int | None = None  #: most sessions of one bulk kick; None: the library's limit
 
     def may(self, right: Right) -> bool:
         return right in _GRANTED[self.role]

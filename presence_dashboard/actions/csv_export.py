@@ -1,11 +1,11 @@
-"""A list as CSV: made page by page, so that no cell is a formula, and that it is written down who takes it along.
+"""Export a list as CSV, page by page. Each export is audited.
 
-Names and devices come from strangers. A spreadsheet runs a cell that begins with ``=``; ``cell`` takes the sting out.
+Names and devices come from visitors, and a spreadsheet runs a cell that starts with ``=`` as a formula: ``cell`` makes
+such text inert.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,12 +14,13 @@ from typing import Any, Final
 import pandas as pd
 
 from presence_core import Page, Presence, SessionFilter
+from presence_core.csv_safety import safe_cell
 from presence_dashboard import access
-from presence_dashboard.ledger import Ask
+from presence_dashboard.data.paged_list import ReadPage
 from presence_dashboard.roles import HIDDEN, Right
 
 MOST: Final = 100_000
-"""Rows of one file: it is made in memory. For more there is the command line."""
+"""Most rows of a file, which is made in memory. The command line exports more."""
 
 PAGE: Final = 1_000
 
@@ -29,44 +30,42 @@ SESSION_COLUMNS: Final = (
 )  # fmt: skip
 
 _MASKED: Final = {"name": "name", "ip": "ip", "last_ip": "ip"}
-_FORMULA: Final = re.compile(r"(^|;)(?=[=+\-@\t\r\n＝＋－＠])")
-"""Where one would begin: also behind a semicolon, at which spreadsheets of many countries part the cells of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What is to be taken along."""
+    """A list to export."""
 
-    view: str  #: what the file's name begins with
-    noun: str  #: what one row is, for the audit
-    right: Right  #: what one must be allowed
+    view: str  #: start of the file name
+    noun: str  #: name of a row, for the audit
+    right: Right  #: needed right
     columns: tuple[str, ...]
-    ask: Ask[Any]
-    words: str  #: which rows, for a reader; safe for Markdown
-    which: str  #: the same for the audit
+    read_page: ReadPage[Any]
+    description: str  #: which rows, in words; safe for Markdown
+    audit_filter: str  #: which rows, for the audit
 
     @property
-    def what(self) -> str:
-        """What is refused, as the audit names it."""
+    def audit_name(self) -> str:
+        """The name in the audit of denials."""
         return f"export {self.view}"
 
 
-def of_sessions(presence: Presence, asked: SessionFilter | None, words: str) -> Export:
-    """The sessions that match."""
+def session_export(presence: Presence, matching: SessionFilter | None, description: str) -> Export:
+    """The export of the live sessions that match."""
 
-    def ask(limit: int, cursor: str | None) -> Page[Any]:
-        return presence.list_sessions(asked, limit=limit, cursor=cursor)
+    def read_page(limit: int, cursor: str | None) -> Page[Any]:
+        return presence.list_sessions(matching, limit=limit, cursor=cursor)
 
-    which = f": {asked.to_json()}" if asked else ""
-    return Export("sessions", "session", "export", SESSION_COLUMNS, ask, words, which)
+    audit_filter = f": {matching.to_json()}" if matching else ""
+    return Export("sessions", "session", "export", SESSION_COLUMNS, read_page, description, audit_filter)
 
 
 def pages(export: Export) -> Iterator[Page[Any]]:
-    """What is to be written, step by step. Denied and SignedOut are raised at the first."""
-    access.require(export.right, what=export.what)
+    """The pages to write. The first step raises Denied or SignedOut."""
+    access.require(export.right, action=export.audit_name)
     count, cursor = 0, None
     while count < MOST:
-        page = export.ask(min(PAGE, MOST - count), cursor)
+        page = export.read_page(min(PAGE, MOST - count), cursor)
         yield page
         count, cursor = count + len(page), page.next_cursor
         if cursor is None:
@@ -74,15 +73,10 @@ def pages(export: Export) -> Iterator[Page[Any]]:
 
 
 def csv(columns: Sequence[str], items: Sequence[Any], *, header: bool, masked: frozenset[str] = frozenset()) -> str:
-    """Rows of the file; times are ISO 8601, UTC. masked: what who asks may not see, as ``Actor.masked``."""
+    """Rows as CSV, times in ISO 8601 UTC. masked: as ``Actor.masked``."""
     cells = {name: [_shown(item, name, masked) for item in items] for name in columns}
     rows: str = pd.DataFrame(cells, dtype=str).to_csv(index=False, header=header, lineterminator="\r\n")
     return rows
-
-
-def cell(text: str) -> str:
-    """Text that no spreadsheet takes for a formula: an apostrophe before what would begin one."""
-    return _FORMULA.sub(r"\1'", text)
 
 
 def _shown(item: Any, name: str, masked: frozenset[str]) -> str:
@@ -93,11 +87,11 @@ def _shown(item: Any, name: str, masked: frozenset[str]) -> str:
         return HIDDEN
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return cell(value.to_json() if isinstance(value, SessionFilter) else str(value))
+    return safe_cell(value.to_json() if isinstance(value, SessionFilter) else str(value))
 
 
-def hand_over(presence: Presence, export: Export, count: int) -> None:
-    """Write down who takes how many rows with them: before they have the file, never after."""
-    actor = access.require(export.right, what=export.what)
+def log_export(presence: Presence, export: Export, count: int) -> None:
+    """Audit who exports how many rows. Called before the file is handed over."""
+    actor = access.require(export.right, action=export.audit_name)
     rows = f"{count:,} {export.noun}{'' if count == 1 else 's'}"
-    presence.audit_note(by=actor.name, what="export", outcome=f"{rows} exported{export.which}"[:500])
+    presence.audit_note(by=actor.name, what="export", outcome=f"{rows} exported{export.audit_filter}"[:500])

@@ -1,28 +1,28 @@
-"""What of History can be taken along as CSV: ends, blocks, bulk kicks and staff actions."""
+"""Exports of the History page: ended sessions, blocks, bulk kicks and staff actions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from presence_dashboard.exports import Export
-from presence_dashboard.records import EXPORT, Question, View, asker
-from presence_dashboard.store import Store
+from presence_dashboard.actions.csv_export import Export
+from presence_dashboard.data.history_query import EXPORT, HistoryQuery, HistoryView, page_reader
+from presence_dashboard.data.store import Store
 
-COLUMNS: Final[Mapping[View, tuple[str, ...]]] = {
+COLUMNS: Final[Mapping[HistoryView, tuple[str, ...]]] = {
     "ended": (
         "at", "reason", "cause", "by", "note", "message", "ticket", "replaced_by", "uid", "session_id", "name",
         "device", "app", "app_version", "browser", "os", "ip", "last_ip", "login_at", "last_seen",
     ),
     "blocks": ("at", "until", "uid", "by", "reason", "message", "ticket"),
     "jobs": (
-        "id", "created", "finished", "state", "by", "reason", "message", "ticket", "filter", "expected", "kicked",
-        "error",
+        "id", "created", "finished", "state", "by", "reason", "message", "ticket", "filter", "total", "expected",
+        "kicked", "not_before", "error",
     ),
     "staff": ("at", "by", "action", "count", "uid", "session_id", "outcome", "reason", "message", "ticket"),
 }  # fmt: skip
 
-_NOUNS: Final[Mapping[View, str]] = {
+_NOUNS: Final[Mapping[HistoryView, str]] = {
     "ended": "ended session",
     "blocks": "block",
     "jobs": "bulk kick",
@@ -30,8 +30,10 @@ _NOUNS: Final[Mapping[View, str]] = {
 }
 
 
-def of_records(store: Store, view: View, question: Question, words: str) -> Export:
-    """What a view of History answers."""
-    given = {name: getattr(question, name) for name in Question.__slots__ if getattr(question, name) is not None}
-    which = "".join(f", {name} {value}" for name, value in given.items())
-    return Export(view, _NOUNS[view], EXPORT[view], COLUMNS[view], asker(view, store, question), words, which)
+def history_export(store: Store, view: HistoryView, query: HistoryQuery, description: str) -> Export:
+    """The export of a list of the History page."""
+    given = {name: getattr(query, name) for name in HistoryQuery.__slots__ if getattr(query, name) is not None}
+    audit_filter = "".join(f", {name} {value}" for name, value in given.items())
+    return Export(
+        view, _NOUNS[view], EXPORT[view], COLUMNS[view], page_reader(view, store, query), description, audit_filter
+    )

@@ -1,13 +1,15 @@
-"""What we add to Streamlit's one page: a script and a style sheet of our own, served from the dashboard itself.
+"""Our additions to Streamlit's page: a script, a style sheet and the icon, served by the dashboard itself.
 
-Inline scripts of components would need a wider Content-Security-Policy (they are loaded from ``blob:``); a file from
-the same origin needs none.
+Inline scripts of components are loaded from ``blob:`` and would need a wider Content-Security-Policy. Files of the same
+origin do not. ``dashboard.py`` imports this package. ``record_table`` has the files of a component, which Streamlit
+serves: ``components/record_table.py`` tells it where they are.
 """
 
 from __future__ import annotations
 
 import re
 from hashlib import sha256
+from html import escape
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from presence_dashboard import texts
 
 _HERE: Final = Path(__file__).parent
 _FILES: Final = {"page.js": "text/javascript", "page.css": "text/css", "icon.svg": "image/svg+xml"}
@@ -31,11 +35,11 @@ def _file(name: str) -> Route:
 
 
 _ICON: Final = re.compile(rb'<link rel="shortcut icon"[^>]*>')
-"""Streamlit's."""
+"""The icon that Streamlit sets."""
 
 
 async def _to_first_page(request: Request) -> Response:
-    """Streamlit knows its first page by ``/`` alone; links to it by name are as good."""
+    """Redirect /sessions to ``/``, the only address that Streamlit gives its first page."""
     query = f"?{request.url.query}" if request.url.query else ""
     return Response(status_code=307, headers={"Location": f"/{query}"})
 
@@ -44,18 +48,20 @@ routes: Final = [*(_file(name) for name in _FILES), Route("/sessions", _to_first
 
 
 def _tags() -> bytes:
-    """The address of each file changes with its content: no browser runs yesterday's script.
+    """HTML tags for our files. Each address has a digest of the content, so that no browser uses an old file.
 
-    The icon is here, and not in ``set_page_config``, which would draw it anew in every run of the script (18 ms).
+    ``set_page_config`` would draw the icon again in every run of the script (18 ms).
     """
     script, style, icon = (f"/page/{name}?{sha256((_HERE / name).read_bytes()).hexdigest()[:12]}" for name in _FILES)
+    units = escape(texts.TABLE_WORDS["units"])
     return (
-        f'<script src="{script}" defer></script><link rel="stylesheet" href="{style}"><link rel="icon" href="{icon}">'
+        f'<script src="{script}" defer data-lost="{escape(texts.CONNECTION_LOST)}" data-units="{units}"></script>'
+        f'<link rel="stylesheet" href="{style}"><link rel="icon" href="{icon}">'
     ).encode()
 
 
 class OwnFiles:
-    """Names our files in the head of Streamlit's page. Around Streamlit alone: other pages have no need of them."""
+    """ASGI middleware that adds our files to the head of Streamlit's page. The innermost of all."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -70,12 +76,12 @@ class OwnFiles:
 
 
 def _wants_page(scope: Scope) -> bool:
-    """A browser that opens a page: 8 kB that are to come as they are, not packed."""
+    """Whether a browser opens a page. Its 8 kB must come uncompressed, so that they can be changed."""
     return "text/html" in Headers(scope=scope).get("accept", "")
 
 
 class _Rewriting:
-    """Holds a page of HTML back until it is whole; everything else passes."""
+    """A ``send`` that collects an HTML page, adds the tags and sends it. Other messages pass unchanged."""
 
     def __init__(self, send: Send, tags: bytes) -> None:
         self.send = send
@@ -95,7 +101,7 @@ class _Rewriting:
 
     @staticmethod
     def _is_page(start: Message) -> bool:
-        """Streamlit's. The gate's own, such as the sign-in, bring a policy that lets no script in."""
+        """Whether this is Streamlit's page. Pages of the gate set a policy of their own that allows no script."""
         headers = Headers(raw=start["headers"])
         is_ours = "content-security-policy" in headers
         return start["status"] == 200 and headers.get("content-type", "").startswith("text/html") and not is_ours
@@ -103,9 +109,9 @@ class _Rewriting:
     async def _finish(self, start: Message) -> None:
         body = _ICON.sub(b"", self.body).replace(b"</head>", self.tags + b"</head>", 1)
         headers = MutableHeaders(scope=start)
-        if self.body:  # a HEAD has none, and tells the length all the same
+        if self.body:  # a reply to HEAD has a length and no body
             headers["content-length"] = str(len(body))
-        del headers["etag"]  # of the page without our files
+        del headers["etag"]  # they belong to the page without our files
         del headers["last-modified"]
         await self.send(start)
         await self.send({"type": "http.response.body", "body": body})

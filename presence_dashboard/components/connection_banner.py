@@ -1,4 +1,4 @@
-"""What beats on every page: whether Redis answers and, while it does not, a banner that says so."""
+"""The banner of every page while Redis does not answer, and the choice of the refresh interval."""
 
 from __future__ import annotations
 
@@ -6,36 +6,38 @@ import streamlit as st
 
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
+from presence_dashboard.components.watch_list import announce
+from presence_dashboard.data.browser_tab import TICKS, this_tab
+from presence_dashboard.data.store import open_store
 from presence_dashboard.format import span
-from presence_dashboard.store import open_store
-from presence_dashboard.tab import TICKS, this_tab
 
 _CHOICE = "every"
 
 
-def pulse(actor: Actor) -> None:
-    """Call it once a run, alone in a container of its own, before the page: it says whether Redis is away."""
+def connection_banner(actor: Actor) -> None:
+    """Draw the banner. Call it before the page, alone in its container: it sets ``Tab.away``."""
     tab = this_tab()
     tab.away = open_store().counts().failure is not None
-    st.fragment(_beat, run_every=tab.tick)(actor)
+    st.fragment(_check, run_every=tab.watch_tick)(actor)
 
 
-def _beat(actor: Actor) -> None:
+def _check(actor: Actor) -> None:
     tab, reading = this_tab(), open_store().counts()
     try:
         now = access.current(touch=False)
     except access.SignedOut:
-        st.rerun()  # the page goes, and whoever looked at it is told why
+        st.rerun()  # main draws the reason instead of the page
     if now != actor:
-        st.rerun()  # another role: another page
+        st.rerun()  # the role has changed
     if (reading.failure is not None) != tab.away:
-        st.rerun()  # the page around this fragment turns its actions off or on
+        st.rerun()  # the page enables or disables its actions
     if reading.failure is not None:
         st.error(texts.away(reading.failure, span(reading.age) if reading.value else None))
+    announce(actor)
 
 
-def choice() -> None:
-    """How often the live parts of every page renew themselves: chosen once, remembered by the browser."""
+def refresh_choice() -> None:
+    """The choice of the refresh interval. The browser remembers it in a cookie."""
     tab = this_tab()
     if _CHOICE not in st.session_state:
         st.session_state[_CHOICE] = _remembered()
@@ -49,11 +51,11 @@ def choice() -> None:
         help=texts.REFRESH_EVERY_HELP,
     )
     tab.refresh = TICKS[0] if chosen is None else chosen
-    with st.container(key="tab-state"), st.container(key=f"every-{tab.refresh}"):  # for page.js; nobody sees it
+    with st.container(key="tab-state"), st.container(key=f"every-{tab.refresh}"):  # invisible, for page.js
         tab.hidden = st.toggle(texts.TAB_HIDDEN, key="tab-hidden")
 
 
 def _remembered() -> int:
-    """The choice of last time, from the cookie that the browser keeps."""
-    said = st.context.cookies.get("presence_every", "")
-    return int(said) if said in map(str, TICKS) else TICKS[0]
+    """The last choice, from the cookie."""
+    seconds = st.context.cookies.get("presence_every", "")
+    return int(seconds) if seconds in map(str, TICKS) else TICKS[0]

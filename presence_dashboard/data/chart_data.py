@@ -1,6 +1,6 @@
-"""What charts and tables of counts are made of. Pure: samples go in; nothing is drawn, and nothing is asked for.
+"""Data of the charts and tables of the Live page, made of samples. Pure functions.
 
-A stretch without samples is a gap, never a zero.
+A time without samples is a gap, never a zero.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ import pyarrow as pa  # type: ignore[import-untyped]  # comes with Streamlit, sh
 from presence_core import Sample
 from presence_dashboard.format import DAY, HOUR, MINUTE
 
-What = Literal["users", "sessions"]
+CountKind = Literal["users", "sessions"]
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """What a chart reaches back, and of which step its points are."""
+class ChartRange:
+    """A range of the chart, and the step of its points."""
 
     seconds: int
     step: int
-    keep: float  #: seconds for which its samples are shared: the longer a step, the later anything changes
+    keep: float  #: seconds for which its samples are shared
 
     @property
-    def ghost_step(self) -> int:
-        """Of an earlier day only the minutes may still be kept."""
+    def compared_step(self) -> int:
+        """The step for an earlier day, of which only minutes may still be stored."""
         return max(self.step, MINUTE)
 
 
-RANGES: Final[Mapping[str, Range]] = {
-    "15min": Range(15 * MINUTE, 10, 4.5),
-    "1h": Range(HOUR, 10, 4.5),
-    "24h": Range(DAY, 5 * MINUTE, 14.5),
-    "7d": Range(7 * DAY, HOUR, 59.5),
-    "30d": Range(30 * DAY, 3 * HOUR, 59.5),
+RANGES: Final[Mapping[str, ChartRange]] = {
+    "15min": ChartRange(15 * MINUTE, 10, 4.5),
+    "1h": ChartRange(HOUR, 10, 4.5),
+    "24h": ChartRange(DAY, 5 * MINUTE, 14.5),
+    "7d": ChartRange(7 * DAY, HOUR, 59.5),
+    "30d": ChartRange(30 * DAY, 3 * HOUR, 59.5),
 }
-"""As they stand in the address: steps that fit the settings however short these keep the fine samples."""
+"""By name, as in the address. The steps work with the shortest retention of fine samples."""
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """Samples, and the same as the rows of a chart: as they travel to the browser, so that no tick makes them again."""
+class ChartSeries:
+    """Samples, and the same as a table for the browser, so that no tick makes it again."""
 
     samples: tuple[Sample, ...]
     table: pa.Table
@@ -56,28 +56,31 @@ def ends(sample: Sample) -> int:
     return sample.logouts + sample.kicked + sample.expired + sample.replaced
 
 
-def level(sample: Sample, what: What) -> float:
-    """What a line shows: the very count of ten seconds, the mean of a longer step."""
+def level(sample: Sample, kind: CountKind) -> float:
+    """The value of a line: the count for a step of ten seconds, the mean for longer steps."""
     if sample.step == 10:
-        return float(getattr(sample, what))
-    return round(float(getattr(sample, f"{what}_mean")), 1)
+        return float(getattr(sample, kind))
+    return round(float(getattr(sample, f"{kind}_mean")), 1)
 
 
-def curve(samples: Sequence[Sample], shift: int = 0) -> Curve:
-    """shift: seconds by which they are drawn later than they were taken."""
-    return Curve(tuple(samples), table(samples, shift))
+def curve(samples: Sequence[Sample], shift: int = 0) -> ChartSeries:
+    """A series for the chart. shift: seconds by which it is drawn later."""
+    return ChartSeries(tuple(samples), table(samples, shift))
 
 
 def table(samples: Sequence[Sample], shift: int = 0) -> pa.Table:
-    """One row a sample. ``part`` counts the stretches between gaps: a line is broken where it changes. ``tail`` is what
-    the dashed end is drawn of; ``alone`` has no neighbour, so that no line would show it. Times are Unix ms."""
+    """A row for each sample, times in Unix ms.
+
+    part: number of the stretch between gaps; lines end where it changes. tail: belongs to the dashed end. alone: has no
+    neighbour, so no line would show it.
+    """
     parts: list[int] = []
-    for place, sample in enumerate(samples):
-        follows = place > 0 and sample.at - samples[place - 1].at <= timedelta(seconds=sample.step)
+    for position, sample in enumerate(samples):
+        follows = position > 0 and sample.at - samples[position - 1].at <= timedelta(seconds=sample.step)
         parts.append(parts[-1] + (not follows) if parts else 0)
     edged = [-1, *parts, -1]
     running = [*(not sample.complete for sample in samples), False]
-    places = range(len(samples))
+    positions = range(len(samples))
     return pa.table(
         {
             "at": [(sample.at.timestamp() + shift) * 1000 for sample in samples],
@@ -94,16 +97,17 @@ def table(samples: Sequence[Sample], shift: int = 0) -> pa.Table:
             "part": parts,
             "done": [sample.complete for sample in samples],
             "tail": [
-                running[place] or (running[place + 1] and edged[place + 1] == edged[place + 2]) for place in places
+                running[position] or (running[position + 1] and edged[position + 1] == edged[position + 2])
+                for position in positions
             ],
-            "alone": [edged[place + 1] not in (edged[place], edged[place + 2]) for place in places],
+            "alone": [edged[position + 1] not in (edged[position], edged[position + 2]) for position in positions],
         }
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The lowest and the highest of a line, and its end."""
+    """The lowest, the highest and the latest value of a line."""
 
     low: float
     low_at: datetime
@@ -112,20 +116,20 @@ class Extent:
     latest: float
 
 
-def extent(samples: Sequence[Sample], what: What) -> Extent | None:
-    """None where there are no samples."""
+def extent(samples: Sequence[Sample], kind: CountKind) -> Extent | None:
+    """The extent of a line; None without samples."""
     if not samples:
         return None
-    low = min(samples, key=lambda one: int(getattr(one, f"{what}_min")))
-    high = max(samples, key=lambda one: int(getattr(one, f"{what}_max")))
+    low = min(samples, key=lambda sample: int(getattr(sample, f"{kind}_min")))
+    high = max(samples, key=lambda sample: int(getattr(sample, f"{kind}_max")))
     return Extent(
-        getattr(low, f"{what}_min"), low.at, getattr(high, f"{what}_max"), high.at, getattr(samples[-1], what)
+        getattr(low, f"{kind}_min"), low.at, getattr(high, f"{kind}_max"), high.at, getattr(samples[-1], kind)
     )
 
 
 def last_whole(minutes: Sequence[Sample], now: datetime) -> Sample | None:
-    """The last minute that is over, unless it is too long ago to be called the last."""
-    whole = next((one for one in reversed(minutes) if one.complete), None)
+    """The last full minute; None if it is more than three minutes ago."""
+    whole = next((sample for sample in reversed(minutes) if sample.complete), None)
     return whole if whole is not None and now - whole.at <= timedelta(minutes=3) else None
 
 
@@ -135,40 +139,42 @@ TOP: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    value: str | None  #: None: all the rest together
+class FacetShare:
+    value: str | None  #: None: all other values
     sessions: int
     share: float  #: of all sessions, 0…1
-    values: int = 1  #: how many values there are in it
+    values: int = 1  #: number of values
 
 
-def shares(facet: Mapping[str, int], total: int) -> list[Share]:
-    """The most frequent, the rest together, and those that told nothing ("")."""
-    ranked = sorted(((value, count) for value, count in facet.items() if value), key=lambda one: (-one[1], one[0]))
+def shares(facet: Mapping[str, int], total: int) -> list[FacetShare]:
+    """Shares of the most frequent values, of all others together, and of sessions without a value ("")."""
+    ranked = sorted(((value, count) for value, count in facet.items() if value), key=lambda pair: (-pair[1], pair[0]))
     known = sum(count for _, count in ranked)
-    shown = TOP + (len(ranked) == TOP + 1)  # one alone is as short by its own name
+    shown = TOP + (len(ranked) == TOP + 1)  # a single other value is shown by its name
     rest = ranked[shown:]
     total = max(total, known)
-    found = [Share(value, count, count / total) for value, count in ranked[:shown]]
+    found = [FacetShare(value, count, count / total) for value, count in ranked[:shown]]
     if rest:
-        found.append(Share(None, sum(count for _, count in rest), sum(count for _, count in rest) / total, len(rest)))
+        found.append(
+            FacetShare(None, sum(count for _, count in rest), sum(count for _, count in rest) / total, len(rest))
+        )
     if total > known:
-        found.append(Share("", total - known, (total - known) / total))
+        found.append(FacetShare("", total - known, (total - known) / total))
     return found
 
 
-# -- A range against the week before -----------------------------------------------------------------------------------
+# -- Comparison with the week before -----------------------------------------------------------------------------------
 
 MOST_DAYS: Final = 31
 WEEK: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """What some hours were like. None where nothing was sampled."""
+class PeriodSummary:
+    """Figures of some hours. None without samples."""
 
-    hours: int  #: that have samples
-    uniques: float | None  #: users seen per day, the mean of the days that are over
+    hours: int  #: hours with samples
+    uniques: float | None  #: users per day, the mean of full days
     peak_users: int | None
     mean_users: float | None
     peak_sessions: int | None
@@ -176,30 +182,30 @@ class Summary:
     kicks: int | None
 
 
-def summary(hours: Sequence[Sample], days: Sequence[Sample]) -> Summary:
-    seen = [one.uniques for one in days if one.complete and one.uniques is not None]
+def summary(hours: Sequence[Sample], days: Sequence[Sample]) -> PeriodSummary:
+    seen = [sample.uniques for sample in days if sample.complete and sample.uniques is not None]
     uniques = sum(seen) / len(seen) if seen else None
     if not hours:
-        return Summary(0, uniques, None, None, None, None, None)
-    taken = sum(one.samples for one in hours)
-    return Summary(
+        return PeriodSummary(0, uniques, None, None, None, None, None)
+    taken = sum(sample.samples for sample in hours)
+    return PeriodSummary(
         len(hours),
         uniques,
-        max(one.users_max for one in hours),
-        sum(one.users_mean * one.samples for one in hours) / taken,
-        max(one.sessions_max for one in hours),
-        sum(one.logins for one in hours),
-        sum(one.kicked for one in hours),
+        max(sample.users_max for sample in hours),
+        sum(sample.users_mean * sample.samples for sample in hours) / taken,
+        max(sample.sessions_max for sample in hours),
+        sum(sample.logins for sample in hours),
+        sum(sample.kicked for sample in hours),
     )
 
 
 def change(now: float | None, before: float | None) -> float | None:
-    """As a share of what was before; None where that says nothing."""
+    """The change as a share of ``before``; None if that has no meaning."""
     return None if now is None or not before else now / before - 1
 
 
 def whole_hours(begin: datetime, end: datetime, now: datetime) -> tuple[datetime, datetime]:
-    """The hours, as they are counted (UTC), from ``begin`` to ``end`` that are over."""
+    """The full hours (UTC) between ``begin`` and ``end``."""
     return _hour(begin), _hour(min(end, now))
 
 
@@ -208,7 +214,7 @@ def _hour(moment: datetime) -> datetime:
 
 
 def within(samples: Iterable[Sample], since: datetime, until: datetime) -> list[Sample]:
-    return [one for one in samples if since <= one.at < until]
+    return [sample for sample in samples if since <= sample.at < until]
 
 
 CSV_FIELDS: Final = (
@@ -218,13 +224,13 @@ CSV_FIELDS: Final = (
 
 
 def as_csv(ranges: Mapping[str, Sequence[Sample]]) -> str:
-    """The hours of several ranges, each under its name, as CSV: numbers and UTC times, nothing that anybody typed."""
+    """The hours of several ranges as CSV: numbers and UTC times, no text of visitors."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(CSV_FIELDS)
     for name, samples in ranges.items():
-        for one in samples:
-            at = one.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            rest = (getattr(one, field) for field in CSV_FIELDS[2:])
+        for sample in samples:
+            at = sample.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            rest = (getattr(sample, field) for field in CSV_FIELDS[2:])
             writer.writerow([at, name, *(f"{value:.2f}" if isinstance(value, float) else value for value in rest)])
     return out.getvalue()

@@ -1,7 +1,7 @@
-"""The one connection of this process, and what all its open pages read from Redis together.
+"""The one connection of this process, and the answers that all its open pages share.
 
-Thirty open tabs ask once a tick, not thirty times: what is shared has a name, and whoever finds it too old asks anew
-while the others wait for the answer. A failure keeps the last good answer beside it.
+Thirty open tabs ask Redis once a tick, not thirty times. Each shared answer has a key. The first tab that finds it too
+old reads it again, while the others wait. A failure is kept together with the last good answer.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import Any, Final, Generic, TypeVar
 import streamlit as st
 
 from presence_core import Counts, Presence, PresenceError
-from presence_dashboard.wording import plain
+from presence_dashboard.error_sentences import plain
 
 T = TypeVar("T")
 
 KEEP: Final = 4.5
-"""Seconds for which an answer is shared. Just under a page's tick, so that all pages together ask once a tick."""
+"""Seconds for which an answer is shared: just under a tick, so that all pages together ask once a tick."""
 
 KEEP_FAILURE: Final = 1.0
-"""The same for a failure: long enough that pages do not queue up to wait for a dead server, short enough to recover."""
+"""The same for a failure: pages do not queue for a dead server, and still recover soon."""
 
-_MOST: Final = 256
-"""So many answers are kept: ranges of charts and filters of many people. The one not asked for longest goes."""
+_MAX_SHARED: Final = 256
+"""Most shared answers. The least recently used is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """What was last heard from Redis, and whether it answers just now. Moments are of this process's own clock."""
+    """The last good answer of Redis, and the failure of the last try. Times are of the monotonic clock."""
 
-    value: T | None = None  #: the last good answer, however old
+    value: T | None = None  #: the last good answer, of any age
     read: float = 0.0  #: when it was read
-    failure: str | None = None  #: why Redis could not be asked, if the last try failed; safe for Markdown
-    error: PresenceError | None = None  #: the same as the library says it, for engineers
+    failure: str | None = None  #: a sentence for staff if the last try failed; safe for Markdown
+    error: PresenceError | None = None  #: the error itself, for engineers
     asked: float = float("-inf")
 
     @property
@@ -56,7 +56,7 @@ class _Shared:
 
 
 class Store:
-    """A Presence that is opened when it is first needed, so that the page also works while there is none."""
+    """The Presence of the process, opened at first use (so that pages also work without Redis), with shared answers."""
 
     def __init__(self, connect: Callable[[], Presence] = Presence.from_env) -> None:
         self._connect = connect
@@ -67,37 +67,37 @@ class Store:
 
     @property
     def presence(self) -> Presence:
-        """Raises what Presence.from_env raises: Unavailable, or InvalidArgument for a setting."""
+        """The Presence. Raises as ``Presence.from_env``: Unavailable, or InvalidArgument for a setting."""
         with self._opening:
             if self._presence is None:
                 self._presence = self._connect()
             return self._presence
 
-    def counts(self, *, anew: bool = False) -> Reading[Counts]:
-        """How many are online."""
-        return self.shared("counts", lambda presence: presence.counts(), anew=anew)
+    def counts(self, *, fresh: bool = False) -> Reading[Counts]:
+        """The current counts."""
+        return self.shared("counts", lambda presence: presence.counts(), fresh=fresh)
 
     def shared(
-        self, key: Hashable, ask: Callable[[Presence], T], *, keep: float = KEEP, anew: bool = False
+        self, key: Hashable, read: Callable[[Presence], T], *, keep: float = KEEP, fresh: bool = False
     ) -> Reading[T]:
-        """What ``ask`` answers, from Redis if what this process has under ``key`` is older than ``keep`` seconds.
+        """The answer of ``read``, shared under ``key`` for ``keep`` seconds.
 
-        Never raises a PresenceError: it is in ``failure``, beside the last good answer.
+        fresh: read in any case. Never raises a PresenceError: it is in ``failure``, next to the last good answer.
         """
         with self._finding:
             shared = self._shared.setdefault(key, _Shared())
             self._shared.move_to_end(key)
-            if len(self._shared) > _MOST:
+            if len(self._shared) > _MAX_SHARED:
                 self._shared.popitem(last=False)
-        with shared.asking:  # those who wait here share the answer of the one who asks
-            if anew or not shared.reading.is_fresh(keep):
-                shared.reading = self._ask(shared.reading, ask)
+        with shared.asking:  # threads that wait here share the answer
+            if fresh or not shared.reading.is_fresh(keep):
+                shared.reading = self._read(shared.reading, read)
             reading: Reading[T] = shared.reading
             return reading
 
-    def _ask(self, last: Reading[T], ask: Callable[[Presence], T]) -> Reading[T]:
+    def _read(self, last: Reading[T], read: Callable[[Presence], T]) -> Reading[T]:
         try:
-            value = ask(self.presence)
+            value = read(self.presence)
         except PresenceError as error:
             return replace(last, failure=plain(error), error=error, asked=time.monotonic())
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""How staff get in, as the environment says it. What makes no sense is one sentence, before anything listens."""
+"""Settings of the gate, from the environment. A wrong setting ends the program with one sentence, before it listens."""
 
 from __future__ import annotations
 
@@ -8,53 +8,54 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, Literal, cast, get_args
 
 from presence_core import InvalidArgument, Settings
-from presence_core.passwords import VARIABLE as STAFF_FILE
+from presence_core.password_file import VARIABLE as STAFF_FILE
 from presence_core.web.proxies import Proxies, parse_address
+from presence_dashboard import ticket_links
 from presence_dashboard.roles import ROLES, Actor, Role
 
 Mode = Literal["open", "password", "proxy", "oidc"]
 
 MODE: Final = "PRESENCE_DASHBOARD_ACCESS"
 
-_KEPT: Final = frozenset({"namespace", "shards", "timeout"})
+_SHARED: Final = frozenset({"namespace", "shards", "timeout"})
 _DAY: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Read once, when the dashboard begins."""
+    """Settings of the gate, read when the dashboard starts."""
 
     mode: Mode = "open"
-    open_role: Role = "admin"  #: what the local operator may
-    bulk: int = 100  #: sessions that one bulk kick of support may end
-    masked: frozenset[str] = frozenset()  #: what viewers do not see: of "name", "ip"
-    idle: int = 1_800  #: seconds without an act, after which staff sign in again
-    absolute: int = 43_200  #: seconds after which they do so anyway
-    networks: tuple[IPv4Network | IPv6Network, ...] = ()  #: in which our own proxies live
-    header: str = ""  #: in which they say who somebody is
-    role_header: str = ""  #: and in which groups
+    open_role: Role = "admin"  #: of the local operator, in mode "open"
+    bulk: int = 100  #: most sessions of one bulk kick by support
+    masked: frozenset[str] = frozenset()  #: "name", "ip" or both: not shown to viewers
+    idle: int = 1_800  #: seconds without activity until a sign-in ends
+    absolute: int = 43_200  #: seconds until a sign-in ends in any case
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()  #: addresses of trusted proxies
+    header: str = ""  #: of the proxy, with the staff name
+    role_header: str = ""  #: of the proxy, with the groups
     roles: tuple[tuple[str, Role], ...] = ()  #: group → role
-    default_role: Role | None = None  #: of who is in none of them; None: they do not get in
-    name_claim: str = ""  #: of OIDC; "": the verified email, else sub
+    default_role: Role | None = None  #: without a mapped group; None: refused
+    name_claim: str = ""  #: of OIDC; "": the verified email, or sub
     role_claim: str = ""
-    admins: frozenset[str] = frozenset()  #: by name, without capitals
+    admins: frozenset[str] = frozenset()  #: names, in lower case
 
     def actor(self, name: str, role: Role) -> Actor:
-        """Somebody with a role, as these settings treat them."""
+        """The actor with this name and role, with the limits of these settings."""
         limit = {"admin": None, "support": self.bulk}.get(role, 0)
         return Actor(name, role, self.masked if role == "viewer" else frozenset(), limit)
 
     def trusts(self, peer: str | None) -> bool:
-        """Whether this peer is a proxy of ours."""
+        """Whether this peer is a trusted proxy."""
         address = parse_address(peer) if peer else None
         return address is not None and any(address in network for network in self.networks)
 
     def client(self, peer: str | None, forwarded: str) -> str | None:
-        """Where somebody really comes from: the peer, or what proxies of ours say of it."""
+        """The client address: the peer, or the address that trusted proxies report."""
         return Proxies(str(network) for network in self.networks).client(peer, forwarded)
 
     def seed(self, name: str, groups: list[str]) -> Role | None:
-        """The first role of somebody: the most that any of their groups gives."""
+        """The role for a first sign-in: the highest that a group gives, or the default."""
         if name in self.admins:
             return "admin"
         known = [role for group, role in self.roles if group in groups]
@@ -62,34 +63,35 @@ class Config:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Config:
-        """Raises InvalidArgument with the variable and what it must be."""
+        """Read the settings. Raises InvalidArgument with the variable and its rule."""
 
-        def said(name: str) -> str:
+        def value_of(name: str) -> str:
             return environ.get(name, "").strip()
 
-        mode = said(MODE) or "open"
+        mode = value_of(MODE) or "open"
         if mode not in get_args(Mode):
             raise InvalidArgument(MODE, f"must be one of {', '.join(get_args(Mode))}")
-        made = cls(
+        config = cls(
             mode=cast(Mode, mode),
-            open_role=_role("PRESENCE_DASHBOARD_ROLE", said("PRESENCE_DASHBOARD_ROLE")) or "admin",
-            bulk=_number("PRESENCE_DASHBOARD_BULK", said("PRESENCE_DASHBOARD_BULK"), 100, 1_000_000),
-            masked=_masked(said("PRESENCE_DASHBOARD_MASK")),
-            idle=_number("PRESENCE_STAFF_IDLE", said("PRESENCE_STAFF_IDLE"), 1_800, 30 * _DAY),
-            absolute=_number("PRESENCE_STAFF_ABSOLUTE", said("PRESENCE_STAFF_ABSOLUTE"), 43_200, 30 * _DAY),
-            networks=_networks("PRESENCE_TRUSTED_PROXIES", said("PRESENCE_TRUSTED_PROXIES")),
-            header=said("PRESENCE_PROXY_HEADER"),
-            role_header=said("PRESENCE_PROXY_ROLE_HEADER"),
-            roles=_role_map("PRESENCE_ROLE_MAP", said("PRESENCE_ROLE_MAP")),
-            default_role=_role("PRESENCE_DEFAULT_ROLE", said("PRESENCE_DEFAULT_ROLE")),
-            name_claim=said("PRESENCE_OIDC_NAME_CLAIM"),
-            role_claim=said("PRESENCE_OIDC_ROLE_CLAIM"),
-            admins=frozenset(_words(said("PRESENCE_OIDC_ADMINS").lower())),
+            open_role=_role("PRESENCE_DASHBOARD_ROLE", value_of("PRESENCE_DASHBOARD_ROLE")) or "admin",
+            bulk=_number("PRESENCE_DASHBOARD_BULK", value_of("PRESENCE_DASHBOARD_BULK"), 100, 1_000_000),
+            masked=_masked(value_of("PRESENCE_DASHBOARD_MASK")),
+            idle=_number("PRESENCE_STAFF_IDLE", value_of("PRESENCE_STAFF_IDLE"), 1_800, 30 * _DAY),
+            absolute=_number("PRESENCE_STAFF_ABSOLUTE", value_of("PRESENCE_STAFF_ABSOLUTE"), 43_200, 30 * _DAY),
+            networks=_networks("PRESENCE_TRUSTED_PROXIES", value_of("PRESENCE_TRUSTED_PROXIES")),
+            header=value_of("PRESENCE_PROXY_HEADER"),
+            role_header=value_of("PRESENCE_PROXY_ROLE_HEADER"),
+            roles=_role_map("PRESENCE_ROLE_MAP", value_of("PRESENCE_ROLE_MAP")),
+            default_role=_role("PRESENCE_DEFAULT_ROLE", value_of("PRESENCE_DEFAULT_ROLE")),
+            name_claim=value_of("PRESENCE_OIDC_NAME_CLAIM"),
+            role_claim=value_of("PRESENCE_OIDC_ROLE_CLAIM"),
+            admins=frozenset(_words(value_of("PRESENCE_OIDC_ADMINS").lower())),
         )
-        made._check(said(STAFF_FILE))
-        if made.mode != "open":
-            staff_environ(environ, made)
-        return made
+        config._check(value_of(STAFF_FILE))
+        ticket_links.check_template(value_of(ticket_links.VARIABLE))
+        if config.mode != "open":
+            staff_environ(environ, config)
+        return config
 
     def _check(self, staff_file: str) -> None:
         if self.idle > self.absolute:
@@ -98,23 +100,22 @@ class Config:
             raise InvalidArgument(STAFF_FILE, "must name the password file: presence staff add writes it")
         if self.mode == "proxy":
             if not self.header:
-                raise InvalidArgument("PRESENCE_PROXY_HEADER", "must name the header that says who somebody is")
+                raise InvalidArgument("PRESENCE_PROXY_HEADER", "must name the header that has the staff name")
             if not self.networks:
-                raise InvalidArgument("PRESENCE_TRUSTED_PROXIES", "must name the proxies' addresses, such as 10.0.0.5")
+                raise InvalidArgument(
+                    "PRESENCE_TRUSTED_PROXIES", "must list the addresses of the proxies, such as 10.0.0.5"
+                )
 
 
 def staff_environ(environ: Mapping[str, str], config: Config) -> dict[str, str]:
-    """The environment of the Presence that keeps the sign-ins of staff: the same Redis, a namespace of its own, and
-    none of the limits that the site has for its visitors."""
+    """The environment of the Presence for staff sign-ins: the same Redis, another namespace, not the site's limits."""
     namespace = f"{environ.get('PRESENCE_NAMESPACE', '').strip() or Settings().namespace}-staff"
     if len(namespace) > 32:
-        raise InvalidArgument(
-            "PRESENCE_NAMESPACE", "must be at most 26 characters: sign-ins of staff are kept beside it"
-        )
-    sites = {f"PRESENCE_{item.name.upper()}" for item in fields(Settings) if item.name not in _KEPT}
-    # An ended sign-in must be known for longer than its cookie could be shown again.
+        raise InvalidArgument("PRESENCE_NAMESPACE", 'must be at most 26 characters: the dashboard adds "-staff"')
+    site_settings = {f"PRESENCE_{item.name.upper()}" for item in fields(Settings) if item.name not in _SHARED}
+    # An ended sign-in must be remembered for longer than its cookie is valid.
     keep = str(config.absolute + _DAY)
-    return {name: value for name, value in environ.items() if name not in sites} | {
+    return {name: value for name, value in environ.items() if name not in site_settings} | {
         "PRESENCE_NAMESPACE": namespace,
         "PRESENCE_IDLE_TIMEOUT": str(config.idle),
         "PRESENCE_ABSOLUTE_TIMEOUT": str(config.absolute),
@@ -145,7 +146,7 @@ def _role(name: str, value: str) -> Role | None:
 def _masked(value: str) -> frozenset[str]:
     words = frozenset(_words(value))
     if not words <= {"name", "ip"}:
-        raise InvalidArgument("PRESENCE_DASHBOARD_MASK", "must be name, ip or both, with a comma between them")
+        raise InvalidArgument("PRESENCE_DASHBOARD_MASK", "must be name, ip or both, separated by a comma")
     return words
 
 
@@ -153,9 +154,7 @@ def _networks(name: str, value: str) -> tuple[IPv4Network | IPv6Network, ...]:
     try:
         return tuple(ip_network(word) for word in _words(value))
     except ValueError:
-        raise InvalidArgument(
-            name, "must be addresses or networks such as 10.0.0.0/8, with commas between them"
-        ) from None
+        raise InvalidArgument(name, "must be addresses or networks such as 10.0.0.0/8, separated by commas") from None
 
 
 def _role_map(name: str, value: str) -> tuple[tuple[str, Role], ...]:
@@ -163,6 +162,6 @@ def _role_map(name: str, value: str) -> tuple[tuple[str, Role], ...]:
     for word in _words(value):
         group, equals, role = word.rpartition("=")
         if not equals or not group.strip() or role.strip() not in ROLES:
-            raise InvalidArgument(name, f"must be like ops=admin,desk=support; roles are {', '.join(ROLES)}")
+            raise InvalidArgument(name, f"must look like ops=admin,helpdesk=support; roles are {', '.join(ROLES)}")
         pairs.append((group.strip(), cast(Role, role.strip())))
     return tuple(pairs)

@@ -1,7 +1,7 @@
-"""The gate's mark on a connection that it let in. A page without it was started without the gate, and draws nothing.
+"""A header by which a page knows that the gate let its connection in. Without it, a page draws nothing.
 
-A script of Streamlit cannot see the middleware around it, only the headers of its websocket. So the gate adds one that
-no client can know, and takes away what a client sent under its name.
+A Streamlit script cannot see the middleware around it, only the headers of its websocket. So the gate adds a header
+with a secret value, and removes the header if a client sent it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME: Final = HEADER.encode()
 
 
 class GateMark:
-    """ASGI middleware, the innermost of the gate: what reaches it has been let in."""
+    """ASGI middleware that sets the mark. The innermost of the gate: connections that reach it were let in."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -30,17 +30,20 @@ class GateMark:
             await self.app(scope, receive, send)
             return
         headers = [pair for pair in scope["headers"] if pair[0].lower() != _NAME]
-        if scope["type"] == "websocket":  # a page is drawn for a websocket, and for nothing else
+        if scope["type"] == "websocket":  # only websockets draw pages
             headers.append((_NAME, _mark().encode()))
         await self.app({**scope, "headers": headers}, receive, send)
 
 
 def is_marked(values: Sequence[str]) -> bool:
-    """Whether these are the values of HEADER on a connection that the gate of this process let in."""
+    """Whether these values of HEADER are the mark of this process."""
     return len(values) == 1 and hmac.compare_digest(values[0].encode(), _mark().encode())
 
 
 def _mark() -> str:
-    """Differs in each process, and nothing outside of it knows it. Made of the process's own random key, not of one in
-    this module: Streamlit imports our modules again when a developer changes one, and open pages keep their mark."""
+    """The secret value, different in each process.
+
+    Made of the random key of the process, not of a key in this module: Streamlit reloads changed modules, and open
+    pages must keep their mark.
+    """
     return hmac.new(current_process().authkey, _NAME, sha256).hexdigest()

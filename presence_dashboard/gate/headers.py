@@ -1,4 +1,4 @@
-"""The headers that go with every answer, also with refusals."""
+"""Security headers of every response, including refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STRICT_TRANSPORT: Final = ("Strict-Transport-Security", "max-age=31536000")
 
 
 def hashed(text: str) -> str:
-    """An inline script or style as a policy names it."""
+    """The source expression for an inline script or style in a Content-Security-Policy."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
@@ -28,13 +28,13 @@ def policy(parts: dict[str, str]) -> str:
 
 
 def _inline_scripts() -> list[str]:
-    """The hash of every script inside Streamlit's one page, so that no other inline script may run."""
+    """Hashes of the scripts in Streamlit's page, so that no other inline script runs."""
     page = Path(st.__file__).with_name("static") / "index.html"
     return [hashed(body) for body in re.findall(r"<script>(.*?)</script>", page.read_text("utf-8"), re.DOTALL)]
 
 
 def security_headers() -> dict[str, str]:
-    """What every answer carries. Nothing may be loaded from elsewhere, and no other site may frame this one."""
+    """Headers of every response. Nothing is loaded from other sites, and no other site may frame this one."""
     parts = {
         "default-src": "'self'",
         "script-src": " ".join(("'self'", *_inline_scripts())),
@@ -59,7 +59,7 @@ def security_headers() -> dict[str, str]:
 
 
 class SecurityHeaders:
-    """Adds headers to every answer; one that says something stricter of itself is left so."""
+    """ASGI middleware that adds headers to every response. Headers that a response has already are kept."""
 
     def __init__(self, app: ASGIApp, headers: dict[str, str]) -> None:
         self.app = app

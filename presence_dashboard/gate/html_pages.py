@@ -1,4 +1,4 @@
-"""The few pages that the gate draws itself: plain HTML, no script, one style in the page."""
+"""The pages that the gate draws itself: plain HTML without scripts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _HEADERS: Final = {
 
 
 def page(title: str, heading: str, lead: str, inside: str = "", status: int = 200, **headers: str) -> HTMLResponse:
-    """``inside`` is HTML that has been made safe; the others are text."""
+    """An HTML page. ``inside`` is safe HTML, the other arguments are text."""
     html = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -65,33 +65,33 @@ def refused(reason: str, status: int = 403) -> HTMLResponse:
 
 
 def redis_away() -> HTMLResponse:
-    """It tries again by itself: no script is needed for that."""
+    """The page for an unavailable Redis. The Refresh header retries without a script."""
     return page(texts.AWAY_TITLE, texts.AWAY_TITLE, texts.AWAY_LEAD, status=503, Refresh="5", Retry_After="5")
 
 
 def sign_in_form(csrf: str, then: str, name: str = "", wrong: str = "", status: int = 200) -> HTMLResponse:
-    """``then``: where to go on. The field that is to be filled in next has the focus."""
+    """The sign-in form. then: the path to open next. The first empty field has the focus."""
     alert = f'<div class="wrong" role="alert" id="wrong">{escape(wrong)}</div>' if wrong else ""
     described = ' aria-describedby="wrong"' if wrong else ""
     on_name, on_password = ("", " autofocus") if name else (" autofocus", "")
     form = f"""{alert}<form method="post" action="/sign-in">
 <input type="hidden" name="csrf" value="{escape(csrf)}"><input type="hidden" name="next" value="{escape(then)}">
-<label for="name">{texts.SIGN_IN_NAME}</label>
+<label for="name">{texts.LABEL_NAME}</label>
 <input id="name" name="name" value="{escape(name)}" autocomplete="username" autocapitalize="none" spellcheck="false"
  maxlength="128" required{described}{on_name}>
 <label for="password">{texts.SIGN_IN_PASSWORD}</label>
 <input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024"
  required{described}{on_password}>
 <button>{texts.SIGN_IN_BUTTON}</button></form>"""
-    return page(texts.SIGN_IN_TITLE, texts.SIGN_IN_HEADING, texts.SIGN_IN_LEAD, form, status)
+    return page(texts.SIGN_IN_TITLE, texts.PRODUCT, texts.SIGN_IN_LEAD, form, status)
 
 
 def sign_out_form(csrf: str) -> HTMLResponse:
     form = f"""<form method="post" action="/sign-out"><input type="hidden" name="csrf" value="{escape(csrf)}">
 <button autofocus>{texts.SIGN_OUT_BUTTON}</button></form><p></p><a href="/">{texts.SIGN_OUT_BACK}</a>"""
-    return page(texts.SIGN_OUT_TITLE, texts.SIGN_IN_HEADING, texts.SIGN_OUT_LEAD, form)
+    return page(texts.SIGN_OUT_TITLE, texts.PRODUCT, texts.SIGN_OUT_LEAD, form)
 
 
 def signed_out() -> HTMLResponse:
     again = f'<a href="/">{texts.SIGN_IN_AGAIN}</a>'
-    return page(texts.SIGN_OUT_TITLE, texts.SIGN_IN_HEADING, texts.SIGN_OUT_DONE, again)
+    return page(texts.SIGN_OUT_TITLE, texts.PRODUCT, texts.SIGN_OUT_DONE, again)

@@ -1,6 +1,6 @@
-"""Open on this machine only: nobody signs in, so nobody else may reach the page.
+"""Mode "open": there is no sign-in, so only this machine may reach the dashboard.
 
-Not by the network, not through a proxy, and not by a web page that points its own name at this machine (DNS rebinding).
+Requests from the network, through a proxy, or by DNS rebinding (a site whose name points to this machine) are refused.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _POLICY_VIOLATION: Final = 1008
 
 
 def refuse_public_address() -> None:
-    """End the program with one sentence when Streamlit is told to listen to more than this machine."""
+    """End the program with one sentence if Streamlit would listen on a public address."""
     address = st.get_option("server.address")
     if not (isinstance(address, str) and is_loopback(address)):
-        said = f"server.address is {address}" if address else "server.address is not set, which means everywhere"
+        setting = f"server.address is {address}" if address else "server.address is not set, which means all addresses"
         raise SystemExit(
-            f"The dashboard is open to whoever reaches it, so it listens to this machine only, but {said}: "
+            f"The dashboard has no sign-in, so it listens on this machine only, but {setting}: "
             "set it to 127.0.0.1, or set PRESENCE_DASHBOARD_ACCESS (docs/access.md)."
         )
 
 
 class LoopbackOnly:
-    """Lets requests and websockets pass that come from this machine and name it; refuses all others."""
+    """ASGI middleware that refuses requests and websockets unless they come from this machine and name it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -50,7 +50,7 @@ class LoopbackOnly:
         headers = Headers(scope=scope)
         if any(name in headers for name in PROXY_HEADERS):
             return texts.LOOPBACK_PROXIED
-        # The server's own end of the connection tells of a wildcard bind that no option of Streamlit's showed.
+        # The server's own address shows a wildcard bind that Streamlit's options do not.
         ends: Iterable[tuple[str, int] | None] = (scope.get("client"), scope.get("server"))
         if not all(end is not None and is_loopback(end[0]) for end in ends):
             return texts.LOOPBACK_REFUSAL

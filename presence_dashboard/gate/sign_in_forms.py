@@ -1,4 +1,4 @@
-"""Signing in and out: what the two forms do."""
+"""The endpoints /sign-in and /sign-out."""
 
 from __future__ import annotations
 
@@ -17,59 +17,61 @@ from starlette.responses import RedirectResponse, Response
 
 from presence_core import PresenceError
 from presence_core.loopback import host_of, is_loopback
-from presence_core.passwords import PasswordFile
+from presence_core.password_file import PasswordFile
 from presence_dashboard import texts
-from presence_dashboard.gate import pages
-from presence_dashboard.gate.desk import COOKIE, Desk
-from presence_dashboard.gate.limits import Limits
+from presence_dashboard.gate import html_pages
+from presence_dashboard.gate.sign_in_limits import SignInLimits
+from presence_dashboard.gate.staff_sessions import COOKIE, StaffSessions
 from presence_dashboard.roles import SignedOut
 
 T = TypeVar("T")
 
 CSRF: Final = "presence_csrf"
 _LARGEST: Final = 16_384
-_AT_ONCE: Final = 2  # each password that is checked takes 64 MB and a core
+_AT_ONCE: Final = 2  # each check of a password takes 64 MB and a core
 _WAITING: Final = 16
 
 _log = logging.getLogger(__name__)
 
 
 def safe_next(path: str) -> str:
-    """Where to go on after signing in: a path of this site, whatever an address said."""
+    """The path to open after the sign-in: only a path of this site, otherwise ``/``."""
     is_ours = path.startswith("/") and not path.startswith("//") and "\\" not in path and len(path) <= 2000
     return path if is_ours and path.isprintable() and path.isascii() else "/"
 
 
 def is_secure(request: HTTPConnection) -> bool:
-    """Away from this machine, cookies go over https only."""
+    """Whether cookies must go over https: everywhere but on this machine."""
     return not is_loopback(host_of(f"//{request.headers.get('host', '')}"))
 
 
 def set_cookie(response: Response, name: str, value: str, *, secure: bool) -> None:
-    """Until the browser is closed; Lax, for links from a ticket system open the page of a person."""
+    """Set a cookie until the browser closes. SameSite is Lax, because tickets link to the page of a person."""
     response.set_cookie(name, value, path="/", httponly=True, samesite="lax", secure=secure)
 
 
-def client_of(desk: Desk, request: HTTPConnection) -> str | None:
-    """Where a request comes from."""
+def client_of(staff: StaffSessions, request: HTTPConnection) -> str | None:
+    """The client address of a request."""
     peer = request.client.host if request.client else None
-    return desk.config.client(peer, ",".join(request.headers.getlist("x-forwarded-for")))
+    return staff.config.client(peer, ",".join(request.headers.getlist("x-forwarded-for")))
 
 
-class Forms:
-    """The endpoints /sign-in and /sign-out."""
+class SignInForms:
+    """Handlers of the sign-in and sign-out forms."""
 
-    def __init__(self, desk: Desk, passwords: PasswordFile | None, limits: Limits | None = None) -> None:
-        self._desk = desk
+    def __init__(
+        self, staff: StaffSessions, passwords: PasswordFile | None, limits: SignInLimits | None = None
+    ) -> None:
+        self._staff = staff
         self._passwords = passwords
-        self._limits = limits or Limits()
+        self._limits = limits or SignInLimits()
         self._slots = anyio.Semaphore(_AT_ONCE)
         self._waiting = 0
 
-    # -- in ---------------------------------------------------------------------------------------------------------
+    # -- Sign in ------------------------------------------------------------------------------------------------------
 
     async def sign_in(self, request: Request) -> Response:
-        """GET shows the form, POST checks what was typed."""
+        """GET shows the form, POST checks name and password."""
         if self._passwords is None:
             return RedirectResponse("/", 303)
         try:
@@ -78,30 +80,30 @@ class Forms:
             then = safe_next(request.query_params.get("next", "/"))
             try:
                 token = request.cookies.get(COOKIE)
-                await to_thread.run_sync(lambda: self._desk.by_token(token))
+                await to_thread.run_sync(lambda: self._staff.by_token(token))
             except SignedOut:
                 return self._form(request, then)
             return RedirectResponse(then, 303)
         except PresenceError as error:
-            _log.warning("Nobody can sign in: %s", error)
-            return pages.redis_away()
+            _log.warning("Sign-in failed: %s", error)
+            return html_pages.redis_away()
 
     async def _try(self, request: Request, passwords: PasswordFile) -> Response:
         origin = request.headers.get("origin", "")
         if not origin:
-            return pages.refused(texts.FOREIGN_ORIGIN)
+            return html_pages.refused(texts.FOREIGN_ORIGIN)
         if is_secure(request) and not origin.startswith("https:"):
-            return pages.refused(texts.SIGN_IN_INSECURE)
+            return html_pages.refused(texts.SIGN_IN_INSECURE)
         fields = await _fields(request)
         name, password = fields.get("name", "").strip().lower(), fields.get("password", "")
         then = safe_next(fields.get("next", "/"))
         if not _same(fields.get("csrf"), request.cookies.get(CSRF)):
             return self._form(request, then, name, texts.SIGN_IN_STALE, 403)
-        ip = client_of(self._desk, request)
-        # Of an unknown name nothing is written down: people type their password there.
+        ip = client_of(self._staff, request)
+        # An unknown name is not audited: people type their password there.
         by = name if name in passwords else "(unknown name)"
         if wait := self._limits.begin(ip, name):
-            await self._denied(by, f"too many attempts, from {ip}")
+            await self._log_denial(by, f"too many attempts, from {ip}")
             answer = self._form(request, then, name, texts.sign_in_wait(ceil(wait)), 429)
             answer.headers["Retry-After"] = str(ceil(wait))
             return answer
@@ -109,16 +111,16 @@ class Forms:
         if is_right is None:
             return self._form(request, then, name, texts.SIGN_IN_BUSY, 503)
         if not is_right:
-            await self._denied(by, f"wrong password, from {ip}")
+            await self._log_denial(by, f"wrong password, from {ip}")
             return self._form(request, then, name, texts.SIGN_IN_WRONG, 403)
-        if await to_thread.run_sync(lambda: self._desk.role(name, anew=True)) is None:
-            await self._denied(name, "has no role")
+        if await to_thread.run_sync(lambda: self._staff.role(name, fresh=True)) is None:
+            await self._log_denial(name, "has no role")
             return self._form(request, then, name, texts.no_role(name), 403)
         self._limits.succeeded(ip, name)
-        return await self._admit(request, name, ip, then)
+        return await self._start_session(request, name, ip, then)
 
     async def _verified(self, passwords: PasswordFile, name: str, password: str) -> bool | None:
-        """None: too many others wait to be checked."""
+        """Whether the password is right; None if too many checks are waiting."""
         if self._waiting >= _WAITING:
             return None
         self._waiting += 1
@@ -128,50 +130,50 @@ class Forms:
         finally:
             self._waiting -= 1
 
-    async def _admit(self, request: Request, name: str, ip: str | None, then: str) -> Response:
-        """A new session, whatever cookie was there before: nobody can have set the token that holds from here on."""
+    async def _start_session(self, request: Request, name: str, ip: str | None, then: str) -> Response:
+        """Start a new session and drop the old cookie, so that no one else can know the token (session fixation)."""
         old, agent = request.cookies.get(COOKIE), request.headers.get("user-agent")
 
         def change() -> str:
             if old:
-                self._desk.leave(old)
-            return self._desk.admit(name, ip, agent)
+                self._staff.end_sign_in(old)
+            return self._staff.sign_in_as(name, ip, agent)
 
         response = RedirectResponse(then, 303)
         set_cookie(response, COOKIE, await to_thread.run_sync(change), secure=is_secure(request))
         response.delete_cookie(CSRF, path="/")
         return response
 
-    async def _denied(self, by: str, why: str) -> None:
-        await to_thread.run_sync(lambda: self._desk.deny(by or "(unknown name)", "sign-in", why))
+    async def _log_denial(self, by: str, reason: str) -> None:
+        await to_thread.run_sync(lambda: self._staff.log_denial(by or "(unknown name)", "sign-in", reason))
 
-    # -- out --------------------------------------------------------------------------------------------------------
+    # -- Sign out -----------------------------------------------------------------------------------------------------
 
     async def sign_out(self, request: Request) -> Response:
-        """GET asks, POST does it: no picture on another page signs anybody out."""
+        """GET asks, POST signs out, so that an image on another site cannot sign staff out."""
         if request.method != "POST":
-            return self._with_csrf(request, pages.sign_out_form)
+            return self._with_csrf(request, html_pages.sign_out_form)
         token = request.cookies.get(COOKIE)
         if not _same((await _fields(request)).get("csrf"), request.cookies.get(CSRF)):
-            return self._with_csrf(request, pages.sign_out_form)
+            return self._with_csrf(request, html_pages.sign_out_form)
         try:
             if token:
-                await to_thread.run_sync(lambda: self._desk.leave(token))
+                await to_thread.run_sync(lambda: self._staff.end_sign_in(token))
         except PresenceError as error:
-            _log.warning("Nobody can sign out: %s", error)
-            return pages.redis_away()
-        response = pages.signed_out()
+            _log.warning("Sign-out failed: %s", error)
+            return html_pages.redis_away()
+        response = html_pages.signed_out()
         for name in (COOKIE, CSRF):
             response.delete_cookie(name, path="/")
         return response
 
-    # -- forms ------------------------------------------------------------------------------------------------------
+    # -- Forms --------------------------------------------------------------------------------------------------------
 
     def _form(self, request: Request, then: str, name: str = "", wrong: str = "", status: int = 200) -> Response:
-        return self._with_csrf(request, lambda csrf: pages.sign_in_form(csrf, then, name[:128], wrong, status))
+        return self._with_csrf(request, lambda csrf: html_pages.sign_in_form(csrf, then, name[:128], wrong, status))
 
     def _with_csrf(self, request: Request, make: Callable[[str], Response]) -> Response:
-        """Each form carries what the cookie holds, which no other site can read or guess."""
+        """A form with the CSRF value of the cookie, which no other site can read or guess."""
         csrf = request.cookies.get(CSRF, "")
         if not (len(csrf) == 43 and csrf.isascii() and csrf.isprintable()):
             csrf = secrets.token_urlsafe(32)
@@ -185,7 +187,7 @@ def _same(given: str | None, known: str | None) -> bool:
 
 
 async def _fields(request: Request) -> dict[str, str]:
-    """What a form sent. What is too large or no form holds nothing."""
+    """The fields of a form. Empty if the body is too large or not a form."""
     body = b""
     async for chunk in request.stream():
         body += chunk

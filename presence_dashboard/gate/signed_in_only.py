@@ -1,4 +1,4 @@
-"""Who is not signed in gets no further than this: pages, files and websockets alike."""
+"""ASGI middleware that refuses requests without a sign-in: pages, files and websockets."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from presence_core import PresenceError
 from presence_dashboard import texts
-from presence_dashboard.gate import pages
-from presence_dashboard.gate.desk import COOKIE, Desk, Member, NoRole
-from presence_dashboard.gate.forms import client_of, is_secure, set_cookie
+from presence_dashboard.gate import html_pages
+from presence_dashboard.gate.sign_in_forms import client_of, is_secure, set_cookie
+from presence_dashboard.gate.staff_sessions import COOKIE, NoRole, SignedInMember, StaffSessions
 from presence_dashboard.roles import Denied, SignedOut
 
 _POLICY_VIOLATION: Final = 1008
 _HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _FORMS: Final = ("/sign-in", "/sign-out")
 _PUBLIC: Final = ("/favicon.png", "/favicon.ico", "/manifest.json")
-"""Beside /static/: Streamlit's own files, the same for all."""
+"""Files of Streamlit that need no sign-in, in addition to /static/."""
 
 _log = logging.getLogger(__name__)
 
 
 class _Refused(Exception):
-    """The answer is this one."""
+    """The request is answered with this response."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(response.status_code)
@@ -41,13 +41,16 @@ class _Refused(Exception):
 
 
 class SignedInOnly:
-    """ASGI middleware of the modes in which people sign in. Streamlit runs the sign-in of OIDC on its own page, so
-    there only host and origin are looked at here, and ``access`` does the rest."""
+    """ASGI middleware of all modes with a sign-in.
 
-    def __init__(self, app: ASGIApp, desk: Desk) -> None:
+    With OIDC, Streamlit runs the sign-in on its own page: only host and origin are checked here, ``access`` does the
+    rest.
+    """
+
+    def __init__(self, app: ASGIApp, staff: StaffSessions) -> None:
         self.app = app
-        self._desk = desk
-        self._config = desk.config
+        self._staff = staff
+        self._config = staff.config
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -57,104 +60,106 @@ class SignedInOnly:
         token = None
         try:
             if not _is_health(scope):
-                self._check_place(connection)
+                self._check_origin(connection)
                 if not (self._config.mode == "oidc" or _is_public(scope)):
-                    token = await self._check_person(connection)
+                    token = await self._check_sign_in(connection)
         except _Refused as refused:
             await _answer(refused.response, scope, receive, send)
         else:
             if scope["type"] == "websocket" and self._config.mode != "oidc":
-                receive = self._guarded(connection, receive)
+                receive = self._with_role_check(connection, receive)
             await self.app(scope, receive, _with_cookie(connection, send, token) if token else send)
 
-    # -- from where --------------------------------------------------------------------------------------------------
+    # -- Host, origin and peer ----------------------------------------------------------------------------------------
 
-    def _check_place(self, connection: HTTPConnection) -> None:
+    def _check_origin(self, connection: HTTPConnection) -> None:
         hosts, origins = connection.headers.getlist("host"), connection.headers.getlist("origin")
         if len(hosts) != 1 or not is_allowed(hosts[0]):
-            raise _Refused(pages.refused(texts.FOREIGN_HOST, 421))
-        # A page of another site can open a websocket to this one, and the browser sends our cookie along.
+            raise _Refused(html_pages.refused(texts.FOREIGN_HOST, 421))
+        # Another site can open a websocket to this one, and the browser sends our cookie with it.
         needed = connection.scope["type"] == "websocket"
-        if (needed and not origins) or any(_place(origin) != hosts[0].lower() for origin in origins):
-            raise _Refused(pages.refused(texts.FOREIGN_ORIGIN))
+        if (needed and not origins) or any(_host_of(origin) != hosts[0].lower() for origin in origins):
+            raise _Refused(html_pages.refused(texts.FOREIGN_ORIGIN))
         peer = connection.client.host if connection.client else None
         if self._config.mode == "proxy" and not self._config.trusts(peer):
-            raise _Refused(pages.refused(texts.NOT_BY_PROXY))
+            raise _Refused(html_pages.refused(texts.NOT_BY_PROXY))
 
-    # -- who ----------------------------------------------------------------------------------------------------------
+    # -- Sign-in ------------------------------------------------------------------------------------------------------
 
-    async def _check_person(self, connection: HTTPConnection) -> str | None:
-        """Answers the token of a session that has begun here."""
-        vouched = self._vouched(connection) if self._config.mode == "proxy" else None
+    async def _check_sign_in(self, connection: HTTPConnection) -> str | None:
+        """The token of a new session, if one was started here. Raises _Refused."""
+        proxy_name = self._name_from_proxy(connection) if self._config.mode == "proxy" else None
         is_page = _is_page(connection)
         try:
             try:
                 member = await self._member(connection, touch=is_page)
-                if vouched in (None, member.name):
+                if proxy_name in (None, member.name):
                     return None
-            except SignedOut as over:
-                if vouched is None or isinstance(over, NoRole):
+            except SignedOut as signed_out:
+                if proxy_name is None or isinstance(signed_out, NoRole):
                     raise
             if not is_page:
                 raise SignedOut(texts.NOT_SIGNED_IN)
-            return await self._admit(connection, vouched or "")
+            return await self._start_session(connection, proxy_name or "")
         except PresenceError as error:
-            _log.warning("Nobody can be let in: %s", error)
-            raise _Refused(pages.redis_away()) from error
+            _log.warning("A sign-in cannot be checked: %s", error)
+            raise _Refused(html_pages.redis_away()) from error
         except Denied as denied:
-            raise _Refused(pages.refused(str(denied))) from denied
-        except SignedOut as over:
-            raise _Refused(self._way_in(connection, over, is_page)) from over
+            raise _Refused(html_pages.refused(str(denied))) from denied
+        except SignedOut as signed_out:
+            raise _Refused(self._refusal_of(connection, signed_out, is_page)) from signed_out
 
-    def _way_in(self, connection: HTTPConnection, over: SignedOut, is_page: bool) -> Response:
+    def _refusal_of(self, connection: HTTPConnection, signed_out: SignedOut, is_page: bool) -> Response:
         if not is_page:
-            return PlainTextResponse(str(over), 403 if isinstance(over, NoRole) else 401)
-        if isinstance(over, NoRole):
-            return pages.refused(str(over))
+            return PlainTextResponse(str(signed_out), 403 if isinstance(signed_out, NoRole) else 401)
+        if isinstance(signed_out, NoRole):
+            return html_pages.refused(str(signed_out))
         query = f"?{connection.url.query}" if connection.url.query else ""
         return RedirectResponse(f"/sign-in?next={quote(connection.url.path + query, safe='/')}", 303)
 
-    async def _member(self, connection: HTTPConnection, *, touch: bool) -> Member:
+    async def _member(self, connection: HTTPConnection, *, touch: bool) -> SignedInMember:
         token = connection.cookies.get(COOKIE)
-        return await to_thread.run_sync(lambda: self._desk.by_token(token, touch=touch))
+        return await to_thread.run_sync(lambda: self._staff.by_token(token, touch=touch))
 
-    def _vouched(self, connection: HTTPConnection) -> str:
-        """Whom the proxy names: once. A second line is one that a client sent, and the proxy left."""
-        said = connection.headers.getlist(self._config.header)
-        name = said[0].strip().lower() if len(said) == 1 else ""
+    def _name_from_proxy(self, connection: HTTPConnection) -> str:
+        """The name in the proxy's header. Two header lines are refused: a client sent one of them."""
+        values = connection.headers.getlist(self._config.header)
+        name = values[0].strip().lower() if len(values) == 1 else ""
         if not name or not name.isprintable() or len(name.encode()) > 128:
-            raise _Refused(pages.refused(texts.PROXY_SILENT))
+            raise _Refused(html_pages.refused(texts.PROXY_SILENT))
         return name
 
-    async def _admit(self, connection: HTTPConnection, name: str) -> str:
+    async def _start_session(self, connection: HTTPConnection, name: str) -> str:
         header = self._config.role_header
         lines = connection.headers.getlist(header) if header else []
         groups = [group.strip() for line in lines for group in line.split(",")]
-        ip, agent = client_of(self._desk, connection), connection.headers.get("user-agent")
+        ip, agent = client_of(self._staff, connection), connection.headers.get("user-agent")
 
-        def admit() -> str:
-            self._desk.seeded(name, groups, "proxy")
-            return self._desk.admit(name, ip, agent)
+        def sign_in() -> str:
+            self._staff.seed_role(name, groups, "proxy")
+            return self._staff.sign_in_as(name, ip, agent)
 
-        return await to_thread.run_sync(admit)
+        return await to_thread.run_sync(sign_in)
 
-    # -- a page that is open ------------------------------------------------------------------------------------------
+    # -- An open page -------------------------------------------------------------------------------------------------
 
-    def _guarded(self, connection: HTTPConnection, receive: Receive) -> Receive:
-        """What the browser asks for, as long as nothing has changed for who sits there. Once it has, the whole page is
-        run also where a part of it was asked for: it finds out who that is, and draws what they may see, or why that is
-        nothing. Where Redis is away, an open page stays."""
-        last: Member | None = None
+    def _with_role_check(self, connection: HTTPConnection, receive: Receive) -> Receive:
+        """A ``receive`` that checks the sign-in at each message of an open page.
+
+        If the role has changed or the sign-in has ended, a request for a part of the page becomes one for the whole
+        page, which then draws what the role may see. While Redis is unavailable, messages pass unchanged.
+        """
+        last: SignedInMember | None = None
         has_begun = False
 
-        async def guarded() -> Message:
+        async def checked() -> Message:
             nonlocal last, has_begun
             while True:
                 message = await receive()
                 if message["type"] != "websocket.receive":
                     return message
                 try:
-                    member: Member | None = await self._member(connection, touch=False)
+                    member: SignedInMember | None = await self._member(connection, touch=False)
                 except SignedOut:
                     member = None
                 except PresenceError:
@@ -165,25 +170,25 @@ class SignedInOnly:
                 if whole is not None:
                     return whole
 
-        return guarded
+        return checked
 
 
 def whole_page(message: Message) -> Message | None:
-    """The same wish of Streamlit's browser side, but for all of the page; None for wishes of another kind."""
-    asked = BackMsg()
+    """The message of Streamlit's browser side as a request for the whole page; None if it is another message."""
+    request = BackMsg()
     try:
-        asked.ParseFromString(message.get("bytes") or b"")
+        request.ParseFromString(message.get("bytes") or b"")
     except DecodeError:
         return None
-    if asked.WhichOneof("type") != "rerun_script":
+    if request.WhichOneof("type") != "rerun_script":
         return None
-    asked.rerun_script.fragment_id = ""
-    asked.rerun_script.is_auto_rerun = False
-    return {"type": "websocket.receive", "bytes": asked.SerializeToString()}
+    request.rerun_script.fragment_id = ""
+    request.rerun_script.is_auto_rerun = False
+    return {"type": "websocket.receive", "bytes": request.SerializeToString()}
 
 
 def is_allowed(host: str) -> bool:
-    """Whether the dashboard answers under this name: ``server.allowedHosts``, as Streamlit reads them."""
+    """Whether the host name is in ``server.allowedHosts``, as Streamlit reads it."""
     found = _HOST.fullmatch(host)
     name = found[1].lower().strip("[]").rstrip(".") if found else ""
     for allowed in st.get_option("server.allowedHosts") or ():
@@ -193,7 +198,7 @@ def is_allowed(host: str) -> bool:
     return False
 
 
-def _place(origin: str) -> str | None:
+def _host_of(origin: str) -> str | None:
     """Host and port of an origin."""
     try:
         place: str = urlsplit(origin).netloc
@@ -215,7 +220,7 @@ def _is_public(scope: Scope) -> bool:
 
 
 def _is_page(connection: HTTPConnection) -> bool:
-    """Somebody opened an address, and can be sent to the form."""
+    """Whether a browser opens an address, so that it can be redirected to the sign-in form."""
     scope = connection.scope
     if scope["type"] != "http" or scope["method"] != "GET" or scope["path"].startswith("/_stcore/"):
         return False

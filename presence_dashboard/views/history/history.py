@@ -1,5 +1,4 @@
-"""The History page: ended sessions, blocks in force, bulk kicks, staff actions. Streamlit runs this file as a script of
-its own."""
+"""The History page: ended sessions, blocks in force, bulk kicks and staff actions. A Streamlit script."""
 
 from __future__ import annotations
 
@@ -11,17 +10,19 @@ import pandas as pd
 import streamlit as st
 
 from presence_core import AuditEntry, Block, Ended, Job
-from presence_dashboard import access, records, texts
+from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
-from presence_dashboard.format import literal
-from presence_dashboard.ledger import Ledger, this_ledger
-from presence_dashboard.record_export import of_records
-from presence_dashboard.records import EXPORT, FIELDS, VIEWS, Question, View, asker
+from presence_dashboard.actions.history_export import history_export
+from presence_dashboard.components import export_dialog
+from presence_dashboard.components.pagination import pager, refresh_bar
+from presence_dashboard.data import history_query
+from presence_dashboard.data.browser_tab import this_tab, zone
+from presence_dashboard.data.history_query import EXPORT, FIELDS, VIEWS, HistoryQuery, HistoryView, page_reader
+from presence_dashboard.data.paged_list import PagedList, this_paged_list
+from presence_dashboard.data.store import open_store
+from presence_dashboard.format import literal, minute
 from presence_dashboard.roles import HIDDEN
-from presence_dashboard.store import open_store
-from presence_dashboard.tab import this_tab, zone
-from presence_dashboard.views import details, export
-from presence_dashboard.views.paging import bar, pager
+from presence_dashboard.views.history import row_details
 
 access.stop_without_gate()
 
@@ -31,39 +32,39 @@ MOST_ROWS: Final = 20
 
 def page() -> None:
     actor = access.current()
-    is_back = "history-view" not in st.session_state  # gone with the page
+    has_returned = "history-view" not in st.session_state  # Streamlit dropped it with the page
     view = _view()
-    question = _filters(view)
-    ledger: Ledger[Any] = this_ledger(view)
-    if is_back or st.session_state.get("history-shown") != view:
-        ledger.refresh()
+    query = _filters(view)
+    paged: PagedList[Any] = this_paged_list(view)
+    if has_returned or st.session_state.get("history-shown") != view:
+        paged.refresh()
     st.session_state["history-shown"] = view
     with st.skeleton(height=320):
-        ledger.load(open_store(), question, asker(view, open_store(), question, actor))
-    if ledger.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(ledger.failure))
-    if ledger.page is None:
-        if ledger.failure is None or this_tab().away:
-            st.info(texts.HISTORY_UNREAD)
+        paged.load(open_store(), query, page_reader(view, open_store(), query, actor))
+    if paged.failure is not None and not this_tab().away:
+        st.error(texts.unreadable(paged.failure))
+    if paged.page is None:
+        if paged.failure is None or this_tab().away:
+            st.info(texts.LIST_UNREAD)
         else:
-            st.button(texts.PERSON_RETRY, key="retry")  # any run asks again
-    elif ledger.page.items:
-        _table(view, question, ledger, actor)
+            st.button(texts.TRY_AGAIN, key="retry")  # any run of the script retries
+    elif paged.page.items:
+        _table(view, query, paged, actor)
     else:
-        _nothing(view, question, ledger)
-    export.dialog()
+        _empty(view, query, paged)
+    export_dialog.dialog()
 
 
-def _view() -> View:
+def _view() -> HistoryView:
     if "history-view" not in st.session_state:
-        asked = st.query_params.get("view")
-        st.session_state["history-view"] = asked if asked in VIEWS else VIEWS[0]
+        value = st.query_params.get("view")
+        st.session_state["history-view"] = value if value in VIEWS else VIEWS[0]
     view = st.segmented_control(
         texts.HISTORY_VIEW,
         VIEWS,
         required=True,
         key="history-view",
-        format_func=lambda one: texts.HISTORY_VIEWS[one],
+        format_func=lambda view: texts.HISTORY_VIEWS[view],
         label_visibility="collapsed",
         on_change=_into_address,
         args=("view", "history-view"),
@@ -72,7 +73,7 @@ def _view() -> View:
 
 
 def _into_address(field: str, key: str) -> None:
-    """A choice stands in the page's address as the word that the library has for it, not as the label is written."""
+    """Write a choice to the page's address, as the library's word, not as the label."""
     if st.session_state[key]:
         st.query_params[field] = st.session_state[key]
     else:
@@ -82,38 +83,40 @@ def _into_address(field: str, key: str) -> None:
 # -- Filters -----------------------------------------------------------------------------------------------------------
 
 
-def _filters(view: View) -> Question:
-    said: dict[str, Any] = {}
+def _filters(view: HistoryView) -> HistoryQuery:
+    values: dict[str, Any] = {}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="filters"):
         for field in FIELDS[view]:
-            said[field] = _FIELDS[field]()
-        here = str(zone())
+            values[field] = _FIELDS[field]()
+        zone_name = str(zone())
         since, until = st.session_state.get("since"), st.session_state.get("until")
         with st.popover(texts.HISTORY_TIME_SET if since or until else texts.HISTORY_TIME):
-            said["since"] = _moment("since", texts.history_since(here))
-            said["until"] = _moment("until", texts.history_until(here))
-        question = Question(**said)
-        if not question.is_everything:
+            values["since"] = _moment("since", texts.history_since(zone_name))
+            values["until"] = _moment("until", texts.history_until(zone_name))
+        query = HistoryQuery(**values)
+        if not query.is_everything:
             st.button(texts.HISTORY_CLEAR, key="clear", type="tertiary", on_click=_clear)
-    return question
+    return query
 
 
 def _text(key: str, label: str, hint: str, most: int) -> str | None:
-    kind: Literal["search", "default"] = "search" if key == "person" else "default"  # "/" goes to the one for searches
-    said = st.text_input(label, key=key, type=kind, bind="query-params", placeholder=hint, max_chars=most, width=138)
-    return (said or "").strip() or None
+    kind: Literal["search", "default"] = (
+        "search" if key == "person" else "default"
+    )  # the key "/" focuses the search field
+    text = st.text_input(label, key=key, type=kind, bind="query-params", placeholder=hint, max_chars=most, width=138)
+    return (text or "").strip() or None
 
 
 def _choice(field: str, label: str, options: dict[str, str]) -> str | None:
     key = f"history-{field}"
     if key not in st.session_state:
-        asked = st.query_params.get(field, "")
-        st.session_state[key] = asked if asked in options else ""
+        value = st.query_params.get(field, "")
+        st.session_state[key] = value if value in options else ""
     chosen: str = st.selectbox(
         label,
         list(options),
         key=key,
-        format_func=lambda one: options[one],
+        format_func=lambda value: options[value],
         width=138,
         on_change=_into_address,
         args=(field, key),
@@ -122,16 +125,16 @@ def _choice(field: str, label: str, options: dict[str, str]) -> str | None:
 
 
 def _moment(key: str, label: str) -> datetime | None:
-    said = st.datetime_input(label, None, key=key, bind="query-params", format="YYYY-MM-DD", width=200)
-    return None if said is None else said.replace(tzinfo=zone())
+    local = st.datetime_input(label, None, key=key, bind="query-params", format="YYYY-MM-DD", width=200)
+    return None if local is None else local.replace(tzinfo=zone())
 
 
 _FIELDS: Final[dict[str, Callable[[], str | None]]] = {
     "person": lambda: _text("person", texts.HISTORY_PERSON, texts.HISTORY_PERSON_HINT, 256),
     "by": lambda: _text("by", texts.HISTORY_BY, texts.HISTORY_BY_HINT, 256),
     "words": lambda: _text("words", texts.HISTORY_WORDS, texts.HISTORY_WORDS_HINT, 100),
-    "how": lambda: _choice("how", texts.HISTORY_HOW, texts.HISTORY_HOWS),
-    "act": lambda: _choice("act", texts.HISTORY_ACT, texts.HISTORY_ACTS),
+    "how": lambda: _choice("how", texts.LABEL_HOW_IT_ENDED, texts.HISTORY_HOWS),
+    "act": lambda: _choice("act", texts.LABEL_ACTION, texts.HISTORY_ACTS),
 }
 
 
@@ -148,14 +151,14 @@ def _clear() -> None:
 # -- Rows --------------------------------------------------------------------------------------------------------------
 
 
-def _table(view: View, question: Question, ledger: Ledger[Any], actor: Actor) -> None:
-    items: Sequence[Any] = ledger.page.items if ledger.page else ()
+def _table(view: HistoryView, query: HistoryQuery, paged: PagedList[Any], actor: Actor) -> None:
+    items: Sequence[Any] = paged.page.items if paged.page else ()
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        _export(view, question, actor)
-        bar(ledger)
+        _export(view, query, actor)
+        refresh_bar(paged)
     event = st.dataframe(
         pd.DataFrame(_ROWS[view](items, actor)),
-        key=f"history-{view}-{ledger.generation}",
+        key=f"history-{view}-{paged.generation}",
         on_select="rerun",
         selection_mode="single-row",
         column_config=_columns(),
@@ -165,36 +168,38 @@ def _table(view: View, question: Question, ledger: Ledger[Any], actor: Actor) ->
         placeholder="",
         alt=texts.HISTORY_ALT[view],
     )
-    pager(ledger, len(items))
+    pager(paged, len(items))
+    if paged.page is not None and paged.page.complete_since is not None:
+        st.caption(texts.ended_since(minute(paged.page.complete_since, zone())))
     row = next(iter(event.selection.rows), None)
     if row is not None and row < len(items):
-        details.show(items[row], actor)
+        row_details.show(items[row], actor)
     else:
         st.caption(texts.HISTORY_SELECT_HINT)
 
 
-def _export(view: View, question: Question, actor: Actor) -> None:
+def _export(view: HistoryView, query: HistoryQuery, actor: Actor) -> None:
     if actor.may(EXPORT[view]):
         st.button(
             texts.HISTORY_EXPORT,
             key="export-history",
             disabled=this_tab().away,
-            on_click=export.ask,
-            args=(of_records(open_store(), view, question, f"**{texts.HISTORY_VIEWS[view]}**"),),
+            on_click=export_dialog.open_dialog,
+            args=(history_export(open_store(), view, query, f"**{texts.HISTORY_VIEWS[view]}**"),),
         )
 
 
 def _ended_rows(ends: Sequence[Ended], actor: Actor) -> dict[str, list[Any]]:
     return {
-        "when": [one.at for one in ends],
-        "name": [_shown(one.name, "name", actor) for one in ends],
-        "uid": [literal(one.uid) for one in ends],
-        "how": [texts.HISTORY_HOWS.get(one.reason, one.reason) for one in ends],
-        "by": [literal(one.by or "") for one in ends],
-        "reason": [_line(one.note) for one in ends],
-        "ticket": [literal(one.ticket or "") for one in ends],
-        "device": [literal(one.device or "") for one in ends],
-        "ip": [_shown(one.ip, "ip", actor) for one in ends],
+        "when": [session.at for session in ends],
+        "name": [_shown(session.name, "name", actor) for session in ends],
+        "uid": [literal(session.uid) for session in ends],
+        "how": [texts.HISTORY_HOWS.get(session.reason, session.reason) for session in ends],
+        "by": [literal(session.by or "") for session in ends],
+        "reason": [_line(session.note) for session in ends],
+        "ticket": [literal(session.ticket or "") for session in ends],
+        "device": [literal(session.device or "") for session in ends],
+        "ip": [_shown(session.ip, "ip", actor) for session in ends],
     }
 
 
@@ -203,18 +208,18 @@ def _shown(value: str | None, field: str, actor: Actor) -> str:
 
 
 def _line(text: str | None) -> str:
-    """What has several lines, on one."""
+    """A text of several lines on one line."""
     return " ".join(literal(line) for line in (text or "").splitlines())
 
 
 def _block_rows(blocks: Sequence[Block], _actor: Actor) -> dict[str, list[Any]]:
     return {
-        "when": [one.at for one in blocks],
-        "uid": [literal(one.uid) for one in blocks],
-        "until": [_local(one.until) if one.until else texts.HISTORY_OPEN_END for one in blocks],
-        "by": [literal(one.by) for one in blocks],
-        "reason": [_line(one.reason) for one in blocks],
-        "ticket": [literal(one.ticket or "") for one in blocks],
+        "when": [block.at for block in blocks],
+        "uid": [literal(block.uid) for block in blocks],
+        "until": [_local(block.until) if block.until else texts.HISTORY_OPEN_END for block in blocks],
+        "by": [literal(block.by) for block in blocks],
+        "reason": [_line(block.reason) for block in blocks],
+        "ticket": [literal(block.ticket or "") for block in blocks],
     }
 
 
@@ -224,30 +229,30 @@ def _local(moment: datetime) -> str:
 
 def _job_rows(jobs: Sequence[Job], _actor: Actor) -> dict[str, list[Any]]:
     return {
-        "when": [one.created for one in jobs],
-        "by": [literal(one.by) for one in jobs],
-        "state": [texts.JOB_STATES.get(one.state, one.state) for one in jobs],
-        "progress": [details.share(one) for one in jobs],
-        "kicked": [one.kicked for one in jobs],
-        "total": [one.total for one in jobs],
-        "reason": [_line(one.reason) for one in jobs],
-        "ticket": [literal(one.ticket or "") for one in jobs],
+        "when": [job.created for job in jobs],
+        "by": [literal(job.by) for job in jobs],
+        "state": [texts.JOB_STATES.get(job.state, job.state) for job in jobs],
+        "progress": [row_details.share(job) for job in jobs],
+        "kicked": [job.kicked for job in jobs],
+        "total": [job.total for job in jobs],
+        "reason": [_line(job.reason) for job in jobs],
+        "ticket": [literal(job.ticket or "") for job in jobs],
     }
 
 
 def _staff_rows(entries: Sequence[AuditEntry], actor: Actor) -> dict[str, list[Any]]:
     return {
-        "when": [one.at for one in entries],
-        "by": [literal(one.by or "") for one in entries],
-        "action": [literal(texts.act(one.action)) for one in entries],
-        "uid": [literal(one.uid or "") for one in entries],
-        "outcome": [literal(records.outcome(one, actor)) for one in entries],
-        "reason": [_line(records.reason(one, actor)) for one in entries],
-        "ticket": [literal(one.ticket or "") for one in entries],
+        "when": [entry.at for entry in entries],
+        "by": [literal(entry.by or "") for entry in entries],
+        "action": [literal(texts.act(entry.action)) for entry in entries],
+        "uid": [literal(entry.uid or "") for entry in entries],
+        "outcome": [literal(history_query.outcome(entry, actor)) for entry in entries],
+        "reason": [_line(history_query.reason(entry, actor)) for entry in entries],
+        "ticket": [literal(entry.ticket or "") for entry in entries],
     }
 
 
-_ROWS: Final[dict[View, Callable[[Any, Actor], dict[str, list[Any]]]]] = {
+_ROWS: Final[dict[HistoryView, Callable[[Any, Actor], dict[str, list[Any]]]]] = {
     "ended": _ended_rows,
     "blocks": _block_rows,
     "jobs": _job_rows,
@@ -256,39 +261,41 @@ _ROWS: Final[dict[View, Callable[[Any, Actor], dict[str, list[Any]]]]] = {
 
 
 def _columns() -> dict[str, Any]:
-    column, here = st.column_config, str(zone())
+    column, zone_name = st.column_config, str(zone())
     return {
-        "when": column.DatetimeColumn(texts.history_when(here), width=150, format="YYYY-MM-DD HH:mm:ss", timezone=here),
-        "name": column.TextColumn(texts.HISTORY_NAME, width=145),
-        "uid": column.TextColumn(texts.HISTORY_UID, width=130),
-        "until": column.TextColumn(texts.history_blocked_until(here), width=160),
-        "how": column.TextColumn(texts.HISTORY_ENDED_HOW, width=85),
-        "by": column.TextColumn(texts.HISTORY_ENDED_BY, width=120),
-        "action": column.TextColumn(texts.HISTORY_ACTION, width=120),
-        "outcome": column.TextColumn(texts.HISTORY_OUTCOME, width=230),
+        "when": column.DatetimeColumn(
+            texts.history_when(zone_name), width=150, format="YYYY-MM-DD HH:mm:ss", timezone=zone_name
+        ),
+        "name": column.TextColumn(texts.LABEL_NAME, width=145),
+        "uid": column.TextColumn(texts.LABEL_UID, width=130),
+        "until": column.TextColumn(texts.history_blocked_until(zone_name), width=160),
+        "how": column.TextColumn(texts.LABEL_HOW_IT_ENDED, width=85),
+        "by": column.TextColumn(texts.LABEL_BY, width=120),
+        "action": column.TextColumn(texts.LABEL_ACTION, width=120),
+        "outcome": column.TextColumn(texts.LABEL_OUTCOME, width=230),
         "state": column.TextColumn(texts.HISTORY_STATE, width=85),
         "progress": column.ProgressColumn(
             texts.HISTORY_PROGRESS, width=140, min_value=0, max_value=1, format="percent"
         ),
         "kicked": column.NumberColumn(texts.HISTORY_KICKED, width=80, format="localized"),
         "total": column.NumberColumn(texts.HISTORY_TOTAL, width=80, format="localized"),
-        "reason": column.TextColumn(texts.HISTORY_REASON, width=175),
-        "ticket": column.TextColumn(texts.HISTORY_TICKET, width=90),
-        "device": column.TextColumn(texts.HISTORY_DEVICE, width=105),
-        "ip": column.TextColumn(texts.HISTORY_IP, width=112),
+        "reason": column.TextColumn(texts.LABEL_REASON, width=175),
+        "ticket": column.TextColumn(texts.LABEL_TICKET, width=90),
+        "device": column.TextColumn(texts.LABEL_DEVICE, width=105),
+        "ip": column.TextColumn(texts.LABEL_IP, width=112),
     }
 
 
-def _nothing(view: View, question: Question, ledger: Ledger[Any]) -> None:
+def _empty(view: HistoryView, query: HistoryQuery, paged: PagedList[Any]) -> None:
     with st.container(border=True, key="nothing"):
-        if question.is_everything:
+        if query.is_everything:
             st.subheader(texts.HISTORY_EMPTY_TITLE[view], anchor=False)
             st.markdown(texts.HISTORY_EMPTY[view])
             return
         st.subheader(texts.HISTORY_NO_MATCH_TITLE, anchor=False)
-        if ledger.page is not None and ledger.page.next_cursor is not None:
+        if paged.page is not None and paged.page.next_cursor is not None:
             st.markdown(texts.HISTORY_NO_MATCH_SO_FAR)
-            st.button(texts.HISTORY_LOOK_FURTHER, key="further", disabled=this_tab().away, on_click=ledger.older)
+            st.button(texts.HISTORY_LOOK_FURTHER, key="further", disabled=this_tab().away, on_click=paged.older)
         else:
             st.markdown(texts.HISTORY_NO_MATCH)
 

@@ -1,6 +1,6 @@
-"""How the chart of the Live page looks. Its data travels beside it, so that a tick changes the data alone.
+"""The chart of the Live page. Its data is sent separately from its design, so that a tick changes only the data.
 
-Times are drawn by the browser, in the reader's own time zone; what the pointer meets also tells them in UTC.
+The browser draws times in the reader's time zone. The tooltip shows them in UTC too.
 """
 
 from __future__ import annotations
@@ -13,31 +13,33 @@ import pyarrow as pa  # type: ignore[import-untyped]  # comes with Streamlit, sh
 import streamlit as st
 
 from presence_dashboard import texts
-from presence_dashboard.figures import What
+from presence_dashboard.data.chart_data import CountKind
 
 HEIGHT: Final = 300
 
-# Of both themes: 3:1 and more on either surface. What they mean is also told by shape, and in words.
+# For both themes: contrast of 3:1 or more. Shapes and words have the same meaning.
 GREY: Final = "#7d8a97"
 RED: Final = "#d1495b"
 
-_LABELS: Final[dict[What, str]] = {"users": texts.USERS, "sessions": texts.SESSIONS}
+_LABELS: Final[dict[CountKind, str]] = {"users": texts.USERS, "sessions": texts.SESSIONS}
 _CLOCK: Final = (
     "hours(datum.value) || minutes(datum.value)"
     " ? timeFormat(datum.value, '%H:%M') : timeFormat(datum.value, '%a %d %b')"
 )
 
 Layer = Any
-"""A chart of altair's, whose own types lose track of it on the way."""
+"""A chart of altair, whose own types do not follow method chains."""
 
 
-def draw(show: tuple[What, ...], points: pa.Table, ghost: pa.Table | None, edges: tuple[float, float]) -> None:
-    """edges: where the range begins and ends, Unix ms, whatever of it has samples."""
+def draw_count_chart(
+    show: tuple[CountKind, ...], points: pa.Table, earlier: pa.Table | None, edges: tuple[float, float]
+) -> None:
+    """Draw the chart. edges: start and end of the range in Unix ms."""
     data = {"points": points, "edges": pa.table({"at": list(edges)})}
-    if ghost is not None:
-        data["ghost"] = ghost
+    if earlier is not None:
+        data["earlier"] = earlier
     st.vega_lite_chart(
-        {**_spec(show, ghost is not None), "datasets": data},
+        {**_spec(show, earlier is not None), "datasets": data},
         width="stretch",
         height=HEIGHT,
         alt=texts.LIVE_CHART_ALT,
@@ -45,17 +47,17 @@ def draw(show: tuple[What, ...], points: pa.Table, ghost: pa.Table | None, edges
 
 
 @cache
-def _spec(show: tuple[What, ...], has_ghost: bool) -> dict[str, Any]:
-    """Made once: altair checks every word of it, which takes longer than all the rest of a tick.
+def _spec(show: tuple[CountKind, ...], has_earlier: bool) -> dict[str, Any]:
+    """The design of the chart, made once: altair's checks take longer than the rest of a tick.
 
-    Points say nothing by themselves to who cannot see them (aria): what the chart shows is told in words below it.
+    Points have no aria labels, because the text below the chart describes it.
     """
     near = alt.selection_point(
         name="near", nearest=True, on="pointermove", clear="pointerout", encodings=["x"], empty=False
     )
     layers: list[Any] = [alt.Chart(alt.NamedData("edges")).mark_point(opacity=0, aria=False).encode(x=_time())]
-    if has_ghost:
-        layers.append(_ghost(show))
+    if has_earlier:
+        layers.append(_earlier(show))
     layers += [_band(show), _line(show), _running(show), _alone(show), _kicks(), _pointer(near)]
     chart = alt.layer(*layers).properties(height=HEIGHT)
     spec: dict[str, Any] = chart.to_dict()
@@ -73,15 +75,15 @@ def _value() -> alt.Y:
     )
 
 
-def _colour(show: tuple[What, ...]) -> alt.Color:
-    """The theme's own colours, the same for a line whatever is beside it."""
+def _colour(show: tuple[CountKind, ...]) -> alt.Color:
+    """The theme's colours; a line keeps its colour if the other line is hidden."""
     return alt.Color(
         "line:N",
         scale=alt.Scale(domain=list(_LABELS.values())),
         legend=alt.Legend(
             title=None,
             orient="top",
-            values=[_LABELS[one] for one in show],
+            values=[_LABELS[kind] for kind in show],
             symbolType="stroke",
             symbolOpacity=1,
             symbolStrokeWidth=3,
@@ -89,7 +91,7 @@ def _colour(show: tuple[What, ...]) -> alt.Color:
     )
 
 
-def _folded(name: str, show: tuple[What, ...]) -> alt.Chart:
+def _folded(name: str, show: tuple[CountKind, ...]) -> alt.Chart:
     """A row for each line and sample."""
     label = f"datum.what === 'users' ? '{texts.USERS}' : '{texts.SESSIONS}'"
     return (
@@ -99,31 +101,31 @@ def _folded(name: str, show: tuple[What, ...]) -> alt.Chart:
     )
 
 
-def _line(show: tuple[What, ...]) -> Layer:
+def _line(show: tuple[CountKind, ...]) -> Layer:
     lines = _folded("points", show).transform_filter("datum.done")
     return lines.mark_line(strokeWidth=2).encode(x=_time(), y=_value(), color=_colour(show), detail="part:N")
 
 
-def _running(show: tuple[What, ...]) -> Layer:
+def _running(show: tuple[CountKind, ...]) -> Layer:
     lines = _folded("points", show).transform_filter("datum.tail")
     return lines.mark_line(strokeWidth=2, strokeDash=[4, 3]).encode(
         x=_time(), y=_value(), color=_colour(show), detail="part:N"
     )
 
 
-def _alone(show: tuple[What, ...]) -> Layer:
+def _alone(show: tuple[CountKind, ...]) -> Layer:
     points = _folded("points", show).transform_filter("datum.alone")
     return points.mark_point(filled=True, size=30, aria=False).encode(x=_time(), y=_value(), color=_colour(show))
 
 
-def _band(show: tuple[What, ...]) -> Layer:
-    """From the least to the most of each step."""
+def _band(show: tuple[CountKind, ...]) -> Layer:
+    """A band from the least to the most of each step."""
     band = _folded("points", show).mark_area(opacity=0.14)
     return band.encode(x=_time(), y=alt.Y("low:Q", title=None), y2="high:Q", color=_colour(show), detail="part:N")
 
 
-def _ghost(show: tuple[What, ...]) -> Layer:
-    lines = _folded("ghost", show).mark_line(strokeWidth=1, strokeDash=[2, 2], color=GREY)
+def _earlier(show: tuple[CountKind, ...]) -> Layer:
+    lines = _folded("earlier", show).mark_line(strokeWidth=1, strokeDash=[2, 2], color=GREY)
     return lines.encode(x=_time(), y=_value(), detail=["line:N", "part:N"])
 
 
@@ -135,12 +137,12 @@ def _kicks() -> Layer:
 
 
 def _pointer(near: Any) -> Layer:
-    """A rule at the nearest sample, with all that is known of it."""
-    told = alt.Chart(alt.NamedData("points")).transform_calculate(
+    """A vertical line at the nearest sample, with a tooltip of its values."""
+    points = alt.Chart(alt.NamedData("points")).transform_calculate(
         here="timeFormat(datum.taken, '%a %d %b %H:%M:%S')",
         utc="utcFormat(datum.taken, '%Y-%m-%d %H:%M:%S') + ' UTC'",
-        u=_told("users"),
-        s=_told("sessions"),
+        u=_tooltip("users"),
+        s=_tooltip("sessions"),
     )
     rows = {
         "here:N": texts.LIVE_AT,
@@ -152,7 +154,7 @@ def _pointer(near: Any) -> Layer:
         "kicked:Q": texts.LIVE_KICKS_COLUMN,
     }
     return (
-        told.mark_rule(color=GREY)
+        points.mark_rule(color=GREY)
         .encode(
             x=_time(),
             opacity=alt.condition(near, alt.value(0.8), alt.value(0)),
@@ -162,8 +164,8 @@ def _pointer(near: Any) -> Layer:
     )
 
 
-def _told(what: What) -> str:
-    """A count, and of a longer step the least and the most."""
-    least, most = f"format(datum.{what}_min, ',')", f"format(datum.{what}_max, ',')"
-    several = f"format(datum.{what}, ',') + ' (' + {least} + '–' + {most} + ')'"
-    return f"datum.{what}_min === datum.{what}_max ? format(datum.{what}, ',') : {several}"
+def _tooltip(kind: CountKind) -> str:
+    """The count for the tooltip; for longer steps also the least and the most."""
+    least, most = f"format(datum.{kind}_min, ',')", f"format(datum.{kind}_max, ',')"
+    several = f"format(datum.{kind}, ',') + ' (' + {least} + '–' + {most} + ')'"
+    return f"datum.{kind}_min === datum.{kind}_max ? format(datum.{kind}, ',') : {several}"

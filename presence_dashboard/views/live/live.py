@@ -1,5 +1,4 @@
-"""The Live page: how many are online, now and over time, on what, and who came and went. Streamlit runs this file as a
-script of its own."""
+"""The Live page: counts now and over time, by device, app and browser, and the latest activity. A Streamlit script."""
 
 from __future__ import annotations
 
@@ -12,45 +11,46 @@ import pyarrow as pa  # type: ignore[import-untyped]  # comes with Streamlit, sh
 import streamlit as st
 
 from presence_core import Counts, Presence, Sample, WorkerStatus
-from presence_dashboard import access, figures, texts
-from presence_dashboard.figures import RANGES, Curve, Range, What
-from presence_dashboard.format import DAY, HOUR, MINUTE, code, exact, literal, number, span
-from presence_dashboard.readings import now, shared
-from presence_dashboard.store import Reading, open_store
-from presence_dashboard.tab import this_tab, zone
-from presence_dashboard.views import charts
-from presence_dashboard.views.compare import compare
-from presence_dashboard.views.feed import feed
-from presence_dashboard.views.pending import not_yet
+from presence_dashboard import access, texts
+from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.data import chart_data
+from presence_dashboard.data.browser_tab import this_tab, zone
+from presence_dashboard.data.chart_data import RANGES, ChartRange, ChartSeries, CountKind
+from presence_dashboard.data.shared_reads import now, shared
+from presence_dashboard.data.store import Reading, open_store
+from presence_dashboard.format import DAY, HOUR, MINUTE, exact, literal, number, span
+from presence_dashboard.views.live import count_chart
+from presence_dashboard.views.live.latest_activity import latest_activity
+from presence_dashboard.views.live.week_comparison import week_comparison
 
 access.stop_without_gate()
 
-GHOSTS: Final = {texts.LIVE_GHOST_NONE: 0, texts.LIVE_GHOST_DAY: DAY, texts.LIVE_GHOST_WEEK: 7 * DAY}
-FIELDS: Final = {"device": texts.LIVE_BY_DEVICE, "app": texts.LIVE_BY_APP, "browser": texts.LIVE_BY_BROWSER}
-_LINES: Final[dict[str, What]] = {texts.USERS: "users", texts.SESSIONS: "sessions"}
+COMPARISONS: Final = {texts.LIVE_GHOST_NONE: 0, texts.LIVE_GHOST_DAY: DAY, texts.LIVE_GHOST_WEEK: 7 * DAY}
+FIELDS: Final = {"device": texts.LABEL_DEVICE, "app": texts.LABEL_APP, "browser": texts.LABEL_BROWSER}
+_LINES: Final[dict[str, CountKind]] = {texts.USERS: "users", texts.SESSIONS: "sessions"}
 _SLOW: Final = 59.5
-"""Seconds for which the past is shared: it does not change."""
+"""Seconds for which samples of an earlier day are shared. They do not change."""
 
 
 def page() -> None:
-    # Each alone in a container of its own: a fragment that shares one may vanish when it meets a rerun.
+    # Each fragment needs its own container: in a shared one it may vanish during a rerun.
     top = st.container()
     with st.skeleton(height=520):
         _minutes(now())
     with top:
         st.fragment(_figures, run_every=this_tab().tick)()
     if not access.current().may("people"):
-        compare()
+        week_comparison()
         return
     left, right = st.columns(2, gap="medium")
     with left, st.container():
-        st.fragment(feed, run_every=this_tab().tick)()
+        st.fragment(latest_activity, run_every=this_tab().tick)()
     with right, st.container():
-        compare()
+        week_comparison()
 
 
 def _figures() -> None:
-    _strip()
+    _counts()
     _freshness()
     _chart()
     _breakdown()
@@ -61,44 +61,55 @@ def _history(presence: Presence, until: datetime, back: int, step: int) -> list[
 
 
 def _minutes(moment: datetime) -> Reading[list[Sample]]:
-    """The last hour."""
+    """The samples of the last hour, by the minute."""
     return shared("live-minutes", lambda presence: _history(presence, moment, HOUR, MINUTE))
 
 
 def _today(moment: datetime) -> Reading[list[Sample]]:
-    """Since midnight, by the reader's clock."""
+    """The samples since midnight in the reader's time zone."""
     midnight = moment.astimezone(zone()).replace(hour=0, minute=0, second=0, microsecond=0)
     return shared(
         ("live-today", midnight.timestamp()), lambda presence: presence.history(midnight, step=15 * MINUTE), keep=29.5
     )
 
 
-# -- The strip ---------------------------------------------------------------------------------------------------------
+# -- Counts ------------------------------------------------------------------------------------------------------------
 
 
-def _strip() -> None:
+def _counts() -> None:
     moment, counts = now(), open_store().counts().value
     minutes, today = _minutes(moment).value or [], _today(moment).value or []
-    whole = [one for one in minutes if one.complete]
-    last = figures.last_whole(whole, moment)
+    full = [sample for sample in minutes if sample.complete]
+    last = chart_data.last_whole(full, moment)
     peak, peak_help = _peak(counts, today, moment)
-    with st.grid(5, min_column_width=132, gap="xsmall", key="live-strip"):
-        _metric(texts.USERS, counts.users if counts else None, [one.users for one in minutes], texts.USERS_HELP)
+    with st.grid(5, min_column_width=132, gap="xsmall", key="live-counts"):
+        _metric(texts.USERS, counts.users if counts else None, [sample.users for sample in minutes], texts.USERS_HELP)
         _metric(
-            texts.SESSIONS, counts.sessions if counts else None, [one.sessions for one in minutes], texts.SESSIONS_HELP
+            texts.SESSIONS,
+            counts.sessions if counts else None,
+            [sample.sessions for sample in minutes],
+            texts.SESSIONS_HELP,
         )
-        _metric(texts.LIVE_LOGINS, last.logins if last else None, [one.logins for one in whole], texts.LIVE_LOGINS_HELP)
         _metric(
-            texts.LIVE_ENDS, figures.ends(last) if last else None, [*map(figures.ends, whole)], texts.LIVE_ENDS_HELP
+            texts.LIVE_LOGINS,
+            last.logins if last else None,
+            [sample.logins for sample in full],
+            texts.LIVE_LOGINS_HELP,
         )
-        _metric(texts.LIVE_PEAK, peak, [one.users_max for one in today], peak_help)
+        _metric(
+            texts.LIVE_ENDS,
+            chart_data.ends(last) if last else None,
+            [*map(chart_data.ends, full)],
+            texts.LIVE_ENDS_HELP,
+        )
+        _metric(texts.LIVE_PEAK, peak, [sample.users_max for sample in today], peak_help)
 
 
-def _metric(label: str, value: int | None, history: list[int], explained: str) -> None:
+def _metric(label: str, value: int | None, history: list[int], help_text: str) -> None:
     st.metric(
         label,
         texts.NO_VALUE if value is None else number(value),
-        help=explained,
+        help=help_text,
         border=True,
         height="stretch",
         delta_color="off",
@@ -107,11 +118,11 @@ def _metric(label: str, value: int | None, history: list[int], explained: str) -
 
 
 def _peak(counts: Counts | None, today: list[Sample], moment: datetime) -> tuple[int | None, str]:
-    """And when it was, by the reader's clock."""
-    found = [(one.users_max, one.at) for one in today] + ([(counts.users, moment)] if counts else [])
-    if not found:
+    """The peak of today, and a help text with its time in the reader's time zone."""
+    peaks = [(sample.users_max, sample.at) for sample in today] + ([(counts.users, moment)] if counts else [])
+    if not peaks:
         return None, texts.LIVE_PEAK_HELP
-    most, at = max(found, key=lambda one: one[0])
+    most, at = max(peaks, key=lambda peak: peak[0])
     return most, texts.live_peak_help(at.astimezone(zone()).strftime("%H:%M"))
 
 
@@ -123,12 +134,8 @@ def _freshness() -> None:
     counts = open_store().counts()
     reading = _worker()
     worker = reading.value
-    parts = [texts.live_exact_as_of(span(counts.age))] if counts.value is not None else []
-    if worker is not None and worker.alive:
-        parts.append(texts.live_lag(f"{worker.lag_seconds:.1f} s"))
-        parts.append(texts.live_worker(code(worker.leader)))
-    if parts:
-        st.caption(" · ".join(parts))
+    if counts.value is not None:
+        st.caption(texts.live_updated(span(counts.age)))
     if reading.failure is None and (worker is None or not worker.alive):
         st.warning(texts.live_no_worker(span((now() - worker.beat).total_seconds()) if worker else None))
 
@@ -138,36 +145,38 @@ def _freshness() -> None:
 
 def _chart() -> None:
     st.markdown(f"**{texts.LIVE_CHART}**")
-    chosen, show, ghost_name, as_table = _choices()
-    reach, moment = RANGES[chosen], now()
+    chosen, show, compared_with, as_table = _choices()
+    chart_range, moment = RANGES[chosen], now()
     reading = shared(
         ("live-curve", chosen),
-        lambda presence: figures.curve(_history(presence, moment, reach.seconds, reach.step)),
-        keep=reach.keep,
+        lambda presence: chart_data.curve(_history(presence, moment, chart_range.seconds, chart_range.step)),
+        keep=chart_range.keep,
     )
     if reading.value is None:
-        not_yet(reading)
+        show_placeholder(reading)
         return
     curve = reading.value
     if not curve.samples:
         _no_samples()
         return
-    ghost = _ghost(chosen, reach, GHOSTS[ghost_name], moment)
-    end = curve.samples[-1].at + timedelta(seconds=reach.step) if reading.failure else moment
+    earlier = _earlier(chosen, chart_range, COMPARISONS[compared_with], moment)
+    end = curve.samples[-1].at + timedelta(seconds=chart_range.step) if reading.failure else moment
     end_ms = end.timestamp() * 1000
-    charts.draw(show, curve.table, ghost.table if ghost else None, (end_ms - reach.seconds * 1000, end_ms))
-    words = [
-        texts.live_key(_key(curve, ghost_name, ghost), span(reach.step), str(zone())),
+    count_chart.draw_count_chart(
+        show, curve.table, earlier.table if earlier else None, (end_ms - chart_range.seconds * 1000, end_ms)
+    )
+    caption = [
+        texts.live_key(_key(curve, compared_with, earlier), span(chart_range.step), str(zone())),
         *_in_words(curve, show, chosen),
     ]
     if reading.failure is not None:
-        words.append(texts.live_read_ago(span(reading.age)))
-    st.caption("  \n".join(words))
+        caption.append(texts.live_updated(span(reading.age)))
+    st.caption("  \n".join(caption))
     if as_table:
         _as_table(curve, show)
 
 
-def _choices() -> tuple[str, tuple[What, ...], str, bool]:
+def _choices() -> tuple[str, tuple[CountKind, ...], str, bool]:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         chosen = st.segmented_control(
             texts.LIVE_RANGE, list(RANGES), default="1h", required=True, key="range", bind="query-params"
@@ -180,70 +189,70 @@ def _choices() -> tuple[str, tuple[What, ...], str, bool]:
             key="lines",
             persist_state="session",
         )
-        ghost = st.segmented_control(
+        earlier = st.segmented_control(
             texts.LIVE_GHOST,
-            list(GHOSTS),
+            list(COMPARISONS),
             default=texts.LIVE_GHOST_DAY,
             required=True,
             key="ghost",
             bind="query-params",
         )
         as_table = st.toggle(texts.LIVE_AS_TABLE, key="live-as-table")
-    show = tuple(what for label, what in _LINES.items() if label in lines)
-    return chosen, show or ("users",), ghost, as_table
+    show = tuple(kind for label, kind in _LINES.items() if label in lines)
+    return chosen, show or ("users",), earlier, as_table
 
 
-def _ghost(chosen: str, reach: Range, shift: int, moment: datetime) -> Curve | None:
-    """The same stretch of an earlier day, drawn over this one; None where none is wanted, or none was sampled."""
+def _earlier(chosen: str, chart_range: ChartRange, shift: int, moment: datetime) -> ChartSeries | None:
+    """The same range of an earlier day, drawn under this one; None if not wanted or without samples."""
     if not shift:
         return None
     until = moment - timedelta(seconds=shift)
-    since = until - timedelta(seconds=reach.seconds)
+    since = until - timedelta(seconds=chart_range.seconds)
     reading = shared(
         ("live-ghost", chosen, shift),
-        lambda presence: figures.curve(presence.history(since, until, step=reach.ghost_step), shift),
+        lambda presence: chart_data.curve(presence.history(since, until, step=chart_range.compared_step), shift),
         keep=_SLOW,
     )
     return reading.value if reading.value and reading.value.samples else None
 
 
-def _key(curve: Curve, ghost_name: str, ghost: Curve | None) -> list[str]:
+def _key(curve: ChartSeries, compared_with: str, earlier: ChartSeries | None) -> list[str]:
     parts = []
-    if GHOSTS[ghost_name]:
-        parts.append((texts.LIVE_KEY_GHOST if ghost else texts.LIVE_KEY_NO_GHOST)[ghost_name])
+    if COMPARISONS[compared_with]:
+        parts.append((texts.LIVE_KEY_GHOST if earlier else texts.LIVE_KEY_NO_GHOST)[compared_with])
     if not curve.samples[-1].complete:
         parts.append(texts.LIVE_KEY_RUNNING)
-    if any(one.kicked for one in curve.samples):
+    if any(sample.kicked for sample in curve.samples):
         parts.append(texts.LIVE_KEY_KICKS)
     return parts
 
 
-def _in_words(curve: Curve, show: tuple[What, ...], chosen: str) -> Iterator[str]:
-    """What the chart shows, for who cannot see it."""
+def _in_words(curve: ChartSeries, show: tuple[CountKind, ...], chosen: str) -> Iterator[str]:
+    """The chart in words, for readers who cannot see it."""
     shape = "%a %d %b %H:%M" if RANGES[chosen].seconds > DAY else "%H:%M"
-    for label, what in _LINES.items():
-        found = figures.extent(curve.samples, what) if what in show else None
+    for label, kind in _LINES.items():
+        found = chart_data.extent(curve.samples, kind) if kind in show else None
         if found is not None:
             low_at, high_at = (at.astimezone(zone()).strftime(shape) for at in (found.low_at, found.high_at))
-            low, high, latest = (number(int(one)) for one in (found.low, found.high, found.latest))
+            low, high, latest = (number(int(value)) for value in (found.low, found.high, found.latest))
             yield texts.live_summary(label, low, low_at, high, high_at, latest)
 
 
-def _as_table(curve: Curve, show: tuple[What, ...]) -> None:
+def _as_table(curve: ChartSeries, show: tuple[CountKind, ...]) -> None:
     newest = curve.samples[::-1]
-    here = zone()
+    time_zone = zone()
     columns: dict[str, list[object]] = {
-        texts.LIVE_AT: [one.at.astimezone(here).strftime("%Y-%m-%d %H:%M:%S") for one in newest],
-        texts.LIVE_AT_UTC: [exact(one.at) for one in newest],
+        texts.LIVE_AT: [sample.at.astimezone(time_zone).strftime("%Y-%m-%d %H:%M:%S") for sample in newest],
+        texts.LIVE_AT_UTC: [exact(sample.at) for sample in newest],
     }
-    for label, what in _LINES.items():
-        if what in show:
-            columns[label] = [figures.level(one, what) for one in newest]
-            columns[f"{label}: {texts.LIVE_LEAST}"] = [getattr(one, f"{what}_min") for one in newest]
-            columns[f"{label}: {texts.LIVE_MOST}"] = [getattr(one, f"{what}_max") for one in newest]
-    columns[texts.LIVE_LOGINS_COLUMN] = [one.logins for one in newest]
-    columns[texts.LIVE_ENDS_COLUMN] = [figures.ends(one) for one in newest]
-    columns[texts.LIVE_KICKS_COLUMN] = [one.kicked for one in newest]
+    for label, kind in _LINES.items():
+        if kind in show:
+            columns[label] = [chart_data.level(sample, kind) for sample in newest]
+            columns[f"{label}: {texts.LIVE_LEAST}"] = [getattr(sample, f"{kind}_min") for sample in newest]
+            columns[f"{label}: {texts.LIVE_MOST}"] = [getattr(sample, f"{kind}_max") for sample in newest]
+    columns[texts.LIVE_LOGINS_COLUMN] = [sample.logins for sample in newest]
+    columns[texts.LIVE_ENDS_COLUMN] = [chart_data.ends(sample) for sample in newest]
+    columns[texts.LIVE_KICKS_COLUMN] = [sample.kicked for sample in newest]
     st.dataframe(columns, hide_index=True, height=320, alt=texts.LIVE_TABLE_LABEL)
 
 
@@ -260,7 +269,7 @@ def _no_samples() -> None:
             st.code(texts.LIVE_NO_SAMPLES_CODE, language="bash")
 
 
-# -- On what -----------------------------------------------------------------------------------------------------------
+# -- Sessions by device, app and browser -------------------------------------------------------------------------------
 
 
 def _breakdown() -> None:
@@ -269,29 +278,29 @@ def _breakdown() -> None:
         return
     st.markdown(f"**{texts.LIVE_BREAKDOWN}**")
     if not counts.sessions:
-        st.caption(texts.LIVE_NOBODY)
+        st.caption(texts.LIVE_NO_ONE)
         return
     with st.grid(3, min_column_width=260, gap="small", key="breakdown"):
         for field, label in FIELDS.items():
             reading: Reading[dict[str, int]] = shared(("facets", field), methodcaller("facets", field))
             if reading.value is not None:
-                _shares(label, figures.shares(reading.value, counts.sessions))
+                _shares(label, chart_data.shares(reading.value, counts.sessions))
             else:
-                not_yet(reading)
+                show_placeholder(reading)
 
 
-def _shares(label: str, found: list[figures.Share]) -> None:
+def _shares(label: str, found: list[chart_data.FacetShare]) -> None:
     names = [
-        texts.live_other(one.values) if one.value is None else literal(one.value) or texts.LIVE_NOT_TOLD
-        for one in found
+        texts.live_other(share.values) if share.value is None else literal(share.value) or texts.LIVE_NOT_GIVEN
+        for share in found
     ]
     columns = {
         label: names,
-        texts.LIVE_SHARE: [100 * one.share for one in found],
-        texts.SESSIONS: [one.sessions for one in found],
+        texts.LIVE_SHARE: [100 * share.share for share in found],
+        texts.SESSIONS: [share.sessions for share in found],
     }
     st.dataframe(
-        pa.table(columns),  # a dict would go through pandas, which takes ten times as long
+        pa.table(columns),  # a dict would go through pandas and take ten times as long
         column_config={
             label: st.column_config.TextColumn(width=112),
             texts.LIVE_SHARE: st.column_config.ProgressColumn(format="%.0f%%", min_value=0, max_value=100, width=88),

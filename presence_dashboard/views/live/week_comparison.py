@@ -1,4 +1,4 @@
-"""Any days against the same days a week before. Drawn when somebody asks; it does not renew itself."""
+"""Some days compared with the same days of the week before. It does not refresh automatically."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Final
 import streamlit as st
 
 from presence_core import Presence, Sample
-from presence_dashboard import figures, texts
-from presence_dashboard.figures import MOST_DAYS, WEEK, Summary
+from presence_dashboard import texts
+from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.data import chart_data
+from presence_dashboard.data.browser_tab import zone
+from presence_dashboard.data.chart_data import MOST_DAYS, WEEK, PeriodSummary
+from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.format import DAY, HOUR, number
-from presence_dashboard.readings import shared
-from presence_dashboard.tab import zone
-from presence_dashboard.views.pending import not_yet
 
 KEEP: Final = 59.5
 
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """Hours, and whole days for the uniques, of both weeks."""
+    """Hours and days of both weeks. Unique users are stored by day."""
 
     hours: tuple[Sample, ...]
     hours_before: tuple[Sample, ...]
@@ -29,12 +30,12 @@ class Days:
     days_before: tuple[Sample, ...]
 
 
-def compare() -> None:
-    """Call it alone in a container of its own."""
-    st.fragment(_compare)()
+def week_comparison() -> None:
+    """Draw the comparison. Call it alone in its container."""
+    st.fragment(_comparison)()
 
 
-def _compare() -> None:
+def _comparison() -> None:
     st.markdown(f"**{texts.LIVE_COMPARE}**")
     today = datetime.now(zone()).date()
     days = _chosen(today)
@@ -42,7 +43,7 @@ def _compare() -> None:
         return
     first, last = days
     begin, end = _midnight(first), _midnight(last + timedelta(days=1))
-    since, until = figures.whole_hours(begin, end, datetime.now(UTC))
+    since, until = chart_data.whole_hours(begin, end, datetime.now(UTC))
     if since >= until:
         st.caption(texts.LIVE_TOO_EARLY)
         return
@@ -53,7 +54,7 @@ def _compare() -> None:
         keep=KEEP,
     )
     if reading.value is None:
-        not_yet(reading)
+        show_placeholder(reading)
         return
     _table(reading.value, since, until)
 
@@ -98,7 +99,7 @@ def _shown(moment: datetime) -> str:
 
 
 def read(presence: Presence, since: datetime, until: datetime, first: date, last: date) -> Days:
-    """first, last: the days as UTC knows them, of which uniques are kept."""
+    """Read the samples. first, last: days in UTC, for unique users."""
     begin, end = (datetime.combine(day, time(), UTC) for day in (first, last + timedelta(days=1)))
     return Days(
         tuple(_samples(presence, since, until, HOUR)),
@@ -109,21 +110,21 @@ def read(presence: Presence, since: datetime, until: datetime, first: date, last
 
 
 def _samples(presence: Presence, since: datetime, until: datetime, step: int) -> list[Sample]:
-    return figures.within(presence.history(since, until, step=step), since, until)
+    return chart_data.within(presence.history(since, until, step=step), since, until)
 
 
 def _table(days: Days, since: datetime, until: datetime) -> None:
-    now, before = figures.summary(days.hours, days.days), figures.summary(days.hours_before, days.days_before)
+    now, before = chart_data.summary(days.hours, days.days), chart_data.summary(days.hours_before, days.days_before)
     rows = _rows(now, before)
     st.dataframe(
         {
-            texts.LIVE_WHAT: list(rows),
-            texts.LIVE_THIS: [_number(one) for one, _ in rows.values()],
-            texts.LIVE_WEEK_BEFORE: [_number(one) for _, one in rows.values()],
-            texts.LIVE_CHANGE: [_change(figures.change(*both)) for both in rows.values()],
+            texts.LIVE_FIGURE: list(rows),
+            texts.LIVE_THIS: [_number(figure) for figure, _ in rows.values()],
+            texts.LIVE_WEEK_BEFORE: [_number(figure) for _, figure in rows.values()],
+            texts.LIVE_CHANGE: [_change(chart_data.change(*both)) for both in rows.values()],
         },
         column_config={
-            texts.LIVE_WHAT: st.column_config.TextColumn(width=150),
+            texts.LIVE_FIGURE: st.column_config.TextColumn(width=150),
             texts.LIVE_THIS: st.column_config.TextColumn(width=75, alignment="right"),
             texts.LIVE_WEEK_BEFORE: st.column_config.TextColumn(width=85, alignment="right"),
             texts.LIVE_CHANGE: st.column_config.TextColumn(width=60, alignment="right"),
@@ -139,7 +140,7 @@ def _table(days: Days, since: datetime, until: datetime) -> None:
         st.caption(texts.live_incomplete(now.hours, hours, before.hours))
     st.download_button(
         texts.LIVE_CSV,
-        figures.as_csv({"these_days": days.hours, "week_before": days.hours_before}),
+        chart_data.as_csv({"these_days": days.hours, "week_before": days.hours_before}),
         file_name=f"counts-{since:%Y-%m-%dT%H}Z-{until:%Y-%m-%dT%H}Z.csv",
         mime="text/csv",
         on_click="ignore",
@@ -147,7 +148,7 @@ def _table(days: Days, since: datetime, until: datetime) -> None:
     )
 
 
-def _rows(now: Summary, before: Summary) -> dict[str, tuple[float | None, float | None]]:
+def _rows(now: PeriodSummary, before: PeriodSummary) -> dict[str, tuple[float | None, float | None]]:
     return {
         texts.LIVE_UNIQUES_DAY: (now.uniques, before.uniques),
         texts.LIVE_PEAK_USERS: (now.peak_users, before.peak_users),

@@ -1,74 +1,85 @@
-"""What the list is asked for: one box that searches while somebody types, and filters beside it.
+"""The search box and the filters of the Sessions page. The box searches while the reader types.
 
-The page's address holds it all. A filter that is chosen stands there as a button that takes it away again.
+The page's address keeps the whole query. A chosen filter is shown as a button that removes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 import streamlit as st
 
-from presence_core import InvalidArgument, PresenceError
-from presence_dashboard import questions, texts
+from presence_core import InvalidArgument, PresenceError, Session
+from presence_dashboard import texts
 from presence_dashboard.access import Actor
+from presence_dashboard.data import session_query
+from presence_dashboard.data.browser_tab import zone
+from presence_dashboard.data.session_query import ATTRIBUTE, FACETS, IDLES, SessionQuery
+from presence_dashboard.data.store import open_store
 from presence_dashboard.format import code, cut, name, number, span
-from presence_dashboard.questions import ATTRIBUTE, FACETS, IDLES, Question
-from presence_dashboard.store import open_store
-from presence_dashboard.tab import zone
 
 PAUSE: Final = "100ms"
-"""So long after the last key the list answers."""
+"""Time after the last key until the search runs."""
 
 MOST_VALUES: Final = 20
 KEEP_FACETS: Final = 15.0
 """Seconds for which all tabs share the counts of a menu."""
 
 _PERSON: Final = "sessions-person"
-_LEFT: Final = "sessions-left"
-_OTHER: Final = "(other)"  # values beyond those that are counted: no filter finds them
+_SINGLE: Final = "sessions-single"
+_SAVED_FILTERS: Final = "sessions-filters"
+_APP: Final = "app"
+_VERSION: Final = "app_version"
+_OTHER: Final = "(other)"  # rare values are counted together, and no filter finds them
 
 
-def declared() -> Sequence[str]:
-    """The site's own attributes that are counted."""
+def declared_attributes() -> Sequence[str]:
+    """The site's own attributes with facets."""
     try:
         return open_store().presence.settings.facets
     except PresenceError:
         return ()
 
 
-def search(actor: Actor) -> Question:
-    """Draw it into the row that is open, and say what is asked for."""
-    exact, own = bool(actor.masked), declared()
+def search_bar(actor: Actor) -> SessionQuery:
+    """Draw the search box and the filters, and return the query."""
+    exact, attributes = bool(actor.masked), declared_attributes()
     text = _box(exact)
-    question = questions.read(st.query_params, text or "", own, exact=exact)
-    if question.inside:
+    with st.container(key="search-enter"):  # invisible, for page.js
+        st.button(texts.OPEN_SINGLE, key="open-single", on_click=_wish_single)
+    query = session_query.query_of(st.query_params, text or "", attributes, exact=exact)
+    if query.inside:
         _chip(texts.CHIP_INSIDE, "inside")
     for field in FACETS:
-        _facet(field, texts.FACET_LABELS[field])
-    for attribute in own:
+        if field != _VERSION or not _is_under_app():
+            _facet(field, texts.FACET_LABELS[field])
+    for attribute in attributes:
         _facet(ATTRIBUTE + attribute, name(cut(attribute, 24)))
-    _login(question.login)
-    _idle(question.idle)
-    if not question.is_everybody:
-        st.button(texts.CLEAR_FILTERS, key="clear", type="tertiary", on_click=_clear, args=(own,))
-    return question
+    _login(query.login)
+    _idle(query.idle)
+    if not query.is_everyone:
+        st.button(texts.CLEAR_FILTERS, key="clear", type="tertiary", on_click=_clear, args=(attributes,))
+    return query
 
 
-def link_faults(question: Question) -> dict[str, str]:
+def link_faults(query: SessionQuery) -> dict[str, str]:
     """What is wrong with the page's address: parameter → a sentence that is safe for Markdown."""
     address = {name: st.query_params.get_all(name) for name in st.query_params}
     try:
-        own: Sequence[str] | None = open_store().presence.settings.facets
+        attributes: Sequence[str] | None = open_store().presence.settings.facets
     except PresenceError:
-        own = None
-    return questions.faults(address, question, own, datetime.now(UTC), zone())
+        attributes = None
+    wanted = address.pop("view", None)
+    wrong = session_query.faults(address, query, attributes, datetime.now(UTC), zone())
+    if wanted is not None:  # the page opens a view that it knows before this
+        wrong["view"] = texts.view_unknown(code(cut(wanted[-1], 60)))
+    return wrong
 
 
 def refuse_link(faults: dict[str, str]) -> None:
-    """Say what is wrong, in place of a list that the link did not ask for."""
+    """Say what is wrong with the link, instead of showing a list for another query."""
     with st.container(border=True, key="refused-link"):
         st.subheader(texts.LINK_TITLE, anchor=False)
         st.markdown("\n".join(f"- {sentence}" for sentence in faults.values()))
@@ -93,7 +104,7 @@ def _box(exact: bool, *, bound: bool = True) -> str | None:
         live=PAUSE,
         bind="query-params" if bound else None,
         max_chars=256,
-        placeholder=texts.SEARCH_HINT_MASKED if exact else texts.SEARCH_HINT,
+        placeholder=texts.EXACT_UID_HINT if exact else texts.SEARCH_HINT,
         label_visibility="collapsed",
         autocomplete="off",
         width=330,
@@ -102,31 +113,58 @@ def _box(exact: bool, *, bound: bool = True) -> str | None:
 
 
 def _typed() -> None:
-    """Other text is looked for where text is looked for: inside names only where that was asked for it."""
+    """A new text ends the search inside names, which was requested for the old text."""
     if st.query_params.get("inside") != (st.session_state["q"] or "").strip():
         _remove("inside")
 
 
-def ask_for_person(text: str) -> None:
-    """Have the next run go to the page of whoever this is: a callback cannot."""
+def _wish_single() -> None:
+    st.session_state[_SINGLE] = True
+
+
+def open_single(query: SessionQuery, found: Sequence[Session]) -> None:
+    """After Enter in the search box: open the person of these sessions, if there is only one. Call it with all sessions
+    of the query, or with none."""
+    uids = {session.uid for session in found}
+    if st.session_state.pop(_SINGLE, False) and query.text and len(uids) == 1:
+        request_person(uids.pop())
+        st.rerun()
+
+
+def request_person(text: str) -> None:
+    """Let the next run open this person. A callback cannot switch pages."""
     st.session_state[_PERSON] = text
 
 
 def go_to_person() -> None:
-    """Go there, if it was asked for; come back to the list as it was left. Call it before anything is drawn."""
+    """Open a requested person, or restore the filters when the reader returns. Call it before anything is drawn."""
     text = st.session_state.pop(_PERSON, None)
-    left = st.session_state.pop(_LEFT, None)
+    saved = st.session_state.pop(_SAVED_FILTERS, None)
     if text is not None:
-        st.session_state[_LEFT] = _address()
-        _box(False, bound=False)  # lets go of ``q``, which is the person's there: a bound one cannot be set
-        st.switch_page("views/person.py", query_params={"q": text})
-    if left and not _address():
-        st.query_params.update(left)
-        st.rerun()  # the box takes its text from the address that a run begins with
+        st.session_state[_SAVED_FILTERS] = _address()
+        _box(False, bound=False)  # unbinds ``q``, which the Person page uses too: a bound value cannot be set
+        st.switch_page("views/person/person.py", query_params={"q": text})
+    if saved and not _address():
+        st.query_params.update(saved)
+        st.rerun()  # the box reads the address at the start of a run
+
+
+def set_address(query: Mapping[str, str]) -> None:
+    """Search this instead of the current query. Call it in a callback."""
+    _remove(*st.query_params)
+    st.session_state["q"] = query.get("q", "")
+    for field, value in query.items():
+        if field != "q":
+            _choose(field, value)
+
+
+def current_address() -> dict[str, str]:
+    """The query of the page's address."""
+    return _address()
 
 
 def _address() -> dict[str, str]:
-    names = ("q", "inside", *FACETS, *(ATTRIBUTE + attribute for attribute in declared()), "login", "idle")
+    names = ("q", "inside", *FACETS, *(ATTRIBUTE + attribute for attribute in declared_attributes()), "login", "idle")
     return {name: st.query_params[name] for name in names if name in st.query_params}
 
 
@@ -147,13 +185,13 @@ def _remove(*fields: str) -> None:
             del st.query_params[field]
 
 
-def _clear(own: Sequence[str]) -> None:
+def _clear(attributes: Sequence[str]) -> None:
     st.session_state["q"] = ""
-    _remove(*FACETS, *(ATTRIBUTE + attribute for attribute in own), "login", "idle", "inside")
+    _remove(*FACETS, *(ATTRIBUTE + attribute for attribute in attributes), "login", "idle", "inside")
 
 
-def look_inside(text: str) -> None:
-    """Look for the text anywhere in names."""
+def search_inside(text: str) -> None:
+    """Search the text anywhere in names."""
     _choose("inside", text)
 
 
@@ -166,12 +204,21 @@ def _facet(field: str, label: str) -> None:
         _chip(texts.chip(label, name(cut(chosen, 24))), field)
         return
     menu = st.popover(label, key=f"menu-{field}", on_change="rerun")
-    if menu.open:  # what nobody looks at is not asked for
+    if menu.open:  # a closed menu reads nothing
         with menu:
-            _values(field)
+            has_versions = field == _APP and _is_under_app()
+            _values(field, texts.FACET_SCOPE if not has_versions else "")
+            if has_versions:
+                st.markdown(f"**{texts.FACET_LABELS[_VERSION]}**")
+                _values(_VERSION, texts.FACET_SCOPE)
 
 
-def _values(field: str) -> None:
+def _is_under_app() -> bool:
+    """Whether the versions are in the menu of the app: neither is chosen yet."""
+    return not (st.query_params.get(_APP) or st.query_params.get(_VERSION))
+
+
+def _values(field: str, scope: str) -> None:
     known = field.removeprefix(ATTRIBUTE)
     reading = open_store().shared(("facets", known), lambda presence: presence.facets(known), keep=KEEP_FACETS)
     if reading.value is None:
@@ -192,7 +239,8 @@ def _values(field: str) -> None:
                 args=(field, value),
             )
     more = f"{texts.facet_most(len(shown), number(len(found)))} " if len(shown) < len(found) else ""
-    st.caption(more + texts.FACET_SCOPE)
+    if more or scope:
+        st.caption(more + scope)
 
 
 # -- Times -------------------------------------------------------------------------------------------------------------
@@ -200,9 +248,9 @@ def _values(field: str) -> None:
 
 def _login(login: str) -> None:
     if login:
-        _chip(texts.chip(texts.LOGIN_FILTER, login_words(login)), "login")
+        _chip(texts.chip(texts.LABEL_LOGIN, login_words(login)), "login")
         return
-    menu = st.popover(texts.LOGIN_FILTER, key="menu-login", on_change="rerun")
+    menu = st.popover(texts.LABEL_LOGIN, key="menu-login", on_change="rerun")
     if menu.open:
         with menu:
             with st.container(gap=None):
@@ -231,16 +279,16 @@ def _between() -> None:
     if after is not None and before is not None and after >= before:
         st.session_state["login-problem"] = texts.LOGIN_BACKWARDS
         return
-    here = zone()
-    _choose("login", questions.between(*(at and at.replace(tzinfo=here) for at in (after, before))))
+    time_zone = zone()
+    _choose("login", session_query.format_range(*(at and at.replace(tzinfo=time_zone) for at in (after, before))))
 
 
 def login_words(login: str) -> str:
-    """A range of login times for a reader, safe for Markdown."""
+    """A range of login times in words, safe for Markdown."""
     if login in texts.LOGIN_PRESETS:
         return texts.LOGIN_PRESETS[login]
     try:
-        after, before = questions.moments(login)
+        after, before = session_query.parse_range(login)
     except InvalidArgument:
         return code(cut(login, 40))
     return texts.login_between(_minute(after), _minute(before))
@@ -263,21 +311,21 @@ def _idle(idle: str) -> None:
 
 
 def idle_words(idle: str) -> str:
-    """An idle time for a reader, safe for Markdown."""
+    """An idle time in words, safe for Markdown."""
     known = idle.isascii() and idle.isdecimal() and len(idle) < 10
     return texts.idle_for(span(int(idle))) if known else code(cut(idle, 24))
 
 
-def in_words(question: Question) -> str:
-    """The whole question for a reader, safe for Markdown."""
-    parts = [code(cut(question.text, 60))] if question.text else []
-    if question.inside:
+def in_words(query: SessionQuery) -> str:
+    """The whole query in words, safe for Markdown."""
+    parts = [code(cut(query.text, 60))] if query.text else []
+    if query.inside:
         parts.append(texts.CHIP_INSIDE)
-    for field, value in question.facets:
+    for field, value in query.facets:
         label = texts.FACET_LABELS.get(field) or name(cut(field.removeprefix(ATTRIBUTE), 24))
         parts.append(texts.chip(label, name(cut(value, 40))))
-    if question.login:
-        parts.append(texts.chip(texts.LOGIN_FILTER, login_words(question.login)))
-    if question.idle:
-        parts.append(texts.chip(texts.IDLE_FILTER, idle_words(question.idle)))
-    return " · ".join(parts) or texts.BULK_EVERYBODY
+    if query.login:
+        parts.append(texts.chip(texts.LABEL_LOGIN, login_words(query.login)))
+    if query.idle:
+        parts.append(texts.chip(texts.IDLE_FILTER, idle_words(query.idle)))
+    return " · ".join(parts) or texts.BULK_EVERYONE

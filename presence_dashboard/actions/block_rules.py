@@ -1,0 +1,62 @@
+"""Block rules: preview, add, remove. For admins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from presence_core import BlockRule, BlockRulePreview, Presence
+from presence_dashboard import access
+
+# Names in the audit, also of denials.
+ADD: Final = "add_block_rule"
+REMOVE: Final = "remove_block_rule"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMatch:
+    """Which logins a rule refuses: those from a network, or those of a version of an app."""
+
+    network: str | None = None
+    app: str | None = None
+    app_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDetails:
+    """The form of a rule."""
+
+    reason: str  #: for staff
+    message: str | None = None  #: for the visitor
+    ticket: str | None = None
+    seconds: int | None = None  #: None: until removed
+    typed: str | None = None  #: a wide network, typed again
+
+
+def preview(presence: Presence, match: RuleMatch) -> BlockRulePreview:
+    """How many people and sessions match now."""
+    access.require("block_rules", action=ADD)
+    return presence.preview_block_rule(network=match.network, app=match.app, app_version=match.app_version)
+
+
+def add(presence: Presence, match: RuleMatch, expected: int, details: RuleDetails) -> BlockRule:
+    """Add a rule, if at most ``expected`` sessions match now. Raises as ``Presence.add_block_rule``, and Denied."""
+    actor = access.require("block_rules", action=ADD)
+    return presence.add_block_rule(
+        network=match.network,
+        app=match.app,
+        app_version=match.app_version,
+        by=actor.name,
+        reason=details.reason,
+        expected=expected,
+        message=details.message,
+        ticket=details.ticket,
+        duration=details.seconds,
+        confirm_wide=details.typed,
+    )
+
+
+def remove(presence: Presence, rule_id: str, reason: str) -> bool:
+    """Remove a rule. False if it had been removed before."""
+    actor = access.require("block_rules", action=REMOVE)
+    return presence.remove_block_rule(rule_id, by=actor.name, reason=reason)

@@ -1,0 +1,158 @@
+// What Streamlit does not offer: "/" focuses the search box, Enter in it opens a single match, a button prints, a hidden tab
+// pauses, the refresh choice is remembered, a lost connection is named together with the age of what the page shows, a
+// watched person is announced by a sound.
+(() => {
+  const PAUSE_AFTER = 15_000; // ms: a short look at another tab pauses nothing
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = document.activeElement;
+    if (at && (at.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName))) return;
+    const box = document.querySelector('input[type="search"]');
+    if (!box) return;
+    event.preventDefault();
+    box.focus();
+    box.select();
+  });
+
+  document.addEventListener("click", (event) => {
+    if (event.target.closest(".st-key-print-page button")) window.print();
+  });
+
+  // Enter clicks an invisible button, once the list has followed the text.
+  const AFTER_TEXT = 150; // ms: by then the box has sent its text
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing || !event.target.matches('input[type="search"]')) return;
+    const click = (left) => {
+      const busy = !document.querySelector('.stApp[data-test-script-state="notRunning"]');
+      if (busy && left > 0) setTimeout(click, 50, left - 1);
+      else document.querySelector(".st-key-open-single button")?.click();
+    };
+    setTimeout(click, AFTER_TEXT, 60);
+  });
+
+  // Text of a dialog reaches the server when its field is left. After a pause it is sent as well, so that a draft has
+  // it when the reader is signed out.
+  const SENT_AFTER = 2_000; // ms
+  let sending;
+  document.addEventListener("input", (event) => {
+    const field = event.target;
+    clearTimeout(sending);
+    if (!field.closest('[role="dialog"]') || !/^(INPUT|TEXTAREA)$/.test(field.tagName)) return;
+    sending = setTimeout(() => {
+      if (document.activeElement !== field) return; // it was left
+      field.dispatchEvent(new FocusEvent("focusout", { bubbles: true }));
+      field.dispatchEvent(new FocusEvent("focusin", { bubbles: true }));
+    }, SENT_AFTER);
+  });
+
+  // An invisible switch tells the server that the tab is hidden. Live parts then stop refreshing.
+  let waiting;
+  const watch = () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(report, document.hidden ? PAUSE_AFTER : 0);
+  };
+  document.addEventListener("visibilitychange", watch);
+  if (document.hidden) watch(); // opened in the background
+  function report() {
+    const hidden = document.querySelector(".st-key-tab-hidden input");
+    if (hidden && hidden.checked !== document.hidden) hidden.click();
+  }
+
+  // The refresh interval is in the class name of a container. A cookie keeps it for a year.
+  let saving;
+  for (const act of ["click", "keyup"]) {
+    document.addEventListener(act, () => {
+      clearTimeout(saving);
+      saving = setTimeout(remember, 1_500);
+    }, true);
+  }
+  function remember() {
+    const named = document.querySelector('[class*="st-key-every-"]');
+    const every = named && named.className.match(/st-key-every-(\d+)/);
+    if (every) document.cookie = `presence_every=${every[1]}; Path=/; Max-Age=31536000; SameSite=Lax`;
+    const signal = document.querySelector(".presence-arrivals");
+    if (signal) document.cookie = `presence_sound=${signal.dataset.sound}; Path=/; Max-Age=31536000; SameSite=Lax`;
+  }
+
+  // The number of watched people who have come online is in an invisible element. If it rises, two notes play.
+  let arrivals;
+  setInterval(() => {
+    const signal = document.querySelector(".presence-arrivals");
+    if (!signal) return;
+    const count = Number(signal.dataset.count);
+    if (arrivals !== undefined && count > arrivals && signal.dataset.sound === "1") play();
+    arrivals = count;
+  }, 1_000);
+
+  let audio;
+  function play() {
+    audio ??= new AudioContext();
+    audio.resume(); // browsers allow it after the first click on the page
+    [660, 880].forEach((hertz, note) => {
+      const tone = audio.createOscillator(), volume = audio.createGain();
+      const begin = audio.currentTime + note * 0.18;
+      tone.frequency.value = hertz;
+      volume.gain.setValueAtTime(0.0001, begin);
+      volume.gain.exponentialRampToValueAtTime(0.2, begin + 0.02);
+      volume.gain.exponentialRampToValueAtTime(0.0001, begin + 0.3);
+      tone.connect(volume).connect(audio.destination);
+      tone.start(begin);
+      tone.stop(begin + 0.3);
+    });
+    document.documentElement.dataset.sounds = Number(document.documentElement.dataset.sounds ?? 0) + 1; // for tests
+  }
+
+  // Streamlit only greys its widgets out. It does not notice a process that hangs, so this script asks for a sign of life.
+  const LOST_AFTER = 2_000; // ms: a connection that is back by then was not lost
+  const ASK_EVERY = 10_000;
+  const PATIENCE = 8_000;
+  const { lost: sentence, units } = document.currentScript.dataset;
+  let [fresh, broken, hangs, wasConnected] = [Date.now(), 0, false, false]; // last drawn at; cut off since
+
+  const states = new MutationObserver(() => {
+    const app = document.querySelector(".stApp");
+    const isConnected = app?.dataset.testConnectionState === "CONNECTED";
+    if (isConnected) [hangs, wasConnected] = [false, true];
+    if (isConnected && app.dataset.testScriptState === "notRunning") fresh = Date.now();
+    broken = isConnected || !wasConnected ? 0 : broken || Date.now();
+    tell();
+  });
+  states.observe(document.documentElement, {
+    subtree: true, attributeFilter: ["data-test-connection-state", "data-test-script-state"],
+  });
+  setInterval(tell, 1_000);
+  setInterval(async () => {
+    if (document.hidden) return;
+    hangs = await fetch("/healthz", { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) })
+      .then((answer) => !answer.ok, () => true);
+    tell();
+  }, ASK_EVERY);
+
+  function tell() {
+    const isLost = hangs || (broken && Date.now() - broken > LOST_AFTER);
+    let banner = document.getElementById("connection-lost");
+    if (!isLost) {
+      banner?.remove();
+      return;
+    }
+    if (!banner) {
+      banner = document.createElement("div");
+      banner.id = "connection-lost";
+      banner.setAttribute("role", "alert");
+      const [before, after] = sentence.split("{1}");
+      const time = new Date(fresh).toLocaleTimeString("en-GB");
+      banner.append(before.replace("{0}", time), document.createElement("span"), after);
+      banner.lastElementChild.setAttribute("aria-live", "off"); // the age ticks silently
+      document.body.append(banner);
+    }
+    banner.lastElementChild.textContent = age((Date.now() - fresh) / 1_000);
+  }
+
+  function age(seconds) {
+    const [s, min, h] = units.split(" ");
+    if (seconds < 60) return `${Math.floor(seconds)} ${s}`;
+    if (seconds < 3_600) return `${Math.floor(seconds / 60)} ${min}`;
+    return `${Math.floor(seconds / 3_600)} ${h}`;
+  }
+})();

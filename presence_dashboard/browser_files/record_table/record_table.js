@@ -1,0 +1,437 @@
+// A table of records: rows that tell the truth while they stay where they are. components/record_table.py feeds it.
+//
+// Values are only ever set as text, so no name can become markup. A row is known by its ref, never by its position.
+
+const STALE_TICKS = 3; // data older than so many refreshes is not called recent any more
+const PENDING = 5_000; // ms that ticks of this browser count before the server has heard of them
+
+const tables = new WeakMap();
+
+export default function ({ parentElement, data, setStateValue, setTriggerValue }) {
+  let table = tables.get(parentElement);
+  if (!table) tables.set(parentElement, (table = new RecordTable(parentElement.querySelector(".record-table"))));
+  table.update(data, setStateValue, setTriggerValue);
+  return () => table.stop();
+}
+
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== null) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/** Set a text only if it is another one, so that nothing is drawn again for nothing. */
+function write(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function label(node, text) {
+  if (node.getAttribute("aria-label") !== text) node.setAttribute("aria-label", text);
+}
+
+function fill(sentence, ...values) {
+  return sentence.replace(/\{(\d)\}/g, (_, place) => values[place]);
+}
+
+class RecordTable {
+  constructor(root) {
+    this.root = root;
+    this.ticks = new Set();
+    this.sequence = 0;
+    this.tickedAt = 0;
+    this.sort = null; // {name, descending}, or null for the order of the server
+    this.lines = new Map(); // ref → row of the table
+    this.current = null; // ref of the row that Tab reaches
+
+    this.help = element("p", { class: "unseen", id: "keys" });
+    this.caption = element("caption", { class: "unseen" });
+    this.head = element("tr", { role: "row" });
+    this.body = element("tbody", { role: "rowgroup" });
+    this.note = element("span");
+    this.unsort = element("button", { type: "button", class: "plain" });
+    this.footer = element("p", { class: "note" }, this.note, " ", this.unsort);
+    this.status = element("p", { class: "unseen", role: "status" });
+    const table = element("table", { role: "table", "aria-describedby": "keys" },
+      this.caption, element("thead", { role: "rowgroup" }, this.head), this.body);
+    this.root.replaceChildren(this.help, element("div", { class: "scroll" }, table), this.footer, this.status);
+
+    this.unsort.addEventListener("click", () => this.sortBy(null));
+    this.head.addEventListener("keydown", (event) => this.pressedInHead(event));
+    this.head.addEventListener("focusin", (event) => this.reachHead(event.target));
+    this.body.addEventListener("keydown", (event) => this.pressed(event));
+    this.body.addEventListener("focusin", (event) => this.reach(event.target.closest("tr").dataset.ref));
+    this.body.addEventListener("pointerdown", (event) => (this.pointed = event.target.closest("tr")?.dataset.ref));
+    this.body.addEventListener("click", (event) => this.meant(event), true);
+    this.body.addEventListener("click", (event) => this.clicked(event));
+    this.body.addEventListener("change", (event) => {
+      this.tick([event.target.closest("tr").dataset.ref], event.target.checked);
+    });
+  }
+
+  update(data, setStateValue, setTriggerValue) {
+    const before = this.data;
+    Object.assign(this, { data, setStateValue, setTriggerValue, words: data.words });
+    this.received = Date.now();
+    this.clock = data.now - this.received; // what the clock of this computer is behind
+    if (!before || before.zone !== data.zone) this.setZone(data.zone);
+    if (data.sequence >= this.sequence || Date.now() - this.tickedAt > PENDING || before?.list !== data.list) {
+      this.ticks = new Set(data.rows.filter((row) => row.ticked).map((row) => row.ref));
+      this.sequence = Math.max(this.sequence, data.sequence);
+    }
+    write(this.help, data.canKick ? this.words.keys : this.words.keysReading);
+    write(this.caption, data.caption);
+    write(this.unsort, this.words.unsort);
+    this.drawHead();
+    this.drawRows();
+    this.announce(before);
+    this.timer ??= setInterval(() => document.hidden || this.drawTimes(), 1_000);
+  }
+
+  stop() {
+    clearInterval(this.timer);
+    this.timer = undefined;
+  }
+
+  // -- Head ------------------------------------------------------------------------------------------------------------
+
+  drawHead() {
+    const shape = JSON.stringify([this.data.columns, this.data.canKick, this.words.kick]);
+    if (shape !== this.shape) {
+      this.shape = shape;
+      this.lines.clear();
+      this.free = [];
+      this.body.replaceChildren();
+      this.head.replaceChildren(...this.leadingHeads(), ...this.data.columns.map((column) => this.columnHead(column)));
+    }
+    this.markSort();
+    this.markHeadBox();
+    if (!this.head.querySelector('button[tabindex="0"]')) this.reachHead(this.head.querySelector("button"));
+  }
+
+  leadingHeads() {
+    if (!this.data.canKick) return [];
+    this.box = element("input", { type: "checkbox", id: "all" });
+    this.box.addEventListener("change", () => this.tick(this.liveRefs(), this.box.checked));
+    this.boxText = element("span", { class: "in-cards" });
+    return [
+      element("th", { role: "columnheader", scope: "col", class: "tick" }, element("label", {}, this.box, this.boxText)),
+      element("th", { role: "columnheader", scope: "col", class: "kick" },
+        element("span", { class: "unseen" }, this.words.kick)),
+    ];
+  }
+
+  columnHead(column) {
+    const button = element("button", { type: "button", tabindex: "-1" }, column.label,
+      element("span", { class: "arrow", "aria-hidden": "true" }));
+    button.addEventListener("click", () => this.sortBy(column));
+    return element("th", {
+      role: "columnheader", scope: "col", "data-column": column.name, "aria-label": column.label,
+    }, button);
+  }
+
+  sortBy(column) {
+    const first = column && column.kind !== "text" && column.kind !== "name"; // times: the latest first
+    if (!column) this.sort = null;
+    else if (this.sort?.name !== column.name) this.sort = { name: column.name, descending: first };
+    else this.sort = this.sort.descending === first ? { name: column.name, descending: !first } : null;
+    this.markSort();
+    this.drawRows();
+    this.say(this.footer.hidden ? this.words.unsort : this.note.textContent);
+  }
+
+  markSort() {
+    const order = this.sort ?? this.data.order;
+    const count = this.data.rows.length;
+    for (const head of this.head.querySelectorAll("[data-column]")) {
+      const { label, name, help } = this.data.columns.find((column) => column.name === head.dataset.column);
+      const is = order?.name === name;
+      if (is) head.setAttribute("aria-sort", order.descending ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+      write(head.querySelector(".arrow"), is ? (order.descending ? "▼" : "▲") : "");
+      const sorts = fill(this.words.sort, label, count);
+      head.firstChild.setAttribute("aria-label", sorts);
+      head.firstChild.title = help ? `${help} ${sorts}` : sorts;
+    }
+    const column = this.sort && this.data.columns.find((one) => one.name === this.sort.name);
+    if (!column) this.sort = null;
+    this.footer.hidden = !column;
+    write(this.note, column ? fill(this.words.sorted, column.label, count) : "");
+  }
+
+  // -- Rows ------------------------------------------------------------------------------------------------------------
+
+  drawRows() {
+    const active = this.root.getRootNode().activeElement;
+    const focused = active?.closest?.("tbody tr");
+    const place = focused ? [...this.body.rows].indexOf(focused) : -1;
+    this.release(focused);
+    const lines = this.sorted().map((row) => this.drawRow(row));
+    if (lines.some((line, at) => this.body.rows[at] !== line) || lines.length !== this.body.rows.length) {
+      this.body.replaceChildren(...lines);
+    }
+    if (!this.lines.has(this.current)) this.current = lines[Math.max(0, Math.min(place, lines.length - 1))]?.dataset.ref;
+    this.reach(this.current);
+    if (focused) (active.isConnected && refocusable(active) ? active : this.lines.get(this.current))?.focus();
+    this.drawTimes();
+  }
+
+  /** Lines of rows that are gone are free for other rows: a new text is drawn sooner than a new line. Not the one with the
+   * focus, so that a key meant for its row reaches no other. */
+  release(focused) {
+    const refs = new Set(this.data.rows.map((row) => row.ref));
+    this.free = [];
+    for (const line of this.body.rows) {
+      if (refs.has(line.dataset.ref)) continue;
+      this.lines.delete(line.dataset.ref);
+      if (line === focused) continue;
+      if (line.tabIndex === 0) setTabIndex(line, -1);
+      this.free.push(line);
+    }
+  }
+
+  sorted() {
+    if (!this.sort) return this.data.rows;
+    const at = this.data.columns.findIndex((column) => column.name === this.sort.name);
+    const turn = this.sort.descending ? -1 : 1;
+    return [...this.data.rows].sort((one, other) => {
+      const [a, b] = [one.cells[at], other.cells[at]];
+      if (a === b) return 0;
+      if (a === "" || a === null) return 1;
+      if (b === "" || b === null) return -1;
+      return turn * (typeof a === "number" ? a - b : a.localeCompare(b, undefined, { numeric: true, sensitivity: "base" }));
+    });
+  }
+
+  drawRow(row) {
+    let line = this.lines.get(row.ref);
+    if (!line) this.lines.set(row.ref, (line = this.free.shift() ?? this.newLine()));
+    line.row = row;
+    line.dataset.ref = row.ref;
+    line.classList.toggle("ended", row.ended !== "");
+    if (line.box) {
+      const isTicked = this.ticks.has(row.ref) && !row.ended;
+      line.classList.toggle("ticked", isTicked);
+      line.box.checked = isTicked;
+      line.box.disabled = row.ended !== "";
+      line.kick.hidden = row.ended !== "";
+      line.kick.disabled = !this.data.canAct;
+      label(line.box, fill(this.words.tick, row.label));
+      label(line.kick, fill(this.words.kickOf, row.label));
+    }
+    this.data.columns.forEach((column, at) => {
+      const value = row.cells[at];
+      const { cell, shown } = line.fields[at];
+      cell.classList.toggle("empty", value === "" || value === null);
+      if (column.kind === "name" || column.kind === "text") {
+        write(shown, value);
+        if (shown.title !== value) shown.title = value;
+      } else if (shown.dataset.at !== String(value)) {
+        shown.dataset.at = String(value);
+        shown.dateTime = value === null ? "" : new Date(value).toISOString();
+        shown.title = value === null ? "" : this.exact(value);
+      }
+    });
+    return line;
+  }
+
+  newLine() {
+    const line = element("tr", { role: "row", tabindex: "-1" });
+    if (this.data.canKick) {
+      line.box = element("input", { type: "checkbox", tabindex: "-1" });
+      line.kick = element("button", { type: "button", class: "act", tabindex: "-1" }, this.words.kick);
+      line.append(
+        element("td", { role: "cell", class: "tick" }, element("label", {}, line.box)),
+        element("td", { role: "cell", class: "kick" }, line.kick),
+      );
+    }
+    line.fields = this.data.columns.map((column) => {
+      const isName = column.kind === "name";
+      const isTime = !isName && column.kind !== "text";
+      const shown = isName
+        ? element("button", { type: "button", class: "open", tabindex: "-1", dir: "auto" })
+        : element(isTime ? "time" : "span", { dir: isTime ? null : "auto" });
+      const cell = element(isName ? "th" : "td", {
+        role: isName ? "rowheader" : "cell", scope: isName ? "row" : null,
+        class: column.kind, "data-label": column.label, "data-column": column.name,
+      }, shown);
+      line.append(cell);
+      return { cell, shown };
+    });
+    return line;
+  }
+
+  // -- Times -----------------------------------------------------------------------------------------------------------
+
+  setZone(zone) {
+    const make = (options) => {
+      try {
+        return new Intl.DateTimeFormat("en-GB", { hourCycle: "h23", ...options });
+      } catch {
+        return new Intl.DateTimeFormat("en-GB", { hourCycle: "h23", ...options, timeZone: "UTC" });
+      }
+    };
+    const [day, clock] = [{ day: "numeric", month: "short" }, { hour: "2-digit", minute: "2-digit" }];
+    this.clockOf = make({ ...clock, second: "2-digit", timeZone: zone });
+    this.dayAndClock = make({ ...day, ...clock, timeZone: zone });
+    this.full = make({ ...day, year: "numeric", ...clock, second: "2-digit", timeZone: zone });
+    this.dayOf = make({ ...day, year: "numeric", timeZone: zone });
+  }
+
+  exact(at) {
+    const utc = new Date(at).toISOString().slice(0, 19).replace("T", " ");
+    return `${this.full.format(at)} (${this.data.zone}) · ${utc} UTC`;
+  }
+
+  drawTimes() {
+    const now = Date.now() + this.clock;
+    const age = (Date.now() - this.received) / 1_000;
+    const isRecent = this.data.every > 0 && age < this.data.every * STALE_TICKS + 5;
+    const today = this.dayOf.format(now);
+    this.data.columns.forEach((column, at) => {
+      if (column.kind === "text" || column.kind === "name") return;
+      for (const { fields, row } of this.lines.values()) {
+        write(fields[at].shown, this.time(row.cells[at], column.kind, now, isRecent && !row.ended, today));
+      }
+    });
+  }
+
+  /** An age is only true while the rows are read again and again. Without that, the time of day stays true. */
+  time(at, kind, now, isRecent, today) {
+    if (at === null) return "";
+    if (kind === "time" || !isRecent) {
+      return this.dayOf.format(at) === today ? this.clockOf.format(at) : this.dayAndClock.format(at);
+    }
+    if (kind === "ago") return fill(this.words.ago, this.span(now - at));
+    return at > now ? fill(this.words.ahead, this.span(at - now)) : this.words.due;
+  }
+
+  span(length) {
+    const seconds = Math.max(0, Math.floor(length / 1_000));
+    const [s, min, h, d] = this.words.units.split(" ");
+    if (seconds < 60) return `${seconds} ${s}`;
+    if (seconds < 3_600) return `${Math.floor(seconds / 60)} ${min}`;
+    if (seconds < 86_400) return `${Math.floor(seconds / 3_600)} ${h}`;
+    return `${Math.floor(seconds / 86_400)} ${d}`;
+  }
+
+  // -- Ticks and actions -----------------------------------------------------------------------------------------------
+
+  liveRefs() {
+    return this.data.rows.filter((row) => !row.ended).map((row) => row.ref);
+  }
+
+  tick(refs, on) {
+    for (const ref of refs) on ? this.ticks.add(ref) : this.ticks.delete(ref);
+    this.sequence += 1;
+    this.tickedAt = Date.now();
+    for (const ref of refs) this.drawRow(this.lines.get(ref).row);
+    this.markHeadBox();
+    this.setStateValue("ticks", { list: this.data.list, sequence: this.sequence, refs: [...this.ticks] });
+  }
+
+  markHeadBox() {
+    if (!this.data.canKick) return;
+    const live = this.liveRefs();
+    const count = live.filter((ref) => this.ticks.has(ref)).length;
+    this.box.checked = live.length > 0 && count === live.length;
+    this.box.indeterminate = count > 0 && count < live.length;
+    this.box.disabled = live.length === 0;
+    const label = fill(this.words.tickAll, live.length);
+    write(this.boxText, label);
+    this.box.setAttribute("aria-label", label);
+    this.box.title = label;
+  }
+
+  /** A click that began on another row, in the same place, was not meant for this one. */
+  meant(event) {
+    if (event.detail === 0 || this.pointed === event.target.closest("tr")?.dataset.ref) return; // 0: by the keyboard
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  clicked(event) {
+    const line = event.target.closest("tr");
+    if (event.target.closest(".act")) this.act("kick", line.row);
+    else if (event.target.closest(".open")) this.act("open", line.row);
+  }
+
+  /** K: the ticked rows of all pages; this row if none is ticked. */
+  kick(row) {
+    if (!this.ticks.size && !this.data.selected) this.act("kick", row);
+    else if (this.data.canAct) this.setTriggerValue("kick", null);
+  }
+
+  act(name, row) {
+    if (name === "kick" && (row.ended || !this.data.canAct)) return;
+    this.setTriggerValue(name, row.ref);
+  }
+
+  pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const line = event.target.closest("tr");
+    const isRow = event.target === line;
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity };
+    if (event.key in steps) this.step(line, steps[event.key]);
+    else if (event.key === " " && isRow && line.box && !line.row.ended) this.tick([line.row.ref], !line.box.checked);
+    else if (event.key === " " && isRow) { /* an ended row: the page must not scroll */ }
+    else if (event.key === "Enter" && isRow) this.act("open", line.row);
+    else if (event.key.toLowerCase() === "k" && line.kick) this.kick(line.row);
+    else return;
+    event.preventDefault();
+    event.stopPropagation(); // the button above the list has the same key
+  }
+
+  pressedInHead(event) {
+    const parts = [...this.head.querySelectorAll("input, button")];
+    const at = parts.indexOf(event.target);
+    if (event.key === "ArrowRight") parts[Math.min(at + 1, parts.length - 1)].focus();
+    else if (event.key === "ArrowLeft") parts[Math.max(at - 1, 0)].focus();
+    else if (event.key === "ArrowDown") this.lines.get(this.current)?.focus();
+    else return;
+    event.preventDefault();
+  }
+
+  /** Tab reaches one button of the head, the arrow keys reach the others. */
+  reachHead(target) {
+    if (target?.localName !== "button") return;
+    for (const button of this.head.querySelectorAll("button")) button.tabIndex = button === target ? 0 : -1;
+  }
+
+  step(line, by) {
+    const rows = [...this.body.rows];
+    const next = rows[Math.min(rows.length - 1, Math.max(0, rows.indexOf(line) + by))];
+    next.focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Tab reaches one row and its controls; the arrow keys reach the others. */
+  reach(ref) {
+    const [old, next] = [this.lines.get(this.current), this.lines.get(ref)];
+    if (old) setTabIndex(old, -1);
+    if (next) setTabIndex(next, 0);
+    this.current = ref;
+  }
+
+  // -- For screen readers ----------------------------------------------------------------------------------------------
+
+  announce(before) {
+    if (!before) return;
+    const live = new Set(before.rows.filter((row) => !row.ended).map((row) => row.ref));
+    const ended = this.data.rows.filter((row) => row.ended && live.has(row.ref));
+    if (before.list !== this.data.list) this.say(fill(this.words.read, this.data.rows.length));
+    else if (ended.length) this.say(ended.map((row) => fill(this.words.ended, row.label, row.ended)).join(" "));
+  }
+
+  say(sentence) {
+    write(this.status, sentence);
+  }
+}
+
+function setTabIndex(line, index) {
+  for (const part of [line, ...line.querySelectorAll("input, button")]) part.tabIndex = index;
+}
+
+function refocusable(node) {
+  return !node.disabled && !node.hidden;
+}

@@ -1,0 +1,102 @@
+"""The signed-in staff member in the header, and the pages for an ended or unknown sign-in."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from html import escape
+from typing import Final, Literal
+from urllib.parse import urlencode, urlsplit
+
+import streamlit as st
+
+from presence_dashboard import access, texts
+from presence_dashboard.access import Actor
+from presence_dashboard.data.browser_tab import TICK_AWAY, local_time
+from presence_dashboard.format import code, name
+from presence_dashboard.gate.sign_in_forms import safe_next
+
+WARN_BEFORE: Final = 120
+"""Seconds before the end of a sign-in in which the page warns; less if a sign-in is short."""
+
+WARN_TICK: Final = 5.0
+
+
+def badge(actor: Actor) -> None:
+    """In the header of every page: the signed-in name and the sign-out, or that the dashboard is open."""
+    if access.mode() == "open":
+        st.markdown(texts.open_notice(name(actor.name)), width="content")
+        return
+    st.markdown(texts.signed_in_as(name(actor.name), actor.role), width="content")
+    if access.mode() == "oidc":
+        st.button(texts.SIGN_OUT_BUTTON, on_click=access.sign_out, key="sign-out")
+    else:
+        _link("/sign-out", texts.SIGN_OUT_BUTTON)
+
+
+def idle_warning(place: Literal["page", "dialog"] = "page") -> None:
+    """A warning in the last two minutes of the sign-in. A dialog covers that of the page, so it has its own."""
+    if access.mode() != "open":
+        with st.container(key=f"sign-in-end-{place}"):
+            st.fragment(_idle_warning, run_every=WARN_TICK)(place)
+
+
+def _idle_warning(place: str) -> None:
+    end = access.sign_in_end()
+    if end is None:
+        return
+    left = math.ceil((end.at - datetime.now(UTC)).total_seconds())
+    if not 0 < left <= min(WARN_BEFORE, end.idle // 3):
+        return
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", border=True, key=f"idle-warning-{place}"
+    ):
+        words = texts.idle_warning if end.may_stay else texts.absolute_warning
+        st.markdown(words(local_time(end.at), left), width="stretch")
+        if end.may_stay:
+            st.button(
+                texts.STAY_SIGNED_IN, key=f"stay-signed-in-{place}", type="primary", on_click=access.stay_signed_in
+            )
+
+
+def sign_in_unknown() -> None:
+    """Drawn instead of a page while the sign-in cannot be checked. Retries automatically."""
+    with st.container(border=True, key="sign-in-unknown"):
+        st.subheader(texts.AWAY_TITLE, anchor=False)
+        st.markdown(texts.AWAY_LEAD)
+    with st.container():
+        st.fragment(_look_again, run_every=TICK_AWAY)()
+
+
+def _look_again() -> None:
+    try:
+        access.current(touch=False)
+    except access.SignInUnknown:
+        return
+    except access.SignedOut:
+        pass
+    st.rerun()
+
+
+def signed_out(reason: str) -> None:
+    """Drawn instead of a page for an actor who is not signed in."""
+    with st.container(border=True, key="signed-out"):
+        st.subheader(texts.SIGNED_OUT_TITLE, anchor=False)
+        st.markdown(code(reason))
+        if access.mode() == "oidc":
+            # A sign-in that was refused stays refused: the staff member must sign out at Streamlit and sign in again.
+            again = bool(st.user.to_dict().get("is_logged_in"))
+            st.button(
+                texts.SIGN_IN_AGAIN if again else texts.SIGN_IN_BUTTON,
+                on_click=access.sign_out if again else st.login,
+                type="primary",
+            )
+        else:
+            query = urlencode({key: st.query_params.get_all(key) for key in st.query_params}, doseq=True)
+            path = urlsplit(st.context.url or "").path or "/"
+            _link(safe_next(f"{path}?{query}" if query else path), texts.SIGN_IN_AGAIN)
+
+
+def _link(path: str, text: str) -> None:
+    """A link in the same tab. Links of Streamlit open another tab."""
+    st.html(f'<a href="{escape(path)}">{escape(text)}</a>', width="content")

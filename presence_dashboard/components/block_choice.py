@@ -1,0 +1,90 @@
+"""The choice of how long to block, in the kick dialog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+import streamlit as st
+
+from presence_core import Block
+from presence_dashboard import texts
+from presence_dashboard.components import notifications
+
+BLOCKS: Final[dict[str, int | None]] = {
+    texts.BLOCK_NOT: None,
+    texts.BLOCK_HOUR: 3_600,
+    texts.BLOCK_DAY: 86_400,
+    texts.BLOCK_WEEK: 604_800,
+    texts.BLOCK_MONTH: 2_592_000,
+    texts.BLOCK_UNTIL_UNBLOCKED: 0,
+}
+"""Label → seconds; 0: until unblocked; None: no block."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEnd:
+    """The chosen end of a block."""
+
+    seconds: int | None = None  #: as ``ActionDetails.block``
+    is_unchanged: bool = False  #: the existing block keeps its end
+    is_shorter: bool = False  #: earlier than the end of the existing block
+    shorten: bool = False  #: the reader confirmed that
+
+
+def choose_block_end(
+    number: int, act: Literal["kick", "block"], held: Block | None, on_change: Callable[[], None]
+) -> BlockEnd:
+    """Draw the choice, outside the form, because other fields depend on it.
+
+    number: of the dialog. held: the existing block. on_change: called after a new choice.
+    """
+    labels = _labels(act, held)
+    chosen = st.selectbox(
+        texts.BLOCK_FOR,
+        list(labels),
+        key=choice_key(number),
+        help=texts.BLOCK_HELP,
+        format_func=labels.__getitem__,
+        on_change=on_change,
+    )
+    if chosen == texts.BLOCK_UNCHANGED:
+        return BlockEnd(is_unchanged=True)
+    seconds = BLOCKS[chosen]
+    if held is None or not _is_shorter(held, seconds):
+        return BlockEnd(seconds)
+    if act == "kick":
+        st.caption(texts.longer_stays(notifications.block_end(held)))
+        return BlockEnd(seconds, is_shorter=True)
+    shorten = st.checkbox(texts.shorten(notifications.block_end(held)), key=f"shorten-{number}")
+    return BlockEnd(seconds, is_shorter=True, shorten=shorten)
+
+
+def _labels(act: Literal["kick", "block"], held: Block | None) -> dict[str, str]:
+    """Options → labels that fit the action and the existing block."""
+    labels = {label: label for label in BLOCKS}
+    if act == "block":
+        del labels[texts.BLOCK_NOT]
+        if held is not None:
+            return {texts.BLOCK_UNCHANGED: texts.unchanged_end(notifications.block_end(held))} | labels
+    elif held is not None:
+        labels[texts.BLOCK_NOT] = texts.BLOCK_UNCHANGED
+    return labels
+
+
+def choice_key(number: int) -> str:
+    """The widget key of the choice in a dialog."""
+    return f"block-{number}"
+
+
+def is_block_chosen(number: int) -> bool:
+    """Whether the reader has chosen a block."""
+    return BLOCKS.get(st.session_state.get(choice_key(number), texts.BLOCK_NOT)) is not None
+
+
+def _is_shorter(held: Block, seconds: int | None) -> bool:
+    if not seconds:
+        return False
+    return held.until is None or datetime.now(UTC) + timedelta(seconds=seconds) < held.until

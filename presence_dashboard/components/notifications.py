@@ -1,0 +1,123 @@
+"""Toasts about what happened, and the outcome of kicks and blocks in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+import streamlit as st
+
+from presence_core import Block, Ended, PresenceError, Session
+from presence_dashboard import access, texts, ticket_links
+from presence_dashboard.access import Right
+from presence_dashboard.actions.kick_and_block import KickOutcome, split_ref
+from presence_dashboard.error_sentences import plain
+from presence_dashboard.format import clock, cut, minute, name, since
+
+_KEY: Final = "notifications"
+_ICONS: Final = {"done": ":material/check_circle:", "note": ":material/info:", "bad": ":material/warning:"}
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    kind: Literal["done", "note", "bad"]
+    text: str  #: safe Markdown
+
+
+def notify(*notifications: Notification) -> None:
+    """Show these at the start of the next run. A toast made just before a rerun would be lost."""
+    st.session_state[_KEY] = (*st.session_state.get(_KEY, ()), *notifications)
+
+
+def show() -> None:
+    """Show the waiting notifications."""
+    for notification in st.session_state.pop(_KEY, ()):
+        st.toast(
+            notification.text,
+            icon=_ICONS[notification.kind],
+            duration="short" if notification.kind == "done" else "long",
+        )
+
+
+def refused(right: Right, action: str, uid: str | None = None) -> bool:
+    """Whether the actor lacks the right. If so, they are notified and the attempt is audited.
+
+    False if Redis does not answer: then the action itself fails and says why.
+    """
+    try:
+        access.require(right, action=action, uid=uid)
+    except (access.Denied, access.SignedOut) as error:
+        notify(Notification("bad", texts.action_failed(plain(error))))
+        return True
+    except PresenceError:
+        pass
+    return False
+
+
+def check(right: Right, action: str, uid: str | None = None) -> None:
+    """The first callback of a button: audits a denied click even if the next page no longer has the button."""
+    refused(right, action, uid)
+
+
+def session_label(record: Session | Ended) -> str:
+    """Name and device, short and safe for Markdown."""
+    person = name(cut(record.name or record.uid, 40))
+    return f"{person} ({name(cut(record.device, 24))})" if record.device else person
+
+
+def outcome_notifications(outcome: KickOutcome) -> Iterator[Notification]:
+    """The outcome of a kick in words."""
+    if outcome.kicked:
+        yield Notification("done", _kicked(outcome.kicked))
+    if outcome.blocked is not None:
+        yield Notification("done", block_result(outcome.blocked.uid, outcome.blocked))
+    if outcome.unconfirmed:
+        yield Notification("note", texts.UNCONFIRMED)
+    if outcome.no_replica_asked:
+        yield Notification("note", texts.NO_REPLICA_ASKED)
+    if outcome.already:
+        first = outcome.already[0]
+        yield Notification("note", texts.already_ended(session_label(first), _how(first), len(outcome.already) - 1))
+    if outcome.ended_unknown:
+        yield Notification("note", texts.ended_unknown(len(outcome.ended_unknown)))
+    for ref in outcome.alive:
+        yield Notification("bad", texts.still_alive(name(cut(split_ref(ref)[0], 40))))
+    if outcome.unanswered:
+        yield Notification("bad", texts.outcome_unknown(len(outcome.unanswered)))
+    if outcome.not_tried:
+        yield Notification("bad", texts.not_kicked(len(outcome.not_tried), outcome.failure or ""))
+
+
+def block_result(person: str, block: Block) -> str:
+    """The result of a block in words. An existing block that ends later stays in force."""
+    sentence = texts.blocked if block.changed == block.at else texts.still_blocked
+    result = sentence(name(cut(person, 40)), block_summary(block))
+    return texts.unconfirmed(result) if block.confirmed is False else result
+
+
+def block_summary(block: Block) -> str:
+    """End, author and tickets of a block, safe for Markdown."""
+    return texts.block_summary(block_end(block), name(cut(block.by, 40)), map(ticket_links.markdown, block.tickets))
+
+
+def block_end(block: Block) -> str:
+    """The end of a block in words."""
+    return texts.until(minute(block.until) if block.until else None)
+
+
+def _kicked(sessions: tuple[Session, ...]) -> str:
+    if len(sessions) == 1:
+        return texts.kicked(1, session_label(sessions[0]))
+    users = {session.uid: name(cut(session.name or session.uid, 40)) for session in sessions}
+    first, *others = users.values()
+    return texts.kicked(len(sessions), texts.several(first, len(others)) if others else first)
+
+
+def _how(ended: Ended) -> str:
+    at, ago = clock(ended.at), since(ended.at, datetime.now(UTC))
+    if ended.reason == "kicked":
+        return texts.end_kicked(name(cut(ended.by or "", 40)), at, ago)
+    words = {"logout": texts.end_logout, "replaced": texts.end_replaced}
+    return words.get(ended.reason, texts.end_expired)(at, ago)

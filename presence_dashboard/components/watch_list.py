@@ -1,0 +1,110 @@
+"""The watch list on every page: its menu, and a toast and a sound when a watched person comes online."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+import streamlit as st
+
+from presence_core import SavedItem
+from presence_dashboard import texts
+from presence_dashboard.access import Actor
+from presence_dashboard.actions import saved_items
+from presence_dashboard.components import notifications
+from presence_dashboard.components.notifications import Notification
+from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.store import open_store
+from presence_dashboard.data.watch_list import arrivals, watched
+from presence_dashboard.error_sentences import REFUSALS, plain
+from presence_dashboard.format import cut, name
+
+MOST_TOASTS: Final = 4
+
+_SOUND: Final = "watch-sound"
+_COUNT: Final = "watch-arrivals"
+
+
+def watch_menu(actor: Actor) -> None:
+    """The menu in the header: who is watched and online, and the choice of a sound."""
+    if not actor.may("people"):
+        return
+    if _SOUND not in st.session_state:
+        st.session_state[_SOUND] = st.context.cookies.get("presence_sound") == "1"
+    this_tab().sounds = st.session_state[_SOUND]
+    menu = st.popover(texts.WATCH_MENU, key="menu-watch", icon=":material/visibility:", on_change="rerun")
+    with menu:
+        st.toggle(texts.WATCH_SOUND, key=_SOUND, persist_state="session", help=texts.WATCH_SOUND_HELP)
+        if not menu.open:  # a closed menu reads nothing
+            return
+        reading = watched(open_store(), actor.name)
+        if reading.value is None:
+            st.markdown(reading.failure or "")
+        elif not reading.value.people:
+            st.caption(texts.WATCH_NONE)
+        else:
+            for item in reading.value.people:
+                _row(item, item.name in reading.value.online, actor)
+
+
+def _row(item: SavedItem, is_online: bool, actor: Actor) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall", horizontal_alignment="distribute"):
+        with st.container(horizontal=True, vertical_alignment="center", width="content", gap="xxsmall"):
+            st.page_link("views/person/person.py", label=_called(item, actor), query_params={"q": item.name})
+            st.markdown(texts.WATCH_ONLINE if is_online else texts.WATCH_OFFLINE, width="content")
+        st.button(
+            "",
+            key=f"unwatch-{item.name}",
+            icon=":material/close:",
+            type="tertiary",
+            help=f"{texts.WATCH_STOP}: {_called(item, actor)}",
+            disabled=this_tab().away,
+            on_click=_change,
+            args=(item.name, item.text, False, actor),
+        )
+
+
+def watch_button(uid: str, called: str | None, actor: Actor) -> None:
+    """The button of a person that begins or ends watching them."""
+    reading = watched(open_store(), actor.name)
+    is_watched = reading.value is not None and any(item.name == uid for item in reading.value.people)
+    st.button(
+        texts.WATCH_STOP if is_watched else texts.WATCH,
+        key="watch",
+        icon=":material/visibility_off:" if is_watched else ":material/visibility:",
+        help=texts.WATCH_HELP,
+        disabled=this_tab().away,
+        on_click=_change,
+        args=(uid, called or "", not is_watched, actor),
+    )
+
+
+def announce(actor: Actor) -> None:
+    """Say which watched people have come online since the last tick. Call it in a fragment, on every page."""
+    if not actor.may("people") or this_tab().away:
+        return
+    found = arrivals(watched(open_store(), actor.name))
+    for item in found[:MOST_TOASTS]:
+        link = f"/person?q={quote(item.name, safe='')}"
+        st.toast(texts.watch_arrived(_called(item, actor), link), icon=":material/visibility:", duration="infinite")
+    if len(found) > MOST_TOASTS:
+        st.toast(texts.watch_more(len(found) - MOST_TOASTS), icon=":material/visibility:", duration="infinite")
+    count = st.session_state[_COUNT] = st.session_state.get(_COUNT, 0) + len(found)
+    with st.container(key="watch-signal"):  # invisible, for page.js, which plays the sound
+        sound = int(bool(st.session_state.get(_SOUND)))
+        st.html(f'<i class="presence-arrivals" data-count="{count}" data-sound="{sound}"></i>')
+
+
+def _called(item: SavedItem, actor: Actor) -> str:
+    return name(cut(item.name if "name" in actor.masked or not item.text else item.text, 40))
+
+
+def _change(uid: str, called: str, watch: bool, actor: Actor) -> None:
+    try:
+        if watch:
+            saved_items.save(open_store().presence, "watch", uid, called)
+        else:
+            saved_items.remove(open_store().presence, "watch", uid)
+    except REFUSALS as error:
+        notifications.notify(Notification("bad", texts.action_failed(plain(error))))
+    watched(open_store(), actor.name, fresh=True)

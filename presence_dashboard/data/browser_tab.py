@@ -1,0 +1,68 @@
+"""State of one browser tab: whether Redis is unavailable, the refresh interval, the reader's time zone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import streamlit as st
+
+_KEY: Final = "tab"
+
+TICKS: Final = (5, 10, 30, 0)
+"""Choices of the refresh interval in seconds; 0 is never. With faster ticks, elements are lost (streamlit #16708)."""
+
+TICK_AWAY: Final = 3.0
+"""The interval while Redis is unavailable, so that pages recover within 5 s."""
+
+
+TICK_HIDDEN: Final = 30.0
+"""The interval of the look at watched people in a tab in the background with a sound."""
+
+
+@dataclass(slots=True)
+class Tab:
+    """State of one tab, in its session state."""
+
+    away: bool = False  #: Redis is unavailable: the banner is shown and actions are disabled
+    hidden: bool = False  #: in the background: it does not refresh
+    refresh: int = TICKS[0]  #: chosen interval in seconds; 0 is never
+    sounds: bool = False  #: a sound says that a watched person comes online, also in the background
+    acted: int = 0  #: number of actions in this tab; a list reads its rows again after each
+
+    @property
+    def tick(self) -> float | None:
+        """Seconds until a live part refreshes: ``run_every`` of its fragment."""
+        if self.hidden:
+            return None
+        if self.away:
+            return TICK_AWAY
+        return float(self.refresh) if self.refresh else None
+
+    @property
+    def watch_tick(self) -> float | None:
+        """Seconds until the next look at the connection and at the watched people."""
+        return TICK_HIDDEN if self.tick is None and self.sounds else self.tick
+
+
+def this_tab() -> Tab:
+    """The state of the tab for which this script runs."""
+    if _KEY not in st.session_state:
+        st.session_state[_KEY] = Tab()
+    tab: Tab = st.session_state[_KEY]
+    return tab
+
+
+def zone() -> tzinfo:
+    """The reader's time zone, from the browser; UTC if it sends none."""
+    try:
+        return ZoneInfo(st.context.timezone or "UTC")
+    except (ZoneInfoNotFoundError, ValueError):
+        return UTC
+
+
+def local_time(moment: datetime) -> str:
+    """The time of day in the reader's time zone."""
+    return f"{moment.astimezone(zone()):%H:%M:%S}"

@@ -1,0 +1,128 @@
+"""A paged list in one browser tab, such as the history: its query, page and rows. Kept in the session state.
+
+The library pages by cursor, and filters by what it indexes. ``scan`` applies other filters here, page after page, up to
+a limit. A page may then be short although the list continues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+import streamlit as st
+
+from presence_core import Page, PresenceError, Unavailable
+from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.store import Store
+from presence_dashboard.error_sentences import plain
+
+T = TypeVar("T")
+
+ReadPage = Callable[[int, str | None], Page[T]]
+"""Reads a page: limit and cursor → page."""
+
+Position = tuple[str | None, int]
+"""Cursor of a page, and the number of rows on the pages before it."""
+
+LIMIT: Final = 50
+MAX_SCANNED: Final = 5_000
+"""Most entries that are read for one page."""
+
+_SCAN_STEP: Final = 200
+_START: Final[tuple[Position, ...]] = ((None, 0),)
+
+
+def scan(read_page: ReadPage[T], matches: Callable[[T], bool], limit: int, cursor: str | None) -> Page[T]:
+    """A page of the entries that match: ``limit`` or slightly more; fewer at the end or after MAX_SCANNED."""
+    found: list[T] = []
+    scanned = 0
+    while True:
+        page = read_page(_SCAN_STEP, cursor)
+        found += filter(matches, page.items)
+        scanned += max(len(page.items), 1)
+        cursor = page.next_cursor
+        if cursor is None or len(found) >= limit or scanned >= MAX_SCANNED:
+            return Page(
+                found, cursor, len(found), cursor is None, scanned, page.as_of, complete_since=page.complete_since
+            )
+
+
+@dataclass(slots=True)
+class PagedList(Generic[T]):
+    """The position of this tab in a list, and its rows."""
+
+    query: Hashable = None
+    positions: tuple[Position, ...] = _START  #: of this page and all pages before it
+    page: Page[T] | None = None
+    failure: str | None = None
+    generation: int = 0
+    acted: int = -1
+    _wanted: tuple[Position, ...] | None = _START
+
+    @property
+    def number(self) -> int:
+        return len(self.positions)
+
+    @property
+    def before(self) -> int:
+        """The number of rows on the pages before this one."""
+        return self.positions[-1][1]
+
+    @property
+    def total(self) -> int | None:
+        """The total, if known."""
+        if self.page is None or not self.page.total_is_exact:
+            return None
+        return max(self.page.total, self.before + len(self.page.items))
+
+    def refresh(self) -> None:
+        self._wanted = self.positions
+
+    def newest(self) -> None:
+        self._wanted = _START
+
+    def newer(self) -> None:
+        self._wanted = self.positions[:-1] or _START
+
+    def older(self) -> None:
+        if self.page is not None and self.page.next_cursor is not None:
+            self._wanted = (*self.positions, (self.page.next_cursor, self.before + len(self.page.items)))
+
+    def load(self, store: Store, query: Hashable, read_page: ReadPage[T]) -> None:
+        """Read the requested page. If that fails, the rows stay, unless the query has changed."""
+        if query != self.query:
+            self.query, self.page, self.positions = query, None, _START
+            self.newest()
+        if self.acted != this_tab().acted:
+            self.acted = this_tab().acted
+            self._wanted = self._wanted or self.positions
+        if self._wanted is None:
+            return
+        try:
+            page, positions = _read(read_page, self._wanted)
+        except PresenceError as error:
+            self.failure = plain(error)
+            if isinstance(error, Unavailable):
+                store.counts(fresh=True)
+            self._wanted = None if self.page is not None else self._wanted
+        else:
+            self.page, self.positions, self.failure, self._wanted = page, positions, None, None
+            self.generation += 1
+
+
+def _read(read_page: ReadPage[T], positions: tuple[Position, ...]) -> tuple[Page[T], tuple[Position, ...]]:
+    page = read_page(LIMIT, positions[-1][0])
+    while not page.items and len(positions) > 1:  # its entries are no longer stored
+        positions = positions[:-1]
+        page = read_page(LIMIT, positions[-1][0])
+    return page, positions
+
+
+def this_paged_list(view: str) -> PagedList[T]:
+    """The list of a view, of the tab for which this script runs."""
+    key = f"list-{view}"
+    if key not in st.session_state:
+        st.session_state[key] = PagedList()
+    paged: PagedList[T] = st.session_state[key]
+    return paged

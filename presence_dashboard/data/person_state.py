@@ -1,0 +1,262 @@
+"""One person in a browser tab: sessions, ended sessions, block and staff actions. Kept in the session state.
+
+With Follow, each tick takes over what changed. Cards keep their places: an ended session stays where it was, and new
+sessions come last. Without Follow the data is read only on request.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import streamlit as st
+
+from presence_core import AuditEntry, Block, Ended, Person, Presence, PresenceError, Session, Viewer
+from presence_core.search_text import fold
+from presence_dashboard.data import person_timeline
+from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.store import Reading, Store
+from presence_dashboard.error_sentences import plain
+
+MOST_FOUND: Final = 20
+_ENTRIES: Final = 200
+_KEY: Final = "person-state"
+
+
+# -- Search ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PersonMatches:
+    """The people that a search finds."""
+
+    uid: str | None  #: the only match: opened directly
+    others: tuple[Person, ...]
+
+
+def find(store: Store, wanted: str, *, by_name: bool, fresh: bool = False) -> Reading[PersonMatches]:
+    """Search a person. by_name: also by the start of a name or alias; otherwise by exact user id only."""
+    return store.shared(("find", wanted, by_name), lambda presence: _find(presence, wanted, by_name), fresh=fresh)
+
+
+def _find(presence: Presence, wanted: str, by_name: bool) -> PersonMatches:
+    people = presence.people(wanted, limit=MOST_FOUND if by_name else 1)
+    if not by_name:
+        people = [person for person in people if person.uid == wanted]
+    uid = _only_match(people, wanted)
+    if uid is None and _is_known(presence, wanted, everywhere=not people):
+        uid = wanted
+    return PersonMatches(uid, tuple(person for person in people if person.uid != uid))
+
+
+def _only_match(people: list[Person], wanted: str) -> str | None:
+    if people and people[0].uid == wanted:
+        return wanted
+    named = [person.uid for person in people if fold(wanted) in map(fold, person.aliases)]
+    return named[0] if len(named) == 1 else None
+
+
+def _is_known(presence: Presence, uid: str, *, everywhere: bool) -> bool:
+    """Whether there is data of a user id that the search does not find. everywhere: also search the audit."""
+    if presence.blocked(uid) is not None or presence.ended(uid, limit=1).items:
+        return True
+    return everywhere and bool(presence.audit(uid=uid, limit=1).items)
+
+
+# -- Data of a person --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PersonFacts:
+    """The data of a person, as of one time."""
+
+    person: Person | None  #: None: not online now or recently
+    sessions: tuple[Session, ...]
+    ended: tuple[Ended, ...]
+    block: Block | None
+    as_of: datetime  #: by the Redis clock
+    read: float  #: the same by the monotonic clock
+    complete_since: datetime | None = None  #: older ended sessions may be missing
+
+    @property
+    def age(self) -> float:
+        return time.monotonic() - self.read
+
+    @property
+    def _latest(self) -> Person | Session | Ended | None:
+        records: list[Session | Ended] = [*self.sessions, *self.ended]
+        return self.person or next(iter(records), None)
+
+    @property
+    def name(self) -> str | None:
+        return self._latest.name if self._latest else None
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return self._latest.aliases if self._latest else ()
+
+    @property
+    def last_seen(self) -> datetime | None:
+        return self._latest.last_seen if self._latest else None
+
+    @property
+    def version(self) -> PersonVersion:
+        return version_of(self.sessions, self.block)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonNow:
+    """What a tick reads of a person."""
+
+    sessions: tuple[Session, ...]
+    block: Block | None
+
+    @property
+    def version(self) -> PersonVersion:
+        return version_of(self.sessions, self.block)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A session in its place on the page."""
+
+    session: Session
+    ended: Ended | None = None  #: how it ended while the page was open
+    is_over: bool = False  #: it is not live any more
+
+
+PersonVersion = tuple[tuple[str, ...], datetime | None]
+"""Refs of the live sessions, and when the block changed. A page compares it to notice changes."""
+
+
+def version_of(sessions: tuple[Session, ...] | list[Session], block: Block | None) -> PersonVersion:
+    return tuple(sorted(session.ref for session in sessions)), block.changed if block else None
+
+
+@dataclass(slots=True)
+class PersonState:
+    """The person page of one tab."""
+
+    uid: str
+    facts: PersonFacts | None = None
+    entries: list[AuditEntry] = field(default_factory=list)  #: audit entries read so far
+    cursor: str | None = None  #: of the next audit entries
+    failure: str | None = None  #: why it could not be read
+    generation: int = 0
+    cards: int = 0  #: additional pages of cards
+    rows: int = 0  #: additional pages of the timeline
+    acted: int = -1
+    news: list[AuditEntry] = field(default_factory=list)  #: staff actions that a tick found, not announced yet
+    _wanted: bool = True
+    _places: dict[str, Session] = field(default_factory=dict)  #: sessions by id, in the order of their cards
+
+    def refresh(self) -> None:
+        """Read again at the next run, and put the cards in order."""
+        self._wanted = True
+        self._places.clear()
+
+    def shown_cards(self) -> list[Card]:
+        """The cards in their places: newest login first at the last refresh, later sessions behind."""
+        if self.facts is None:
+            return []
+        ends = {ended.session_id: ended for ended in self.facts.ended}
+        live = {session.session_id: session for session in self.facts.sessions}
+        self._places |= live
+        return [
+            Card(live[session_id]) if session_id in live else Card(session, ends.get(session_id), is_over=True)
+            for session_id, session in self._places.items()
+        ]
+
+    def follow(self, store: Store) -> bool:
+        """Take over what a tick read. Returns whether the page shows something else now."""
+        reading, facts = current_state(store, self.uid), self.facts
+        latest = reading.value
+        if facts is None or latest is None or reading.read <= facts.read:
+            return False
+        if latest.version != facts.version:
+            known = {(entry.at, entry.action, entry.by) for entry in self.entries}
+            self._wanted = True
+            self.load(store)
+            self.news += [entry for entry in self.entries if (entry.at, entry.action, entry.by) not in known]
+            return True
+        as_of = facts.as_of + timedelta(seconds=reading.read - facts.read)
+        self.facts = replace(facts, sessions=latest.sessions, as_of=as_of, read=reading.read)
+        return latest.sessions != facts.sessions
+
+    def load(self, store: Store) -> None:
+        """Read the data if requested. If that fails, the page stays as it is."""
+        if self.acted != this_tab().acted:
+            self.acted = this_tab().acted
+            self.refresh()
+        if not self._wanted:
+            return
+        try:
+            self._read(store.presence)
+        except PresenceError as error:
+            self.failure = plain(error)
+            store.counts(fresh=True)
+        else:
+            self.failure = None
+            self.generation += 1
+        self._wanted = self.facts is None
+
+    def _read(self, presence: Presence) -> None:
+        people = presence.people(self.uid, limit=1)
+        sessions, block = presence.sessions(self.uid), presence.blocked(self.uid)
+        ended, audit = presence.ended(self.uid, limit=100), presence.audit(uid=self.uid, limit=_ENTRIES)
+        person = next((person for person in people if person.uid == self.uid), None)
+        self.facts = PersonFacts(
+            person, tuple(sessions), tuple(ended), block, ended.as_of, time.monotonic(), ended.complete_since
+        )  # fmt: skip
+        self.entries, self.cursor = audit.items, audit.next_cursor
+
+    def look_back(self, store: Store) -> None:
+        """Read older audit entries."""
+        try:
+            page = store.presence.audit(uid=self.uid, limit=_ENTRIES, cursor=self.cursor)
+        except PresenceError as error:
+            self.failure = plain(error)
+            return
+        self.entries = [*self.entries, *page.items]
+        self.cursor = page.next_cursor
+
+    def events(self) -> list[person_timeline.TimelineEvent]:
+        return person_timeline.merge(self.facts.sessions, self.facts.ended, self.entries) if self.facts else []
+
+    def has_changed(self, store: Store) -> bool:
+        """Whether sessions or the block have changed since the read."""
+        reading, known = current_state(store, self.uid), self.facts
+        if known is None or reading.value is None or reading.read <= known.read:
+            return False
+        return reading.value.version != known.version
+
+
+def current_state(store: Store, uid: str, *, fresh: bool = False) -> Reading[PersonNow]:
+    """Sessions and block of a person, read once a tick for all tabs that show them."""
+    return store.shared(
+        ("state", uid), lambda presence: PersonNow(tuple(presence.sessions(uid)), presence.blocked(uid)), fresh=fresh
+    )
+
+
+def other_viewers(store: Store, uid: str, by: str, *, before: str | None = None) -> tuple[Viewer, ...]:
+    """The other staff members who have this person open. Notes that this one has, until 30 seconds after the last tick.
+
+    before: the person that this tab showed before. Empty if it cannot be read: the page can still show the rest.
+    """
+    try:
+        if before is not None and before != uid:
+            store.presence.note_viewer(before, by=by, closed=True)
+        return tuple(store.presence.note_viewer(uid, by=by))
+    except PresenceError:
+        return ()
+
+
+def this_person(uid: str) -> PersonState:
+    """The person of the tab for which this script runs. Another person gets a new state."""
+    state: PersonState | None = st.session_state.get(_KEY)
+    if state is None or state.uid != uid:
+        state = PersonState(uid)
+        st.session_state[_KEY] = state
+    return state

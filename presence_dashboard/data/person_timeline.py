@@ -1,0 +1,58 @@
+"""The timeline of a person: logins, ends and staff actions in one list. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, tzinfo
+from itertools import groupby
+from typing import Final, Literal
+
+from presence_core import AuditEntry, Ended, Session
+
+Kind = Literal["login", "end", "staff"]
+
+_RANK: Final[dict[Kind, int]] = {"login": 0, "end": 1, "staff": 2}
+"""Order of events with the same time: a login comes before its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEvent:
+    """An event of the timeline."""
+
+    at: datetime
+    kind: Kind
+    records: tuple[Session | Ended, ...] = ()  #: its sessions; several if one kick ended them
+    entry: AuditEntry | None = None  #: the audit entry of a staff action
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds by which it can be filtered: a kick is an end and a staff action."""
+        kicked = any(isinstance(record, Ended) and record.reason == "kicked" for record in self.records)
+        return frozenset((self.kind, "staff")) if self.kind == "end" and kicked else frozenset((self.kind,))
+
+
+def merge(live: Iterable[Session], ended: Iterable[Ended], entries: Iterable[AuditEntry]) -> list[TimelineEvent]:
+    """All events, newest first. A kick that is in the audit and in the ended sessions appears once."""
+    ended = list(ended)
+    records: list[Session | Ended] = [*live, *ended]
+    timeline = [TimelineEvent(record.login_at, "login", (record,)) for record in records]
+    acts = list(entries)
+    ends: dict[int, list[Ended]] = {}  # by position in `acts`
+    known = {(act.at, act.by, act.session_id): position for position, act in enumerate(acts) if act.action == "kick"}
+    for record in ended:
+        position = known.get((record.at, record.by, record.session_id), known.get((record.at, record.by, None)))
+        if record.reason == "kicked" and position is not None:
+            ends.setdefault(position, []).append(record)
+        else:
+            timeline.append(TimelineEvent(record.at, "end", (record,)))
+    for position, act in enumerate(acts):
+        kicked = tuple(ends.get(position, ()))
+        timeline.append(TimelineEvent(act.at, "end" if kicked else "staff", kicked, act))
+    return sorted(timeline, key=lambda event: (event.at, _RANK[event.kind]), reverse=True)
+
+
+def by_day(events: Sequence[TimelineEvent], zone: tzinfo) -> list[tuple[date, list[TimelineEvent]]]:
+    """The events by day of a time zone."""
+    days = groupby(events, lambda event: event.at.astimezone(zone).date())
+    return [(day, list(events_of_day)) for day, events_of_day in days]

@@ -1,0 +1,297 @@
+"""The list of sessions in one browser tab: its query, page and rows. Kept in the session state.
+
+Which rows are shown changes only on request, never by a tick, so that rows do not move under the pointer. A tick brings
+the shown rows up to date: their times, and which have ended and why. Selected sessions are kept by ref while the reader
+turns pages.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, tzinfo
+from hashlib import sha256
+from typing import Final
+
+import streamlit as st
+
+from presence_core import (
+    Block,
+    Counts,
+    Ended,
+    InvalidArgument,
+    Presence,
+    PresenceError,
+    Session,
+    SessionFilter,
+    Unavailable,
+)
+from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.session_query import SessionQuery
+from presence_dashboard.data.shared_reads import blocks_of
+from presence_dashboard.data.store import KEEP, Reading, Store
+from presence_dashboard.error_sentences import plain
+
+Cursors = tuple[str | None, ...]
+
+PAGE_SIZES: Final = (25, 50, 100)
+
+SCAN_SECONDS: Final = 2.0
+"""Seconds for which one click searches for rare matches."""
+
+MOST_SELECTED: Final = 200
+"""Most sessions that can be selected, on all pages together. More are for a bulk kick."""
+
+_KEY: Final = "session-list"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One page of sessions."""
+
+    sessions: tuple[Session, ...]
+    next_cursor: str | None
+    total: int
+    as_of: datetime  #: by the Redis clock
+    read: float  #: the same by the monotonic clock
+    logins: int  #: total logins just before the read
+    total_is_exact: bool = True
+    scanned: int = 0  #: sessions searched for this page
+    progress: float = 1.0  #: searched share of the list, 0…1
+    blocks: dict[str, Block] = field(default_factory=dict)  #: blocks of these users
+
+    @property
+    def age(self) -> float:
+        """Seconds since the read."""
+        return time.monotonic() - self.read
+
+
+@dataclass(slots=True)
+class SessionList:
+    """The position of this tab in the list, and its rows."""
+
+    limit: int = 50
+    cursors: Cursors = (None,)  #: of this page and all pages before it
+    generation: int = 0
+    rows: Rows | None = None
+    failure: str | None = None  #: why the list could not be read while Redis answers
+    problem: str | None = None  #: what is wrong with the query; the rows answer the previous query
+    ended: dict[str, Ended | None] = field(default_factory=dict)  #: by ref, since the read; None: why is not known
+    selected: dict[str, Session] = field(default_factory=dict)  #: by ref, on all pages
+    ticks: int = 0  #: number of the browser's last change of ticks
+    acted: int = 0  #: ``Tab.acted`` at the read
+    query: SessionQuery = field(default_factory=SessionQuery)  #: answered by the rows
+    filter: SessionFilter | None = None  #: the same as a filter of page 1, to which the cursors belong
+    _wanted: Cursors | None = (None,)
+    _scanning_further: bool = False
+    _checked: float = 0.0  #: last check for ended rows, by the monotonic clock
+
+    @property
+    def page(self) -> int:
+        return len(self.cursors)
+
+    @property
+    def key(self) -> str:
+        """Names the rows on the screen."""
+        filter_digest = self.filter.digest if self.filter else ""
+        shown = repr((filter_digest, self.limit, self.cursors[-1], self.generation))
+        return sha256(shown.encode()).hexdigest()[:16]
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the page is not full although the list continues, because few sessions match."""
+        return self.rows is not None and self.rows.next_cursor is not None and len(self.rows.sessions) < self.limit
+
+    def refresh(self) -> None:
+        self._wanted = self.cursors
+
+    def newest(self) -> None:
+        self._wanted = (None,)
+
+    def newer(self) -> None:
+        self._wanted = self.cursors[:-1] or (None,)
+
+    def older(self) -> None:
+        if self.rows is not None and self.rows.next_cursor is not None:
+            self._wanted = (*self.cursors, self.rows.next_cursor)
+
+    def scan_further(self) -> None:
+        """Search further sessions to fill this page."""
+        self._scanning_further = True
+
+    def resize(self, limit: int) -> None:
+        self.limit = limit
+        self._wanted = (None,)
+
+    def clear(self) -> None:
+        """Remove the rows, until the first page of the next query is read."""
+        self.rows, self.failure, self.problem, self.ended, self.selected = None, None, None, {}, {}
+        self.query, self.filter, self.cursors = SessionQuery(), None, (None,)
+        self.newest()
+
+    def load(self, store: Store, query: SessionQuery, zone: tzinfo) -> None:
+        """Read the requested page. If that fails, the rows and the position stay."""
+        query = self._accepted(query, zone)
+        if self.problem is not None and self.rows is None:
+            return  # no list is better than a list for another query
+        if self.acted != this_tab().acted:
+            self.acted = this_tab().acted
+            self.refresh()
+            self._checked = 0.0
+            self.update(store)
+        if query != self.query:
+            self._wanted = (None,)
+            self.selected = {}  # what a search no longer shows is not kicked by surprise
+        if self._wanted is not None:
+            self._read(store, query, zone)
+        elif self._scanning_further:
+            self._scan_further(store)
+        self._scanning_further = False
+
+    def _accepted(self, query: SessionQuery, zone: tzinfo) -> SessionQuery:
+        """The query, or the previous query if this one is wrong."""
+        try:
+            query.filter(datetime.now(UTC), zone)
+        except InvalidArgument as error:
+            self.problem = plain(error)
+            return self.query
+        self.problem = None
+        return query
+
+    def _read(self, store: Store, query: SessionQuery, zone: tzinfo) -> None:
+        wanted = self._wanted or (None,)  # an interrupted run of this tab may still be reading
+        reading = store.counts()
+        if reading.failure is None:
+            reading = store.counts(fresh=True)  # before the rows, so that a login in between counts as new
+        if reading.value is None or reading.failure is not None:
+            self._give_up()
+            return
+        # Page 1 uses the current time. Later pages use the filter of page 1, to which their cursors belong.
+        matching = query.filter(reading.value.as_of, zone) if len(wanted) == 1 else self.filter
+        try:
+            rows, cursors = _page(store.presence, matching, wanted, self.limit, reading.value.totals["login"])
+        except PresenceError as error:
+            self._failed(store, error)
+        else:
+            self.query, self.filter = query, matching
+            self.rows, self.cursors, self.failure, self._wanted = rows, cursors, None, None
+            self.selected = {ref: session for ref, session in self.selected.items() if ref not in self.ended}
+            self.ended, self._checked = {}, rows.read
+            self.generation += 1
+
+    def _scan_further(self, store: Store) -> None:
+        end = time.monotonic() + SCAN_SECONDS
+        try:
+            while self.is_short and time.monotonic() < end:
+                assert self.rows is not None
+                self.rows = _further(store.presence, self.filter, self.rows, self.limit)
+        except PresenceError as error:
+            self._failed(store, error)
+        self.generation += 1
+
+    def _failed(self, store: Store, error: PresenceError) -> None:
+        if isinstance(error, Unavailable):
+            store.counts(fresh=True)
+        else:
+            self.failure = plain(error)
+        self._give_up()
+
+    def _give_up(self) -> None:
+        if self.rows is not None:
+            self._wanted = None
+
+    def update(self, store: Store) -> bool:
+        """Bring the shown rows and the selection up to date, at most once a tick. Returns whether some have ended."""
+        if self.rows is None or time.monotonic() - self._checked < KEEP:
+            return False
+        shown = {session.ref: session for session in self.rows.sessions}
+        refs = [ref for ref in {**shown, **self.selected} if ref not in self.ended]
+        if not refs:
+            return False
+        try:
+            found = store.presence.sessions_among(refs)
+        except PresenceError:
+            return False  # the counts report an unavailable Redis
+        finally:
+            self._checked = time.monotonic()
+        live = {ref: session for ref, session in found.items() if isinstance(session, Session)}
+        ended = {ref: session for ref, session in found.items() if isinstance(session, Ended)}
+        gone = {ref: ended.get(ref) for ref in refs if ref not in live}
+        self.rows = replace(self.rows, sessions=tuple(live.get(ref, session) for ref, session in shown.items()))
+        self.ended |= gone
+        return bool(gone)
+
+    # -- Selection -----------------------------------------------------------------------------------------------------
+
+    @property
+    def live_selected(self) -> tuple[Session, ...]:
+        """The selected sessions that are live, as far as known."""
+        return tuple(session for ref, session in self.selected.items() if ref not in self.ended)
+
+    @property
+    def selected_elsewhere(self) -> int:
+        """The number of live selected sessions on other pages."""
+        shown = {session.ref for session in self.rows.sessions} if self.rows is not None else set()
+        return sum(session.ref not in shown for session in self.live_selected)
+
+    def select(self, refs: Collection[str]) -> bool:
+        """Select these of the shown rows, and no others of them. False if that were more than MOST_SELECTED."""
+        shown = self.rows.sessions if self.rows is not None else ()
+        others = {session.ref for session in shown}
+        kept = {ref: session for ref, session in self.selected.items() if ref not in others or ref in self.ended}
+        chosen = [session for session in shown if session.ref in refs and session.ref not in self.ended]
+        room = MOST_SELECTED - len(kept)
+        self.selected = {**kept, **{session.ref: session for session in chosen[: max(room, 0)]}}
+        return len(chosen) <= room
+
+    def select_none(self) -> None:
+        self.selected = {}
+
+    def newer_logins(self, reading: Reading[Counts]) -> int:
+        """The number of logins since the read, matching or not."""
+        if self.rows is None or reading.value is None:
+            return 0
+        return max(reading.value.totals["login"] - self.rows.logins, 0)
+
+
+def _page(
+    presence: Presence, matching: SessionFilter | None, cursors: Cursors, limit: int, logins: int
+) -> tuple[Rows, Cursors]:
+    page = presence.list_sessions(matching, limit=limit, cursor=cursors[-1])
+    while not page.items and page.next_cursor is None and len(cursors) > 1:  # all its sessions have ended
+        cursors = cursors[:-1]
+        page = presence.list_sessions(matching, limit=limit, cursor=cursors[-1])
+    rows = Rows(
+        sessions=tuple(page.items),
+        next_cursor=page.next_cursor,
+        total=page.total,
+        as_of=page.as_of,
+        read=time.monotonic(),
+        logins=logins,
+        total_is_exact=page.total_is_exact,
+        scanned=page.scanned,
+        progress=page.progress,
+        blocks=blocks_of(presence, {session.uid for session in page.items}),
+    )
+    return rows, cursors
+
+
+def _further(presence: Presence, matching: SessionFilter | None, rows: Rows, limit: int) -> Rows:
+    page = presence.list_sessions(matching, limit=limit - len(rows.sessions), cursor=rows.next_cursor)
+    return replace(
+        rows,
+        sessions=(*rows.sessions, *page.items),
+        next_cursor=page.next_cursor,
+        scanned=rows.scanned + page.scanned,
+        progress=page.progress,
+        blocks=rows.blocks | blocks_of(presence, {session.uid for session in page.items}),
+    )
+
+
+def this_session_list() -> SessionList:
+    """The list of the tab for which this script runs."""
+    if _KEY not in st.session_state:
+        st.session_state[_KEY] = SessionList()
+    listing: SessionList = st.session_state[_KEY]
+    return listing

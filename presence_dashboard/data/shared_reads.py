@@ -1,0 +1,71 @@
+"""Reads that several parts of a page share, so that no part waits for a server that is known to be unavailable."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from copy import copy
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import streamlit as st
+
+from presence_core import Block, Health, Presence, PresenceError, Unavailable
+from presence_dashboard.data.store import KEEP, Reading, open_store
+
+T = TypeVar("T")
+
+
+def shared(key: Hashable, read: Callable[[Presence], T], *, keep: float = KEEP) -> Reading[T]:
+    """As ``Store.shared``, but Redis is not asked while the counts cannot be read."""
+    store = open_store()
+    counts = store.counts()
+    became_unavailable = False
+
+    def read_if_available(presence: Presence) -> T:
+        nonlocal became_unavailable
+        if counts.error is not None:
+            raise copy(counts.error)
+        try:
+            return read(presence)
+        except Unavailable:
+            became_unavailable = True
+            raise
+
+    reading = store.shared(key, read_if_available, keep=keep)
+    if became_unavailable:
+        store.counts(fresh=True)  # the next part of the page then does not ask
+    return reading
+
+
+def now() -> datetime:
+    """The time of the Redis clock if known, because all data carries its times."""
+    reading = open_store().counts()
+    if reading.value is None:
+        return datetime.now(UTC)
+    return reading.value.as_of + timedelta(seconds=reading.age)
+
+
+def health_now() -> Reading[Health]:
+    """The health of servers, data and worker."""
+    before = health_before()
+
+    def read(presence: Presence) -> Health:
+        before.append(presence.health())
+        return before[-1]
+
+    return shared("health", read)
+
+
+@st.cache_resource(show_spinner=False)
+def health_before() -> deque[Health]:
+    """The last readings of the health by this process, newest last."""
+    return deque(maxlen=60)
+
+
+def blocks_of(presence: Presence, uids: Iterable[str]) -> dict[str, Block]:
+    """The blocks of these users. Empty if they cannot be read, so that the page can still show the rest."""
+    try:
+        return presence.blocked_among(uids)
+    except PresenceError:
+        return {}

@@ -1,0 +1,71 @@
+"""Unfinished kicks and blocks of staff: they survive a sign-out, in the memory of this process, for an hour.
+
+A draft is offered only to the staff member who wrote it, and only after another sign-in: until then, the tab that wrote
+it still shows it. Without a sign-in (mode "open") there are no drafts.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from presence_dashboard import access
+
+KEEP: Final = 3_600.0
+"""Seconds that a draft is kept after its last change."""
+
+MOST: Final = 500
+"""Drafts of a process, one for each staff member."""
+
+DraftKind = Literal["kick", "bulk"]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The open dialog of a staff member."""
+
+    kind: DraftKind
+    title: str  #: of the dialog
+    request: Any  #: what the dialog asks about
+    fields: Mapping[str, str]  #: the texts, by the name of the field
+    sign_in: str  #: in which it was written
+    at: float  #: of the monotonic clock
+
+
+_drafts: Final[OrderedDict[str, Draft]] = OrderedDict()
+_lock: Final = threading.Lock()
+
+
+def keep(kind: DraftKind, title: str, request: Any, fields: Mapping[str, str]) -> None:
+    """Keep the open dialog of this page, if it has a text."""
+    sign_in = access.sign_in_id()
+    if sign_in is None or not any(value.strip() for value in fields.values()):
+        return
+    name = access.current(touch=False).name
+    with _lock:
+        _drafts[name] = Draft(kind, title, request, dict(fields), sign_in, time.monotonic())
+        _drafts.move_to_end(name)
+        if len(_drafts) > MOST:
+            _drafts.popitem(last=False)
+
+
+def offered(kind: DraftKind) -> Draft | None:
+    """The draft of this staff member from an earlier sign-in."""
+    sign_in = access.sign_in_id()
+    if sign_in is None:
+        return None
+    with _lock:
+        draft = _drafts.get(access.current(touch=False).name)
+    is_theirs = draft is not None and draft.kind == kind and draft.sign_in != sign_in
+    return draft if is_theirs and draft is not None and time.monotonic() - draft.at < KEEP else None
+
+
+def drop() -> None:
+    """Forget the draft of this staff member: they sent it, closed its dialog, or do not want it."""
+    if access.sign_in_id() is not None:
+        with _lock:
+            _drafts.pop(access.current(touch=False).name, None)

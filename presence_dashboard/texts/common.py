@@ -1,0 +1,129 @@
+"""Words that several pages show: product, counts, refresh, connection banner, navigation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PRODUCT: Final = "Who is online"
+
+
+def title(page: str) -> str:
+    return f"{page} – {PRODUCT}"
+
+
+# -- Notices -----------------------------------------------------------------------------------------------------------
+
+DEMO: Final = "Demo data"
+DEMO_SITE: Final = "Open the demo site"
+
+
+def demo_notice(site: str | None) -> str:
+    """``site`` is the demo site's address."""
+    badge = f":orange-badge[{DEMO}]"
+    return f"{badge} [{DEMO_SITE}](<{site}>)" if site else badge
+
+
+def open_notice(actor: str) -> str:
+    return f":blue-badge[Open on this machine only] Your actions are logged as {actor}"
+
+
+# -- Labels of fields and columns, and buttons of several pages --------------------------------------------------------
+
+LABEL_NAME: Final = "Name"
+LABEL_UID: Final = "User ID"
+LABEL_ALIASES: Final = "Also known as"
+LABEL_EMAIL: Final = "Email"
+LABEL_DEVICE: Final = "Device"
+LABEL_APP: Final = "App"
+LABEL_BROWSER: Final = "Browser"
+LABEL_IP: Final = "IP address"
+LABEL_LAST_IP: Final = "Latest IP"
+LABEL_LOGIN: Final = "Login"
+LABEL_LAST_ACTIVE: Final = "Last active"
+LABEL_EXPIRES: Final = "Expires"
+LABEL_ACTION: Final = "Action"
+LABEL_BY: Final = "By"
+LABEL_REASON: Final = "Reason"
+LABEL_TICKET: Final = "Ticket"
+LABEL_OUTCOME: Final = "Outcome"
+LABEL_BLOCKED: Final = "Blocked"
+LABEL_ROLE: Final = "Role"
+LABEL_SINCE: Final = "Since"
+LABEL_SIGNED_IN: Final = "Signed in"
+LABEL_GIVEN_BY: Final = "Given by"
+LABEL_HOW_IT_ENDED: Final = "How it ended"
+REFRESH: Final = "Refresh"
+LIST_UNREAD: Final = "The list appears here as soon as it can be read."
+TRY_AGAIN: Final = "Try again"
+PAUSE: Final = "Pause"
+RESUME: Final = "Resume"
+KICK: Final = "Kick"
+BLOCK: Final = "Block"
+CHANGE_BLOCK_BUTTON: Final = "Change the block"
+UNBLOCK: Final = "Unblock"
+OLDER: Final = "Older"
+REASON: Final = "Reason (for staff)"
+EXACT_UID_HINT: Final = "Exact user ID"
+
+# -- Counts ------------------------------------------------------------------------------------------------------------
+
+USERS: Final = "Users online"
+SESSIONS: Final = "Sessions"
+USERS_HELP: Final = "People with at least one live session. A person with several devices counts once."
+SESSIONS_HELP: Final = "One for each device or browser that a person is signed in with."
+NO_VALUE: Final = "–"
+
+
+def counts_as_of(clock: str, users: str | None) -> str:
+    return f"Counts as of {clock}, users as of {users}" if users else f"Counts as of {clock}, users not counted yet"
+
+
+# -- Refresh, and the connection banner --------------------------------------------------------------------------------
+
+REFRESH_EVERY: Final = "Refresh live figures"
+REFRESH_EVERY_HELP: Final = (
+    "How often counts, charts and the rows that are shown are updated. New rows come only when you refresh the list."
+)
+
+
+def refresh_every(seconds: int) -> str:
+    return f"Refresh every {seconds} s" if seconds else "Do not refresh"
+
+
+TAB_HIDDEN: Final = "This tab is hidden"
+
+CONNECTION_LOST: Final = "Connection lost; showing data from {0}, {1} ago. Nothing you do here takes effect."
+"""For the browser's script, which fills in the time and the age."""
+
+AWAY_HINT: Final = "Actions are off until sessions can be read again."
+
+
+def away(reason: str, data: str | None) -> str:
+    shown = f"This page shows data from {data} ago." if data else "No data has been read yet."
+    return f"**Sessions cannot be read at the moment.** {shown} Actions are off. Retrying automatically.\n\n{reason}"
+
+
+def unreadable(reason: str) -> str:
+    return f"**This data could not be read.**\n\n{reason}"
+
+
+# -- Access ------------------------------------------------------------------------------------------------------------
+
+NO_PERMISSION_TITLE: Final = "You do not have access to this page"
+
+
+def no_permission(role: str) -> str:
+    return f"Your role is {role}. Ask an admin of this dashboard for another role."
+
+
+SIGNED_OUT_TITLE: Final = "You are signed out"
+
+# -- Navigation --------------------------------------------------------------------------------------------------------
+
+LIVE_PAGE: Final = "Live"
+SESSIONS_PAGE: Final = "Sessions"
+PERSON_PAGE: Final = "Person"
+BLOCKS_PAGE: Final = "Blocks"
+HISTORY_PAGE: Final = "History"
+HEALTH_PAGE: Final = "Health"
+STAFF_PAGE: Final = "Staff"

@@ -1,0 +1,75 @@
+"""Sentences for errors of the library; ``error_sentences`` chooses among them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# -- Errors, in place of what the library says of them: see error_sentences.py -----------------------------------------
+
+ERROR_AWAY: Final = "The session server cannot be reached. Try again in a minute."
+ERROR_NOT_NOW: Final = "The action failed. Try again in a minute."
+ERROR_UNKNOWN: Final = "The server did not reply, so the outcome is unknown. Check the result before you try again."
+ERROR_DATA: Final = "Some stored data cannot be read. Tell your administrator: the dashboard's log has the details."
+ERROR_VALUE: Final = "A value was not accepted. Tell your administrator: the dashboard's log has the details."
+_NO_CHANGES: Final = "The session server does not accept changes at the moment. Try again in a minute."
+ERROR_SERVER: Final = {
+    "NOPERM": "The session server denies this to the dashboard. Tell your administrator: the log has the details.",
+    "OOM": "The session server is out of memory. Tell your administrator.",
+    "LOADING": "The session server is starting. Try again in a minute.",
+    "LAYOUT": "The stored data is being reorganised. Try again in a minute.",
+    "READONLY": _NO_CHANGES,
+    "NOREPLICAS": _NO_CHANGES,
+    "MISCONF": _NO_CHANGES,
+}
+"""Error code of the server → sentence."""
+
+_FILTER: Final = "A filter has a value that no session can have. Remove the filter."
+_SEARCH: Final = "This text cannot be searched. Type up to 256 characters, with at least one letter or digit."
+_RULES_FULL: Final = "There are already 100 block rules. Remove a rule first."
+_RULE_VERSION: Final = "Give both the app and its version."
+
+_FULL: Final = "There is no room for more. Delete something that is saved first."
+ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
+    "reason": {"": "The reason must be 1 to 500 characters of plain text."},
+    "message": {"": "The message must be 1 to 500 characters of plain text."},
+    "ticket": {"": "The ticket must be at most 64 plain characters, on one line."},
+    "duration": {"": "A block lasts from 1 second to 10 years, or until the person is unblocked."},
+    "block_for": {"": "A block lasts from 1 second to 10 years, or until the person is unblocked."},
+    "by": {"": "Your sign-in name cannot be used in the audit log. Ask an admin of this dashboard."},
+    "job_id": {"": "This bulk kick has already ended. It cannot be paused, resumed or cancelled."},
+    "expected": {"": "More sessions match now than before. Count them again."},
+    "exclude": {"at most": "Too many ticked rows to leave out. Untick some."},
+    "logged_in_after": {
+        "must lie in the past": "The login time must start in the past. A bulk kick ends existing sessions only.",
+        "must be earlier": "The first time must be earlier than the second.",
+    },
+    "text": {"saved items": _FULL, "4,096 bytes": "This text is too long to be saved.", "": _SEARCH},
+    "name_prefix": {"": _SEARCH},
+    "name_contains": {"": _SEARCH},
+    "ip": {"": "This is not an IP address or an address range. Examples: `192.0.2.7`, `192.0.2.0/24`."},
+    "uid": {"": "This is not a user ID. A user ID has 1 to 256 characters on one line."},
+    "idle": {"": _FILTER},
+    "login": {"": _FILTER},
+    **{field: {"": _FILTER} for field in ("device", "os", "browser", "attributes")},
+    "app": {"has no room": _RULES_FULL, "rule is for": _RULE_VERSION, "": _FILTER},
+    "app_version": {"rule is for": _RULE_VERSION, "": _FILTER},
+    "since": {"": "The first time must be earlier than the second."},
+    "network": {
+        "has no room": _RULES_FULL,
+        "": "This is not an IP address or a network. Examples: `192.0.2.7`, `192.0.2.0/24`, `2001:db8:7::/48`.",
+    },
+    "confirm_wide": {"": "Type the large network again, exactly as shown, to confirm it."},
+    "until": {
+        "rule that exists": "A rule for the same logins exists and ends later. Remove that rule first.",
+        "": "The end must lie in the future.",
+    },
+    "cursor": {"": "The next page cannot be read. Go back to the first page."},
+    "name": {
+        "saved items": _FULL,
+        "256 bytes": "A name has 1 to 256 characters on one line.",
+        "last admin": "This is the last admin. Give another person the role admin first.",
+        "no room": "The list of staff is full. Remove a record first.",
+        "can be read": "This record cannot be read. Give this person their role again.",
+    },
+}
+"""Field → part of the library's rule → sentence; "" is part of every rule."""

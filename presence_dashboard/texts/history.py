@@ -1,0 +1,173 @@
+"""The History page."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HISTORY_VIEW: Final = "What to show"
+HISTORY_ALT: Final = {
+    "ended": "Ended sessions, newest first",
+    "blocks": "Blocked people, newest block first",
+    "jobs": "Bulk kicks, newest first",
+    "staff": "Staff actions, newest first",
+}
+HISTORY_VIEWS: Final = {
+    "ended": "Ended",
+    "blocks": "Blocked",
+    "jobs": "Bulk kicks",
+    "staff": "Staff actions",
+}
+
+# -- Filters -----------------------------------------------------------------------------------------------------------
+
+HISTORY_PERSON: Final = "Person"
+HISTORY_PERSON_HINT: Final = "exact user ID"
+HISTORY_BY: Final = "Staff"
+HISTORY_BY_HINT: Final = "exact name"
+HISTORY_WORDS: Final = "Reason contains"
+HISTORY_WORDS_HINT: Final = "or the ticket"
+HISTORY_HOWS: Final = {
+    "": "Any way",
+    "kicked": "Kicked",
+    "replaced": "Replaced",
+    "expired": "Expired",
+    "logout": "Signed out",
+}
+HISTORY_ACTS: Final = {
+    "": "Any action",
+    "kick": "Kick",
+    "block": "Block",
+    "unblock": "Unblock",
+    "add_block_rule": "Block rule added",
+    "remove_block_rule": "Block rule removed",
+    "kick_where": "Bulk kick",
+    "revoke_before": "Sign out everyone",
+    "staff": "Staff roles",
+    "shared_item": "Shared views and phrases",
+    "export": "Export",
+    "denied": "Denied attempts",
+    "repair": "Repair",
+    "reindex": "Rebuild indexes",
+    "import": "Import",
+    "export_person": "Person export",
+    "forget": "Erase person",
+}
+_BULK_STEPS: Final = {
+    "kick_where_start": "Bulk kick started",
+    "kick_where_pause": "Bulk kick paused",
+    "kick_where_resume": "Bulk kick resumed",
+    "kick_where_cancel": "Bulk kick cancelled",
+}
+
+
+def act(action: str) -> str:
+    """An audit action in words. An unknown action keeps its own name."""
+    return _BULK_STEPS.get(action) or HISTORY_ACTS.get(action) or action
+
+
+HISTORY_TIME: Final = "Any time"
+HISTORY_TIME_SET: Final = "Time: limited"
+HISTORY_CLEAR: Final = "Clear filters"
+
+
+def history_since(zone: str) -> str:
+    return f"From ({zone})"
+
+
+def history_until(zone: str) -> str:
+    return f"Before ({zone})"
+
+
+# -- Tables ------------------------------------------------------------------------------------------------------------
+
+HISTORY_STATE: Final = "State"
+HISTORY_PROGRESS: Final = "Progress"
+HISTORY_KICKED: Final = "Kicked"
+HISTORY_TOTAL: Final = "Of"
+HISTORY_OPEN_END: Final = "until unblocked"
+
+
+def history_when(zone: str) -> str:
+    return f"When ({zone})"
+
+
+def history_blocked_until(zone: str) -> str:
+    return f"Until ({zone})"
+
+
+def history_place(first: str, last: str, total: str | None, page: int) -> str:
+    of = f"of {total}" if total is not None else "· total not known"
+    return f"{first}–{last} {of} · page {page}"
+
+
+def history_as_of(clock: str) -> str:
+    return f"Data as of {clock}"
+
+
+HISTORY_EXPORT: Final = "Export CSV"
+HISTORY_SELECT_HINT: Final = "Tick a row to see its details."
+
+
+# -- Empty -------------------------------------------------------------------------------------------------------------
+
+HISTORY_EMPTY_TITLE: Final = {
+    "ended": "No session has ended yet",
+    "blocks": "No one is blocked",
+    "jobs": "No bulk kicks yet",
+    "staff": "No staff actions yet",
+}
+HISTORY_EMPTY: Final = {
+    "ended": "Ended sessions appear here for as long as they are stored. Kicked sessions are stored longest.",
+    "blocks": "People whom staff block, on the Person page or with a kick, appear here until the block ends.",
+    "jobs": "Kicks of all sessions that match a search appear here for 30 days after they end.",
+    "staff": "Kicks, blocks, exports, role changes and denied attempts appear here.",
+}
+HISTORY_NO_MATCH_TITLE: Final = "Nothing matches"
+HISTORY_NO_MATCH: Final = "No entry matches all of these filters. Person and staff must be exact."
+HISTORY_NO_MATCH_SO_FAR: Final = "No match so far. Only the newest entries have been searched."
+HISTORY_LOOK_FURTHER: Final = "Search older entries"
+
+# -- Details -----------------------------------------------------------------------------------------------------------
+
+HISTORY_OPEN_PERSON: Final = "Open the person"
+HISTORY_CAUSES: Final = {
+    "user": "the user signed out",
+    "idle": "no activity for too long",
+    "absolute": "maximum session length reached",
+    "lost": "its record was lost",
+    "staff": "kicked by staff",
+    "revoked": "everyone was signed out",
+    "limit": "replaced by a newer login",
+    "device_limit": "replaced by a newer login on the same device",
+}
+FACT_AT: Final = "When"
+FACT_CAUSE: Final = "Cause"
+FACT_SESSION: Final = "Session"
+FACT_REPLACED_BY: Final = "Replaced by"
+FACT_FILTER: Final = "Filter"
+FACT_ERROR: Final = "Error"
+FACT_UPDATED: Final = "Updated"
+FACT_FINISHED: Final = "Finished"
+FACT_AGENT: Final = "User agent"
+
+# -- Bulk kicks --------------------------------------------------------------------------------------------------------
+
+JOB_STATES: Final = {
+    "running": "running",
+    "paused": "paused",
+    "cancelled": "cancelled",
+    "done": "done",
+    "failed": "failed",
+}
+JOB_CANCEL: Final = "Cancel …"
+JOB_CANCEL_EXPLAINED: Final = "Sessions that it has ended stay ended. A cancelled bulk kick cannot be resumed."
+JOB_CANCEL_CONFIRM: Final = "Cancel this bulk kick"
+JOB_GONE: Final = "This bulk kick is no longer stored."
+
+
+def job_progress(state: str, kicked: str, total: str) -> str:
+    return f"{state} · {kicked} of {total} sessions ended"
+
+
+def job_steered(state: str) -> str:
+    return f"The bulk kick is now {state}."

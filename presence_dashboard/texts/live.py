@@ -1,0 +1,165 @@
+"""The Live page."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# -- The counts --------------------------------------------------------------------------------------------------------
+
+LIVE_LOGINS: Final = "Logins / min"
+LIVE_ENDS: Final = "Ends / min"
+LIVE_PEAK: Final = "Peak today"
+LIVE_LOGINS_HELP: Final = "Logins in the last full minute. The line shows the last hour."
+LIVE_ENDS_HELP: Final = (
+    "Sign-outs, expired, kicked and replaced sessions in the last full minute. The line shows the last hour."
+)
+LIVE_PEAK_HELP: Final = "The most users online at the same time since midnight, in your time zone."
+
+
+def live_peak_help(at: str) -> str:
+    return f"{LIVE_PEAK_HELP} Reached at {at}."
+
+
+def live_updated(age: str) -> str:
+    return f"Updated {age} ago."
+
+
+def live_no_worker(last: str | None) -> str:
+    since = f" for {last}" if last else ""
+    return f"**The charts have not been updated{since}.** Tell your administrator: the Health page has the details."
+
+
+LIVE_NOT_YET: Final = "This appears here as soon as it can be read."
+LIVE_NO_SAMPLES_TITLE: Final = "No data for the chart yet"
+LIVE_NO_SAMPLES: Final = "The counts are recorded every ten seconds. The first ones appear here within a minute."
+LIVE_START_ONE: Final = "If nothing appears, ask your administrator to run this command next to the site:"
+LIVE_NO_SAMPLES_CODE: Final = "presence worker"
+
+# -- The chart ---------------------------------------------------------------------------------------------------------
+
+LIVE_CHART: Final = "Counts over time"
+LIVE_RANGE: Final = "Range"
+LIVE_SHOWN: Final = "Lines"
+LIVE_GHOST: Final = "Compare with"
+LIVE_GHOST_NONE: Final = "Nothing"
+LIVE_GHOST_DAY: Final = "Yesterday"
+LIVE_GHOST_WEEK: Final = "Last week"
+LIVE_AS_TABLE: Final = "Show as table"
+LIVE_CHART_ALT: Final = (
+    "Users online and sessions over time. The text below describes the chart, the switch shows a table."
+)
+LIVE_NONE_IN_RANGE: Final = "There is no data in this range."
+
+LIVE_KEY_GHOST: Final = {
+    LIVE_GHOST_DAY: "thin grey: same time yesterday",
+    LIVE_GHOST_WEEK: "thin grey: same time last week",
+}
+LIVE_KEY_NO_GHOST: Final = {
+    LIVE_GHOST_DAY: "no data for the same time yesterday",
+    LIVE_GHOST_WEEK: "no data for the same time last week",
+}
+LIVE_KEY_RUNNING: Final = "dashed: still being counted"
+LIVE_KEY_KICKS: Final = "▼ kicks"
+
+
+def live_key(parts: list[str], step: str, zone: str) -> str:
+    text = " · ".join([*parts, f"one point = {step}", f"times in {zone}"])
+    return text[0].upper() + text[1:]
+
+
+def live_summary(what: str, low: str, low_at: str, high: str, high_at: str, now: str) -> str:
+    return f"{what}: lowest {low} at {low_at}, highest {high} at {high_at}, latest {now}."
+
+
+LIVE_AT: Final = "Time"
+LIVE_AT_UTC: Final = "Time (UTC)"
+LIVE_LEAST: Final = "Least"
+LIVE_MOST: Final = "Most"
+LIVE_LOGINS_COLUMN: Final = "Logins"
+LIVE_ENDS_COLUMN: Final = "Ends"
+LIVE_KICKS_COLUMN: Final = "Kicks"
+LIVE_TABLE_LABEL: Final = "The data of the chart, newest first"
+
+# -- Sessions by device, app and browser -------------------------------------------------------------------------------
+
+LIVE_BREAKDOWN: Final = "Sessions by device, app and browser"
+LIVE_SHARE: Final = "Share"
+LIVE_NOT_GIVEN: Final = "(not given)"
+
+
+def live_other(count: int) -> str:
+    return "(1 other)" if count == 1 else f"({count} others)"
+
+
+LIVE_NO_ONE: Final = "No one is online."
+
+# -- Latest activity ---------------------------------------------------------------------------------------------------
+
+LIVE_FEED: Final = "Latest logins and ends"
+LIVE_FEED_EMPTY: Final = "No logins or ends yet."
+LIVE_LOGGED_IN: Final = "logged in"
+LIVE_SIGNED_OUT: Final = "signed out"
+LIVE_EXPIRED: Final = "expired"
+LIVE_REPLACED: Final = "replaced by a newer login"
+LIVE_KICKED: Final = "kicked"
+LIVE_CAUSES: Final = {
+    "idle": "no activity",
+    "absolute": "maximum length reached",
+    "lost": "its record was lost",
+    "revoked": "everyone was signed out",
+    "device_limit": "same device",
+}
+
+
+def live_kicked(by: str, note: str | None) -> str:
+    return f"kicked by {by}: {note}" if note else f"kicked by {by}"
+
+
+def live_row(ago: str, event: str) -> str:
+    return f"{ago} ago · {event}"
+
+
+def live_when(exact: str, local: str) -> str:
+    return f"{exact}, {local} in your time zone"
+
+
+def live_feed_as_of(clock: str) -> str:
+    return f"Data as of {clock}. Click a name to open the person."
+
+
+# -- Comparison with the week before -----------------------------------------------------------------------------------
+
+LIVE_COMPARE: Final = "Compare with the week before"
+LIVE_PRESET: Final = "Range of days"
+LIVE_TODAY: Final = "Today"
+LIVE_YESTERDAY: Final = "Yesterday"
+LIVE_SEVEN_DAYS: Final = "Last 7 days"
+LIVE_OTHER_DAYS: Final = "Other days"
+LIVE_FROM: Final = "From"
+LIVE_TO: Final = "To (included)"
+LIVE_FROM_AFTER_TO: Final = "“From” must not be after “To”."
+LIVE_THIS: Final = "This period"
+LIVE_WEEK_BEFORE: Final = "Week before"
+LIVE_CHANGE: Final = "Change"
+LIVE_FIGURE: Final = ""
+LIVE_COMPARE_LABEL: Final = "Figures of this period and of the week before"
+LIVE_UNIQUES_DAY: Final = "Users per day (UTC)"
+LIVE_PEAK_USERS: Final = "Peak, users online"
+LIVE_MEAN_USERS: Final = "Mean, users online"
+LIVE_PEAK_SESSIONS: Final = "Peak, sessions"
+LIVE_CSV: Final = "Download CSV"
+LIVE_CSV_HELP: Final = "The hours of both periods, times in UTC. Numbers only, no people."
+LIVE_TOO_EARLY: Final = "The first full hour of today has not ended yet."
+
+
+def live_too_many_days(most: int) -> str:
+    return f"Choose at most {most} days."
+
+
+def live_compared(since: str, until: str, running: bool) -> str:
+    so_far = " Only full hours are compared." if running else ""
+    return f"{since} to {until}, compared with the same hours seven days earlier.{so_far}"
+
+
+def live_incomplete(hours: int, of: int, before: int) -> str:
+    return f"Data exists for {hours} of {of} hours, and for {before} hours of the week before. Gaps are left out."

@@ -1,0 +1,93 @@
+"""Sign-in, sign-out, and the pages of the gate that refuse a request."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# -- The form ----------------------------------------------------------------------------------------------------------
+
+SIGN_IN_TITLE: Final = "Sign in – Who is online"
+SIGN_IN_LEAD: Final = "Sign in to see who is online."
+SIGN_IN_PASSWORD: Final = "Password"
+SIGN_IN_BUTTON: Final = "Sign in"
+SIGN_IN_WRONG: Final = "Name or password is wrong."
+SIGN_IN_STALE: Final = "This form has expired, or cookies are off. Try again."
+SIGN_IN_BUSY: Final = "Too many people are signing in at the moment. Try again in a few seconds."
+SIGN_IN_INSECURE: Final = "Passwords are accepted over https only. Open this page with https."
+
+
+def sign_in_wait(seconds: int) -> str:
+    return f"Too many attempts. Try again in {seconds} second{'' if seconds == 1 else 's'}."
+
+
+SIGN_OUT_TITLE: Final = "Sign out – Who is online"
+SIGN_OUT_LEAD: Final = "You are signed in."
+SIGN_OUT_BUTTON: Final = "Sign out"
+STAY_SIGNED_IN: Final = "Stay signed in"
+
+
+def idle_warning(clock: str, seconds: int) -> str:
+    return f"**You will be signed out at {clock}**, in {seconds} s, because you were not active."
+
+
+def absolute_warning(clock: str, seconds: int) -> str:
+    return f"**You will be signed out at {clock}**, in {seconds} s. Then sign in again: this page opens as it is."
+
+
+SIGN_OUT_BACK: Final = "Back to the dashboard"
+SIGN_OUT_DONE: Final = "You are signed out."
+
+# -- Why access is refused ---------------------------------------------------------------------------------------------
+
+NOT_SIGNED_IN: Final = "You are not signed in."
+SESSION_ENDED: Final = "You were signed out. Sign in again."
+
+
+def idle(minutes: int) -> str:
+    length = f"{minutes} minute{'' if minutes == 1 else 's'}" if minutes else "some time"
+    return f"You were signed out after {length} without activity."
+
+
+def signed_out_by_staff(message: str | None) -> str:
+    return f"You were signed out by staff. {message}" if message else "You were signed out by staff."
+
+
+def no_role(name: str) -> str:
+    return f"{name} has no role in this dashboard. Ask an admin of this dashboard."
+
+
+def may_not(role: str) -> str:
+    return f"Your role {role} does not allow this action. This attempt was logged."
+
+
+SIGN_IN_UNKNOWN: Final = (
+    "Your sign-in cannot be checked, because the session server cannot be reached. Try again in a minute."
+)
+PROVIDER_NO_EMAIL: Final = (
+    "Your sign-in does not say that your email address is verified. Ask an admin of this dashboard."
+)
+PROVIDER_TOO_OLD: Final = "Your sign-in has expired. Sign in again."
+
+# -- Pages of the gate -------------------------------------------------------------------------------------------------
+
+NO_GATE: Final = (
+    "The dashboard was started without its access control, so it shows nothing. Start it with `presence dashboard`, or "
+    "in a checkout with `streamlit run dashboard.py`."
+)
+REFUSED_TITLE: Final = "Access refused"
+FOREIGN_HOST: Final = "This host name is not allowed for this dashboard."
+FOREIGN_ORIGIN: Final = "This request came from another site."
+LOOPBACK_REFUSAL: Final = "This dashboard is open only on the machine that runs it: open http://localhost there."
+LOOPBACK_PROXIED: Final = "This dashboard is open only on the machine that runs it, not through a proxy."
+NOT_BY_PROXY: Final = "This dashboard can be reached through its proxy only."
+PROXY_SILENT: Final = "The proxy did not send your name."
+AWAY_TITLE: Final = "The session server cannot be reached"
+AWAY_LEAD: Final = "Your sign-in cannot be checked at the moment. This page retries automatically."
+
+# -- On every page -----------------------------------------------------------------------------------------------------
+
+SIGN_IN_AGAIN: Final = "Sign in again"
+
+
+def signed_in_as(name: str, role: str) -> str:
+    return f"{name} · {role}"

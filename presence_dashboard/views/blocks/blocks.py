@@ -1,0 +1,206 @@
+"""The Blocks page: block rules, and the people who are blocked. A Streamlit script."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import pandas as pd
+import streamlit as st
+
+from presence_core import Block, BlockRule, Page
+from presence_dashboard import access, texts
+from presence_dashboard.access import Actor
+from presence_dashboard.actions import block_rules
+from presence_dashboard.components import notifications, session_facts
+from presence_dashboard.components.notifications import Notification
+from presence_dashboard.components.pagination import refresh_bar
+from presence_dashboard.data.browser_tab import this_tab, zone
+from presence_dashboard.data.paged_list import PagedList, ReadPage, this_paged_list
+from presence_dashboard.data.store import Store, open_store
+from presence_dashboard.error_sentences import REFUSALS, plain
+from presence_dashboard.format import cut, literal, minute, name, number
+from presence_dashboard.roles import HIDDEN
+from presence_dashboard.views.blocks import rule_form
+
+access.stop_without_gate()
+
+ROW_HEIGHT: Final = 31
+MOST_ROWS: Final = 12
+PEOPLE: Final = 20
+"""Blocked people that the page shows; History has all."""
+
+
+def page() -> None:
+    store, actor = open_store(), access.current()
+    st.subheader(texts.RULES_TITLE, anchor=False)
+    st.caption(texts.RULES_EXPLAINED)
+    paged: PagedList[BlockRule] = this_paged_list("block-rules")
+    _rules(store, actor, paged)
+    st.subheader(texts.BLOCKED_PEOPLE_TITLE, anchor=False)
+    _people(store, paged.generation)
+
+
+# -- rules ------------------------------------------------------------------------------------------------------------
+
+
+def _rules(store: Store, actor: Actor, paged: PagedList[BlockRule]) -> None:
+    def read_page(limit: int, cursor: str | None) -> Page[BlockRule]:
+        rules = store.presence.block_rules()  # at most 100, so there is one page
+        return Page(rules, None, len(rules), True, len(rules), datetime.now(zone()))
+
+    buttons, form = st.container(horizontal=True, vertical_alignment="center", gap="small"), st.container()
+    rows = _load(store, paged, None, read_page)
+    with buttons:
+        if actor.may("block_rules"):
+            rule_form.open_button()
+        refresh_bar(paged)
+    if actor.may("block_rules"):
+        with form:
+            rule_form.rule_form()
+    if rows is None:
+        return
+    if not rows:
+        with st.container(border=True, key="no-rules"):
+            st.markdown(texts.RULES_EMPTY)
+        return
+    added = texts.rule_added(str(zone()))
+    columns: dict[str, list[Any]] = {
+        texts.LABEL_BLOCKS: [literal(_match(rule, actor)) for rule in rows],
+        texts.LABEL_ENDS: [minute(rule.until) if rule.until else texts.RULE_NO_END for rule in rows],
+        texts.LABEL_REASON: [literal(rule.reason) for rule in rows],
+        texts.LABEL_TICKET: [literal(rule.ticket or "") for rule in rows],
+        texts.LABEL_BY: [literal(rule.by) for rule in rows],
+        added: [rule.at for rule in rows],
+    }
+    event = st.dataframe(
+        pd.DataFrame(columns),
+        key=f"block-rules-{paged.generation}",
+        on_select="rerun",
+        selection_mode="single-row",
+        column_config=_time_column(added),
+        hide_index=True,
+        height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
+        row_height=ROW_HEIGHT,
+        placeholder="",
+        alt=texts.RULES_ALT,
+    )
+    ticked = next(iter(event.selection.rows), None)
+    if ticked is not None and ticked < len(rows):
+        _panel(rows[ticked], actor)
+    else:
+        st.caption(texts.RULES_SELECT_HINT if actor.may("block_rules") else texts.RULES_SELECT_HINT_READER)
+
+
+def _load(store: Store, paged: PagedList[Any], query: int | None, read_page: ReadPage[Any]) -> list[Any] | None:
+    """The rows; None if they could not be read, which the page then says."""
+    with st.skeleton(height=120):
+        paged.load(store, query, read_page)
+    if paged.failure is not None and not this_tab().away:
+        st.error(texts.unreadable(paged.failure))
+    if paged.page is None:
+        st.info(texts.LIST_UNREAD)
+        return None
+    return paged.page.items
+
+
+def _time_column(label: str) -> dict[str, Any]:
+    return {label: st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", timezone=str(zone()), width=170)}
+
+
+def _match(rule: BlockRule, actor: Actor) -> str:
+    return HIDDEN if rule.network and "ip" in actor.masked else rule.words
+
+
+def _panel(rule: BlockRule, actor: Actor) -> None:
+    with st.container(border=True, gap="small", key="rule-panel"):
+        st.subheader(name(cut(_match(rule, actor), 140)), anchor=False)
+        if not rule.everywhere:
+            st.warning(texts.RULE_UNFINISHED)
+        with st.container(gap="xxsmall"):
+            session_facts.show_facts(
+                {
+                    texts.LABEL_ENDS: minute(rule.until) if rule.until else texts.RULE_NO_END,
+                    texts.LABEL_SINCE: rule.at,
+                    texts.LABEL_BY: rule.by,
+                    texts.LABEL_REASON: rule.reason,
+                    texts.LABEL_MESSAGE: rule.message,
+                    texts.LABEL_TICKET: rule.ticket,
+                    texts.LABEL_WHEN_ADDED: texts.rule_matched(
+                        texts.rule_sessions(rule.sessions, number(rule.sessions))
+                    ),
+                },
+            )
+        if actor.may("block_rules"):
+            with st.popover(texts.RULE_REMOVE, disabled=this_tab().away):
+                _remove(rule)
+
+
+def _remove(rule: BlockRule) -> None:
+    st.caption(texts.RULE_REMOVE_EXPLAINED)
+    with st.form(f"remove-{rule.id}", border=False, enter_to_submit=False):
+        reason = st.text_input(texts.REASON, key=f"remove-reason-{rule.id}", max_chars=500)
+        problem = st.container()
+        pressed = st.form_submit_button(
+            texts.RULE_REMOVE_CONFIRM,
+            type="primary",
+            disabled=this_tab().away,
+            on_click=notifications.check,
+            args=("block_rules", block_rules.REMOVE),
+        )
+    if not pressed:
+        return
+    if not reason.strip():
+        problem.error(texts.REASON_MISSING)
+        return
+    match = name(cut(rule.words, 140))
+    try:
+        removed = block_rules.remove(open_store().presence, rule.id, reason.strip())
+    except REFUSALS as error:
+        problem.error(texts.action_failed(plain(error)))
+        return
+    result = texts.rule_is_removed(match) if removed else texts.rule_was_removed(match)
+    notifications.notify(Notification("done" if removed else "note", result))
+    this_tab().acted += 1
+    st.rerun()
+
+
+# -- people -----------------------------------------------------------------------------------------------------------
+
+
+def _people(store: Store, generation: int) -> None:
+    """The latest blocks. They are read again with the rules: ``generation`` counts the reads of those."""
+
+    def read_page(limit: int, cursor: str | None) -> Page[Block]:
+        return store.presence.blocks(limit=PEOPLE)
+
+    rows = _load(store, this_paged_list("blocked-people"), generation, read_page)
+    if rows is None:
+        return
+    if not rows:
+        with st.container(border=True, key="no-blocks"):
+            st.markdown(texts.BLOCKED_PEOPLE_EMPTY)
+        return
+    since = texts.blocked_since(str(zone()))
+    columns: dict[str, list[Any]] = {
+        texts.LABEL_UID: [literal(block.uid) for block in rows],
+        texts.LABEL_ENDS: [minute(block.until) if block.until else texts.BLOCK_NO_END for block in rows],
+        texts.LABEL_REASON: [literal(block.reason) for block in rows],
+        texts.LABEL_TICKET: [literal(block.ticket or "") for block in rows],
+        texts.LABEL_BY: [literal(block.by) for block in rows],
+        since: [block.at for block in rows],
+    }
+    st.dataframe(
+        pd.DataFrame(columns),
+        key="blocked-people",
+        column_config=_time_column(since),
+        hide_index=True,
+        height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
+        row_height=ROW_HEIGHT,
+        placeholder="",
+        alt=texts.BLOCKED_PEOPLE_ALT,
+    )
+    st.page_link("views/history/history.py", label=texts.BLOCKED_PEOPLE_ALL, query_params={"view": "blocks"})
+
+
+page()

@@ -1,0 +1,195 @@
+"""The form that adds a block rule: what it matches, who that is now, and why. Nothing is added without a preview."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import streamlit as st
+
+from presence_core import BlockRulePreview, InvalidArgument
+from presence_dashboard import texts
+from presence_dashboard.actions import block_rules
+from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
+from presence_dashboard.components import notifications
+from presence_dashboard.components.notifications import Notification
+from presence_dashboard.data.browser_tab import local_time, this_tab
+from presence_dashboard.data.store import open_store
+from presence_dashboard.error_sentences import REFUSALS, plain
+from presence_dashboard.format import cut, literal, minute, name, number
+
+_FORM: Final = "rule-form"
+
+ENDS: Final[dict[str, int | None]] = {
+    texts.BLOCK_HOUR: 3_600,
+    texts.BLOCK_DAY: 86_400,
+    texts.BLOCK_WEEK: 604_800,
+    texts.BLOCK_MONTH: 2_592_000,
+    texts.RULE_UNTIL_REMOVED: None,
+}
+"""Label → seconds; None: until removed."""
+
+
+@dataclass(slots=True)
+class _Form:
+    """The form of this tab. ``number`` changes with each rule, so that the fields of the next one are empty."""
+
+    number: int = 0
+    match: RuleMatch | None = None  #: of the preview
+    preview: BlockRulePreview | None = None
+    problem: str | None = None
+    is_open: bool = False
+
+
+def open_button() -> None:
+    """Draw the button that opens the form."""
+    form = _this_form()
+    if not form.is_open:
+        st.button(texts.RULE_ADD, key="add-rule", disabled=this_tab().away, on_click=_open, args=(form,))
+
+
+def rule_form() -> None:
+    """Draw the form, if it is open."""
+    form = _this_form()
+    if not form.is_open:
+        return
+    with st.container(border=True, key="rule-form-box"):
+        _match_fields(form.number)
+        match = _entered_match(form.number)
+        if form.match != match:
+            form.preview = form.problem = None
+        with st.container(horizontal=True, gap="small"):
+            st.button(texts.RULE_PREVIEW, key="preview-rule", disabled=this_tab().away, on_click=_preview, args=(form,))
+            st.button(texts.CANCEL, key="cancel-rule", on_click=_reset, args=(form,))
+        if form.problem is not None:
+            st.error(form.problem)
+        if form.preview is None:
+            st.caption(texts.RULE_PREVIEW_FIRST)
+        else:
+            _confirm(form, match, form.preview)
+
+
+def _this_form() -> _Form:
+    if _FORM not in st.session_state:
+        st.session_state[_FORM] = _Form()
+    form: _Form = st.session_state[_FORM]
+    return form
+
+
+def _open(form: _Form) -> None:
+    if not notifications.refused("block_rules", block_rules.ADD):
+        form.is_open = True
+
+
+def _reset(form: _Form) -> None:
+    form.number += 1
+    form.match = form.preview = form.problem = None
+    form.is_open = False
+
+
+def _match_fields(key: int) -> None:
+    kind = st.segmented_control(
+        texts.RULE_KIND,
+        [texts.RULE_NETWORK, texts.RULE_VERSION],
+        default=texts.RULE_NETWORK,
+        required=True,
+        key=f"rule-kind-{key}",
+    )
+    if kind == texts.RULE_VERSION:
+        with st.container(horizontal=True, gap="small"):
+            st.text_input(texts.RULE_APP_FIELD, key=f"rule-app-{key}", max_chars=64)
+            st.text_input(texts.RULE_VERSION_FIELD, key=f"rule-version-{key}", max_chars=64)
+        st.caption(texts.RULE_LIES)
+        return
+    st.text_input(
+        texts.RULE_NETWORK_FIELD, key=f"rule-network-{key}", max_chars=64, placeholder=texts.RULE_NETWORK_HINT
+    )
+    st.caption(texts.RULE_NAT)
+
+
+def _entered_match(key: int) -> RuleMatch:
+    """What the fields hold now. A callback asks too: a click may send the last field with it."""
+
+    def entered(field: str) -> str:
+        return str(st.session_state.get(f"rule-{field}-{key}") or "").strip()
+
+    if entered("kind") == texts.RULE_VERSION:
+        return RuleMatch(app=entered("app"), app_version=entered("version"))
+    return RuleMatch(network=entered("network"))
+
+
+def _preview(form: _Form) -> None:
+    match = _entered_match(form.number)
+    form.match, form.preview, form.problem = match, None, None
+    try:
+        form.preview = block_rules.preview(open_store().presence, match)
+    except REFUSALS as error:
+        form.problem = plain(error)
+
+
+def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview) -> None:
+    key, shown = form.number, _words(preview)
+    st.markdown(
+        texts.rule_preview(
+            shown,
+            texts.rule_people(preview.people, number(preview.people)),
+            texts.rule_sessions(preview.sessions, number(preview.sessions)),
+            local_time(preview.as_of),
+            is_exact=preview.people_is_exact,
+            is_none=not preview.sessions,
+        )
+    )
+    if preview.is_wide:
+        st.warning(texts.RULE_WIDE)
+    with st.form(f"rule-{key}", border=False, enter_to_submit=False):
+        reason = st.text_area(texts.REASON, key=f"rule-reason-{key}", max_chars=500, height=72)
+        message = st.text_area(
+            texts.MESSAGE, key=f"rule-message-{key}", max_chars=500, height=72, help=texts.RULE_MESSAGE_HELP
+        )
+        with st.container(horizontal=True, gap="small"):
+            end = st.selectbox(texts.RULE_FOR, list(ENDS), index=1, key=f"rule-end-{key}")
+            ticket = st.text_input(texts.TICKET, key=f"rule-ticket-{key}", max_chars=64)
+        typed = None
+        if preview.is_wide and preview.network:
+            typed = st.text_input(texts.rule_type_wide(preview.network), key=f"rule-typed-{key}", max_chars=64).strip()
+        problem = st.container()
+        pressed = st.form_submit_button(
+            texts.RULE_CONFIRM,
+            type="primary",
+            disabled=this_tab().away,
+            on_click=notifications.check,
+            args=("block_rules", block_rules.ADD),
+        )
+    if not pressed:
+        return
+    if not reason.strip():
+        problem.error(texts.REASON_MISSING)
+    elif preview.is_wide and typed != preview.network:
+        problem.error(texts.RULE_WIDE_MISSING)
+    else:
+        details = RuleDetails(reason.strip(), message.strip() or None, ticket.strip() or None, ENDS[end], typed)
+        sentence = _add(form, match, preview, details)
+        if sentence is not None:
+            problem.error(sentence)
+
+
+def _add(form: _Form, match: RuleMatch, preview: BlockRulePreview, details: RuleDetails) -> str | None:
+    """Add the rule and close the form; or return why it was not added."""
+    try:
+        rule = block_rules.add(open_store().presence, match, preview.sessions, details)
+    except REFUSALS as error:
+        if isinstance(error, InvalidArgument) and error.field == "expected":
+            form.preview = None  # it is counted again before anything is added
+            form.problem = plain(error)
+            st.rerun()
+        return texts.action_failed(plain(error))
+    until = texts.rule_ends(minute(rule.until) if rule.until else None)
+    notifications.notify(Notification("done", texts.rule_is_added(_words(preview), until)))
+    this_tab().acted += 1
+    _reset(form)
+    st.rerun()
+
+
+def _words(preview: BlockRulePreview) -> str:
+    """What the rule matches, safe for Markdown."""
+    return name(cut(literal(preview.network or f"{preview.app} {preview.app_version}"), 140))

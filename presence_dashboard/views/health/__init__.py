@@ -1,0 +1,1 @@
+"""The Health page: servers, data, worker, retention, and repair. Start with ``health``."""

@@ -1,0 +1,1 @@
+"""The History page: ended sessions, blocks, bulk kicks and staff actions. Start with ``history``."""

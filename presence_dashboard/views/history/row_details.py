@@ -1,0 +1,174 @@
+"""All details of a row of the History page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import streamlit as st
+
+from presence_core import AuditEntry, Block, Ended, Job
+from presence_dashboard import access, texts
+from presence_dashboard.access import Actor
+from presence_dashboard.actions import bulk_kick
+from presence_dashboard.actions.bulk_kick import JobCommand
+from presence_dashboard.components import notifications, session_facts
+from presence_dashboard.components.notifications import Notification
+from presence_dashboard.data import history_query
+from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.store import open_store
+from presence_dashboard.error_sentences import REFUSALS, plain
+from presence_dashboard.format import number
+from presence_dashboard.roles import HIDDEN
+
+
+def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:
+    """Draw the details of a row."""
+    with st.container(border=True, gap="xsmall", key="details"):
+        if isinstance(row, Job):
+            with st.container(key="job"):  # a fragment in a shared container may vanish during a rerun
+                st.fragment(_job, run_every=this_tab().tick)(row.id, actor)
+            return
+        facts = (
+            _end(row, actor)
+            if isinstance(row, Ended)
+            else _block(row)
+            if isinstance(row, Block)
+            else _entry(row, actor)
+        )
+        _facts(facts)
+        if row.uid:
+            st.page_link("views/person/person.py", label=texts.HISTORY_OPEN_PERSON, query_params={"q": row.uid})
+
+
+def _facts(facts: dict[str, str | datetime | None]) -> None:
+    with st.container(gap="xxsmall"):
+        session_facts.show_facts(facts)
+
+
+def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
+    hides_name, hides_ip = "name" in actor.masked, "ip" in actor.masked
+    return {
+        texts.FACT_AT: session.at,
+        texts.FACT_CAUSE: texts.HISTORY_CAUSES.get(session.cause, session.cause),
+        texts.LABEL_BY: session.by,
+        texts.LABEL_REASON: session.note,
+        texts.FACT_MESSAGE: session.message,
+        texts.LABEL_TICKET: session.ticket,
+        texts.FACT_REPLACED_BY: session.replaced_by,
+        texts.LABEL_NAME: HIDDEN if hides_name and session.name else session.name,
+        texts.LABEL_UID: session.uid,
+        texts.LABEL_ALIASES: None if hides_name else ", ".join(session.aliases) or None,
+        texts.LABEL_DEVICE: session.device,
+        texts.LABEL_BROWSER: session_facts.client(session),
+        texts.LABEL_APP: session_facts.app(session),
+        texts.LABEL_IP: session_facts.address(session, actor),
+        texts.LABEL_LAST_IP: None if hides_ip or session.last_ip == session.ip else session.last_ip,
+        texts.LABEL_LOGIN: session.login_at,
+        texts.LABEL_LAST_ACTIVE: session.last_seen,
+        texts.FACT_AGENT: session.user_agent,
+        texts.FACT_SESSION: session.session_id,
+    }
+
+
+def _block(block: Block) -> dict[str, str | datetime | None]:
+    return {
+        texts.LABEL_UID: block.uid,
+        texts.FACT_AT: block.at,
+        texts.FACT_CHANGED: None if block.changed == block.at else block.changed,
+        texts.FACT_UNTIL: block.until or texts.HISTORY_OPEN_END,
+        texts.LABEL_BY: block.by,
+        texts.LABEL_REASON: block.reason,
+        texts.FACT_MESSAGE: block.message,
+        texts.LABEL_TICKET: block.ticket,
+    }
+
+
+def _entry(entry: AuditEntry, actor: Actor) -> dict[str, str | datetime | None]:
+    return {
+        texts.FACT_AT: entry.at,
+        texts.LABEL_ACTION: texts.act(entry.action),
+        texts.LABEL_BY: entry.by,
+        texts.LABEL_UID: entry.uid,
+        texts.FACT_SESSION: entry.session_id,
+        texts.LABEL_OUTCOME: history_query.outcome(entry, actor) or None,
+        texts.LABEL_REASON: history_query.reason(entry, actor),
+        texts.FACT_MESSAGE: entry.message,
+        texts.LABEL_TICKET: entry.ticket,
+    }
+
+
+# -- Bulk kicks --------------------------------------------------------------------------------------------------------
+
+
+def share(job: Job) -> float:
+    """The finished share of a job, 0…1."""
+    if job.state == "done":
+        return 1.0
+    return min(job.kicked / job.total, 1.0) if job.total else 0.0
+
+
+def _job(job_id: str, actor: Actor) -> None:
+    reading = open_store().shared(("job", job_id), lambda presence: presence.job(job_id))
+    job = reading.value
+    if job is None:
+        st.caption(texts.JOB_GONE if reading.failure is None else texts.LIST_UNREAD)
+        return
+    state = texts.JOB_STATES.get(job.state, job.state)
+    st.progress(share(job), texts.job_progress(state, number(job.kicked), number(job.total)))
+    _facts(
+        {
+            texts.FACT_AT: job.created,
+            texts.FACT_UPDATED: job.updated,
+            texts.FACT_FINISHED: job.finished,
+            texts.LABEL_BY: job.by,
+            texts.FACT_FILTER: _filter(job, actor),
+            texts.LABEL_REASON: job.reason,
+            texts.FACT_MESSAGE: job.message,
+            texts.LABEL_TICKET: job.ticket,
+            texts.FACT_ERROR: texts.BULK_JOB_FAILED if job.error else None,
+        }
+    )
+    if access.may("bulk") and not job.done:
+        _controls(job)
+
+
+def _filter(job: Job, actor: Actor) -> str:
+    """The filter as lines of field and value, without empty fields."""
+    return "\n".join(f"{field} = {value}" for field, value in history_query.filter_values(job.filter, actor).items())
+
+
+def _controls(job: Job) -> None:
+    with st.container(horizontal=True, gap="small"):
+        if job.state == "running":
+            _button("pause", texts.PAUSE, job)
+        else:
+            _button("resume", texts.RESUME, job)
+        with st.popover(texts.JOB_CANCEL, disabled=this_tab().away):
+            st.caption(texts.JOB_CANCEL_EXPLAINED)
+            _button("cancel", texts.JOB_CANCEL_CONFIRM, job)
+
+
+def _button(command: JobCommand, label: str, job: Job) -> None:
+    kind: Literal["primary", "secondary"] = "primary" if command == "cancel" else "secondary"
+    if st.button(
+        label,
+        key=f"{command}-{job.id}",
+        disabled=this_tab().away,
+        type=kind,
+        on_click=notifications.check,
+        args=("bulk", bulk_kick.audit_name(command)),
+    ):
+        notifications.notify(_control(command, job))
+        this_tab().acted += 1
+        st.rerun()
+
+
+def _control(command: JobCommand, job: Job) -> Notification:
+    store = open_store()
+    try:
+        after = bulk_kick.control_job(store, job, command)
+    except REFUSALS as error:
+        return Notification("bad", texts.action_failed(plain(error)))
+    store.shared(("job", job.id), lambda presence: presence.job(job.id), fresh=True)
+    return Notification("done", texts.job_steered(texts.JOB_STATES.get(after.state, after.state)))

@@ -1,0 +1,266 @@
+"""The Person page: search, and one person, online or not. A Streamlit script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import streamlit as st
+
+from presence_core import Person
+from presence_core.settings import DAY
+from presence_dashboard import access, texts
+from presence_dashboard.access import Actor
+from presence_dashboard.components import kick_dialog, notifications, session_facts, watch_list
+from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.person_state import (
+    MOST_FOUND,
+    PersonFacts,
+    PersonMatches,
+    PersonState,
+    find,
+    other_viewers,
+    this_person,
+)
+from presence_dashboard.data.store import open_store
+from presence_dashboard.format import clock, code, cut, isolated, literal, name, number, span
+from presence_dashboard.views.person import privacy_menu, session_cards
+from presence_dashboard.views.person.timeline_list import history_link, timeline_list
+
+NAMED: Final = 4
+"""Colleagues that are named, and their actions that are announced at once."""
+
+_OPEN: Final = "person-open"
+
+access.stop_without_gate()
+
+
+def page() -> None:
+    actor = access.current()
+    by_name = not actor.masked  # a role that may not see names may not search them
+    wanted = st.text_input(
+        texts.PERSON_SEARCH,
+        key="q",
+        type="search",
+        live="300ms",
+        bind="query-params",
+        max_chars=256,
+        placeholder=texts.PERSON_SEARCH_HINT if by_name else texts.EXACT_UID_HINT,
+        label_visibility="collapsed",
+        width=520,
+    )
+    wanted = (wanted or "").strip()
+    if not wanted:
+        _note("start", texts.PERSON_START_TITLE, texts.PERSON_START if by_name else texts.PERSON_START_MASKED)
+        return
+    reading = find(open_store(), wanted, by_name=by_name)
+    if reading.failure is not None and not this_tab().away:
+        st.error(texts.unreadable(reading.failure))
+        st.button(texts.TRY_AGAIN, key="retry")  # any run of the script retries
+    found = reading.value
+    if found is None:
+        if this_tab().away:
+            st.info(texts.PERSON_UNREAD)
+    elif found.uid is not None:
+        _others(found)
+        _person(this_person(found.uid), actor)
+    elif found.others:
+        _hits(found.others)
+    else:
+        settings = open_store().presence.settings
+        longest = max(settings.keep_kicked, settings.keep_replaced, settings.keep_expired, settings.keep_logout)
+        none = texts.person_none(name(cut(wanted, 60)), settings.keep_people // DAY, longest // DAY)
+        _note("no-match", texts.PERSON_NONE_TITLE, none, wanted)
+
+
+def _note(key: str, title: str, text: str, wanted: str | None = None) -> None:
+    with st.container(border=True, key=key):
+        st.subheader(title, anchor=False)
+        st.markdown(text)
+        if wanted is not None:
+            history_link(wanted)
+
+
+# -- Search results ----------------------------------------------------------------------------------------------------
+
+
+def _hits(people: tuple[Person, ...]) -> None:
+    st.caption(texts.person_hits(len(people), len(people) < MOST_FOUND))
+    _list(people)
+
+
+def _others(found: PersonMatches) -> None:
+    if found.others:
+        with st.popover(texts.person_others(len(found.others))):
+            _list(found.others)
+
+
+def _list(people: tuple[Person, ...]) -> None:
+    with st.container(gap="xsmall", key="hits"):
+        for position, person in enumerate(people):
+            with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
+                with st.container(gap="xxsmall", width="stretch"):
+                    st.markdown(f"{name(cut(person.name or person.uid, 60))} {_presence(person)}")
+                    also = [] if person.name is None else [person.uid]
+                    st.text(" · ".join(isolated(cut(label, 60)) for label in (*also, *person.aliases[:4])))
+                st.button(texts.PERSON_OPEN, key=f"open-{position}", on_click=_open, args=(person.uid,))
+
+
+def _presence(person: Person) -> str:
+    if person.online:
+        return texts.person_online(texts.person_sessions(person.sessions, number(person.sessions)))
+    return texts.person_offline(session_facts.time_of_day(person.last_seen))
+
+
+def _open(uid: str) -> None:
+    st.session_state["q"] = uid
+
+
+# -- One person --------------------------------------------------------------------------------------------------------
+
+
+def _person(state: PersonState, actor: Actor) -> None:
+    if "kinds" not in st.session_state:  # the reader comes back from another page
+        state.refresh()
+    with st.skeleton(height=320):
+        state.load(open_store())
+    if state.failure is not None and not this_tab().away:
+        st.error(texts.unreadable(state.failure))
+    facts = state.facts
+    if facts is None:
+        st.info(texts.PERSON_UNREAD)
+        return
+    _header(state.uid, facts, actor)
+    if facts.block is not None:
+        _blocked(facts, actor)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.subheader(texts.PERSON_SESSIONS, anchor=False, width="content")
+        _actions(state, facts, actor)
+    with st.container(key="changes"):  # a fragment in a shared container may vanish during a rerun
+        st.fragment(_changes, run_every=this_tab().tick)(state, actor)
+    _announce(state, actor)
+    if state.shown_cards():
+        session_cards.session_cards(state, facts, actor)
+    else:
+        st.caption(texts.PERSON_NO_SESSION)
+    timeline_list(state, actor)
+    privacy_menu.privacy_menu(state, actor)
+
+
+def _header(uid: str, facts: PersonFacts, actor: Actor) -> None:
+    shows_name = "name" not in actor.masked
+    with st.container(gap="xsmall", key="person-header"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            called = name(cut(facts.name or uid, 80)) if shows_name else texts.PERSON_NAME_HIDDEN
+            st.header(called, anchor=False, width="content")
+            if facts.sessions:
+                count = len(facts.sessions)
+                st.markdown(texts.person_online(texts.person_sessions(count, number(count))), width="content")
+            else:
+                seen = session_facts.time_of_day(facts.last_seen) if facts.last_seen else None
+                st.markdown(texts.person_offline(seen), width="content")
+            st.code(literal(uid), language=None, width="content")
+            watch_list.watch_button(uid, facts.name, actor)
+        also = [isolated(alias) for alias in facts.aliases if alias != uid]
+        if also and shows_name:
+            st.text(texts.fact_line(texts.LABEL_ALIASES, ", ".join(also)))
+
+
+def _blocked(facts: PersonFacts, actor: Actor) -> None:
+    block = facts.block
+    if block is None:
+        return
+    with st.container(border=True, gap="xsmall", key="blocked"):
+        st.markdown(texts.person_blocked(notifications.block_summary(block)))
+        with st.container(gap="xxsmall"):
+            session_facts.show_facts(
+                {
+                    texts.LABEL_SINCE: block.at,
+                    texts.FACT_CHANGED: None if block.changed == block.at else block.changed,
+                    texts.LABEL_REASON: block.reason,
+                    texts.FACT_MESSAGE: block.message,
+                },
+            )
+        if actor.may("kick"):
+            with st.container(horizontal=True, gap="small"):
+                _ask("unblock", texts.UNBLOCK, kick_dialog.open_for_unblock, block.uid, facts.name)
+                _ask("block", texts.CHANGE_BLOCK_BUTTON, kick_dialog.open_for_block, block.uid, facts.name)
+
+
+def _ask(key: str, label: str, ask: Callable[..., None], *args: str | None) -> None:
+    st.button(label, key=key, disabled=this_tab().away, on_click=ask, args=args)
+
+
+def _actions(state: PersonState, facts: PersonFacts, actor: Actor) -> None:
+    if not actor.may("kick"):
+        return
+    uid, count = state.uid, len(facts.sessions)
+    if state.shown_cards():  # also while all of them have ended, so that the button to block keeps its place
+        st.button(
+            texts.person_kick_all(count, number(count)),
+            key="kick-all",
+            shortcut="K",
+            disabled=this_tab().away or not count,
+            on_click=kick_dialog.open_for_person,
+            args=(uid,),
+        )
+    if facts.block is None:
+        _ask("block", texts.BLOCK, kick_dialog.open_for_block, uid, facts.name)
+
+
+def _changes(state: PersonState, actor: Actor) -> None:
+    """Follow, the refresh button, and who else has the person open. Each keeps its place, so that no card moves under
+    the pointer."""
+    tab = this_tab()
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        never = tab.refresh == 0
+        follows = st.toggle(
+            texts.PERSON_FOLLOW,
+            value=True,
+            key="follow",
+            disabled=never,
+            help=texts.PERSON_FOLLOW_OFF if never else texts.PERSON_FOLLOW_HELP,
+        )
+        is_still = never or not follows or kick_dialog.is_open()
+        if not is_still and state.follow(open_store()):
+            st.rerun()
+        changed = is_still and state.has_changed(open_store())
+        if st.button(
+            texts.PERSON_CHANGED if changed else texts.REFRESH,
+            key="refresh-person",
+            type="primary" if changed else "secondary",
+            disabled=tab.away,
+        ):
+            state.refresh()
+            st.rerun()
+        if state.facts is not None:
+            as_of = texts.person_as_of(clock(state.facts.as_of), span(state.facts.age))
+            st.caption(as_of, width="content")
+        if not tab.away:
+            _also_open(state.uid, actor)
+
+
+def _also_open(uid: str, actor: Actor) -> None:
+    """Who else has the person open; this tab is noted for them."""
+    viewers = other_viewers(open_store(), uid, actor.name, before=st.session_state.get(_OPEN))
+    st.session_state[_OPEN] = uid
+    if viewers:
+        named = [(name(cut(viewer.name, 40)), session_facts.time_of_day(viewer.since)) for viewer in viewers[:NAMED]]
+        st.markdown(texts.also_open(named, len(viewers) - len(named)), width="content")
+
+
+def _announce(state: PersonState, actor: Actor) -> None:
+    """Say what colleagues have just done to this person."""
+    news, state.news = state.news, []
+    for entry in reversed(news[:NAMED]):
+        if entry.by is not None and entry.by != actor.name:
+            outcome = isolated(entry.outcome) if entry.outcome else None
+            at = session_facts.time_of_day(entry.at)
+            st.toast(
+                texts.colleague_acted(name(cut(entry.by, 40)), entry.action, outcome and code(outcome), at),
+                icon=":material/group:",
+                duration="long",
+            )
+
+
+page()

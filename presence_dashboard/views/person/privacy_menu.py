@@ -1,0 +1,81 @@
+"""The privacy menu for admins: export or erase the data of a person."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from presence_dashboard import texts
+from presence_dashboard.access import Actor
+from presence_dashboard.actions import privacy
+from presence_dashboard.components import notifications
+from presence_dashboard.components.notifications import Notification
+from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.person_state import PersonState
+from presence_dashboard.data.store import open_store
+from presence_dashboard.error_sentences import REFUSALS, plain
+from presence_dashboard.format import code, isolated
+
+_FILE: Final = "privacy-file"
+"""Key of the uid and the content of the created file."""
+
+
+def privacy_menu(person: PersonState, actor: Actor) -> None:
+    """Draw the menu, for admins."""
+    if not actor.may("staff"):
+        return
+    with st.popover(texts.PRIVACY, disabled=this_tab().away):
+        _export(person.uid)
+        _erase(person)
+
+
+def _export(uid: str) -> None:
+    st.caption(texts.PRIVACY_EXPORT_EXPLAINED)
+    if st.button(
+        texts.PRIVACY_EXPORT, key="privacy-export", on_click=notifications.check, args=("staff", "export_person", uid)
+    ):
+        try:
+            st.session_state[_FILE] = (uid, privacy.export_person(open_store().presence, uid))
+        except REFUSALS as error:
+            st.error(texts.action_failed(plain(error)))
+    uid_of_file, content = st.session_state.get(_FILE, (None, ""))
+    if uid_of_file == uid:
+        st.download_button(
+            texts.EXPORT_SAVE, content, "person.json", "application/json", key="privacy-save", on_click=_drop_file
+        )
+
+
+def _drop_file() -> None:
+    st.session_state.pop(_FILE, None)
+
+
+def _erase(person: PersonState) -> None:
+    st.caption(texts.PRIVACY_ERASE_EXPLAINED)
+    reason = st.text_input(texts.REASON, key="erase-reason", max_chars=500)
+    st.text(texts.privacy_type(isolated(person.uid)))
+    typed = st.text_input(texts.LABEL_UID, key="erase-typed", max_chars=256)
+    is_confirmed = typed.strip() == person.uid.strip() and bool(reason.strip())
+    pressed = st.button(
+        texts.PRIVACY_ERASE,
+        key="erase",
+        type="primary",
+        disabled=not is_confirmed,
+        on_click=notifications.check,
+        args=("staff", "forget", person.uid),
+    )
+    if not pressed or not is_confirmed:
+        return
+    try:
+        report = privacy.erase_person(open_store().presence, person.uid, reason)
+        pseudonym = code(report.pseudonym)
+        if report.complete:
+            notifications.notify(Notification("done", texts.privacy_erased(report.sessions, pseudonym)))
+        else:
+            notifications.notify(Notification("bad", texts.privacy_not_erased(pseudonym)))
+    except REFUSALS as error:
+        notifications.notify(Notification("bad", texts.action_failed(plain(error))))
+    _drop_file()
+    this_tab().acted += 1
+    person.refresh()
+    st.rerun()

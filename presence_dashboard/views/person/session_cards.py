@@ -1,0 +1,105 @@
+"""The live sessions of a person as cards."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from presence_core import Session
+from presence_dashboard import texts
+from presence_dashboard.access import Actor
+from presence_dashboard.components import kick_dialog, session_facts
+from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.person_state import Card, PersonFacts, PersonState
+from presence_dashboard.format import number
+from presence_dashboard.roles import HIDDEN
+from presence_dashboard.views.person.timeline_list import ended_words
+
+FIRST: Final = 12
+"""Cards that are shown at first."""
+
+MORE: Final = 48
+"""Cards that each press of the button adds."""
+
+_WIDTH: Final = 300
+
+
+def session_cards(person: PersonState, facts: PersonFacts, actor: Actor) -> None:
+    """A card for each live session, newest login first; more cards on demand."""
+    cards = person.shown_cards()
+    total, live = len(cards), len(facts.sessions)
+    shown = cards[: FIRST + MORE * person.cards]
+    newest = max(facts.sessions, key=lambda session: session.login_at).session_id if live > 1 else None
+    with st.container(horizontal=True, gap="small", key="cards"):
+        for card in shown:
+            if card.is_over:
+                _ended_card(card)
+            else:
+                _card(card.session, live, actor, is_newest=card.session.session_id == newest)
+    if total > len(shown):
+        left = total - len(shown)
+        label = texts.person_more_cards(max(left - MORE, 0), number(min(left, MORE)), number(total))
+        if st.button(label, key="more-cards"):
+            person.cards += 1
+            st.rerun()
+
+
+def _ended_card(card: Card) -> None:
+    """A session that ended while the page was open. It keeps its place, so that no button moves under the pointer."""
+    session = card.session
+    with st.container(border=True, width=_WIDTH, gap="xsmall", key=f"card-{session.session_id}"):
+        st.markdown(f":gray[~~{session_facts.device(session)}~~] :gray-badge[{texts.PERSON_ENDED}]")
+        if card.ended is not None:
+            st.markdown(ended_words(card.ended))
+        with st.container(gap="xxsmall"):
+            session_facts.show_facts(
+                {
+                    texts.LABEL_BROWSER: session_facts.client(session),
+                    texts.LABEL_LOGIN: session.login_at,
+                    texts.LABEL_ENDED: None if card.ended is None else card.ended.at,
+                },
+            )
+
+
+def _card(session: Session, total: int, actor: Actor, *, is_newest: bool) -> None:
+    moved = session.last_ip if session.last_ip != session.ip else None
+    with st.container(border=True, width=_WIDTH, gap="xsmall", key=f"card-{session.session_id}"):
+        newest = f" :gray-badge[{texts.PERSON_NEWEST}]" if is_newest else ""
+        st.markdown(f"{session_facts.device(session)}{newest}")
+        with st.container(gap="xxsmall"):
+            session_facts.show_facts(
+                {
+                    texts.LABEL_BROWSER: session_facts.client(session),
+                    texts.LABEL_APP: session_facts.app(session),
+                    texts.LABEL_IP: session_facts.address(session, actor),
+                    texts.LABEL_LAST_IP: HIDDEN if moved and "ip" in actor.masked else moved,
+                    texts.LABEL_LOGIN: session.login_at,
+                    texts.LABEL_LAST_ACTIVE: session.last_seen,
+                    texts.LABEL_EXPIRES: session.expires_at,
+                },
+            )
+        if actor.may("kick"):
+            _buttons(session, total)
+
+
+def _buttons(session: Session, total: int) -> None:
+    away = this_tab().away
+    with st.container(horizontal=True, gap="small"):
+        st.button(
+            texts.PERSON_KICK_THIS,
+            key=f"kick-{session.session_id}",
+            disabled=away,
+            on_click=kick_dialog.open_for_sessions,
+            args=((session,),),
+        )
+        if total > 1:
+            st.button(
+                texts.PERSON_KEEP_THIS,
+                key=f"keep-{session.session_id}",
+                type="tertiary",
+                disabled=away,
+                on_click=kick_dialog.open_for_person,
+                args=(session.uid, (session.ref,)),
+                kwargs={"keep": True},
+            )

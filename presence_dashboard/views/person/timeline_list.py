@@ -1,0 +1,158 @@
+"""The timeline of a person: logins, ends and staff actions by day."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import streamlit as st
+
+from presence_core import Ended, Session
+from presence_dashboard import texts, ticket_links
+from presence_dashboard.access import Actor
+from presence_dashboard.components import session_facts
+from presence_dashboard.data.browser_tab import this_tab, zone
+from presence_dashboard.data.person_state import PersonState
+from presence_dashboard.data.person_timeline import TimelineEvent, by_day
+from presence_dashboard.data.store import open_store
+from presence_dashboard.format import cut, isolated, minute, name, span
+
+ROWS: Final = 25
+"""Events that are shown at first, and that each press of the button adds."""
+
+NAMED: Final = 4
+"""Devices that are named for a kick of several."""
+
+
+def history_link(uid: str) -> None:
+    """A link to the staff actions of this person on the History page."""
+    st.page_link("views/history/history.py", label=texts.PERSON_HISTORY, query_params={"view": "staff", "person": uid})
+
+
+def timeline_list(person: PersonState, actor: Actor) -> None:
+    """The timeline with its filter, by day, and the buttons for older events."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.subheader(texts.PERSON_TIMELINE, anchor=False, width="content")
+        kind = st.pills(
+            texts.PERSON_FILTER,
+            list(texts.PERSON_KINDS),
+            default="all",
+            required=True,
+            format_func=lambda kind: texts.PERSON_KINDS[kind],
+            key="kinds",
+            label_visibility="collapsed",
+        )
+        history_link(person.uid)
+    everything = person.events()
+    events = [event for event in everything if kind in ("all", *event.kinds)]
+    if not events:
+        st.caption(texts.PERSON_NOTHING_OF_KIND if everything else texts.PERSON_NOTHING)
+    shown = events[: ROWS * (1 + person.rows)]
+    known = {record.session_id: record for event in everything for record in event.records}
+    today = datetime.now(zone()).date()
+    with st.container(gap="small", key="timeline"):
+        for day, events_of_day in by_day(shown, zone()):
+            st.markdown(f"**{texts.day_heading(day, today)}**")
+            for event in events_of_day:
+                _event(event, known, actor)
+    if person.facts is not None and person.facts.complete_since is not None:
+        st.caption(texts.ended_since(minute(person.facts.complete_since, zone())))
+    if len(shown) < len(events):
+        if st.button(texts.OLDER, key="older-events", shortcut="O"):
+            person.rows += 1
+            st.rerun()
+    elif person.cursor is not None and st.button(texts.PERSON_LOOK_BACK, key="look-back", disabled=this_tab().away):
+        person.look_back(open_store())
+        st.rerun()
+
+
+def _event(event: TimelineEvent, known: dict[str, Session | Ended], actor: Actor) -> None:
+    with st.container(horizontal=True, wrap=False, gap="small"):
+        st.html(session_facts.time_tag(event.at, event.at.astimezone(zone()).strftime("%H:%M:%S")), width=64)
+        with st.container(gap="xxsmall", width="stretch"):
+            st.markdown(_headline(event, known))
+            if details := _details(event, actor):
+                st.text("\n".join(details))
+            ticket = _ticket(event)
+            if ticket and ticket_links.address(ticket):
+                st.markdown(texts.fact_line(texts.LABEL_TICKET, ticket_links.markdown(ticket)))
+
+
+def _headline(event: TimelineEvent, known: dict[str, Session | Ended]) -> str:
+    first = next(iter(event.records), None)
+    if event.kind == "login" and first is not None:
+        live = f" {texts.PERSON_LIVE}" if isinstance(first, Session) else ""
+        return texts.happened_login(session_facts.device(first)) + live
+    if isinstance(first, Ended):
+        return _end(event, first, known)
+    entry = event.entry
+    by = name(cut((entry.by if entry else None) or texts.NO_VALUE, 60))
+    action = entry.action if entry else texts.NO_VALUE
+    return texts.happened_staff(action if action in texts.HISTORY_ACTS else name(cut(action, 60)), by)
+
+
+def _end(event: TimelineEvent, first: Ended, known: dict[str, Session | Ended]) -> str:
+    device, by = session_facts.device(first), name(cut(first.by or texts.NO_VALUE, 60))
+    if first.cause == "revoked":
+        return texts.happened_revoked(device, by)
+    if first.reason == "kicked":
+        named = ", ".join(session_facts.device(record) for record in event.records[:NAMED])
+        return texts.happened_kicked(texts.devices_and_more(named, len(event.records[NAMED:])), by)
+    if first.reason == "replaced":
+        return texts.happened_replaced(device, _newer(first, known))
+    if first.reason == "logout":
+        return texts.happened_logout(device)
+    if first.cause == "lost":
+        return texts.happened_lost(device)
+    if first.cause == "absolute":
+        return texts.happened_absolute(device, span(first.absolute_timeout))
+    return texts.happened_idle(device, span(first.idle_timeout))
+
+
+def ended_words(ended: Ended) -> str:
+    """How a session ended, with its device. Safe for Markdown."""
+    return _end(TimelineEvent(ended.at, "end", (ended,)), ended, {})
+
+
+def _newer(ended: Ended, known: dict[str, Session | Ended]) -> str:
+    newer = known.get(ended.replaced_by or "")
+    if newer is not None:
+        at = newer.login_at.astimezone(zone()).strftime("%H:%M")
+        return texts.newer_login_at(session_facts.device(newer), at)
+    return texts.NEWER_LOGIN_ON_DEVICE if ended.cause == "device_limit" else texts.NEWER_LOGIN
+
+
+def _details(event: TimelineEvent, actor: Actor) -> list[str]:
+    """Details of an event as lines of plain text."""
+    first, entry = next(iter(event.records), None), event.entry
+    if event.kind == "login" and first is not None:
+        origin = [session_facts.client(first), session_facts.app(first), session_facts.address(first, actor)]
+        parts = [isolated(part) for part in origin if part]
+        return [" · ".join(parts)] if parts else []
+    ended = first if isinstance(first, Ended) else None
+    ticket = _ticket(event)
+    facts = {
+        texts.LABEL_REASON: entry.reason if entry else ended.note if ended else None,
+        texts.FACT_MESSAGE: entry.message if entry else ended.message if ended else None,
+        texts.LABEL_TICKET: None if ticket_links.address(ticket) else ticket,  # a link is drawn below
+        texts.LABEL_OUTCOME: entry.outcome if entry and not _is_in_headline(event, entry.outcome) else None,
+        texts.LABEL_LOGGED_IN: _origin(ended) if ended is not None and len(event.records) == 1 else None,
+    }
+    return [texts.fact_line(label, session_facts.lines(value)) for label, value in facts.items() if value]
+
+
+def _ticket(event: TimelineEvent) -> str | None:
+    if event.entry is not None:
+        return event.entry.ticket
+    first = next(iter(event.records), None)
+    return first.ticket if isinstance(first, Ended) else None
+
+
+def _origin(ended: Ended) -> str:
+    """Login and browser of an ended session: which of several equal devices it was."""
+    return " · ".join(filter(None, (session_facts.time_of_day(ended.login_at), session_facts.client(ended))))
+
+
+def _is_in_headline(event: TimelineEvent, outcome: str) -> bool:
+    """Whether the headline says the outcome already: a kick that ended these sessions and did nothing else."""
+    return bool(event.records) and outcome.startswith(f"{len(event.records)} session") and "," not in outcome

@@ -1,0 +1,1 @@
+"""The Report page: what each colleague did in a shift. Start with ``report``."""

@@ -1,0 +1,150 @@
+"""The Report page: what each colleague did in a period, for the next shift. A Streamlit script."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from html import escape
+from typing import Final
+
+import streamlit as st
+
+from presence_dashboard import access, texts
+from presence_dashboard.access import Actor
+from presence_dashboard.actions.report_export import report_export
+from presence_dashboard.components import export_dialog
+from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.data.browser_tab import local_time, this_tab, zone
+from presence_dashboard.data.shared_reads import now, shared
+from presence_dashboard.data.shift_report import ShiftReport, read_report
+from presence_dashboard.format import literal, name
+from presence_dashboard.views.report.member_table import member_table
+from presence_dashboard.views.report.row_words import worded_rows
+
+access.stop_without_gate()
+
+SHIFT_START: Final = time(8)
+KEEP: Final = 14.5
+"""Seconds for which a report is shared; the page says how old it is."""
+
+Period = tuple[datetime, datetime | None]
+"""Start, and end; without an end, up to now."""
+
+
+def page() -> None:
+    actor = access.current()
+    controls = st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="report-controls")
+    with controls:
+        period = _period()
+    if period is None:
+        st.warning(texts.REPORT_WRONG_RANGE)
+        return
+    since, until = period
+    with st.skeleton(height=320):
+        reading = shared(("report", since, until), lambda presence: read_report(presence, since, until), keep=KEEP)
+    if reading.value is None:
+        show_placeholder(reading)
+        return
+    report = reading.value.with_first(actor.name)
+    with controls:
+        _buttons(report, actor, period)
+    _report(report, actor, period)
+    export_dialog.dialog()
+
+
+# -- Period ------------------------------------------------------------------------------------------------------------
+
+
+def _period() -> Period | None:
+    """The chosen period; None if its end is not after its start."""
+    if "report-period" not in st.session_state:
+        value = st.query_params.get("period")
+        st.session_state["report-period"] = value if value in texts.REPORT_PERIODS else "today"
+    kind = st.segmented_control(
+        texts.REPORT_PERIOD,
+        tuple(texts.REPORT_PERIODS),
+        key="report-period",
+        required=True,
+        format_func=lambda kind: texts.REPORT_PERIODS[kind],
+        on_change=_into_address,
+    )
+    today = now().astimezone(zone()).replace(hour=0, minute=0, second=0, microsecond=0)
+    if kind == "since":
+        start = st.time_input(texts.REPORT_START, SHIFT_START, key="start", bind="query-params", width=130)
+        return _since(start, today), None
+    if kind == "range":
+        return _range(today)
+    return today, None
+
+
+def _into_address() -> None:
+    st.query_params["period"] = st.session_state["report-period"]
+
+
+def _since(start: time, today: datetime) -> datetime:
+    """The last time that the clock showed this: today, or yesterday for a shift that began before midnight."""
+    begin = today.replace(hour=start.hour, minute=start.minute)
+    return begin if begin <= now() else begin - timedelta(days=1)
+
+
+def _range(today: datetime) -> Period | None:
+    first = _moment("from", texts.REPORT_FROM, today - timedelta(days=1))
+    last = _moment("to", texts.REPORT_TO, today)
+    return (first, last) if first < last else None
+
+
+def _moment(key: str, label: str, default: datetime) -> datetime:
+    local = st.datetime_input(
+        label, default.replace(tzinfo=None), key=key, bind="query-params", format="YYYY-MM-DD", width=200
+    )
+    return default if local is None else local.replace(tzinfo=zone())
+
+
+def _period_words(period: Period, as_of: datetime) -> str:
+    since, until = (moment.astimezone(zone()) for moment in (period[0], period[1] or as_of))
+    end = f"{until:%H:%M}" if since.date() == until.date() else f"{until:%a} {until.day} {until:%b}, {until:%H:%M}"
+    return texts.report_period(f"{since:%a} {since.day} {since:%b} {since.year}, {since:%H:%M}", end, str(zone()))
+
+
+# -- Report ------------------------------------------------------------------------------------------------------------
+
+
+def _buttons(report: ShiftReport, actor: Actor, period: Period) -> None:
+    st.button(texts.REFRESH, key="refresh-report", disabled=this_tab().away)
+    if actor.may("audit_export") and report.members:
+        words = _period_words(period, report.as_of)
+        export = report_export(
+            worded_rows(report, actor, UTC), report.as_of, f"**{texts.REPORT_TITLE}**, {words}", f", {words}"
+        )
+        st.button(
+            texts.REPORT_EXPORT,
+            key="export-report",
+            disabled=this_tab().away,
+            on_click=export_dialog.open_dialog,
+            args=(export,),
+        )
+    st.button(texts.REPORT_PRINT, key="print-page")  # page.js prints
+
+
+def _report(report: ShiftReport, actor: Actor, period: Period) -> None:
+    st.subheader(f"{texts.REPORT_TITLE}: {_period_words(period, report.as_of)}", anchor=False)
+    figures = texts.report_figures(report.sessions, len(report.uids), report.is_whole)
+    st.caption(texts.report_summary(figures, len(report.members), local_time(report.as_of)))
+    if report.complete_since is not None:
+        st.warning(texts.report_incomplete(f"{report.complete_since.astimezone(zone()):%Y-%m-%d %H:%M}"))
+    if not report.members:
+        with st.container(border=True, key="nothing"):
+            st.subheader(texts.REPORT_EMPTY_TITLE, anchor=False)
+            st.markdown(texts.REPORT_EMPTY)
+    for member in report.members:
+        with st.container(gap="xxsmall", key=f"member-{report.members.index(member)}"):
+            you = f" ({texts.REPORT_YOU})" if member.name == actor.name else ""
+            st.markdown(f"#### {name(member.name or texts.REPORT_NO_NAME)}{you}")
+            figures = texts.report_figures(member.sessions, len(member.uids), member.is_whole)
+            st.markdown(texts.report_member(figures, member.kicks, member.bulk_kicks, member.blocks))
+            if member.tickets:
+                tickets = (escape(literal(ticket)) for ticket in member.tickets)
+                st.html(f"<p>{texts.report_tickets(tickets)}</p>")
+            member_table(member, actor)
+
+
+page()

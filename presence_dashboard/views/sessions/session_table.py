@@ -1,0 +1,226 @@
+"""The table of sessions, the actions on its rows, and the paging buttons."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+import streamlit as st
+
+from presence_core import Session
+from presence_dashboard import access, texts
+from presence_dashboard.access import Actor
+from presence_dashboard.actions import bulk_kick, csv_export
+from presence_dashboard.components import export_dialog, kick_dialog, notifications
+from presence_dashboard.components.notifications import Notification
+from presence_dashboard.components.record_table import record_table, ref_of, ticks_of
+from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.session_list import MOST_SELECTED, PAGE_SIZES, Rows, SessionList, this_session_list
+from presence_dashboard.data.store import open_store
+from presence_dashboard.format import cut, name, number
+from presence_dashboard.views.sessions import bulk_kick_dialog
+from presence_dashboard.views.sessions.search_bar import in_words, request_person
+from presence_dashboard.views.sessions.table_columns import table_columns, table_rows
+
+KEY: Final = "sessions-table"
+"""Of the table's widget. It stays while rows change: actions go by ref."""
+
+_CHANGED: Final = "sessions-table-changed"
+
+
+def session_table(listing: SessionList, rows: Rows, actor: Actor) -> None:
+    """Draw the actions, and below them the rows."""
+    st.session_state.pop(_CHANGED, None)
+    may_kick = actor.may("kick")
+    ticked = listing.live_selected if may_kick else ()
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="actions"):
+        if may_kick:
+            _kick_actions(ticked, this_tab().away)
+        _list_actions(listing, rows, actor, ticked)
+        if may_kick:
+            _selection(listing, ticked)
+    with st.container(key="table"):  # alone in it: a fragment in a shared container may vanish during a rerun
+        st.fragment(_table, run_every=this_tab().tick)(actor)
+
+
+def _table(actor: Actor) -> None:
+    """The rows, up to date at each tick. An action or an end redraws the whole page."""
+    listing = this_session_list()
+    try:
+        now = access.current(touch=False)
+    except access.SignedOut:
+        st.rerun()
+    if now != actor or st.session_state.pop(_CHANGED, False):
+        st.rerun()
+    if not this_tab().away and listing.update(open_store()):
+        st.rerun()
+    rows = listing.rows
+    if rows is None:
+        return
+    columns, may_kick = table_columns(listing, rows), actor.may("kick")
+    record_table(
+        columns,
+        list(table_rows(listing, rows, columns, actor)),
+        key=KEY,
+        shown=listing.key,
+        caption=texts.TABLE_LABEL,
+        now=rows.as_of + timedelta(seconds=rows.age),
+        order=("login", True),
+        selected=len(listing.live_selected),
+        sequence=listing.ticks,
+        can_act=not this_tab().away,
+        on_open=partial(_name_clicked, rows),
+        on_tick=_ticked if may_kick else None,
+        on_kick=partial(_kick_clicked, rows) if may_kick else None,
+    )
+
+
+def _ticked() -> None:
+    """Take over the ticks of the browser. Refs that the page does not show are ignored."""
+    listing, sent = this_session_list(), ticks_of(KEY)
+    st.session_state[_CHANGED] = True
+    if sent is None:
+        return
+    listing.ticks = sent.sequence
+    if sent.list == listing.key and not listing.select(sent.refs):
+        notifications.notify(Notification("note", texts.select_most(MOST_SELECTED)))
+
+
+def _kick_clicked(rows: Rows) -> None:
+    """Open the kick dialog: for a row that was drawn with a button, or without a row for the selected sessions."""
+    listing, ref = this_session_list(), ref_of(KEY, "kick")
+    st.session_state[_CHANGED] = True
+    session = _session_of(rows, ref)
+    if this_tab().away:
+        notifications.notify(Notification("bad", texts.AWAY_HINT))
+    elif ref is None and listing.live_selected:
+        kick_dialog.open_for_sessions(listing.live_selected)
+    elif session is None or session.ref in listing.ended:
+        notifications.notify(Notification("note", texts.ROW_GONE))
+    else:
+        kick_dialog.open_for_sessions((session,))
+
+
+def _name_clicked(rows: Rows) -> None:
+    session = _session_of(rows, ref_of(KEY, "open"))
+    st.session_state[_CHANGED] = True
+    if session is not None:
+        request_person(session.uid)
+
+
+def _session_of(rows: Rows, ref: str | None) -> Session | None:
+    return next((session for session in rows.sessions if session.ref == ref), None)
+
+
+def _kick_actions(ticked: tuple[Session, ...], away: bool) -> None:
+    users = {session.uid: session for session in ticked}
+    st.button(
+        texts.kick_selected(len(ticked)),
+        key="kick-selected",
+        type="primary" if ticked else "secondary",
+        shortcut="K",
+        disabled=away or not ticked,
+        on_click=kick_dialog.open_for_sessions,
+        args=(ticked,),
+    )
+    user = next(iter(users.values())) if len(users) == 1 else None
+    st.button(
+        texts.kick_all_of(name(cut(user.name or user.uid, 32)) if user else None),
+        key="kick-person",
+        help=None if user else texts.SELECT_ONE_PERSON,
+        disabled=away or user is None,
+        on_click=kick_dialog.open_for_person,
+        args=(user.uid, tuple(session.ref for session in ticked)) if user else (),
+    )
+
+
+def _list_actions(listing: SessionList, rows: Rows, actor: Actor, ticked: tuple[Session, ...]) -> None:
+    """Actions on all matching sessions, for the query that the rows answer."""
+    description = in_words(listing.query)
+    disabled = this_tab().away or listing.problem is not None  # then the search box and the rows differ
+    if actor.may("bulk"):
+        st.button(
+            texts.kick_all(
+                number(max(rows.total, len(rows.sessions))),
+                matching=not listing.query.is_everyone,
+                exact=rows.total_is_exact,
+            ),
+            key="kick-all",
+            help=texts.KICK_ALL_HELP,
+            disabled=disabled,
+            on_click=bulk_kick_dialog.open_dialog,
+            args=(
+                listing.filter or bulk_kick.everyone(rows.as_of), description, tuple(session.ref for session in ticked)
+            ),
+        )  # fmt: skip
+    if actor.may("export"):
+        st.button(
+            texts.EXPORT_LIST,
+            key="export",
+            disabled=disabled,
+            on_click=export_dialog.open_dialog,
+            args=(csv_export.session_export(open_store().presence, listing.filter, description),),
+        )
+
+
+def _selection(listing: SessionList, ticked: tuple[Session, ...]) -> None:
+    """How many are selected, and the button that clears the selection."""
+    users, ended = len({session.uid for session in ticked}), len(listing.selected) - len(ticked)
+    if this_tab().away:
+        words = texts.AWAY_HINT
+    elif listing.selected:
+        words = texts.selected_hint(len(ticked), users, listing.selected_elsewhere, ended)
+    else:
+        words = texts.SELECT_HINT
+    st.caption(words, width="content")
+    if listing.selected:
+        st.button(texts.SELECT_NONE, key="select-none", type="tertiary", on_click=listing.select_none)
+
+
+# -- Pages -------------------------------------------------------------------------------------------------------------
+
+
+def pager(listing: SessionList, rows: Rows) -> None:
+    """The paging buttons. Cursors skip or repeat no session while others log in and out."""
+    first_page, last_page = listing.page == 1, rows.next_cursor is None
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="pager"):
+        st.button(texts.NEWEST, key="newest", disabled=this_tab().away or first_page, on_click=listing.newest)
+        st.button(
+            texts.NEWER, key="newer", shortcut="N", disabled=this_tab().away or first_page, on_click=listing.newer
+        )
+        st.button(texts.OLDER, key="older", shortcut="O", disabled=this_tab().away or last_page, on_click=listing.older)
+        st.markdown(_place(listing, rows), width="content")
+        st.selectbox(
+            texts.PER_PAGE,
+            PAGE_SIZES,
+            index=PAGE_SIZES.index(listing.limit),
+            key="page-size",
+            width=150,
+            disabled=this_tab().away,
+            label_visibility="collapsed",
+            format_func=texts.rows_per_page,
+            on_change=_resize,
+            args=(listing,),
+        )
+
+
+def search_further(listing: SessionList, rows: Rows) -> None:
+    """How much of the list was searched if few sessions match, and the button to search further."""
+    share = int(rows.progress * 100)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="rare"):
+        part = f"{share} %" if share else texts.LESS_THAN_A_PERCENT
+        st.markdown(texts.rare(number(rows.scanned), part), width="content")
+        st.button(texts.SEARCH_FURTHER, key="go-on", disabled=this_tab().away, on_click=listing.scan_further)
+
+
+def _place(listing: SessionList, rows: Rows) -> str:
+    first = (listing.page - 1) * listing.limit + 1
+    last = first + len(rows.sessions) - 1
+    # The total may be older than this page, and smaller than the position of its last row.
+    total = number(max(rows.total, last))
+    return texts.place(number(first), number(last), total if rows.total_is_exact else texts.about(total), listing.page)
+
+
+def _resize(listing: SessionList) -> None:
+    listing.resize(st.session_state["page-size"])

@@ -1,0 +1,132 @@
+"""The Sessions page: live sessions, newest login first. A Streamlit script."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from presence_dashboard import access, texts
+from presence_dashboard.access import Actor
+from presence_dashboard.components import export_dialog, kick_dialog
+from presence_dashboard.data.browser_tab import this_tab, zone
+from presence_dashboard.data.session_list import SessionList, this_session_list
+from presence_dashboard.data.session_query import SessionQuery
+from presence_dashboard.data.store import Store, open_store
+from presence_dashboard.format import code, cut
+from presence_dashboard.views.sessions import bulk_kick_dialog, bulk_kick_progress
+from presence_dashboard.views.sessions.counts_bar import counts_bar
+from presence_dashboard.views.sessions.saved_views import open_linked_view, views_menu
+from presence_dashboard.views.sessions.search_bar import (
+    go_to_person,
+    link_faults,
+    open_single,
+    refuse_link,
+    request_person,
+    search_bar,
+    search_inside,
+)
+from presence_dashboard.views.sessions.session_table import pager, search_further, session_table
+from presence_dashboard.views.sessions.table_columns import column_choice
+
+access.stop_without_gate()
+
+
+def page() -> None:
+    go_to_person()
+    store, listing, actor = open_store(), this_session_list(), access.current()
+    open_linked_view(actor)
+    counts = st.container()  # only for the counts: a fragment in a shared container may vanish during a rerun
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="search"):
+        query = search_bar(actor)
+        views_menu(actor)
+        column_choice()
+    faults = link_faults(query)
+    if faults:
+        listing.clear()
+        _update_availability(store)
+        with counts:
+            counts_bar()
+        refuse_link(faults)
+        return
+    problem, jobs, first = st.container(), st.container(key="bulk-progress"), st.empty()
+    if listing.rows is None:
+        with first, st.skeleton(height=320):
+            listing.load(store, query, zone())
+        first.empty()
+    else:  # the old list stays until the new one is read, so that it does not flicker while typing
+        listing.load(store, query, zone())
+    _update_availability(store)
+    if listing.rows is not None and listing.query == query and listing.problem is None:
+        are_all = listing.rows.next_cursor is None and listing.page == 1
+        open_single(query, listing.rows.sessions if are_all else ())
+    if not this_tab().away:
+        listing.update(store)
+    with counts:
+        counts_bar()
+    if listing.problem is not None:
+        problem.warning(listing.problem)
+    if actor.may("bulk"):
+        with jobs:
+            bulk_kick_progress.bulk_kick_progress(may_reread=not kick_dialog.is_open())
+        bulk_kick_dialog.draft_offer()
+    _list(listing, actor)
+    if not kick_dialog.is_open():  # Streamlit allows one dialog at a time
+        _ = bulk_kick_dialog.dialog() or export_dialog.dialog()
+
+
+def _update_availability(store: Store) -> None:
+    tab, was_away = this_tab(), this_tab().away
+    tab.away = store.counts().failure is not None
+    if tab.away and not was_away:
+        st.rerun()  # the banner was already drawn: without it, old rows would look like the answer
+
+
+def _list(listing: SessionList, actor: Actor) -> None:
+    if listing.failure is not None:
+        st.error(texts.unreadable(listing.failure))
+    rows = listing.rows
+    if rows is None and listing.problem is not None:
+        return  # a list would not answer this query
+    if rows is None:
+        st.info(texts.LIST_UNREAD)
+        return
+    if rows.sessions:
+        session_table(listing, rows, actor)
+    if listing.is_short:
+        search_further(listing, rows)
+    if rows.sessions:
+        pager(listing, rows)
+    elif rows.next_cursor is None:
+        _no_match(listing.query) if not listing.query.is_everyone else _empty()
+
+
+def _empty() -> None:
+    with st.container(border=True, key="empty"):
+        st.subheader(texts.EMPTY_TITLE, anchor=False)
+        st.markdown(texts.EMPTY)
+        st.code(texts.EMPTY_CODE, language="python")
+        st.caption(texts.EMPTY_NEXT)
+
+
+def _no_match(query: SessionQuery) -> None:
+    with st.container(border=True, key="no-match"):
+        st.subheader(texts.NO_MATCH_TITLE, anchor=False)
+        st.markdown(texts.NO_MATCH_MASKED if query.exact else texts.NO_MATCH)
+        if query.is_part_of_a_name:
+            st.button(
+                texts.INSIDE_NAMES,
+                key="look-inside",
+                disabled=this_tab().away,
+                on_click=search_inside,
+                args=(query.text,),
+            )
+        if query.text:
+            st.button(
+                texts.offline(code(cut(query.text, 40))),
+                key="look-offline",
+                on_click=request_person,
+                args=(query.text,),
+            )
+        st.page_link("views/history/history.py", label=texts.ENDED_SESSIONS)
+
+
+page()

@@ -1,0 +1,129 @@
+"""The columns of the table of sessions: which ones, and the cells of a session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+import streamlit as st
+
+from presence_core import Block, Ended, Session
+from presence_dashboard import texts
+from presence_dashboard.access import Actor
+from presence_dashboard.components import notifications
+from presence_dashboard.components.record_table import Column, Row
+from presence_dashboard.components.session_facts import time_of_day
+from presence_dashboard.data.session_list import Rows, SessionList
+from presence_dashboard.data.session_query import ATTRIBUTE
+from presence_dashboard.format import cut, literal
+from presence_dashboard.roles import HIDDEN
+from presence_dashboard.views.sessions.search_bar import declared_attributes
+
+Cell = str | datetime | None
+
+COLUMNS: Final[dict[str, tuple[Column, Callable[[Session], Cell]]]] = {
+    column.name: (column, cell)
+    for column, cell in (
+        (Column("uid", texts.LABEL_UID), lambda session: session.uid),
+        (Column("email", texts.LABEL_EMAIL), lambda session: next((one for one in session.aliases if "@" in one), "")),
+        (Column("device", texts.LABEL_DEVICE), lambda session: session.device),
+        (Column("app", texts.LABEL_APP), lambda session: " ".join(filter(None, (session.app, session.app_version)))),
+        (Column("browser", texts.LABEL_BROWSER), lambda session: texts.browser_on(session.browser, session.os)),
+        (Column("ip", texts.LABEL_IP, help=texts.IP_HELP), lambda session: session.ip),
+        (Column("login", texts.LABEL_LOGIN, "time"), lambda session: session.login_at),
+        (Column("seen", texts.LABEL_LAST_ACTIVE, "ago"), lambda session: session.last_seen),
+        (Column("expires", texts.LABEL_EXPIRES, "ahead", texts.EXPIRES_HELP), lambda session: session.expires_at),
+        (Column("last_ip", texts.LABEL_LAST_IP), lambda session: session.last_ip),
+        (Column("aliases", texts.LABEL_ALIASES), lambda session: ", ".join(session.aliases)),
+    )
+}
+"""Columns that can be chosen, and their cells. The name is always shown."""
+
+AT_FIRST: Final = ("uid", "email", "device", "app", "browser", "ip", "login", "seen", "expires")
+
+_MASKED_BY: Final = {"name": "name", "email": "name", "aliases": "name", "ip": "ip", "last_ip": "ip"}
+
+
+def column_choice() -> None:
+    """The menu of columns. The choice is kept while the tab is open."""
+    with st.popover(texts.COLUMNS_MENU, key="menu-columns"):
+        st.multiselect(
+            texts.COLUMNS_LABEL,
+            [*COLUMNS, *(ATTRIBUTE + attribute for attribute in declared_attributes())],
+            default=list(AT_FIRST),
+            key="columns",
+            persist_state="session",
+            format_func=lambda name: COLUMNS[name][0].label if name in COLUMNS else literal(_attribute_of(name)),
+        )
+
+
+def table_columns(listing: SessionList, rows: Rows) -> list[Column]:
+    """The name, the status and the block where there is one to show, and the columns that the reader has chosen."""
+    return [
+        Column("name", texts.LABEL_NAME, "name", texts.NAME_HELP),
+        *([Column("status", texts.COLUMN_STATUS)] if listing.ended else []),
+        *([Column("blocked", texts.LABEL_BLOCKED)] if rows.blocks else []),
+        *(_column(name) for name in st.session_state.get("columns") or AT_FIRST),
+    ]
+
+
+def _column(name: str) -> Column:
+    return COLUMNS[name][0] if name in COLUMNS else Column(name, cut(literal(_attribute_of(name)), 24))
+
+
+def table_rows(listing: SessionList, rows: Rows, columns: Sequence[Column], actor: Actor) -> Iterator[Row]:
+    """The rows with the cells of these columns, masked for the actor."""
+    for session in rows.sessions:
+        has_ended = session.ref in listing.ended
+        why = _why(listing.ended[session.ref]) if has_ended else ""
+        cells = {"name": session.name or session.uid, "status": why, "blocked": _blocked(rows.blocks.get(session.uid))}
+        for column in columns:
+            if _MASKED_BY.get(column.name) in actor.masked:
+                cells[column.name] = HIDDEN
+        yield Row(
+            session.ref,
+            literal(cells["name"]),
+            tuple(_cell(session, column.name, cells) for column in columns),
+            why,
+            session.ref in listing.selected,
+        )
+
+
+def _cell(session: Session, name: str, known: dict[str, str]) -> Cell:
+    if name in known:
+        value: Cell = known[name]
+    else:
+        value = COLUMNS[name][1](session) if name in COLUMNS else _attribute(session, _attribute_of(name))
+    return literal(value or "") if value is None or isinstance(value, str) else value
+
+
+def _why(ended: Ended | None) -> str:
+    """Why a session has ended, and when, in the reader's time zone."""
+    if ended is None:
+        return texts.ENDED_ROW
+    at = time_of_day(ended.at)
+    words = {"logout": texts.row_logout, "replaced": texts.row_replaced, "expired": texts.row_expired}
+    if ended.reason == "kicked":
+        return texts.row_kicked(literal(cut(ended.by or "", 40)), at)
+    return words[ended.reason](at)
+
+
+def _blocked(block: Block | None) -> str:
+    return (
+        ""
+        if block is None
+        else texts.block_summary(notifications.block_end(block), literal(block.by), map(literal, block.tickets))
+    )
+
+
+def _attribute_of(name: str) -> str:
+    return name.removeprefix(ATTRIBUTE)
+
+
+def _attribute(session: Session, attribute: str) -> str:
+    value = session.attributes.get(attribute)
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

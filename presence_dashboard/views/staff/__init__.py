@@ -1,0 +1,1 @@
+"""The Staff page: who works with the dashboard, in which role."""

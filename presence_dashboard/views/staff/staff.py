@@ -1,0 +1,203 @@
+"""The Staff page: staff members, their roles and sign-ins. A Streamlit script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, cast
+
+import pandas as pd
+import streamlit as st
+
+from presence_core import PresenceError, StaffRole
+from presence_dashboard import access, texts
+from presence_dashboard.actions import staff_members
+from presence_dashboard.actions.staff_members import StaffEntry, StaffQuery
+from presence_dashboard.components import notifications, session_facts
+from presence_dashboard.components.notifications import Notification
+from presence_dashboard.components.pagination import pager, refresh_bar
+from presence_dashboard.data.browser_tab import this_tab, zone
+from presence_dashboard.data.paged_list import PagedList, this_paged_list
+from presence_dashboard.data.store import open_store
+from presence_dashboard.error_sentences import REFUSALS, plain
+from presence_dashboard.format import cut, literal, name
+
+access.stop_without_gate()
+
+ROW_HEIGHT: Final = 31
+MOST_ROWS: Final = 20
+
+
+def page() -> None:
+    store = open_store()
+    query = _query()
+    paged: PagedList[StaffEntry] = this_paged_list("staff-members")
+    with st.skeleton(height=200):
+        paged.load(store, query, partial(staff_members.list_staff, store, query))
+    if paged.failure is not None and not this_tab().away:
+        st.error(texts.unreadable(paged.failure))
+    if paged.page is None:
+        st.info(texts.LIST_UNREAD)
+    elif paged.page.items:
+        _table(paged, paged.page.items)
+        st.caption(texts.STAFF_ADD_HINT)
+    else:
+        _empty(query)
+
+
+def _query() -> StaffQuery:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        text = st.text_input(
+            texts.STAFF_SEARCH,
+            key="staff-search",
+            type="search",
+            live="300ms",
+            max_chars=128,
+            placeholder=texts.STAFF_SEARCH,
+            label_visibility="collapsed",
+            width=280,
+        )
+        removed = st.toggle(texts.STAFF_REMOVED, key="staff-removed")
+    return StaffQuery((text or "").strip(), removed)
+
+
+def _empty(query: StaffQuery) -> None:
+    with st.container(border=True, key="no-staff"):
+        if query != StaffQuery():
+            st.markdown(texts.STAFF_NO_MATCH)
+            return
+        st.subheader(texts.STAFF_EMPTY_TITLE, anchor=False)
+        st.markdown(texts.STAFF_EMPTY)
+        st.code(texts.STAFF_EMPTY_CODE, language=None)
+
+
+def _table(paged: PagedList[StaffEntry], rows: list[StaffEntry]) -> None:
+    column, zone_name = st.column_config, str(zone())
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        refresh_bar(paged)
+    columns: dict[str, list[Any]] = {
+        texts.LABEL_NAME: [literal(entry.member.name) for entry in rows],
+        texts.LABEL_ROLE: [entry.member.role or texts.STAFF_NO_ROLE for entry in rows],
+        texts.LABEL_SIGNED_IN: [texts.STAFF_YES if entry.is_signed_in else texts.STAFF_NO for entry in rows],
+        texts.staff_since(zone_name): [entry.member.since for entry in rows],
+        texts.LABEL_GIVEN_BY: [literal(entry.member.by) for entry in rows],
+    }
+    event = st.dataframe(
+        pd.DataFrame(columns),
+        key=f"staff-members-{paged.generation}",
+        on_select="rerun",
+        selection_mode="single-row",
+        column_config={
+            texts.staff_since(zone_name): column.DatetimeColumn(
+                format="YYYY-MM-DD HH:mm:ss", timezone=zone_name, width=170
+            )
+        },
+        hide_index=True,
+        height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
+        row_height=ROW_HEIGHT,
+        placeholder="",
+        alt=texts.STAFF_ALT,
+    )
+    pager(paged, len(rows))
+    ticked = next(iter(event.selection.rows), None)
+    if ticked is not None and ticked < len(rows):
+        _member_panel(rows[ticked])
+    else:
+        st.caption(texts.STAFF_SELECT_HINT)
+
+
+def _member_panel(entry: StaffEntry) -> None:
+    member = entry.member
+    with st.container(border=True, gap="small", key="staff-panel"):
+        st.subheader(name(cut(member.name, 80)), anchor=False)
+        with st.container(gap="xxsmall"):
+            session_facts.show_facts(
+                {
+                    texts.LABEL_ROLE: texts.staff_role(member.role or texts.STAFF_NO_ROLE),
+                    texts.LABEL_SINCE: member.since,
+                    texts.LABEL_GIVEN_BY: member.by,
+                    texts.LABEL_SIGNED_IN: _sign_ins(member.name) if entry.is_signed_in else texts.STAFF_NO,
+                },
+            )
+        _role(member.name, member.role)
+        with st.container(horizontal=True, gap="small"):
+            _button(
+                "sign-out",
+                texts.STAFF_SIGN_OUT,
+                partial(_sign_out, member.name),
+                staff_members.SIGN_OUT,
+                disabled=not entry.is_signed_in,
+            )
+            with st.popover(texts.STAFF_REMOVE, disabled=this_tab().away or member.role is None):
+                st.caption(texts.STAFF_REMOVE_EXPLAINED)
+                _button("remove", texts.STAFF_REMOVE_CONFIRM, partial(_remove, member.name), staff_members.REMOVE)
+
+
+def _sign_ins(member_name: str) -> str:
+    try:
+        sessions = staff_members.sign_ins(member_name)
+    except PresenceError:
+        return texts.NO_VALUE
+    return "\n".join(
+        texts.staff_sign_in(
+            session_facts.client(session) or "", session.ip or "", session_facts.time_of_day(session.last_seen)
+        )
+        for session in sessions
+    )
+
+
+def _role(member_name: str, role: str | None) -> None:
+    roles = list(access.ROLES)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        chosen = st.selectbox(
+            texts.STAFF_NEW_ROLE,
+            roles,
+            index=roles.index(role) if role in roles else None,
+            key=f"role-{member_name}-{role}",
+            width=160,
+        )
+        _button(
+            "set-role",
+            texts.STAFF_SET,
+            partial(_set_role, member_name, chosen or ""),
+            staff_members.SET_ROLE,
+            disabled=chosen in (None, role),
+        )
+
+
+def _button(key: str, label: str, act: Callable[[], Notification], audit_name: str, *, disabled: bool = False) -> None:
+    if st.button(
+        label, key=key, disabled=this_tab().away or disabled, on_click=notifications.check, args=("staff", audit_name)
+    ):
+        try:
+            result = act()
+        except REFUSALS as error:
+            result = Notification("bad", texts.action_failed(plain(error)))
+        notifications.notify(result)
+        this_tab().acted += 1
+        st.rerun()
+
+
+def _set_role(member_name: str, role: str) -> Notification:
+    record = staff_members.set_role(open_store().presence, member_name, cast("StaffRole", role))
+    return Notification("done", texts.staff_is_now(name(cut(member_name, 60)), record.role or texts.STAFF_NO_ROLE))
+
+
+def _remove(member_name: str) -> Notification:
+    had_role = staff_members.remove(open_store().presence, member_name)
+    shown = name(cut(member_name, 60))
+    return (
+        Notification("done", texts.staff_removed(shown))
+        if had_role
+        else Notification("note", texts.staff_had_no_role(shown))
+    )
+
+
+def _sign_out(member_name: str) -> Notification:
+    return Notification(
+        "done",
+        texts.staff_signed_out(name(cut(member_name, 60)), staff_members.sign_out(open_store().presence, member_name)),
+    )
+
+
+page()
