@@ -1,17 +1,26 @@
-"""The backends that every behaviour is tested on, and the fixtures that stand on them.
+"""The backends of the tests, and the fixtures that give a test a server, a clock and clients.
 
-``BACKENDS`` is the one table. A test that takes ``bed`` or ``p`` runs on all of it; ``@on(...)`` cuts a part. Servers
-are started once and lazily; each test has a namespace of its own.
+``BACKENDS`` lists the backends. A test that takes ``bed`` or ``p`` runs on two of them: one sync and one async, each on
+another server. ``@every_backend`` runs it on all of them; ``@on(...)`` chooses some. Variants of a test
+(``parametrize``) take turns on its backends. ``make soak`` runs every test and variant on all of them. Servers start
+when the first test needs them; each test has its own namespace. The fixtures:
+
+- ``p``: a client of the test's namespace. Sync or async, its methods are called alike (``tests/support/facade.py``).
+- ``bed``: the test's backend, namespace and clock. ``bed.connect(...)`` makes more clients.
+- ``raw``: a redis-py client of the same server, to look at keys and to damage them.
+- ``anywhere``: a ``bed`` without a server, for tests that start their own.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +28,20 @@ import pytest
 
 from presence_core import AsyncPresence, Settings
 from presence_core.transport import closers
-from tests.facade import Clock, EventLoop, P, async_facade, sync_facade
-from tests.fair_clock import PATIENT
-from tests.servers import Cluster, Sentinels, Server, missing, redis_binary, valkey_binary
+from tests.support.facade import Clock, EventLoop, P, async_facade, sync_facade
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Cluster, Sentinels, Server, missing, redis_binary, valkey_binary
+from tests.support.soak import SOAK, size
 
 CLUSTER_SHARDS = 64
+HERE = Path(__file__).parent
 
-# For whoever asks the environment, and the programs that tests start.
+# For the tests that read settings from the environment, and for the programs that tests start.
 os.environ.setdefault("PRESENCE_TIMEOUT", str(PATIENT))
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each of those programs compiles all of its modules again
 
-for number in (signal.SIGINT, signal.SIGHUP):  # begun in the background of a shell, or by nohup, we were deaf to them,
-    if signal.getsignal(number) == signal.SIG_IGN:  # and so would be every program that the tests start
+for number in (signal.SIGINT, signal.SIGHUP):  # a shell's background jobs and nohup ignore these signals,
+    if signal.getsignal(number) == signal.SIG_IGN:  # and every program that the tests start would inherit that
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
@@ -47,29 +59,102 @@ BACKENDS = [
 ]
 
 
-def on(*chosen: str) -> pytest.MarkDecorator:
-    """Run a test on a part of the table: backends with one of these servers, modes or names."""
-    part = [one for one in BACKENDS if {one.name, one.server, one.mode} & set(chosen)]
+def on(*chosen: str, soak: tuple[str, ...] = ()) -> pytest.MarkDecorator:
+    """Run a test on some backends: those with one of these servers, modes or names. ``soak``: additional ones in ``make
+    soak``."""
+    names = {*chosen, *size((), soak)}
+    part = [backend for backend in BACKENDS if {backend.name, backend.server, backend.mode} & names]
     return pytest.mark.parametrize("bed", _params(part), indirect=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What fails in Chromium is tried once more, and the summary names it (RERUN): between a key and what it does there
-    are a browser, a websocket and another project's page, on cores that may be busy. No other test is tried again."""
-    for one in items:
-        if one.get_closest_marker("browser"):
-            one.add_marker(pytest.mark.flaky(reruns=1))
+ONE_BY_ONE = ("contract", "faults", "properties", "unit")
+"""Folders whose tests share nothing except the servers of a pytest worker; files that share more are marked
+``xdist_group``. In other folders the tests of a file share a server, and the browser tests a browser."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only ``make soak`` runs, and start with the slow tests. See also ``_group``."""
+    if not SOAK:
+        left_out = {item for item in items if item.get_closest_marker("soak")} | _not_their_turn(items)
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=list(left_out))
+
+    def rank(item: pytest.Item) -> int:
+        if item.get_closest_marker("browser"):
+            return 0
+        return 1 if _group(item.path) or item.get_closest_marker("slow") else 2
+
+    items.sort(key=rank)
+
+
+@cache
+def _group(file: Path) -> str:
+    """The name of the tests that run on the same pytest worker as those of this file, or "" if each runs on any."""
+    if found := re.search(r'mark\.xdist_group\("(.+?)"\)', file.read_text("utf-8")):
+        return found[1]
+    folder = file.relative_to(HERE).parts[0]
+    return "" if folder in ONE_BY_ONE else "browser" if folder == "browser" else str(file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """``--dist loadgroup`` of pytest-xdist 3.8 finds no group under pytest 9.2, so the groups are made here."""
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(config.rootpath / nodeid.partition("::")[0]) or nodeid
+
+    return Groups(config, log)
+
+
+def _not_their_turn(items: list[pytest.Item]) -> set[pytest.Item]:
+    """The items to leave out so that the variants of a test take turns on its backends: each variant and each backend
+    runs at least once."""
+    tests: dict[str, dict[tuple[object, object], pytest.Item]] = defaultdict(dict)
+    for item in items:
+        indices = dict(getattr(getattr(item, "callspec", None), "indices", {}))
+        backend = indices.pop("bed", None) if "bed" in indices else indices.pop("anywhere", None)
+        if backend is not None and indices and item.path.relative_to(HERE).parts[0] in ONE_BY_ONE:
+            tests[item.nodeid.partition("[")[0]][tuple(indices.items()), backend] = item
+    left_out = set()
+    for test in tests.values():
+        variants = list(dict.fromkeys(variant for variant, _ in test))
+        backends = list(dict.fromkeys(backend for _, backend in test))
+        turns = min(len(variants), len(backends))
+        for (variant, backend), item in test.items():
+            if variants.index(variant) % turns != backends.index(backend) % turns:
+                left_out.add(item)
+    return left_out
 
 
 def _params(backends: list[Backend]) -> list[Any]:
     return [
-        pytest.param(one, id=one.name, marks=[pytest.mark.cluster] if one.server in ("cluster", "sentinel") else [])
-        for one in backends
+        pytest.param(
+            backend, id=backend.name, marks=[pytest.mark.cluster] if backend.server in ("cluster", "sentinel") else []
+        )
+        for backend in backends
     ]
 
 
+every_backend = on("sync", "async")
+"""For the first promise of each method: it must hold on each topology, sync and async."""
+
+every_topology = on("valkey-sync", "redis7-async", "cluster-sync", "sentinel-async", soak=("sync", "async"))
+"""For a promise that may differ by topology: each server, and both modes twice."""
+
+
+def one_mode(mode: str) -> pytest.MarkDecorator:
+    """For slow tests with ``anywhere`` if both modes share the code under test. ``make soak`` runs both."""
+    return pytest.mark.parametrize("anywhere", size([mode], ["sync", "async"]), indirect=True)
+
+
+TWO = [backend for backend in BACKENDS if backend.name in ("valkey-sync", "redis7-async")]
+"""The backends of a test that names none."""
+
+
 class Servers:
-    """The servers of the session, each started when it is first asked for."""
+    """The servers of the test session; each starts at its first use."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -80,7 +165,7 @@ class Servers:
         return self._server(name).url
 
     def client(self, name: str) -> Any:
-        """A raw client, to look at keys and to damage them: bytes in, bytes out."""
+        """A redis-py client that returns bytes, to look at keys and to damage them."""
         if name not in self._clients:
             client: Any = self._server(name).client()
             self._clients[name] = client.master_for(Sentinels.master_name) if name == "sentinel" else client
@@ -130,7 +215,8 @@ _numbers = itertools.count(1)
 
 @dataclass
 class Bed:
-    """What a test stands on: a backend, a namespace nobody else uses, a clock, and as many clients as it wants."""
+    """The environment of one test: a backend, a namespace of its own, a clock, and as many clients as the test
+    needs."""
 
     backend: Backend
     servers: Servers
@@ -164,7 +250,8 @@ class Bed:
         return int(seconds * 1000 + micros // 1000)
 
     def connect(self, **settings: Any) -> P:
-        """Another client of this test's namespace, closed at its end. It has much patience: the machine may be slow."""
+        """Another client of this test's namespace, closed at the end of the test. Its time limit is long, because the
+        machine may be slow."""
         return self.connect_to(self.url, **{"timeout": PATIENT} | settings)
 
     def connect_to(self, url: str, **settings: Any) -> P:
@@ -175,9 +262,9 @@ class Bed:
             assert isinstance(presence, P)
             facade = sync_facade(presence, self.time)
         else:
-            twin = self.loop.call(lambda: AsyncPresence.from_url(url, chosen))
-            facade = async_facade(twin, self.loop, self.time)
-        self._open.append(facade.close)
+            client = self.loop.call(lambda: AsyncPresence.from_url(url, chosen))
+            facade = async_facade(client, self.loop, self.time)
+        self._open.append(lambda: facade.close(wait=0))  # held changes do not delay a test
         return facade
 
     def families(self) -> dict[str, list[bytes]]:
@@ -203,7 +290,7 @@ def family(key: bytes) -> str:
     return (name + colon).decode()
 
 
-@pytest.fixture(params=_params(BACKENDS))
+@pytest.fixture(params=_params(size(TWO, BACKENDS)))
 def bed(request: pytest.FixtureRequest, servers: Servers, loop: EventLoop) -> Iterator[Bed]:
     made = Bed(request.param, servers, loop)
     yield made
@@ -211,12 +298,12 @@ def bed(request: pytest.FixtureRequest, servers: Servers, loop: EventLoop) -> It
     raw = made.raw
     size = raw.dbsize(target_nodes="primaries") if made.is_cluster else raw.dbsize()
     if (sum(size.values()) if isinstance(size, dict) else size) > 20_000:
-        raw.flushall(target_nodes="primaries") if made.is_cluster else raw.flushall()  # a heavy test has left much
+        raw.flushall(target_nodes="primaries") if made.is_cluster else raw.flushall()  # a large test has left many keys
 
 
 @pytest.fixture(params=["sync", "async"])
 def anywhere(request: pytest.FixtureRequest, servers: Servers, loop: EventLoop) -> Iterator[Bed]:
-    """A bed without a server: the test connects where it wants, be it nowhere."""
+    """A ``bed`` without a server: the test passes URLs to ``connect_to``."""
     made = Bed(Backend(request.param, "none", request.param), servers, loop, clock=Clock(lambda: 0))
     yield made
     made.close()
@@ -224,7 +311,7 @@ def anywhere(request: pytest.FixtureRequest, servers: Servers, loop: EventLoop) 
 
 @pytest.fixture
 def p(bed: Bed) -> P:
-    """A client with default settings, and much patience."""
+    """A client with default settings, except for a long time limit."""
     return bed.connect()
 
 

@@ -14,24 +14,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
 
 from presence_core import Login, Presence, Settings
 from presence_dashboard import texts
-from tests.fair_clock import PATIENT
-from tests.servers import Server, free_port, missing, redis_binary, valkey_binary, wait_for
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[2]
 ARGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 
-expect.set_options(timeout=30_000)  # five seconds by default: a busy machine may take them to draw a page
-
-# The table is a canvas: what is where on it, in pixels.
-ROW = 31
-TICK_BOX, KICK_BUTTON, NAME = 17, 61, 140
+expect.set_options(timeout=60_000)  # five seconds by default: a busy machine may take them to draw a page
 
 
 @contextmanager
@@ -42,8 +38,8 @@ def chromium() -> Iterator[BrowserContext]:
         missing("Chromium on PATH")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found[0], args=ARGS)
-        context = browser.new_context()
-        context.set_default_timeout(30_000)
+        context = browser.new_context(reduced_motion="reduce")  # what moves is drawn sixty times a second
+        context.set_default_timeout(60_000)
         yield context
         browser.close()
 
@@ -147,24 +143,35 @@ class Tab:
     def everything(self) -> list[bytes]:
         return [*self.frames, self.page.content().encode()]
 
-    def rows(self) -> list[list[str]]:
-        """The cells of the big table's rows, as a screen reader meets them."""
-        rows: list[list[str]] = self.page.locator("[data-testid=stDataFrame] table").first.evaluate(
-            "table => [...table.tBodies[0].rows].map(row => [...row.cells].map(cell => cell.textContent))"
-        )
-        return rows
+    @property
+    def table(self) -> Locator:
+        """The table of sessions."""
+        return self.page.get_by_role("table", name=texts.TABLE_LABEL)
+
+    def row(self, text: str) -> Locator:
+        """The row with this text."""
+        return self.table.locator("tbody").get_by_role("row").filter(has_text=text)
+
+    def cells(self, column: str) -> list[str]:
+        """The cells of a column."""
+        return self.table.locator(f"tbody [data-column={column}]").all_inner_texts()
 
     def uids(self) -> list[str]:
-        return [row[2] for row in self.rows()]
+        return self.cells("uid")
 
     def expect_first(self, uid: str) -> None:
-        cells = self.page.locator("[data-testid=stDataFrame] table").first.locator("tbody td")
-        expect(cells.nth(2)).to_have_text(uid)
+        expect(self.table.locator("tbody [data-column=uid]").first).to_have_text(uid)
 
-    def click(self, x: int, row: int) -> None:
-        """Click into the table; row -1 is its header."""
-        table = self.page.locator("[data-testid=stDataFrame] .dvn-scroller").first
-        table.click(position={"x": x, "y": ROW * (row + 1) + ROW // 2})
+    def kick(self, text: str) -> None:
+        """Press the row's own button."""
+        self.row(text).get_by_role("button", name=texts.KICK).click()
+
+    def tick(self, *names: str) -> None:
+        for text in names:
+            self.row(text).get_by_role("checkbox").check()
+
+    def ticked(self) -> Locator:
+        return self.table.locator("tbody").get_by_role("checkbox", checked=True)
 
     def confirm(self, reason: str, message: str = "", button: str = "Kick 1 session") -> None:
         self.page.get_by_role("textbox", name=texts.REASON).fill(reason)
@@ -173,23 +180,38 @@ class Tab:
 
 
 Open = Callable[..., Tab]
+NewPage = Callable[[], Page]
+
+
+@pytest.fixture(scope="package")
+def new_page(context: BrowserContext, running: Dashboard) -> NewPage:
+    """An empty page in the process of the others: it finds Streamlit's scripts compiled, which halves its way to the
+    first paint."""
+    home = context.new_page()
+    home.goto(f"{running.url}/healthz")
+
+    def open_page() -> Page:
+        with context.expect_page() as opened:
+            home.evaluate("() => { window.open('about:blank') }")
+        return opened.value
+
+    return open_page
 
 
 @pytest.fixture
-def open_tab(context: BrowserContext, dashboard: Dashboard) -> Iterator[Open]:
+def open_tab(new_page: NewPage, dashboard: Dashboard) -> Iterator[Open]:
     """Open the dashboard. Afterwards nothing was loaded from outside, the browser complained of nothing, and no token
     was in a page, a frame or the log."""
     tabs: list[Tab] = []
 
     def open_one(width: int = 1400, height: int = 960) -> Tab:
-        tab = Tab(context.new_page())
+        tab = Tab(new_page())
         tabs.append(tab)
         tab.page.set_viewport_size({"width": width, "height": height})
         tab.page.emulate_media(color_scheme="light")
         tab.listen(dashboard.url)
         tab.page.goto(dashboard.url)
-        tab.page.wait_for_selector("[data-testid=stDataFrame] table tbody tr td:nth-child(3)", state="attached")
-        tab.page.wait_for_timeout(300)  # the table measures itself once more after its first paint
+        tab.page.wait_for_selector("table tbody tr")
         return tab
 
     yield open_one

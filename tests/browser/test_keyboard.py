@@ -21,12 +21,12 @@ def tab_to(field: Locator) -> None:
     raise AssertionError("it is out of reach of the Tab key")
 
 
-def tab_to_the_table(page: Page) -> None:
+def tab_to_the_rows(page: Page) -> None:
     for _ in range(MOST_TABS):
         page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.tagName") == "CANVAS":
+        if page.locator("tbody tr:focus").count():
             return
-    raise AssertionError("the table is out of reach of the Tab key")
+    raise AssertionError("the rows are out of reach of the Tab key")
 
 
 def test_keys_alone_find_a_person_tick_the_row_and_kick(dashboard: Dashboard, open_tab: Open) -> None:
@@ -38,12 +38,14 @@ def test_keys_alone_find_a_person_tick_the_row_and_kick(dashboard: Dashboard, op
     expect(tab.page.get_by_role("button", name="Kick all 10 that match")).to_be_visible()
     tab.settle()
 
-    tab_to_the_table(tab.page)
+    tab_to_the_rows(tab.page)
     expect(tab.page.get_by_text(texts.SELECT_HINT)).to_be_visible()  # it says which keys
     keys.press("ArrowDown")
-    keys.press("Shift+Space")
+    keys.press("Space")
     expect(tab.page.get_by_role("button", name=texts.kick_selected(1))).to_be_enabled()
-    [ticked] = tab.page.locator("[data-testid=stDataFrame] tr[aria-selected=true] td:nth-child(3)").all_inner_texts()
+    ticked = "user08"
+    expect(tab.row(ticked).get_by_role("checkbox")).to_be_checked()
+    expect(tab.page.locator("tbody tr:focus")).to_contain_text(ticked)
     tab.press("k")
     dialog = tab.page.get_by_role("dialog")
     expect(dialog).to_contain_text(ticked)
@@ -55,3 +57,21 @@ def test_keys_alone_find_a_person_tick_the_row_and_kick(dashboard: Dashboard, op
     expect(tab.page.get_by_test_id("stToast")).to_contain_text(f"Kicked Person {ticked[-2:]} user")
     assert [login.session.uid for login in logins if login.session.uid not in live(dashboard, logins)] == [ticked]
     assert dashboard.presence.audit(uid=ticked).items[0].reason == "No mouse"
+
+
+def test_k_kicks_the_row_and_enter_opens_its_person(dashboard: Dashboard, open_tab: Open) -> None:
+    log_in(dashboard, 4)
+    tab = open_tab()
+    keys, focused = tab.page.keyboard, tab.page.locator("tbody tr:focus")
+    tab.row("user03").focus()
+    for key, uid in (("End", "user00"), ("Home", "user03"), ("ArrowDown", "user02"), ("ArrowUp", "user03")):
+        keys.press(key)
+        expect(focused).to_contain_text(uid)
+    keys.press("k")
+    expect(tab.page.get_by_role("dialog")).to_contain_text("user03")
+    keys.press("Escape")
+    expect(tab.page.get_by_role("dialog")).to_have_count(0)
+    tab.settle()
+    tab.row("user02").focus()
+    keys.press("Enter")
+    expect(tab.page).to_have_url(f"{dashboard.url}/person?q=user02")

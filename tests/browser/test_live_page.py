@@ -1,4 +1,4 @@
-"""The Live page as people meet it."""
+"""The Live page in a real browser."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from playwright.sync_api import expect
 
 from presence_dashboard import texts
 from tests.browser.conftest import Dashboard, Open, log_in
-from tests.samples import write_samples
+from tests.support.samples import write_samples
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
 
 
 def test_the_chart_tells_exact_times_and_a_login_shows_by_itself(dashboard: Dashboard, open_tab: Open) -> None:

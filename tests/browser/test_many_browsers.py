@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import threading
 from collections.abc import Coroutine, Iterator
@@ -16,13 +15,14 @@ from playwright.async_api import Browser, Page, async_playwright, expect
 
 from presence_core import Presence
 from presence_dashboard import texts
-from tests.browser.conftest import ARGS, KICK_BUTTON, ROW, Dashboard
-from tests.servers import missing
+from tests.browser.conftest import ARGS, Dashboard
+from tests.support.servers import missing
+from tests.support.soak import size
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2"), pytest.mark.slow, pytest.mark.timeout(300)]
 
-TABS, EACH = (10, 5) if os.environ.get("PRESENCE_SOAK") else (4, 2)
-PATIENCE = 30_000  # ms: ten browsers share what cores there are
+TABS, EACH = size((2, 2), (10, 5))
+PATIENCE = 60_000  # ms: ten browsers share what cores there are
 
 
 @contextmanager
@@ -58,18 +58,18 @@ async def work(browser: Browser, url: str, tab: int) -> list[str]:
     await page.get_by_label(texts.SEARCH, exact=True).fill("")
     for part in ("refresh", "search", "actions", "pager"):
         await expect(page.locator(f".st-key-{part}")).to_be_visible()
-    await expect(page.get_by_test_id("stMetric")).to_have_count(4)
-    await expect(page.get_by_test_id("stDataFrame")).to_be_visible()
+    await expect(page.get_by_text("Users online")).to_be_visible()
+    await expect(page.get_by_role("table", name=texts.TABLE_LABEL)).to_be_visible()
     await context.close()
     return told
 
 
 async def kick(page: Page, uid: str) -> str:
     await page.get_by_label(texts.SEARCH, exact=True).fill(uid)
-    table = page.get_by_test_id("stDataFrame")
-    await expect(table.locator("tbody tr")).to_have_count(1)
-    await expect(table.locator("tbody td").nth(2)).to_have_text(uid)
-    await table.locator(".dvn-scroller").click(position={"x": KICK_BUTTON, "y": ROW + ROW // 2})
+    rows = page.get_by_role("table", name=texts.TABLE_LABEL).locator("tbody").get_by_role("row")
+    await expect(rows).to_have_count(1)
+    await expect(rows.locator("[data-column=uid]")).to_have_text(uid)
+    await rows.get_by_role("button", name=texts.KICK).click()
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text(uid)
     await dialog.get_by_role("textbox", name=texts.REASON).fill("Clean-up")

@@ -1,13 +1,17 @@
-"""What our own script adds to the page: a key for the search, rest for a hidden tab, a choice that is remembered."""
+"""The dashboard's own script in a page: a key for the search, a pause in a hidden tab, and a remembered choice."""
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from presence_dashboard import texts
-from tests.browser.conftest import Dashboard, Open, log_in
-from tests.servers import wait_for
+from tests.browser.conftest import Dashboard, NewPage, Open, log_in
+from tests.dashboard.wire import serve
+from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -28,6 +32,24 @@ def test_a_slash_goes_to_the_search_box_but_is_a_letter_inside_of_it(dashboard: 
     expect(box).to_have_value("192.0.2.0/24")
 
 
+def test_the_report_prints_its_rows_without_the_controls_of_the_page(dashboard: Dashboard, open_tab: Open) -> None:
+    log_in(dashboard, 2)
+    dashboard.presence.kick("user01", by="alex", reason="Shared account")
+    tab = open_tab()
+    tab.page.get_by_role("link", name=texts.REPORT_PAGE, exact=True).click()
+    row = tab.page.get_by_role("row", name="Shared account")
+    expect(row).to_be_visible()
+    tab.page.evaluate("window.print = () => { window.printed = true }")
+    tab.page.get_by_role("button", name=texts.REPORT_PRINT).click()
+    assert tab.page.evaluate("window.printed")
+    tab.settle()
+    tab.page.emulate_media(media="print", color_scheme="dark")
+    expect(row).to_be_visible()
+    expect(row).to_have_css("color", "rgb(0, 0, 0)")
+    expect(tab.page.get_by_role("button", name=texts.REPORT_PRINT)).to_be_hidden()
+    expect(tab.page.get_by_role("link", name=texts.HISTORY_PAGE)).to_be_hidden()
+
+
 def test_a_hidden_tab_does_not_renew_itself_until_somebody_looks(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 1)
     tab = open_tab()
@@ -38,7 +60,7 @@ def test_a_hidden_tab_does_not_renew_itself_until_somebody_looks(dashboard: Dash
     heard = -1
 
     def rests() -> bool:
-        """Nothing is told for six ticks, whatever was under way before."""
+        """No request is sent for six refreshes, even if one was in progress before."""
         nonlocal heard
         heard = len(tab.frames)
         tab.settle()
@@ -87,11 +109,10 @@ def test_a_choice_by_keys_alone_is_remembered_too(
 
 
 def test_a_tab_that_was_opened_behind_others_rests_until_somebody_looks(
-    dashboard: Dashboard, open_tab: Open, context: BrowserContext
+    dashboard: Dashboard, new_page: NewPage
 ) -> None:
     log_in(dashboard, 1)
-    open_tab()
-    page = context.new_page()
+    page = new_page()
     page.add_init_script("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
     page.clock.install()
     page.goto(dashboard.url)
@@ -100,6 +121,38 @@ def test_a_tab_that_was_opened_behind_others_rests_until_somebody_looks(
     expect(page.locator(".st-key-tab-hidden input")).to_be_checked()
     page.evaluate(HIDE, False)
     expect(page.locator(".st-key-tab-hidden input")).not_to_be_checked()
+    page.close()
+
+
+def test_a_page_whose_dashboard_has_stopped_says_so_and_how_old_its_data_is(
+    dashboard: Dashboard, new_page: NewPage, tmp_path: Path
+) -> None:
+    log_in(dashboard, 1)
+    page = new_page()
+    with serve({"PRESENCE_REDIS_URL": dashboard.server.url}, tmp_path / "log") as url:
+        page.goto(url)
+        expect(page.get_by_role("table", name=texts.TABLE_LABEL)).to_contain_text("user00")
+        page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
+        assert page.locator("#connection-lost").count() == 0
+    sentence = re.escape(texts.CONNECTION_LOST).replace(r"\{0\}", r"\d\d:\d\d:\d\d").replace(r"\{1\}", r"\d+ s")
+    expect(page.get_by_role("alert").filter(has_text=re.compile(sentence))).to_be_visible()
+    seen = page.get_by_role("row").filter(has_text="user00").locator("[data-column=seen]")
+    expect(seen).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))  # no age, which would no longer be true
+    page.close()
+
+
+def test_a_page_that_gets_no_answer_says_so_until_there_is_one(dashboard: Dashboard, new_page: NewPage) -> None:
+    log_in(dashboard, 1)
+    page = new_page()
+    page.clock.install()
+    page.goto(dashboard.url)
+    expect(page.get_by_role("table", name=texts.TABLE_LABEL)).to_be_visible()
+    page.route("**/healthz", lambda route: route.abort())
+    page.clock.run_for(11_000)
+    expect(page.locator("#connection-lost")).to_be_visible()
+    page.unroute("**/healthz")
+    page.clock.run_for(11_000)
+    expect(page.locator("#connection-lost")).to_have_count(0)
     page.close()
 
 

@@ -2,55 +2,126 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
 from presence_dashboard import texts
-from tests.browser.conftest import KICK_BUTTON, TICK_BOX, Dashboard, Open, live, log_in
+from tests.browser.conftest import Dashboard, Open, live, log_in
 
 pytestmark = pytest.mark.browser
 
 
-def test_a_row_that_ends_is_marked_in_its_place_and_ticks_stay(dashboard: Dashboard, open_tab: Open) -> None:
-    log_in(dashboard, 6)
+def test_a_row_that_ends_is_struck_through_in_its_place_and_ticks_stay(dashboard: Dashboard, open_tab: Open) -> None:
+    logins = log_in(dashboard, 6)
     tab = open_tab()
     before = tab.uids()
-    tab.click(TICK_BOX, 0)
-    tab.click(TICK_BOX, 4)
+    tab.tick("user05", "user01")
     expect(tab.page.get_by_role("button", name=texts.kick_selected(2))).to_be_enabled()
     dashboard.presence.kick("user03", by="alex", reason="test")
+    dashboard.presence.logout("user02", logins[2].session.session_id)
     log_in(dashboard, 3, "late")
 
-    ended = tab.page.locator("[data-testid=stDataFrame] tbody tr", has_text=texts.ENDED_ROW)
-    expect(ended).to_have_count(1)  # a tick later, with no key or click
-    expect(ended).to_contain_text("user03")
+    ended = tab.row("user03")
+    expect(ended).to_contain_text(re.compile(r"Kicked by alex, \d\d:\d\d"))  # a tick later, with no key or click
+    expect(ended.get_by_role("button", name="Person 03 user", exact=True)).to_have_css(
+        "text-decoration-line", "line-through"
+    )
+    expect(ended.get_by_role("button", name=texts.KICK)).to_have_count(0)
+    expect(ended.get_by_role("checkbox")).to_be_disabled()
+    expect(tab.row("user02")).to_contain_text("Signed out")
+    expect(tab.page.locator(".record-table").get_by_role("status")).to_contain_text(re.compile("Person 0[23] user: "))
     tab.settle()
-    assert [next(cell for cell in row if cell.startswith("user")) for row in tab.rows()] == before
-    selected = tab.page.locator("[data-testid=stDataFrame] tr[aria-selected=true]")
-    expect(selected).to_have_count(2)
+    assert tab.uids() == before
+    expect(tab.ticked()).to_have_count(2)
     expect(tab.page.get_by_role("button", name=texts.kick_selected(2))).to_be_enabled()
-    cells = " | ".join(cell for row in tab.rows() for cell in row)
-    assert "ago" not in cells, cells
-
-    tab.click(KICK_BUTTON, before.index("user03"))
-    tab.settle()
-    expect(tab.page.get_by_role("dialog")).to_have_count(0)
-    tab.click(KICK_BUTTON, before.index("user04"))
+    tab.kick("user04")
     expect(tab.page.get_by_role("dialog")).to_contain_text("user04")
 
 
-def test_one_button_ticks_all_rows_by_keyboard_and_they_are_kicked(dashboard: Dashboard, open_tab: Open) -> None:
+def test_times_tick_in_the_browser_and_say_exactly_when(dashboard: Dashboard, open_tab: Open) -> None:
+    [login] = log_in(dashboard, 1)
+    tab = open_tab()
+    seen = tab.row("user00").locator("[data-column=seen] time")
+    expect(seen).to_have_text(re.compile(r"^\d+ s ago$"))
+    frames, first = len(tab.frames), seen.inner_text()
+    expect(seen).not_to_have_text(first)
+    assert len(tab.frames) <= frames + 8, "without asking for it"
+    utc = f"{login.session.last_seen:%Y-%m-%d %H:%M:%S} UTC"
+    expect(seen).to_have_attribute("title", re.compile(re.escape(utc)))
+    expect(tab.row("user00").locator("[data-column=expires] time")).to_have_text(re.compile(r"^in \d+ min$"))
+
+    tab.page.get_by_role("combobox", name=texts.REFRESH_EVERY).focus()
+    tab.page.keyboard.press("ArrowDown")
+    tab.page.keyboard.press("End")
+    tab.page.keyboard.press("Enter")
+    expect(seen).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))  # an age would not stay true
+    tab.page.context.clear_cookies()
+
+
+def test_the_box_in_the_header_ticks_the_rows_of_the_page_by_keyboard_and_they_are_kicked(
+    dashboard: Dashboard, open_tab: Open
+) -> None:
     logins = log_in(dashboard, 8)
     tab = open_tab()
-    tab.page.get_by_role("button", name=texts.select_rows(8, 0)).focus()
-    tab.press("Enter")
-    expect(tab.page.get_by_text(texts.selected_hint(8, 8, 0))).to_be_visible()
-    selected = tab.page.locator("[data-testid=stDataFrame] tr[aria-selected=true]")
-    expect(selected).to_have_count(8)
-    tab.click(TICK_BOX, 2)  # and one is spared
-    expect(tab.page.get_by_text(texts.selected_hint(7, 7, 0))).to_be_visible()
+    box = tab.table.locator("thead").get_by_role("checkbox")
+    expect(box).to_have_accessible_name("Select the 8 live rows shown")
+    box.focus()
+    tab.press("Space")
+    expect(tab.page.get_by_text(texts.selected_hint(8, 8, 0, 0))).to_be_visible()
+    expect(tab.ticked()).to_have_count(8)
+    tab.row("user05").get_by_role("checkbox").uncheck()  # and one is spared
+    expect(tab.page.get_by_text(texts.selected_hint(7, 7, 0, 0))).to_be_visible()
+    expect(box).to_be_checked(indeterminate=True)
     tab.page.get_by_role("button", name=texts.kick_selected(7)).click()
     expect(tab.page.get_by_role("dialog")).to_contain_text(texts.kick_many(7))
     tab.confirm("Clean-up", button=texts.confirm(7))
     expect(tab.page.get_by_test_id("stToast")).to_contain_text("Kicked 7 sessions")
     assert live(dashboard, logins) == ["user05"]
+
+
+def test_a_selection_survives_paging_and_a_refresh_and_all_of_it_is_kicked(
+    dashboard: Dashboard, open_tab: Open
+) -> None:
+    logins = log_in(dashboard, 53)
+    tab = open_tab()
+    tab.tick("user52", "user20")
+    expect(tab.page.get_by_text(texts.selected_hint(2, 2, 0, 0))).to_be_visible()
+    tab.page.get_by_role("button", name=texts.OLDER).click()
+    tab.expect_first("user02")
+    tab.tick("user01")
+    expect(tab.page.get_by_text(texts.selected_hint(3, 3, 2, 0))).to_be_visible()
+    tab.page.get_by_role("button", name=texts.REFRESH, exact=True).click()
+    tab.settle()
+    expect(tab.ticked()).to_have_count(1)
+    tab.page.get_by_role("button", name=texts.NEWEST, exact=True).click()
+    tab.expect_first("user52")
+    expect(tab.ticked()).to_have_count(2)
+    tab.press("k")
+    tab.confirm("Clean-up", button=texts.confirm(3))
+    expect(tab.page.get_by_test_id("stToast")).to_contain_text("Kicked 3 sessions")
+    assert sorted({login.session.uid for login in logins} - set(live(dashboard, logins))) == [
+        "user01", "user20", "user52",
+    ]  # fmt: skip
+    expect(tab.page.get_by_text(texts.SELECT_HINT)).to_be_visible()
+
+
+def test_a_phone_shows_cards_with_targets_for_a_thumb(dashboard: Dashboard, open_tab: Open) -> None:
+    log_in(dashboard, 8)
+    tab = open_tab(390, 844)
+    cards = tab.table.locator("tbody").get_by_role("row")
+    heights = [card.bounding_box()["height"] for card in cards.all()]  # type: ignore[index]
+    assert max(heights) + 8 <= 844 * 0.75 / 5, "five of them below a header of a quarter of the screen"
+    for part in (
+        tab.row("user03").get_by_role("button", name=texts.KICK),
+        tab.row("user03").locator("label"),
+        tab.row("user03").get_by_role("button", name="Person 03 user", exact=True),
+        tab.table.locator("thead label"),
+    ):
+        box = part.bounding_box()
+        assert box is not None
+        assert box["height"] >= 44
+        assert box["x"] + box["width"] <= 390
+    tab.kick("user03")
+    expect(tab.page.get_by_role("dialog")).to_contain_text("user03")

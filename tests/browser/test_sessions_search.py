@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from presence_dashboard import texts
-from tests.browser.conftest import NAME, Dashboard, Open, live, log_in
+from tests.browser.conftest import Dashboard, Open, live, log_in
 
 pytestmark = pytest.mark.browser
 
@@ -32,7 +32,7 @@ def test_the_list_follows_the_keys_and_a_name_leads_to_the_person_and_back(
     expect(tab.page).to_have_url(f"{dashboard.url}/?q=Person+07&device=Mac")
 
     tab.settle()
-    tab.click(NAME, 1)
+    tab.row("user07").get_by_role("button", name="Person 07 user", exact=True).click()
     expect(tab.page).to_have_url(f"{dashboard.url}/person?q=user07")
     expect(tab.page.get_by_text("Person 07 user").first).to_be_visible()
     tab.page.go_back()
@@ -41,13 +41,32 @@ def test_the_list_follows_the_keys_and_a_name_leads_to_the_person_and_back(
     expect(tab.page.get_by_role("button", name="Kick all 2 that match")).to_be_visible()
 
 
+def test_enter_opens_a_single_match_and_nothing_else(dashboard: Dashboard, open_tab: Open) -> None:
+    log_in(dashboard, 3)
+    dashboard.tokens += [
+        dashboard.presence.login("u1019", name="Søren O'Neill", aliases=["so@example.com"], device=device).token
+        for device in ("Mac", "iPhone")
+    ]
+    tab = open_tab()
+    search = tab.page.get_by_label(texts.SEARCH, exact=True)
+    search.fill("person")
+    search.press("Enter")
+    tab.expect_first("user02")
+    tab.settle()
+    expect(tab.page).to_have_url(f"{dashboard.url}/?q=person")
+    search.fill("oneill, soren")
+    search.press("Enter")  # before the list has followed
+    expect(tab.page).to_have_url(f"{dashboard.url}/person?q=u1019")
+    expect(tab.page.get_by_text("Søren O'Neill").first).to_be_visible()
+
+
 def test_all_that_match_are_kicked_once_their_number_is_typed(dashboard: Dashboard, open_tab: Open) -> None:
     users, others = log_in(dashboard, 30), log_in(dashboard, 3, "other")
     tab = open_tab()
     tab.page.get_by_label(texts.SEARCH, exact=True).fill("user")
     tab.page.get_by_role("button", name="Kick all 30 that match").click()
     dialog = tab.page.get_by_role("dialog")
-    expect(dialog).to_contain_text("30 sessions match")
+    expect(dialog).to_contain_text("30 sessions of 30 people")
     late = log_in(dashboard, 2, "user-late")
     dialog.get_by_role("textbox", name=texts.REASON).fill("Clean-up")
     dialog.get_by_role("button", name=texts.confirm(30)).click()

@@ -1,4 +1,4 @@
-"""The page's script started without the gate, open to the network: as a user of the wheel might do it."""
+"""The page's script started without the gate, open to the network, as a user of the wheel might do it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from presence_dashboard import texts
-from presence_dashboard.gate.mark import HEADER
+from presence_dashboard.gate.gate_mark import HEADER
 from tests.browser.conftest import ROOT, Dashboard, log_in
+from tests.dashboard.test_frames import PAGES
 from tests.dashboard.wire import Wire
-from tests.servers import free_port, wait_for
+from tests.support.servers import free_port, wait_for
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
 
 
 def address_of_this_machine() -> str:
-    """One that others reach it under, if it has any. Nothing is sent."""
+    """An address under which other machines reach this one, if it has any. Nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unsent:
         try:
             unsent.connect(("192.0.2.1", 9))
@@ -64,16 +65,17 @@ def test_without_the_gate_every_page_is_one_sentence(
 ) -> None:
     log_in(dashboard, 2)
     page = context.new_page()
-    for path in ("/", "/person?q=user00"):
-        page.goto(open_door + path)
-        expect(page.get_by_role("alert")).to_contain_text("start it with presence dashboard")
-        expect(page.locator(".stApp")).to_have_attribute("data-test-script-state", "notRunning")
-        drawn = page.locator("[data-testid=stMainBlockContainer]")
-        assert drawn.inner_text().strip() == texts.NO_GATE.replace("`", ""), path
-        assert page.locator("[data-testid=stDataFrame], [data-testid=stMainBlockContainer] button").count() == 0
+    page.goto(f"{open_door}/person?q=user00")
+    expect(page.get_by_role("alert")).to_contain_text("Start it with presence dashboard")
+    expect(page.locator(".stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    drawn = page.locator("[data-testid=stMainBlockContainer]")
+    assert drawn.inner_text().strip() == texts.NO_GATE.replace("`", "")
+    assert page.locator("[data-testid=stDataFrame], [data-testid=stMainBlockContainer] button").count() == 0
     page.close()
     for guess in ("", "0" * 64):
         with Wire.open(open_door, **{HEADER: guess}) as wire:
-            wire.go()
-            assert [element.WhichOneof("type") for element in wire.elements()] == ["alert"]
+            for path in PAGES:
+                wire.go(path, "q=user00")
+                [element] = wire.elements()
+                assert element.alert.body == texts.NO_GATE, path
             assert b"Person 00" not in b"".join(wire.heard)

@@ -1,4 +1,4 @@
-"""`presence dashboard`: from a wheel outside of the checkout, and what it says where it cannot start."""
+"""`presence dashboard`: started from a wheel outside of the checkout, and its errors when it cannot start."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from presence_core import Presence, Settings, cli
 from presence_dashboard import gate
 from tests.conftest import Servers
 from tests.dashboard.wire import Wire, answers
-from tests.fair_clock import PATIENT
-from tests.servers import free_port, missing, wait_for
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import free_port, missing, wait_for
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with what the wheel installs, and nothing of the checkout."""
+    """A directory with the content of the wheel, and nothing of the checkout."""
     if find_spec("hatchling") is None:
         missing("hatchling")
     directory = tmp_path_factory.mktemp("wheel")
@@ -43,7 +43,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(installed: Path, presence: Presence, servers: Servers, tmp_path: Path) -> Iterator[str]:
     port = free_port()
     (tmp_path / ".streamlit").mkdir()
-    others = '[server]\naddress = "0.0.0.0"\n[theme]\nbaseFontSize = 30\n'  # of another app: ours count
+    others = '[server]\naddress = "0.0.0.0"\n[theme]\nbaseFontSize = 30\n'  # another app's; ours count
     (tmp_path / ".streamlit" / "config.toml").write_text(others)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PRESENCE_", "STREAMLIT_"))}
     environ |= {
@@ -92,8 +92,8 @@ def test_a_wheel_has_the_app_and_the_settings_of_the_checkout(installed: Path) -
         assert (installed / "presence_dashboard" / name).read_bytes() == (ROOT / name).read_bytes()
 
 
-def said(capfd: pytest.CaptureFixture[str], *words: str) -> str:
-    """What the command says on standard error where it does not start."""
+def refused(capfd: pytest.CaptureFixture[str], *words: str) -> str:
+    """Standard error of a command that does not start."""
     assert cli.main(["dashboard", *words]) == 2
     caught = capfd.readouterr()
     assert caught.out == ""
@@ -102,39 +102,41 @@ def said(capfd: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "99999"])
-def test_a_port_out_of_range_is_one_sentence(capfd: pytest.CaptureFixture[str], port: str) -> None:
-    assert said(capfd, "--port", port) == "port must be a whole number from 0 to 65535."
+def test_a_port_out_of_range_is_reported_in_one_sentence(capfd: pytest.CaptureFixture[str], port: str) -> None:
+    assert refused(capfd, "--port", port) == "port must be a whole number from 0 to 65535."
 
 
 @pytest.mark.parametrize("port", ["65536", "1e3", "-1", "eight"])
-def test_so_it_is_in_the_environment(
+def test_a_port_out_of_range_in_the_environment_is_reported_in_one_sentence(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, port: str
 ) -> None:
     monkeypatch.setenv("STREAMLIT_SERVER_PORT", port)
-    assert said(capfd) == "STREAMLIT_SERVER_PORT must be a whole number from 0 to 65535."
+    assert refused(capfd) == "STREAMLIT_SERVER_PORT must be a whole number from 0 to 65535."
 
 
-def test_a_port_that_is_taken_is_one_sentence(
+def test_a_port_that_is_taken_is_reported_in_one_sentence(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        sentence = f"127.0.0.1:{port} cannot be listened to (Address already in use)."
-        assert said(capfd, "--port", port) == sentence
+        sentence = f"Cannot listen on 127.0.0.1:{port}: Address already in use."
+        assert refused(capfd, "--port", port) == sentence
         monkeypatch.setenv("STREAMLIT_SERVER_PORT", port)
-        assert said(capfd) == sentence
+        assert refused(capfd) == sentence
 
 
-def test_an_address_that_this_machine_does_not_have_is_one_sentence(
+def test_an_address_that_this_machine_does_not_have_is_reported_in_one_sentence(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STREAMLIT_SERVER_ADDRESS", "203.0.113.9")
-    assert said(capfd, "--port", "8599").startswith("203.0.113.9:8599 cannot be listened to (")
+    assert refused(capfd, "--port", "8599").startswith("Cannot listen on 203.0.113.9:8599: ")
 
 
 @pytest.mark.parametrize("lacking", ["streamlit", "pandas"])
-def test_without_the_extra_it_says_what_to_install(
+def test_a_missing_extra_is_reported_with_the_install_command(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, lacking, None)  # as Python marks what cannot be imported
-    assert said(capfd) == "This needs more than the library alone: pip install 'presence-core[dashboard]'"
+    monkeypatch.setitem(sys.modules, lacking, None)  # Python marks a module that cannot be imported like this
+    assert refused(capfd) == (
+        "The dashboard is not installed: install the extra dashboard (in a checkout: pip install '.[dashboard]')"
+    )

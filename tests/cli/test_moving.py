@@ -1,4 +1,4 @@
-"""docs/moving.md keeps its word: each block runs on a real Redis that holds the other store's data in its format."""
+"""Each block of docs/moving.md runs on a real Redis that holds data of the other store in its format."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import pytest
 from presence_core import Presence, Settings
 from presence_core.web.rules import hashed_id
 from tests.conftest import Bed, on
-from tests.fair_clock import PATIENT
-from tests.web_service import service
+from tests.support.fair_clock import PATIENT
+from tests.web.service import service
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "moving.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "moving.md"
 BLOCKS = dict(re.findall(r"^```python ([\w-]+)\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.M | re.S))
 
 KEY = "a key of at least thirty-two bytes, as HS256 wants"
@@ -38,7 +38,7 @@ valkey = on("valkey-sync")
 
 @pytest.fixture
 def run(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    """Runs blocks of the page, the common one first; answers what they define."""
+    """Run blocks of the page, the common block first; returns the names that they define."""
     bed.raw.flushall()
     monkeypatch.setenv("PRESENCE_REDIS_URL", bed.url)
     monkeypatch.setenv("PRESENCE_NAMESPACE", bed.namespace)
@@ -59,7 +59,7 @@ def run(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
 
 
 def is_about(moment: datetime, seconds: float) -> bool:
-    """TTLs are taken a moment after they were set, and this test may have to wait for its turn."""
+    """A TTL is read some time after it was set, so it may be lower by the time that this test had to wait."""
     return abs(moment.timestamp() - seconds) < 10
 
 
@@ -70,7 +70,7 @@ def only(presence: Presence, uid: str) -> Any:
     return session
 
 
-def test_each_block_of_the_page_is_run_here() -> None:
+def test_each_block_of_the_page_is_tested() -> None:
     assert set(BLOCKS) == {"setup", "django-db", "django-cache", "flask-session", "flask-middleware", "express",
                            "redis-sessions", "last-seen", "jwt"}  # fmt: skip
     assert len(re.findall("^```python", DOCUMENT.read_text("utf-8"), re.MULTILINE)) == len(BLOCKS)
@@ -79,18 +79,18 @@ def test_each_block_of_the_page_is_run_here() -> None:
         assert len(lines) <= 18, name
 
 
-# -- bring ------------------------------------------------------------------------------------------------------------
+# -- import_rows ------------------------------------------------------------------------------------------------------
 
 
 @valkey
-def test_what_was_brought_over_may_be_brought_again_and_what_was_kicked_stays_out(run: Run) -> None:
-    presence, bring = [run()[name] for name in ("presence", "bring")]
+def test_an_import_can_be_repeated_and_a_kicked_session_stays_ended(run: Run) -> None:
+    presence, import_rows = [run()[name] for name in ("presence", "import_rows")]
     rows = [{"uid": f"u{n}", "session_id": hashed_id(f"k{n}"), "login_at": ago(60 + n % 600)} for n in range(1500)]
     late = {"uid": "late", "session_id": hashed_id("late"), "login_at": ago(HOUR), "idle_timeout": 60}
-    assert bring([*rows, late]) == {"expired": 1}
+    assert import_rows([*rows, late]) == {"expired": 1}
     before = presence.sessions("u7")[0].login_at
     presence.kick("u8", by="sam", reason="test")
-    assert bring(rows) == {"ended": 1}
+    assert import_rows(rows) == {"ended": 1}
     assert presence.counts().sessions == 1499
     assert presence.sessions("u7")[0].login_at == before
 
@@ -99,7 +99,7 @@ def test_what_was_brought_over_may_be_brought_again_and_what_was_kicked_stays_ou
 
 
 class Site:
-    """A Django site with people who signed in before presence was there."""
+    """A Django site with people who signed in before presence was installed."""
 
     def __init__(self, backend: str) -> None:
         from django.contrib.auth import get_user_model
@@ -110,7 +110,7 @@ class Site:
         self.ada = self.users.create_user("ada", first_name="Ada", last_name="Lovelace")
 
     def sign_in(self) -> str:
-        """As ``django.contrib.auth.login`` leaves it."""
+        """The session that ``django.contrib.auth.login`` leaves."""
         from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 
         session = self.store()
@@ -132,7 +132,7 @@ def browser(key: str) -> Any:
 @pytest.fixture
 def django(bed: Bed) -> Iterator[Callable[..., Any]]:
     """Changes Django's settings until the end of the test."""
-    from tests import django_site
+    from tests.web import django_site
 
     django_site.configure(bed.url, bed.namespace)
     from django.test import override_settings
@@ -147,7 +147,7 @@ def django(bed: Bed) -> Iterator[Callable[..., Any]]:
 
 
 def moved(django: Callable[..., Any], site: Site, old: str, watching: Presence) -> Any:
-    """The steps after the second, for a visitor of before: nobody is logged out, until there is a kick."""
+    """The steps after the second, for a visitor who signed in before: no user is logged out, except by a kick."""
     client = browser(old)
     for mode in ("observe", "adopt", "enforce"):
         django(PRESENCE_RULES={"mode": mode})
@@ -163,7 +163,7 @@ def moved(django: Callable[..., Any], site: Site, old: str, watching: Presence) 
 
 
 @valkey
-def test_django_sessions_in_the_database_are_brought_over(run: Run, django: Any, bed: Bed) -> None:
+def test_django_sessions_in_the_database_are_imported(run: Run, django: Any, bed: Bed) -> None:
     from django.contrib.sessions.models import Session
     from django.utils import timezone
 
@@ -189,7 +189,7 @@ def test_django_sessions_in_the_database_are_brought_over(run: Run, django: Any,
 
 @valkey
 @pytest.mark.parametrize("expiry", [HOUR, 30 * 86_400, timedelta(days=30)], ids=str)
-def test_a_django_session_keeps_the_expiry_that_the_site_gave_it(run: Run, django: Any, bed: Bed, expiry: Any) -> None:
+def test_a_django_session_keeps_its_expiry(run: Run, django: Any, bed: Bed, expiry: Any) -> None:
     site = Site("db")
     session = site.store(site.sign_in())
     session.set_expiry(expiry)
@@ -204,7 +204,7 @@ def test_a_django_session_keeps_the_expiry_that_the_site_gave_it(run: Run, djang
 
 
 @valkey
-def test_django_sessions_in_its_redis_cache_are_brought_over(run: Run, django: Any, bed: Bed) -> None:
+def test_django_sessions_in_the_redis_cache_are_imported(run: Run, django: Any, bed: Bed) -> None:
     cache = {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": bed.url}
     django(CACHES={"default": cache}, SESSION_ENGINE="django.contrib.sessions.backends.cache")
     site = Site("cache")
@@ -217,9 +217,7 @@ def test_django_sessions_in_its_redis_cache_are_brought_over(run: Run, django: A
 
 
 @valkey
-def test_who_logged_in_to_django_since_the_app_is_there_is_not_brought_over_again(
-    run: Run, django: Any, bed: Bed
-) -> None:
+def test_a_django_login_that_was_recorded_is_not_imported_again(run: Run, django: Any, bed: Bed) -> None:
     site, client = Site("db"), browser("")
     site.ada.set_password("correct horse battery")
     site.ada.save()
@@ -234,7 +232,8 @@ def test_who_logged_in_to_django_since_the_app_is_there_is_not_brought_over_agai
 
 
 def unpack(raw: bytes) -> dict[str, Any]:
-    """As much MessagePack as such a session needs: a small map of short texts to short texts and booleans."""
+    """A MessagePack encoder that is sufficient for these sessions: a small map of short texts to short texts and
+    booleans."""
     at = 1
 
     def item() -> Any:
@@ -252,7 +251,7 @@ def unpack(raw: bytes) -> dict[str, Any]:
 
 ADA = {"_permanent": True, "_fresh": True, "_user_id": "7", "name": "Ada Lovelace"}
 
-#: What Flask-Session 0.8.0 wrote of ADA with its default format, and what older or other ones write.
+#: Data that Flask-Session 0.8.0 wrote of ADA in its default format, and data of older or other formats.
 FLASK: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
     "msgpack": (b"\x84\xaa_permanent\xc3\xa6_fresh\xc3\xa8_user_id\xa17\xa4name\xacAda Lovelace", unpack),
     "json": (json.dumps(ADA, separators=(",", ":")).encode(), json.loads),
@@ -262,7 +261,7 @@ FLASK: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
 
 @valkey
 @pytest.mark.parametrize("format", FLASK)
-def test_flask_sessions_are_brought_over_whatever_their_format(run: Run, bed: Bed, format: str) -> None:
+def test_flask_sessions_are_imported_in_any_format(run: Run, bed: Bed, format: str) -> None:
     raw, decode = FLASK[format]
     assert decode(raw) == ADA
     sid = "5cRmQ8Yp2bq1b9K0aH3cXq6hJtVZ1sGf1mJ5nP0wLkE"
@@ -276,7 +275,7 @@ def test_flask_sessions_are_brought_over_whatever_their_format(run: Run, bed: Be
 
 
 @valkey
-def test_a_flask_site_adopts_who_came_meanwhile_and_ends_both_sessions(run: Run, bed: Bed) -> None:
+def test_a_flask_site_adopts_new_sessions_and_ends_both(run: Run, bed: Bed) -> None:
     from flask import Flask
 
     app = Flask("site")
@@ -309,7 +308,7 @@ def test_a_flask_site_adopts_who_came_meanwhile_and_ends_both_sessions(run: Run,
 
 
 def express(bed: Bed, sid: str, life: int | None, written: float, left: float, **data: Any) -> None:
-    """What connect-redis sets: JSON.stringify of the session, with the cookie's life as TTL."""
+    """The value that connect-redis sets: JSON.stringify of the session, with the cookie's lifetime as TTL."""
     cookie: dict[str, Any] = {"originalMaxAge": None, "expires": None, "httpOnly": True, "path": "/"}
     if life is not None:
         expires = datetime.fromtimestamp(written + life, UTC).isoformat(timespec="milliseconds")
@@ -318,7 +317,7 @@ def express(bed: Bed, sid: str, life: int | None, written: float, left: float, *
 
 
 @valkey
-def test_express_sessions_are_brought_over(run: Run, bed: Bed) -> None:
+def test_express_sessions_are_imported(run: Run, bed: Bed) -> None:
     begun = int(ago(3 * HOUR))
     express(bed, "ada-sid", 7 * HOUR, begun, 6 * HOUR, userId=7, name="Ada Lovelace")
     express(bed, "bob-sid", None, begun, 86_400 - HOUR, userId="bob")
@@ -332,8 +331,8 @@ def test_express_sessions_are_brought_over(run: Run, bed: Bed) -> None:
     assert presence.counts().sessions == 2
 
 
-#: What express-session 1.19.0 and connect-redis 9.0.0 kept after a sign-in and another request: the JSON, the TTL (ms),
-#: and for how long (s) express-session would go on without a request. By the option that each row was made with.
+#: Data that express-session 1.19.0 and connect-redis 9.0.0 kept after a sign-in and another request, by the option that
+#: was used: the JSON, the TTL (ms), and for how long (s) express-session keeps the session without a request.
 CAPTURED: dict[str, tuple[str, int, int]] = {
     "cookie: {maxAge: 604800000}": (
         '{"cookie":{"originalMaxAge":604800000,"expires":"2026-11-29T14:28:16.996Z","httpOnly":true,"path":"/"},'
@@ -357,10 +356,10 @@ CAPTURED: dict[str, tuple[str, int, int]] = {
 
 @valkey
 @pytest.mark.parametrize("option", CAPTURED)
-def test_an_express_session_lives_as_long_as_express_would_let_it(run: Run, bed: Bed, option: str) -> None:
+def test_an_express_session_keeps_its_lifetime(run: Run, bed: Bed, option: str) -> None:
     record, left, life = CAPTURED[option]
     data = json.loads(record)
-    if data["cookie"].get("expires"):  # as if it had been captured now
+    if data["cookie"].get("expires"):  # as if it had just been captured
         written = datetime.fromtimestamp(time.time() - 0.2 + data["cookie"]["originalMaxAge"] / 1000, UTC)
         data["cookie"]["expires"] = written.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     bed.raw.set("sess:83zv9FtcgEJa5o35Ceu6mFWXmqnEf65m", json.dumps(data), px=left if left > 0 else None)
@@ -380,11 +379,11 @@ def test_an_old_session_that_stayed_active_is_not_past_its_deadline(run: Run, be
 
 
 @on("valkey-async")
-def test_the_lines_for_express_send_the_sessions_own_timeouts(bed: Bed) -> None:
+def test_the_express_block_sends_the_timeouts_of_the_session(bed: Bed) -> None:
     [script] = re.findall(r"^```js\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.M | re.S)
     [sent] = re.findall(r'post\("/v1/sessions", (\w+)\)', script)
     assert f"const {sent} = {{ uid, session_id, ...timeouts(req.session) }}" in script
-    posted = (  # by these lines, of a session with {maxAge: 604800000}
+    posted = (  # written with these lines, by a session with {maxAge: 604800000}
         '{"uid":"7","session_id":"yYPdGNQxgWV6XhyfwaKD6gaQ7-hzSoyoVT7Oi6q-psw","idle_timeout":604800,'
         '"absolute_timeout":31536000}'
     )
@@ -402,7 +401,7 @@ def base36(number: int) -> str:
 
 
 def redis_sessions_create(bed: Bed, app: str, uid: str, made: float, seen: float, ttl: int, data: str = "") -> str:
-    """The writes of ``create``, and of the ``get`` that came last."""
+    """The writes of ``create``, and of the latest ``get``."""
     token = "kU7wQmB3xR" * 5 + "aBc12" + "Z" + base36(int(made * 1000))
     assert len(token) == 64
     r, la = bed.raw, int(seen)
@@ -416,11 +415,11 @@ def redis_sessions_create(bed: Bed, app: str, uid: str, made: float, seen: float
 
 
 @valkey
-def test_redis_sessions_are_brought_over_with_the_login_time_that_is_in_the_token(run: Run, bed: Bed) -> None:
+def test_redis_sessions_are_imported_with_the_login_time_of_the_token(run: Run, bed: Bed) -> None:
     made = int(ago(40 * 86_400)) + 0.123
     data = '{"name":"Ada Lovelace","tenant":"navy"}'
     token = redis_sessions_create(bed, "shop", "team:7", made, ago(HOUR), 7200, data)
-    redis_sessions_create(bed, "shop", "bob", ago(5 * HOUR), ago(3 * HOUR), 7200)  # over, and not wiped
+    redis_sessions_create(bed, "shop", "bob", ago(5 * HOUR), ago(3 * HOUR), 7200)  # past its end, but not yet wiped
     redis_sessions_create(bed, "wiki", "eve", ago(HOUR), ago(60), 7200)
     redis_sessions_create(bed, "shop", "old", ago(400 * 86_400), ago(60), 7200)  # longer than a year, and still active
     presence = run("redis-sessions")["presence"]
@@ -438,7 +437,7 @@ def test_redis_sessions_are_brought_over_with_the_login_time_that_is_in_the_toke
 
 
 @valkey
-def test_a_sorted_set_and_minute_sets_are_taken_as_they_are(run: Run, bed: Bed) -> None:
+def test_a_sorted_set_and_minute_sets_are_used_as_they_are(run: Run, bed: Bed) -> None:
     bed.raw.zadd("last.seen", {"ada": ago(30), "bob": int(ago(600)), "eve": ago(9000)})
     bed.raw.sadd(f"online:{(minute := int(time.time()) // 60)}", "ada")
     bed.raw.sadd(f"online:{minute - 2}", "bob")
@@ -446,7 +445,7 @@ def test_a_sorted_set_and_minute_sets_are_taken_as_they_are(run: Run, bed: Bed) 
     assert known["board"].members() == known["minutes"].members() == ["ada", "bob"]
     known["board"].touch("cy")
     known["minutes"].touch("cy")
-    assert bed.raw.zcard("last.seen") == 4, "nobody was removed"
+    assert bed.raw.zcard("last.seen") == 4, "no user was removed"
     assert any(bed.raw.sismember(f"online:{number}", "cy") for number in (minute, minute + 1))
     bed.raw.zadd("last.seen.ms", {"ada": ago(30) * 1000})
     bed.raw.execute_command("ZUNIONSTORE last.seen 1 last.seen.ms WEIGHTS 0.001")
@@ -457,7 +456,7 @@ def test_a_sorted_set_and_minute_sets_are_taken_as_they_are(run: Run, bed: Bed) 
 
 
 @valkey
-def test_a_jwt_of_before_is_adopted_when_it_is_seen_and_then_heard_of_a_kick(run: Run) -> None:
+def test_an_old_jwt_is_adopted_and_can_then_be_kicked(run: Run) -> None:
     import jwt
 
     def issue(uid: str, issued: int, **more: Any) -> str:

@@ -1,24 +1,29 @@
-"""The dashboard without a browser: its script under AppTest, on a real server that all tests of this room share."""
+"""The dashboard without a browser: its script under AppTest, on a real server that all tests of this folder share."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import streamlit as st
+from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 
 from presence_core import Login, Presence, Settings
 from presence_dashboard import texts
-from presence_dashboard.store import open_store
-from tests.behind_gate import stand_behind_gate
-from tests.fair_clock import PATIENT
-from tests.servers import Server, missing, redis_binary, valkey_binary
+from presence_dashboard.data.store import open_store
+from tests.dashboard.wire import events_of
+from tests.support.behind_gate import stand_behind_gate
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Server, missing, redis_binary, valkey_binary
 
-SCRIPT = str(Path(__file__).parent.parent.parent / "presence_dashboard" / "main.py")
+SCRIPT = str(Path(__file__).parents[2] / "presence_dashboard" / "main.py")
 IMPATIENT = Settings(timeout=1.5)
-"""What is to be seen while Redis hangs waits for this."""
+"""How long a test waits for the text that a page shows while Redis hangs."""
 
 
 @pytest.fixture(scope="session")
@@ -44,8 +49,15 @@ def presence(server: Server) -> Iterator[Presence]:
 
 @pytest.fixture(autouse=True)
 def behind_gate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages and actions of these tests run as behind the gate."""
+    """Pages and actions of these tests run as they do behind the gate."""
     stand_behind_gate(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def no_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each app that a test makes, Streamlit reads the metadata of every installed package to look for components.
+    There are none, and this would take half of the time."""
+    monkeypatch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
 
 
 @pytest.fixture
@@ -66,29 +78,83 @@ def refs(*logins: Login) -> list[str]:
     return [login.session.ref for login in logins]
 
 
-def uids(app: AppTest) -> list[str]:
+@dataclass(frozen=True)
+class Table:
+    """The table of sessions as it was sent to the browser."""
+
+    id: str
+    data: dict[str, Any]
+
+    @property
+    def columns(self) -> list[str]:
+        return [column["name"] for column in self.data["columns"]]
+
+    def column(self, name: str) -> list[Any]:
+        place = self.columns.index(name)
+        return [row["cells"][place] for row in self.data["rows"]]
+
+    def ref(self, uid: str) -> str:
+        [ref] = [row["ref"] for row in self.data["rows"] if row["ref"].startswith(f"{uid}:")]
+        return str(ref)
+
+    @property
+    def ticked(self) -> list[int]:
+        return [place for place, row in enumerate(self.data["rows"]) if row["ticked"]]
+
+    @property
+    def ended(self) -> list[str]:
+        return [row["ended"] for row in self.data["rows"]]
+
+
+def tables(app: AppTest) -> list[Table]:
     assert not app.exception
-    return list(app.dataframe[0].value["uid"])
+    return [Table(part.proto.id, json.loads(part.proto.json)) for part in app.get("bidi_component")]
+
+
+def table(app: AppTest) -> Table:
+    [shown] = tables(app)
+    return shown
+
+
+def uids(app: AppTest) -> list[str]:
+    return table(app).column("uid")
+
+
+def send(app: AppTest, *states: WidgetState) -> AppTest:
+    """Run with what the browser's script sends."""
+    every = app._tree.get_widget_states()
+    every.widgets.extend(states)
+    return app._run(every)
+
+
+def tick(app: AppTest, *rows: int) -> AppTest:
+    """Tick these rows of the page and no others."""
+    shown = table(app)
+    refs = [shown.data["rows"][row]["ref"] for row in rows]
+    ticks = {"list": shown.data["list"], "sequence": shown.data["sequence"] + 1, "refs": refs}
+    return send(app, WidgetState(id=shown.id, json_value=json.dumps({"ticks": ticks})))
+
+
+def press(app: AppTest, event: str, ref: object) -> AppTest:
+    """Press a button of a row."""
+    events = json.dumps([{"event": event, "value": ref}])
+    return send(app, WidgetState(id=events_of(table(app).id), json_trigger_value=events))
 
 
 def toasts(app: AppTest) -> str:
     return " | ".join(toast.value for toast in app.toast)
 
 
-def tick(app: AppTest, *rows: int) -> AppTest:
-    key = f"table-{app.session_state['listing'].key}"
-    app.session_state[key] = {"selection": {"rows": list(rows), "columns": [], "cells": []}}
-    return app.run()
-
-
 def confirm(app: AppTest, reason: str = "Shared account") -> AppTest:
     field = next(area for area in app.text_area if area.label == texts.REASON)
     field.set_value(reason)
-    button = next(one for one in app.button if one.proto.is_form_submitter and one.label != texts.CANCEL)
+    button = next(
+        element for element in app.button if element.proto.is_form_submitter and element.label != texts.CANCEL
+    )
     return button.click().run()
 
 
 def open_anew(app: AppTest) -> AppTest:
-    """As a tick later: what was counted is no longer shared."""
-    open_store().counts(anew=True)
+    """As after a refresh: cached counts are no longer used."""
+    open_store().counts(fresh=True)
     return app.run()

@@ -1,15 +1,16 @@
-"""Blocks as staff see them: in the list, on the Person page, in each dialog; and how one is changed."""
+"""Blocks as staff see them: in the list, on the Person page, in each dialog; and how a block is changed."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from presence_core import Presence
 from presence_dashboard import texts
 from presence_dashboard.format import minute
-from tests.dashboard.conftest import confirm, log_in, open_anew, tick, toasts
+from tests.dashboard.conftest import confirm, log_in, open_anew, table, tick, toasts, uids
 from tests.dashboard.test_person_page import look_for, said
 
 HELD = "until unblocked by **alex** (**FR-1**)"
@@ -31,15 +32,13 @@ def message(app: AppTest) -> str:
 def test_the_list_shows_who_is_blocked_and_the_column_only_where_somebody_is(app: AppTest, presence: Presence) -> None:
     log_in(presence, 2)
     app.run()
-    assert "blocked" not in app.dataframe[0].proto.column_order
+    assert "blocked" not in table(app).columns
     fraud(presence, "user01")
-    app.session_state["listing"].refresh()
+    app.session_state["session-list"].refresh()
     open_anew(app)
-    frame = app.dataframe[0].value
-    assert dict(zip(frame["uid"], frame["blocked"], strict=True)) == {
+    assert dict(zip(uids(app), table(app).column("blocked"), strict=True)) == {
         "user01": "until unblocked by alex (FR-1)", "user00": "",
     }  # fmt: skip
-    assert "blocked" in app.dataframe[0].proto.column_order
 
 
 def test_a_kick_dialog_shows_the_block_and_leaves_it_as_it_is(app: AppTest, presence: Presence) -> None:
@@ -48,7 +47,7 @@ def test_a_kick_dialog_shows_the_block_and_leaves_it_as_it_is(app: AppTest, pres
     tick(app.run(), 0, 1)
     app.button(key="kick-selected").click().run()
     assert texts.is_blocked("**user00**", HELD) in said(app)
-    next(one for one in app.button if one.label == texts.CANCEL).click().run()
+    next(element for element in app.button if element.label == texts.CANCEL).click().run()
     tick(app, 1)
     app.button(key="kick-selected").click().run()
     assert LINE in said(app)
@@ -70,9 +69,22 @@ def test_the_person_page_shows_until_when_by_whom_and_all_tickets(app: AppTest, 
     assert block.until is not None
     held = f"until {minute(block.until)} by **alex** (**FR-1**, **SP-2**)"
     assert texts.person_blocked(held) in said(app)
-    assert texts.FACT_UNTIL not in [one.value for one in app.caption], "its end is said once"
+    assert texts.FACT_UNTIL not in [element.value for element in app.caption], "its end is said once"
     app.button(key="unblock").click().run()
     assert texts.is_blocked(None, held) in said(app)
+
+
+def test_tickets_are_links_where_the_ticket_system_has_an_address(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_TICKET_URL", "https://tickets.example.com/{ticket}")
+    fraud(presence, "dana", 3600)
+    presence.block("dana", by="sam", reason="Spam", ticket="SP/2", duration=60)
+    look_for(app, "dana")
+    links = ["[**FR-1**](https://tickets.example.com/FR-1)", "[`SP/2`](https://tickets.example.com/SP%2F2)"]
+    assert f"({', '.join(links)})" in said(app)
+    for link in links:
+        assert texts.fact_line(texts.LABEL_TICKET, link) in said(app), "the timeline has it too"
 
 
 def test_changing_a_block_opens_filled_in_and_keeps_the_end(app: AppTest, presence: Presence) -> None:
@@ -83,8 +95,8 @@ def test_changing_a_block_opens_filled_in_and_keeps_the_end(app: AppTest, presen
     app.button(key="block").click().run()
     assert texts.CHANGES_BLOCK in said(app)
     assert [area.value for area in app.text_area] == ["Fraud case", "Call us."]
-    assert next(one for one in app.text_input if one.label == texts.TICKET).value == "FR-1"
-    assert next(box for box in app.selectbox if box.label == texts.BLOCK_FOR).value == texts.BLOCK_AS_IT_IS
+    assert next(element for element in app.text_input if element.label == texts.TICKET).value == "FR-1"
+    assert next(box for box in app.selectbox if box.label == texts.BLOCK_FOR).value == texts.BLOCK_UNCHANGED
     confirm(app, "Fraud case, two accounts")
     after = presence.blocked("dana")
     assert after is not None
@@ -124,10 +136,15 @@ def test_a_phrase_fits_the_block_that_is_chosen(app: AppTest, presence: Presence
     choose(app, texts.BLOCK_NOT)
     assert message(app) == texts.PHRASES["Suspicious sign-in"][1]
     typed = "Please call Kim."
-    next(area for area in app.text_area if area.label == texts.MESSAGE).set_value(typed).run()
+    area = next(area for area in app.text_area if area.label == texts.MESSAGE)
+    area.set_value(f"{typed} {texts.PHRASES['Suspicious sign-in'][1]} Sorry!").run()
     choose(app, texts.BLOCK_DAY)
+    assert message(app) == f"{typed} {texts.PHRASES_BLOCKED['Suspicious sign-in'][0]} Sorry!"
     app.button_group(key="phrase-1").set_value("Lost device").run()
-    assert message(app) == typed
+    assert message(app).startswith(f"{typed} ")
+    assert message(app).endswith(f"Sorry! {texts.PHRASES_BLOCKED['Lost device'][0]}")
+    choose(app, texts.BLOCK_NOT)
+    assert message(app).endswith(f"Sorry! {texts.PHRASES['Lost device'][1]}")
 
 
 def test_a_phrase_fits_somebody_who_is_blocked_already(app: AppTest, presence: Presence) -> None:
@@ -145,7 +162,7 @@ def test_a_phrase_of_a_block_alone_speaks_of_no_device(app: AppTest, presence: P
     look_for(app, "user00")
     app.button(key="block").click().run()
     app.button_group(key="phrase-1").set_value("Shared account").run()
-    assert message(app) == texts.PHRASES_BLOCKED["Shared account"][1]
+    assert message(app) == f"Call us. {texts.PHRASES_BLOCKED['Shared account'][1]}"
 
 
 def test_every_phrase_says_what_holds_with_a_block() -> None:

@@ -1,8 +1,12 @@
-"""What a browser could send that no page of ours offers, and every byte that comes back: a real dashboard behind a
-password, spoken to by its websocket alone."""
+"""Messages that a browser could send although no page offers them, and every byte of the replies.
+
+The tests talk to a real dashboard behind a password, only by its websocket.
+"""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,17 +15,18 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from presence_core import Presence, Session, SessionFilter, Settings
+from presence_core import Presence, Session, SessionFilter, Settings, StaffRole
 from presence_dashboard import texts
-from presence_dashboard.gate.desk import COOKIE
-from presence_dashboard.records import VIEWS
+from presence_dashboard.data.history_query import VIEWS
+from presence_dashboard.data.store import KEEP
+from presence_dashboard.gate.staff_sessions import COOKIE
 from presence_dashboard.roles import HIDDEN
-from tests.dashboard.wire import Wire, pressed, serve
-from tests.fair_clock import PATIENT
-from tests.servers import Server, missing, redis_binary, valkey_binary
+from tests.dashboard.wire import Wire, pressed, serve, ticked
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Server, missing, redis_binary, valkey_binary
 
-STAFF = {"dana": "support", "eve": "viewer", "stan": "stats"}
-PAGES = ("", "live", "sessions", "person", "history", "health", "staff")
+STAFF: dict[str, StaffRole] = {"dana": "support", "eve": "viewer", "stan": "stats"}
+PAGES = ("", "live", "sessions", "person", "blocks", "history", "report", "health", "staff")
 
 NAMES = (b"Lovelace", b"ada@example.com")
 SEARCHES = ("", "q=visitor-7", "q=Lovelace", "q=ada@example.com&inside=ada@example.com", "q=203.0.113.7")
@@ -34,7 +39,7 @@ class House:
     url: str
     server: Server
     presence: Presence
-    staff: Presence  #: where sign-ins are sessions
+    staff: Presence  #: the store of staff sessions
     log: Path
     cookies: dict[str, str]
     tokens: list[str] = field(default_factory=list)
@@ -53,7 +58,7 @@ class House:
         return bool(self.presence.validate_session(session.uid, session.session_id, touch=False))
 
     def refused(self, by: str) -> list[str]:
-        return [one.outcome for one in self.presence.audit(by=self.called(by)).items if one.action == "denied"]
+        return [entry.outcome for entry in self.presence.audit(by=self.called(by)).items if entry.action == "denied"]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +85,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 @pytest.fixture
 def house(running: House) -> Iterator[House]:
-    """Everybody is signed in, each time under a new name: the dashboard remembers a role for a second."""
+    """All members are signed in, each time under a new name, because the dashboard caches a role for a second."""
     running.number += 1
     for name, role in STAFF.items():
         login = running.staff.login(running.called(name), app="dashboard")
@@ -102,22 +107,28 @@ def holds(wire: Wire, words: tuple[bytes, ...]) -> list[bytes]:
 def test_a_viewer_gets_nowhere_with_the_frames_of_a_colleague_who_may_kick(house: House) -> None:
     session = house.log_in()
     with opened(house, "dana") as dana, opened(house, "eve") as eve:
-        dana.go()
-        kick = dana.cells()["kick"]
-        dana.ask(pressed(kick))
+        kick = dana.go().kick()
+        dana.ask(kick)
         confirm = {"id": dana.buttons()[texts.confirm(1)], "trigger_value": True}
-        assert holds(dana, NAMES + PLACES)  # it is there for who may see it
+        assert holds(dana, NAMES + PLACES)  # it is there for members with the right
 
-        eve.go()
-        assert "kick" not in eve.cells()
-        for forged in (pressed(kick), pressed(eve.cells()["name"].replace("open-", "click-"))):
+        shown = eve.go().table()
+        assert shown is not None
+        assert not shown["canKick"]
+        for forged in (
+            kick,
+            pressed(shown["id"], "kick", session.ref),
+            pressed(shown["id"], "kick", None),
+            ticked(shown, session.ref),
+        ):
             eve.ask(forged)
+            assert texts.confirm(1) not in eve.buttons()
         eve.ask(dana.fill(), confirm)
-        for wish in (dana.wish(pressed(kick)), dana.wish(dana.fill(), confirm)):
+        for wish in (dana.wish(kick), dana.wish(dana.fill(), confirm)):
             eve.socket.send(wish)
             eve.hear()
         assert holds(eve, NAMES + PLACES) == []
-        eve.ask(pressed(eve.cells()["name"]))  # to open a person is what they may
+        eve.ask(eve.go().open_person())  # they may open a person
         eve.socket.send(b"\xff\xff not a frame")
         with pytest.raises(ConnectionClosed):
             eve.ask()
@@ -125,11 +136,46 @@ def test_a_viewer_gets_nowhere_with_the_frames_of_a_colleague_who_may_kick(house
     assert house.refused("eve") == [], "nothing ran that could be refused"
 
 
+def test_a_ref_that_the_page_does_not_show_and_a_malformed_one_open_no_dialog(house: House) -> None:
+    hidden = house.presence.login("visitor-8", name="Grace Hopper").session
+    session = house.log_in()
+    with opened(house, "dana") as dana:
+        shown = dana.go(query="q=visitor-7").table()
+        assert shown is not None
+        assert [row["ref"] for row in shown["rows"]] == [session.ref]
+        for ref in (hidden.ref, "visitor-7", 0, None, True, ["visitor-7"], {"ref": session.ref}, "x" * 5_000, "\x00"):
+            dana.ask(pressed(shown["id"], "kick", ref), query="q=visitor-7")
+            assert texts.confirm(1) not in dana.buttons(), ref
+        states: list[Any] = [{"ticks": 5}, {"ticks": {"list": 1, "sequence": "x", "refs": [hidden.ref]}}, [], "x"]
+        for state in states:
+            dana.ask({"id": shown["id"], "json_value": json.dumps(state)}, query="q=visitor-7")
+        dana.ask(ticked(shown, hidden.ref, "visitor-7"), query="q=visitor-7")
+        assert texts.kick_selected(0) in dana.buttons()
+        dana.ask(ticked(shown, hidden.ref, session.ref), query="q=visitor-7")
+        assert texts.kick_selected(1) in dana.buttons()
+        assert holds(dana, (b"Hopper",)) == []
+    assert house.is_live(session)
+    assert house.is_live(hidden)
+
+
+def test_a_row_that_has_ended_opens_no_dialog(house: House) -> None:
+    session = house.log_in()
+    with opened(house, "dana") as dana:
+        kick = dana.go().kick()
+        house.presence.kick("visitor-7", by="alex", reason="Shared account")
+        time.sleep(KEEP + 0.1)
+        dana.ask()
+        [row] = (dana.table() or {})["rows"]
+        assert row["ended"].startswith("Kicked by alex, ")
+        dana.ask(kick)
+        assert texts.confirm(1) not in dana.buttons()
+    assert not house.is_live(session)
+
+
 def test_a_kick_by_who_was_demoted_with_the_dialog_open_is_refused_written_down_and_names_nobody(house: House) -> None:
     session = house.log_in()
     with opened(house, "dana") as dana:
-        kick = dana.go().cells()["kick"]
-        dana.ask(pressed(kick))
+        dana.ask(dana.go().kick())
         wish = dana.wish(dana.fill(), {"id": dana.buttons()[texts.confirm(1)], "trigger_value": True})
         house.presence.set_staff(house.called("dana"), "viewer", by="test")
         dana.send_later(wish)
@@ -139,11 +185,23 @@ def test_a_kick_by_who_was_demoted_with_the_dialog_open_is_refused_written_down_
     assert house.is_live(session)
 
 
+def test_a_row_kick_by_who_was_demoted_meanwhile_is_refused_and_written_down(house: House) -> None:
+    session = house.log_in()
+    with opened(house, "dana") as dana:
+        wish = dana.go().wish(dana.kick())
+        house.presence.set_staff(house.called("dana"), "viewer", by="test")
+        dana.send_later(wish)
+        assert house.refused("dana") == ["kick refused once"]
+        assert texts.confirm(1) not in dana.buttons()
+        assert holds(dana, NAMES + PLACES) == []
+    assert house.is_live(session)
+
+
 @pytest.mark.parametrize("how", ["removed", "signed out"])
 def test_a_kick_by_who_is_no_longer_in_is_written_down_and_names_nobody(house: House, how: str) -> None:
     session = house.log_in()
     with opened(house, "dana") as dana:
-        dana.ask(pressed(dana.go().cells()["kick"]))
+        dana.ask(dana.go().kick())
         wish = dana.wish(dana.fill(), {"id": dana.buttons()[texts.confirm(1)], "trigger_value": True})
         if how == "removed":
             house.presence.remove_staff(house.called("dana"), by="test")
@@ -158,11 +216,11 @@ def test_a_kick_by_who_is_no_longer_in_is_written_down_and_names_nobody(house: H
 
 def test_the_widgets_of_another_tab_of_ones_own_do_nothing(house: House) -> None:
     session = house.log_in()
-    with opened(house, "dana") as one, opened(house, "dana") as two:
-        one.ask(pressed(one.go().cells()["kick"]))
-        two.go()
-        two.ask(one.fill(), {"id": one.buttons()[texts.confirm(1)], "trigger_value": True})
-        assert texts.confirm(1) not in two.buttons()
+    with opened(house, "dana") as first, opened(house, "dana") as second:
+        first.ask(first.go().kick())
+        second.go()
+        second.ask(first.fill(), {"id": first.buttons()[texts.confirm(1)], "trigger_value": True})
+        assert texts.confirm(1) not in second.buttons()
     assert house.is_live(session)
 
 
@@ -172,7 +230,7 @@ def test_a_role_without_people_is_sent_none_whatever_address_it_opens(house: Hou
         with opened(house, "stan") as stan:
             stan.go(page, "q=visitor-7&person=visitor-7&view=staff")
             assert holds(stan, (*NAMES, *PLACES, b"visitor-7")) == []
-            assert stan.cells() == {}
+            assert stan.table() is None
 
 
 def test_who_must_not_see_names_and_addresses_is_sent_none_on_any_page(house: House) -> None:
@@ -193,10 +251,10 @@ def test_who_must_not_see_names_and_addresses_is_sent_none_on_any_page(house: Ho
     ):
         with opened(house, "eve") as eve:
             eve.go(page, query)
-            for table in [one.dataframe for one in eve.elements() if one.WhichOneof("type") == "dataframe"]:
+            for table in [element.dataframe for element in eve.elements() if element.WhichOneof("type") == "dataframe"]:
                 if page == "history":
                     eve.ask({"id": table.id, "string_value": FIRST_ROW}, query=query)
-            own = query.encode()  # what they typed themselves is shown to them
+            own = query.encode()  # the text that they typed is shown to them
             assert [word for word in holds(eve, NAMES + PLACES) if word not in own] == [], (page, query)
             seen += eve.heard
     everything = b"".join(seen)
@@ -225,5 +283,5 @@ def test_no_frame_and_no_line_of_the_log_holds_a_token(house: House) -> None:
             dana.go(page, "q=visitor-7")
         assert holds(dana, NAMES)
         said = b"".join(dana.heard) + house.log.read_bytes()
-    for token in (*house.tokens, *(one.partition("=")[2] for one in house.cookies.values())):
+    for token in (*house.tokens, *(cookie.partition("=")[2] for cookie in house.cookies.values())):
         assert token.rpartition(".")[2].encode() not in said

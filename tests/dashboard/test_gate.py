@@ -1,4 +1,4 @@
-"""Open on this machine only: who gets in, and what every answer carries."""
+"""The gate that is open only on this machine: which requests it accepts, and the headers of every response."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ import streamlit as st
 from starlette.types import Message, Receive, Scope, Send
 
 from presence_dashboard import gate
-from presence_dashboard.gate.mark import HEADER, is_marked
-from tests.behind_gate import through_the_mark
-from tests.servers import free_port
+from presence_dashboard.gate.gate_mark import HEADER, is_marked
+from tests.support.behind_gate import through_the_mark
+from tests.support.servers import free_port
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def ask(kind: str = "http", client: str = "127.0.0.1", server: str = "127.0.0.1", **headers: str) -> list[Message]:
-    """What the gate answers to a request with these headers; an empty list when it lets it pass."""
+    """The gate's response to a request with these headers; an empty list if it accepts the request."""
     sent: list[Message] = []
 
     async def inner(_scope: Scope, _receive: Receive, _send: Send) -> None:
@@ -70,7 +70,7 @@ def test_others_are_refused(refused: Callable[[str], list[Message]]) -> None:
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "::", "", None, "unix:///tmp/x"])
 def test_a_public_address_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch, address: str | None) -> None:
     monkeypatch.setattr(st, "get_option", {"server.address": address}.get)
-    with pytest.raises(SystemExit, match="listens to this machine only"):
+    with pytest.raises(SystemExit, match="listens on this machine only"):
         gate.refuse_public_address()
 
 
@@ -114,4 +114,4 @@ def test_the_dashboard_does_not_start_on_a_public_address() -> None:
         timeout=60,
     )
     assert ended.returncode != 0
-    assert "listens to this machine only" in ended.stderr
+    assert "listens on this machine only" in ended.stderr

@@ -1,4 +1,4 @@
-"""The History page without a browser, on a real server, and the files that are taken from it."""
+"""The History page without a browser, on a real server, and the files that it exports."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import csv
 import dataclasses
 import io
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from presence_core import AuditEntry, Presence, SessionFilter
-from presence_dashboard import ledger, texts
-from presence_dashboard.ledger import scan
-from presence_dashboard.records import Question, View, asker
-from presence_dashboard.roles import HIDDEN
-from presence_dashboard.store import Store
-from presence_dashboard.views import details as job_details
-from presence_dashboard.views.bulk import result
+from presence_core import AuditEntry, Presence, SessionFilter, Settings
+from presence_dashboard import texts
+from presence_dashboard.data import paged_list
+from presence_dashboard.data.history_query import HistoryQuery, HistoryView, filter_values, page_reader
+from presence_dashboard.data.paged_list import scan
+from presence_dashboard.data.store import Store
+from presence_dashboard.format import minute
+from presence_dashboard.roles import HIDDEN, Actor
+from presence_dashboard.views.history import row_details as job_details
+from presence_dashboard.views.sessions.bulk_kick_progress import result
 from tests.dashboard.conftest import IMPATIENT, open_anew, toasts
-from tests.servers import Server, wait_for
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Server, wait_for
 
 HOSTILE = '=HYPERLINK("http://example.invalid")'
 
@@ -27,7 +31,7 @@ HOSTILE = '=HYPERLINK("http://example.invalid")'
 def history(app: AppTest, **address: str) -> AppTest:
     for field, value in address.items():
         app.query_params[field] = value
-    app.switch_page("views/history.py").run()
+    app.switch_page("views/history/history.py").run()
     assert not app.exception
     return app
 
@@ -36,8 +40,8 @@ def column(app: AppTest, name: str) -> list[object]:
     return list(app.dataframe[0].value[name])
 
 
-def tick(app: AppTest, view: View, row: int) -> AppTest:
-    key = f"history-{view}-{app.session_state[f'ledger-{view}'].generation}"
+def tick(app: AppTest, view: HistoryView, row: int) -> AppTest:
+    key = f"history-{view}-{app.session_state[f'list-{view}'].generation}"
     app.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
     app.run()
     assert not app.exception
@@ -58,6 +62,22 @@ def kick(presence: Presence, uid: str, by: str = "alex", reason: str = "Shared a
 
 
 # -- Views and filters -------------------------------------------------------------------------------------------------
+
+
+def test_a_record_that_is_not_complete_says_since_when_it_is_also_with_a_search(
+    app: AppTest, presence: Presence, server: Server
+) -> None:
+    with Presence.from_url(server.url, Settings(timeout=PATIENT, max_ended=2)) as small:
+        for number in range(3):
+            kick(small, f"u{number}")
+        small.sweep()
+        since = small.ended().complete_since
+    assert since is not None
+    history(app)
+    assert texts.ended_since(minute(since, ZoneInfo("UTC"))) in [caption.value for caption in app.caption]
+    app.text_input(key="words").set_value("shared").run()
+    assert column(app, "uid") == ["u2", "u1"]
+    assert texts.ended_since(minute(since, ZoneInfo("UTC"))) in [caption.value for caption in app.caption]
 
 
 def test_ended_sessions_are_found_by_person_staff_reason_and_how(app: AppTest, presence: Presence) -> None:
@@ -93,7 +113,7 @@ def test_a_link_opens_a_view_with_its_filters(app: AppTest, presence: Presence) 
     app.text_input(key="person").set_value("dana").run()
     assert column(app, "reason") == ["Chargeback"]
     app.button_group(key="history-view").set_value("staff").run()
-    assert column(app, "action") == ["Block"]  # the person is asked for here too
+    assert column(app, "action") == ["Block"]  # this page asks for the person, too
     assert app.query_params["view"] == "staff"
 
 
@@ -128,17 +148,17 @@ def test_what_the_library_has_no_index_of_is_looked_for_page_by_page(
 ) -> None:
     for number in range(12):
         presence.block(f"u{number:02}", by="alex", reason="rare" if number in (3, 7) else "usual")
-    monkeypatch.setattr(ledger, "_STEP", 2)
+    monkeypatch.setattr(paged_list, "_SCAN_STEP", 2)
     store = Store(lambda: Presence.from_url(server.url, IMPATIENT))
-    ask = asker("blocks", store, Question(words="RARE"))
+    ask = page_reader("blocks", store, HistoryQuery(words="RARE"))
     first = ask(1, None)
-    assert ([one.uid for one in first], first.total_is_exact) == (["u07"], False)
-    assert [one.uid for one in ask(50, first.next_cursor)] == ["u03"]
-    monkeypatch.setattr(ledger, "LOOK_AT", 4)
+    assert ([ended.uid for ended in first], first.total_is_exact) == (["u07"], False)
+    assert [ended.uid for ended in ask(50, first.next_cursor)] == ["u03"]
+    monkeypatch.setattr(paged_list, "MAX_SCANNED", 4)
     bounded = ask(50, None)
     assert (bounded.items, bounded.next_cursor is None) == ([], False)
-    everything = scan(asker("blocks", store, Question()), lambda _: True, 2, None)
-    assert [one.uid for one in everything] == ["u11", "u10"]
+    everything = scan(page_reader("blocks", store, HistoryQuery()), lambda _: True, 2, None)
+    assert [ended.uid for ended in everything] == ["u11", "u10"]
     store.close()
 
 
@@ -234,7 +254,7 @@ def test_who_is_demoted_before_they_steer_a_bulk_kick_is_refused_and_that_is_wri
 
 
 def file_of(app: AppTest) -> list[dict[str, str]]:
-    made: bytes = app.session_state["export-ask"].file
+    made: bytes = app.session_state["export-request"].file
     return list(csv.DictReader(io.StringIO(made.decode("utf-8-sig"))))
 
 
@@ -257,7 +277,7 @@ def test_what_matches_is_exported_without_formulas_and_that_is_written_down(app:
 
 
 @pytest.mark.parametrize("view", ["blocks", "jobs", "staff"])
-def test_every_view_is_exported(app: AppTest, presence: Presence, view: View) -> None:
+def test_every_view_is_exported(app: AppTest, presence: Presence, view: HistoryView) -> None:
     presence.block("dana", by="alex", reason="Chargeback")
     job = presence.start_kick(SessionFilter(device="Mac"), by="alex", reason="Shared account", expected=1)
     history(app, view=view)
@@ -280,7 +300,7 @@ def test_support_exports_ends_but_not_what_staff_did(
     app.button_group(key="history-view").set_value("ended").run()
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")  # demoted between seeing the button and pressing it
     app.button(key="export-history").click().run()
-    assert "export-ask" not in app.session_state
+    assert "export-request" not in app.session_state
     assert [(entry.action, entry.outcome) for entry in exported(presence)] == [("denied", "export ended refused once")]
 
 
@@ -320,11 +340,18 @@ def test_who_is_masked_finds_nothing_by_what_is_hidden_from_them(
     assert len(column(history(app, view="staff", words=words), "by")) == 1
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
     monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", "name,ip")
-    app.session_state["ledger-staff"].refresh()
+    app.session_state["list-staff"].refresh()
     app.run()
     assert [header.value for header in app.subheader] == [texts.HISTORY_NO_MATCH_TITLE]
     app.text_input(key="words").set_value("exported" if words == "Lovelace" else "wrong password").run()
     assert len(column(app, "by")) == 1
+
+
+def test_a_masked_viewer_does_not_see_what_a_bulk_kick_searched_for() -> None:
+    search = SessionFilter(name_contains="Lovelace", ip="192.0.2.7", device="Mac")
+    masked, support = Actor("vera", "viewer", frozenset({"name", "ip"})), Actor("sam", "support")
+    assert filter_values(search, masked) == {"name_contains": HIDDEN, "ip": HIDDEN, "device": "Mac"}
+    assert filter_values(search, support) == {"name_contains": "Lovelace", "ip": "192.0.2.7", "device": "Mac"}
 
 
 def test_what_staff_did_is_told_in_words(app: AppTest, presence: Presence) -> None:
@@ -334,7 +361,7 @@ def test_what_staff_did_is_told_in_words(app: AppTest, presence: Presence) -> No
     presence.audit_note(by="alex", what="repair", outcome="nothing to put right")
     presence.audit_note(by="alex", what="of our own", outcome="done")
     assert column(history(app, view="staff"), "action") == [
-        "of our own", "Repair", "Bulk kick paused", "Bulk kick begun",
+        "of our own", "Repair", "Bulk kick paused", "Bulk kick started",
     ]  # fmt: skip
     app.selectbox(key="history-act").select("repair").run()
     assert column(app, "action") == ["Repair"]
@@ -346,8 +373,8 @@ def test_an_outage_keeps_the_rows_and_turns_the_page_off(app: AppTest, server: S
     server.pause()
     open_anew(app)
     assert column(app, "uid") == ["dana"]
-    assert app.button(key="refresh-ledger").disabled
+    assert app.button(key="refresh-list").disabled
     assert app.button(key="export-history").disabled
     server.resume()
     open_anew(app)
-    assert not app.button(key="refresh-ledger").disabled
+    assert not app.button(key="refresh-list").disabled

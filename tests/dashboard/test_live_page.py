@@ -1,4 +1,4 @@
-"""The Live page without a browser, on a real server, and the figures that it is made of."""
+"""The Live page without a browser, on a real server, and the numbers that it shows."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from presence_core import Presence, Sample, Worker
-from presence_dashboard import access, figures, texts
-from presence_dashboard import store as store_room
+from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
-from presence_dashboard.readings import shared
-from presence_dashboard.store import Reading, open_store
-from presence_dashboard.views.feed import merged
+from presence_dashboard.data import chart_data
+from presence_dashboard.data import store as store_room
+from presence_dashboard.data.shared_reads import shared
+from presence_dashboard.data.store import Reading, open_store
+from presence_dashboard.views.live.latest_activity import merged
 from tests.dashboard.conftest import log_in
-from tests.samples import write_samples
-from tests.servers import Server
+from tests.support.samples import write_samples
+from tests.support.servers import Server
 
 
 def opened(app: AppTest) -> AppTest:
     app.run()
-    return anew(app.switch_page("views/live.py"))
+    return fresh(app.switch_page("views/live/live.py"))
 
 
-def anew(app: AppTest) -> AppTest:
-    """As some ticks later: nothing that was read is shared any more."""
+def fresh(app: AppTest) -> AppTest:
+    """As after some refreshes: no cached data are used."""
     open_store()._shared.clear()
     app.run()
     assert not app.exception
@@ -71,7 +72,7 @@ def test_without_samples_the_page_says_what_takes_them(app: AppTest, presence: P
     assert not app.get("vega_lite_chart")
 
 
-def test_a_worker_that_runs_is_named_and_its_samples_are_drawn(app: AppTest, presence: Presence) -> None:
+def test_the_samples_of_a_running_worker_are_drawn(app: AppTest, presence: Presence) -> None:
     log_in(presence, 3)
     with Worker(presence, interval=0.05):
         deadline = time.monotonic() + 20
@@ -79,15 +80,14 @@ def test_a_worker_that_runs_is_named_and_its_samples_are_drawn(app: AppTest, pre
             time.sleep(0.05)
         opened(app)
     assert not app.warning
-    assert texts.live_worker("`").rstrip("`") in captions(app)
-    assert "sweep lag" in captions(app)
+    assert "worker" not in captions(app), "support staff need no words of operations"
     assert chart(app).alt == texts.LIVE_CHART_ALT
     assert len(chart(app).datasets) == 2, "the samples and the edges; nothing was sampled yesterday"
     assert texts.LIVE_KEY_NO_GHOST[texts.LIVE_GHOST_DAY].capitalize() in captions(app)
 
 
 def test_the_strip_tells_of_the_last_minute_and_of_today(app: AppTest, presence: Presence) -> None:
-    minute = time.time() // 60 * 60 - 60  # the last, and still the last but one should another be over when it is shown
+    minute = time.time() // 60 * 60 - 60  # the last complete one, or the last but one if another has just ended
     write_samples(presence, minute, [(50, 60, 0), (70, 80, 2), (60, 66, 3), (60, 66, 3), (60, 66, 3), (60, 66, 4)])
     log_in(presence, 1)
     shown = metrics(opened(app))
@@ -106,11 +106,11 @@ def test_the_range_and_the_ghost_are_those_of_the_address(app: AppTest, presence
     opened(app)
     assert app.button_group(key="range").value == "24h"
     assert texts.live_key([texts.LIVE_KEY_GHOST[texts.LIVE_GHOST_WEEK]], "5 min", "UTC") in captions(app)
-    assert "ghost" in spec(app)
+    assert "earlier" in spec(app)
     app.button_group(key="ghost").set_value(texts.LIVE_GHOST_NONE).run()
-    assert '"ghost"' not in spec(app)
+    assert '"earlier"' not in spec(app)
     app.query_params["range"] = "a year"
-    assert anew(app).button_group(key="range").value in figures.RANGES
+    assert fresh(app).button_group(key="range").value in chart_data.RANGES
 
 
 def test_one_line_alone_keeps_its_colour_and_its_words(app: AppTest, presence: Presence) -> None:
@@ -136,7 +136,7 @@ def test_an_outage_leaves_the_last_good_data_on_the_page(app: AppTest, presence:
     server.pause()
     try:
         for kept in open_store()._shared.values():
-            kept.reading = Reading(kept.reading.value, kept.reading.read)  # too old to be shared
+            kept.reading = Reading(kept.reading.value, kept.reading.read)  # too old for the cache
         app.run()
     finally:
         server.resume()
@@ -144,7 +144,7 @@ def test_an_outage_leaves_the_last_good_data_on_the_page(app: AppTest, presence:
     assert len(app.error) == 1, "the banner alone"
     assert metrics(app)[texts.USERS] == "3"
     assert chart(app).datasets[0].data.data
-    assert "As read" in captions(app)
+    assert "Updated" in captions(app)
 
 
 def test_while_redis_is_away_nothing_but_the_counts_asks_it(
@@ -160,7 +160,7 @@ def test_while_redis_is_away_nothing_but_the_counts_asks_it(
     assert shared("first", ask).value is False
     server.pause()
     try:
-        open_store().counts(anew=True)
+        open_store().counts(fresh=True)
         reading = shared("second", ask)
     finally:
         server.resume()
@@ -188,10 +188,10 @@ def test_sessions_are_broken_down_by_device_app_and_browser(app: AppTest, presen
     for number in range(3):
         presence.login(f"user{number}", device="<b>Mac</b>" if number else None, app="web")
     tables = [frame.value for frame in opened(app).dataframe][:3]
-    assert [table.columns[0] for table in tables[:2]] == [texts.LIVE_BY_DEVICE, texts.LIVE_BY_APP]
+    assert [table.columns[0] for table in tables[:2]] == [texts.LABEL_DEVICE, texts.LABEL_APP]
     assert list(tables[0].itertuples(index=False, name=None)) == [
         ("<b>Mac</b>", pytest.approx(66.7, abs=0.1), 2),
-        (texts.LIVE_NOT_TOLD, pytest.approx(33.3, abs=0.1), 1),
+        (texts.LIVE_NOT_GIVEN, pytest.approx(33.3, abs=0.1), 1),
     ]
     assert list(tables[1][texts.SESSIONS]) == [3]
 
@@ -206,7 +206,7 @@ def test_the_feed_tells_who_came_and_who_went_and_why(app: AppTest, presence: Pr
     assert set(links) == {("`Ada [x](y)`", "q=ada"), ("`Bob [x](y)`", "q=bob")}
     assert "kicked by **dana**: `**Shared** account`" in captions(app)
     assert texts.LIVE_SIGNED_OUT in captions(app)
-    assert f"{texts.LIVE_SIGNED_IN} · `:red[Mac]`" in captions(app)
+    assert f"{texts.LIVE_LOGGED_IN} · `:red[Mac]`" in captions(app)
 
 
 def test_an_end_of_the_same_moment_stands_above_its_login(presence: Presence) -> None:
@@ -255,7 +255,7 @@ def test_days_are_compared_with_the_same_days_a_week_before(app: AppTest, presen
     assert "gaps" not in captions(app)
     app.button_group(key="compare-days").set_value(texts.LIVE_OTHER_DAYS).run()
     app.date_input(key="compare-from").set_value(datetime.now(UTC).date() - timedelta(days=40)).run()
-    assert [error.value for error in app.error] == [texts.live_too_many_days(figures.MOST_DAYS)]
+    assert [error.value for error in app.error] == [texts.live_too_many_days(chart_data.MOST_DAYS)]
     app.date_input(key="compare-from").set_value(datetime.now(UTC).date()).run()
     assert [error.value for error in app.error] == [texts.LIVE_FROM_AFTER_TO]
 
@@ -275,52 +275,52 @@ def sample(at: int, step: int = 60, users: int = 5, complete: bool = True, **mor
 
 def test_a_gap_breaks_the_line_and_the_running_step_is_its_dashed_end() -> None:
     samples = [sample(0), sample(60), sample(180), sample(300), sample(360, complete=False)]
-    table = figures.table(samples).to_pydict()
+    table = chart_data.table(samples).to_pydict()
     assert table["part"] == [0, 0, 1, 2, 2]
     assert table["alone"] == [False, False, True, False, False]
     assert table["done"] == [True, True, True, True, False]
     assert table["tail"] == [False, False, False, True, True]
-    assert figures.table([]).num_rows == 0
+    assert chart_data.table([]).num_rows == 0
 
 
 def test_an_earlier_day_is_drawn_later_but_keeps_its_own_time() -> None:
-    [at], [taken] = (figures.table([sample(0)], 86_400).to_pydict()[name] for name in ("at", "taken"))
+    [at], [taken] = (chart_data.table([sample(0)], 86_400).to_pydict()[name] for name in ("at", "taken"))
     assert (at, taken) == (86_400_000, 0)
 
 
 def test_an_old_minute_is_not_called_the_last() -> None:
     now = datetime.fromtimestamp(1_000, UTC)
-    assert figures.last_whole([sample(900), sample(960, complete=False)], now) == sample(900)
-    assert figures.last_whole([sample(0)], now) is None
-    assert figures.last_whole([], now) is None
+    assert chart_data.last_whole([sample(900), sample(960, complete=False)], now) == sample(900)
+    assert chart_data.last_whole([sample(0)], now) is None
+    assert chart_data.last_whole([], now) is None
 
 
 def test_shares_name_the_most_frequent_and_sum_up_the_rest() -> None:
-    found = figures.shares({f"v{number:02}": 20 - number for number in range(11)} | {"": 3}, 200)
-    assert [one.value for one in found] == [*(f"v{number:02}" for number in range(8)), None, ""]
+    found = chart_data.shares({f"v{number:02}": 20 - number for number in range(11)} | {"": 3}, 200)
+    assert [row.value for row in found] == [*(f"v{number:02}" for number in range(8)), None, ""]
     assert (found[8].sessions, found[8].values) == (33, 3)
-    assert sum(one.sessions for one in found) == 200
-    assert sum(one.share for one in found) == pytest.approx(1)
-    assert len(figures.shares({f"v{number}": 1 for number in range(9)}, 9)) == 9, "one alone is named"
-    assert figures.shares({}, 0) == []
-    assert figures.shares({"a": 5}, 3)[0].share == 1, "facets may be a sweep ahead of the count"
+    assert sum(row.sessions for row in found) == 200
+    assert sum(row.share for row in found) == pytest.approx(1)
+    assert len(chart_data.shares({f"v{number}": 1 for number in range(9)}, 9)) == 9, "one alone is named"
+    assert chart_data.shares({}, 0) == []
+    assert chart_data.shares({"a": 5}, 3)[0].share == 1, "facets may be a sweep ahead of the count"
 
 
 def test_a_change_from_nothing_is_not_told() -> None:
-    assert (figures.change(5, 0), figures.change(None, 5), figures.change(5, None)) == (None, None, None)
-    assert figures.change(15, 10) == pytest.approx(0.5)
+    assert (chart_data.change(5, 0), chart_data.change(None, 5), chart_data.change(5, None)) == (None, None, None)
+    assert chart_data.change(15, 10) == pytest.approx(0.5)
 
 
 def test_the_mean_of_hours_counts_each_by_its_samples() -> None:
     hours = [sample(0, 3600, 10), sample(3600, 3600, 40, samples=180)]
-    found = figures.summary(hours, [sample(0, 86_400, uniques=7), sample(0, 86_400, complete=False, uniques=1)])
+    found = chart_data.summary(hours, [sample(0, 86_400, uniques=7), sample(0, 86_400, complete=False, uniques=1)])
     assert found.mean_users == pytest.approx(20)
     assert (found.peak_users, found.uniques) == (40, 7)
-    assert figures.summary([], []).mean_users is None
+    assert chart_data.summary([], []).mean_users is None
 
 
 def test_the_csv_holds_numbers_and_utc_times() -> None:
-    text = figures.as_csv({"these_days": [sample(3600, 3600, 10, uniques=12)], "week_before": [sample(0, 3600)]})
+    text = chart_data.as_csv({"these_days": [sample(3600, 3600, 10, uniques=12)], "week_before": [sample(0, 3600)]})
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [(row["at"], row["range"], row["users_mean"], row["uniques"]) for row in rows] == [
         ("1970-01-01T01:00:00Z", "these_days", "10.00", "12"), ("1970-01-01T00:00:00Z", "week_before", "5.00", ""),

@@ -1,37 +1,40 @@
-"""The Person page without a browser, on a real server, and the timeline that draws nothing."""
+"""The Person page without a browser, on a real server, and its timeline."""
 
 from __future__ import annotations
+
+from zoneinfo import ZoneInfo
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from presence_core import Ended, Presence, Settings
-from presence_dashboard import dossier, texts
 from presence_dashboard import format as fmt
-from presence_dashboard.dossier import find, this_state
-from presence_dashboard.store import open_store
-from presence_dashboard.timeline import Happening, by_day, merge
-from presence_dashboard.views import cards
+from presence_dashboard import texts
+from presence_dashboard.data import person_state
+from presence_dashboard.data.person_state import current_state, find
+from presence_dashboard.data.person_timeline import TimelineEvent, by_day, merge
+from presence_dashboard.data.store import open_store
+from presence_dashboard.views.person import session_cards
 from tests.dashboard.conftest import confirm, open_anew, toasts
-from tests.fair_clock import PATIENT
-from tests.servers import Server
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Server
 
 HOSTILE = "<script>alert(1)</script> **b** $x$ and $y$ :red[z] [a](javascript:alert(1)) \u202enimda"
 
 
 def look_for(app: AppTest, wanted: str) -> AppTest:
-    """By the page's address; once it is open, by its search box."""
+    """Open the page by its address or, if it is open, by its search box."""
     if "q" in app.session_state:
         app.text_input(key="q").set_value(wanted).run()
     else:
         app.query_params["q"] = wanted
-        app.switch_page("views/person.py").run()
+        app.switch_page("views/person/person.py").run()
     assert not app.exception
     return app
 
 
 def said(app: AppTest) -> str:
-    """All that the page says, but for buttons."""
+    """All texts of the page, without buttons."""
     elements = (*app.markdown, *app.text, *app.header, *app.subheader, *app.caption, *app.code, *app.error, *app.info)
     return "\n".join(str(element.value) for element in elements)
 
@@ -45,11 +48,11 @@ def cards_of(app: AppTest) -> list[str]:
 
 
 def look_anew(uid: str) -> None:
-    """As a tick later: what was read of a person is no longer shared."""
-    this_state(open_store(), uid, anew=True)
+    """As after a refresh: cached data of a person are no longer used."""
+    current_state(open_store(), uid, fresh=True)
 
 
-def told(presence: Presence, uid: str) -> list[Happening]:
+def told(presence: Presence, uid: str) -> list[TimelineEvent]:
     return merge(presence.sessions(uid), presence.ended(uid), presence.audit(uid=uid))
 
 
@@ -62,7 +65,7 @@ def test_a_kick_that_ends_and_audit_both_tell_of_is_there_once(presence: Presenc
     presence.kick("dana", by="robin", reason="all", block_for=60)
     presence.kick("dana", by="robin", reason="none left")
     happened = told(presence, "dana")
-    assert [one.kind for one in happened] == ["staff", "end", "end", "login", "login", "login"]
+    assert [event.kind for event in happened] == ["staff", "end", "end", "login", "login", "login"]
     nothing, both, single = happened[:3]
     assert nothing.entry is not None
     assert nothing.entry.outcome == "no session to end"
@@ -81,9 +84,9 @@ def test_the_timeline_holds_logins_ends_blocks_and_denied_attempts_newest_first(
     presence.denied(by="vera", what="kick", uid="dana")
     presence.login("dana")
     happened = told(presence, "dana")
-    assert [one.at for one in happened] == sorted((one.at for one in happened), reverse=True)
-    assert {one.entry.action for one in happened if one.entry} == {"block", "unblock", "denied"}
-    [end] = [one for one in happened if one.kind == "end"]
+    assert [event.at for event in happened] == sorted((event.at for event in happened), reverse=True)
+    assert {event.entry.action for event in happened if event.entry} == {"block", "unblock", "denied"}
+    [end] = [event for event in happened if event.kind == "end"]
     assert isinstance(end.records[0], Ended)
     assert end.kinds == {"end"}
     [(_, whole_day)] = by_day(happened, happened[0].at.tzinfo)  # type: ignore[arg-type]
@@ -111,7 +114,7 @@ def test_a_name_lists_people_who_are_online_or_were_and_one_is_opened(app: AppTe
     look_for(app, "dana")
     assert texts.person_hits(2, True) in said(app)
     assert f"**Dana Novak** {texts.person_online('1 session')}" in said(app)
-    assert "**Dana Other** :gray-badge[offline, last seen" in said(app)
+    assert "**Dana Other** :gray-badge[offline, last active" in said(app)
     app.button(key="open-1").click().run()
     assert [header.value for header in app.header] == ["**Dana Other**"]
     assert texts.PERSON_NO_SESSION in said(app)
@@ -157,7 +160,7 @@ def test_a_record_that_is_not_complete_says_since_when_it_is(app: AppTest, prese
         since = small.ended("dana").complete_since
     assert since is not None
     look_for(app, "dana")
-    assert texts.ended_since(fmt.minute(since)) in said(app)
+    assert texts.ended_since(fmt.minute(since, ZoneInfo("UTC"))) in said(app)
 
 
 # -- Acting ------------------------------------------------------------------------------------------------------------
@@ -174,7 +177,7 @@ def test_a_card_kicks_its_own_session_and_the_timeline_tells_of_it(app: AppTest,
     assert [bool(presence.validate(login.token)) for login in logins] == [True, False, True]
     assert len(cards_of(app)) == 2
     assert texts.happened_kicked("**Device 1**", "**local operator**") in said(app)
-    assert "Reason: Lost\nand found\nTold them: Please sign in again." in [text.value for text in app.text]
+    assert "Reason: Lost\nand found\nMessage: Please sign in again.\nLogged in: " in said(app)
 
 
 def test_keeping_only_one_ends_all_others_also_one_that_came_meanwhile(app: AppTest, presence: Presence) -> None:
@@ -210,9 +213,10 @@ def test_who_comes_second_is_told_who_was_first(app: AppTest, presence: Presence
     assert "Already ended: **dana** (**Mac**) – kicked by **alex** at" in toasts(app)
 
 
-def test_cards_stay_until_asked_for_and_changes_are_announced(app: AppTest, presence: Presence) -> None:
+def test_without_follow_cards_stay_until_a_refresh_and_changes_are_announced(app: AppTest, presence: Presence) -> None:
     first = presence.login("dana")
     look_for(app, "dana")
+    app.toggle(key="follow").set_value(False).run()
     assert app.button(key="refresh-person").label == texts.REFRESH
     presence.login("dana")
     look_anew("dana")
@@ -227,24 +231,79 @@ def test_cards_stay_until_asked_for_and_changes_are_announced(app: AppTest, pres
     assert app.run().button(key="refresh-person").label == texts.PERSON_CHANGED
 
 
+def test_with_follow_cards_keep_their_places_and_an_ended_session_says_how_it_ended(
+    app: AppTest, presence: Presence
+) -> None:
+    first, second = (presence.login("dana", device=device).session for device in ("Mac", "iPhone"))
+    look_for(app, "dana")
+    assert set(cards_of(app)) == {second.session_id, first.session_id}
+    third = presence.login("dana", device="TV").session
+    presence.kick("dana", second.session_id, by="alex", reason="test")
+    look_anew("dana")
+    app.run()
+    assert cards_of(app) == [first.session_id, third.session_id]
+    assert f":gray[~~**iPhone**~~] :gray-badge[{texts.PERSON_ENDED}]" in said(app)
+    assert said(app).count(texts.happened_kicked("**iPhone**", "**alex**")) == 2, "on the card and in the timeline"
+    assert "**alex**: `1 session ended`" in toasts(app)
+    look_anew("dana")
+    assert not app.run().toast, "an action is announced once"
+    app.button(key="refresh-person").click().run()
+    assert set(cards_of(app)) == {third.session_id, first.session_id}
+    assert "~~" not in said(app)
+
+
+def test_follow_shows_the_last_activity_without_a_refresh(app: AppTest, presence: Presence) -> None:
+    login = presence.login("dana")
+    look_for(app, "dana")
+    state = app.session_state["person-state"]
+    before = state.facts.sessions[0].last_seen
+    presence.validate(login.token)
+    look_anew("dana")
+    app.run()
+    assert state.facts.sessions[0].last_seen > before
+
+
+def test_a_page_is_not_followed_while_a_dialog_is_open(app: AppTest, presence: Presence) -> None:
+    login = presence.login("dana")
+    look_for(app, "dana")
+    app.button(key="kick-all").click().run()
+    presence.login("dana")
+    look_anew("dana")
+    app.run()
+    assert cards_of(app) == [login.session.session_id]
+    assert app.button(key="refresh-person").label == texts.PERSON_CHANGED
+
+
+def test_a_colleague_who_has_the_person_open_is_named(app: AppTest, presence: Presence) -> None:
+    presence.login("dana")
+    presence.login("u2")
+    presence.note_viewer("dana", by="sam@example.com")
+    look_for(app, "dana")
+    assert "Also open: `sam@example.com`, since " in said(app)
+    assert [viewer.name for viewer in presence.note_viewer("dana", by="sam@example.com")] == ["local operator"]
+    look_for(app, "u2")
+    assert "Also open" not in said(app)
+    assert presence.note_viewer("dana", by="sam@example.com") == [], "the page has closed the person"
+
+
 def test_who_comes_back_to_the_page_finds_it_read_anew(app: AppTest, presence: Presence) -> None:
     presence.login("dana")
     look_for(app, "dana")
     presence.login("dana")
-    app.switch_page("views/history.py").run()
+    app.switch_page("views/history/history.py").run()
     assert not app.dataframe
     presence.kick("dana", by="alex", reason="test")
-    app.switch_page("views/person.py").run()
+    app.switch_page("views/person/person.py").run()
     assert texts.PERSON_NO_SESSION in said(app)
-    app.switch_page("views/history.py").run()
+    app.switch_page("views/history/history.py").run()
     assert len(app.dataframe[0].value) == 2
 
 
 def test_somebody_with_many_devices_is_shown_page_by_page(app: AppTest, presence: Presence) -> None:
-    for _ in range(cards.FIRST + 5):
+    for _ in range(session_cards.FIRST + 5):
         presence.login("dana")
     look_for(app, "dana")
-    assert len(cards_of(app)) == cards.FIRST
+    assert len(cards_of(app)) == session_cards.FIRST
     assert app.button(key="more-cards").label == texts.person_more_cards(0, "5", "17")
     app.button(key="more-cards").click().run()
     assert len(cards_of(app)) == 17
@@ -272,7 +331,7 @@ def test_older_staff_actions_are_read_on_demand(
 ) -> None:
     for number in range(3):
         presence.block("dana", by=f"staff{number}", reason="test")
-    monkeypatch.setattr(dossier, "_ENTRIES", 2)
+    monkeypatch.setattr(person_state, "_ENTRIES", 2)
     look_for(app, "dana")
     assert "**staff0**" not in said(app)
     app.button(key="look-back").click().run()
@@ -338,8 +397,8 @@ def test_hostile_text_is_shown_as_it_is(app: AppTest, presence: Presence) -> Non
     assert "‹U+202E›" in shown
     assert app.header[0].value == fmt.code(fmt.cut(HOSTILE, 80))
     assert texts.happened_kicked(fmt.code(HOSTILE[:32]), "`<i>alex</i>`") in said(app)
-    assert f"Reason: {shown}\nTold them: {shown}" in [text.value for text in app.text]
-    assert not [one for one in app.markdown if "<script>" in one.value.replace(fmt.code(HOSTILE[:32]), "")]
+    assert f"Reason: {shown}\nMessage: {shown}\nLogged in: " in said(app)
+    assert not [element for element in app.markdown if "<script>" in element.value.replace(fmt.code(HOSTILE[:32]), "")]
 
 
 def test_an_outage_keeps_the_person_and_turns_actions_off(app: AppTest, server: Server, presence: Presence) -> None:
@@ -363,7 +422,7 @@ def test_a_person_opened_in_an_outage_shows_when_redis_is_back(
     look_for(app, "dana")
     assert texts.PERSON_UNREAD in said(app)
     server.resume()
-    find(open_store(), "dana", by_name=True, anew=True)
+    find(open_store(), "dana", by_name=True, fresh=True)
     open_anew(app)
     assert [header.value for header in app.header] == ["**Dana Novak**"]
 
@@ -377,14 +436,14 @@ def test_an_admin_who_types_the_user_id_forgets_a_person(app: AppTest, presence:
     app.button(key="privacy-export").click().run()
     assert not app.exception
     assert [entry.action for entry in presence.audit()] == ["export_person"]
-    assert app.button(key="forget").disabled
-    app.text_input(key="forget-reason").set_value("asked by letter").run()
-    app.text_input(key="forget-typed").set_value("u2").run()
-    assert app.button(key="forget").disabled
-    app.text_input(key="forget-typed").set_value("u1").run()
-    app.button(key="forget").click().run()
+    assert app.button(key="erase").disabled
+    app.text_input(key="erase-reason").set_value("asked by letter").run()
+    app.text_input(key="erase-typed").set_value("u2").run()
+    assert app.button(key="erase").disabled
+    app.text_input(key="erase-typed").set_value("u1").run()
+    app.button(key="erase").click().run()
     assert not app.exception
-    assert "Forgotten: 1 session." in toasts(app)
+    assert "Person erased, with 1 session." in toasts(app)
     assert not presence.sessions("u1")
     assert not presence.ended("u1").items
     entry = presence.audit().items[0]
@@ -396,10 +455,10 @@ def test_nobody_but_an_admin_is_offered_it_and_a_demoted_one_is_refused(
 ) -> None:
     presence.login("u1")
     look_for(app, "u1")
-    app.text_input(key="forget-reason").set_value("asked").run()
-    app.text_input(key="forget-typed").set_value("u1").run()
+    app.text_input(key="erase-reason").set_value("asked").run()
+    app.text_input(key="erase-typed").set_value("u1").run()
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "support")
-    app.button(key="forget").click().run()
+    app.button(key="erase").click().run()
     assert len(presence.sessions("u1")) == 1
     [denied] = presence.audit(uid="u1")
     assert denied.outcome == "forget refused once"

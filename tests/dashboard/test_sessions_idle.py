@@ -1,63 +1,91 @@
-"""The Sessions page that is left open: what it says stays true, and what it offers can be done."""
+"""A Sessions page that stays open: its texts stay true, and its buttons work."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import time
 from typing import Any
 
 import pytest
+from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 
-from presence_core import Presence, SessionFilter
-from presence_dashboard import bulk, texts
-from presence_dashboard import listing as listing_module
-from presence_dashboard.store import open_store
-from tests.dashboard.conftest import log_in, open_anew, tick, toasts, uids
+from presence_core import Presence, SessionFilter, Settings
+from presence_dashboard import texts
+from presence_dashboard.actions import bulk_kick
+from presence_dashboard.data import session_list as listing_module
+from presence_dashboard.data.store import open_store
+from tests.dashboard.conftest import log_in, open_anew, press, send, table, tables, tick, toasts, uids
+from tests.support.servers import Server
 
 
 @pytest.fixture
 def looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each run looks which rows have ended, as a tick does."""
+    """Each run checks which rows have ended, as a refresh does."""
     monkeypatch.setattr(listing_module, "KEEP", 0.0)
-
-
-def column(app: AppTest, name: str) -> list[Any]:
-    assert not app.exception
-    return list(app.dataframe[0].value[name])
 
 
 def captions(app: AppTest) -> str:
     return " | ".join(caption.value for caption in app.caption)
 
 
-def ticked(app: AppTest) -> list[int]:
-    state = app.session_state[f"table-{app.session_state['listing'].key}"]
-    return list(state["selection"]["rows"])
-
-
 # -- Rows that have ended ----------------------------------------------------------------------------------------------
 
 
-def test_rows_that_have_ended_are_marked_where_they_are_and_have_no_kick(
-    app: AppTest, presence: Presence, looking: None
+def test_rows_that_have_ended_stay_where_they_are_and_say_why(
+    app: AppTest, presence: Presence, server: Server, looking: None
 ) -> None:
-    log_in(presence, 4)
+    logins = log_in(presence, 5)
     before = uids(app.run())
-    key = app.session_state["listing"].key
-    assert "status" not in app.dataframe[0].proto.column_order
+    key = app.session_state["session-list"].key
+    assert "status" not in table(app).columns
     presence.kick("user01", by="alex", reason="test")
-    log_in(presence, 1, "late")
+    presence.logout("user02", logins[2].session.session_id)
+    with Presence.from_url(server.url, Settings(max_sessions=1)) as strict:
+        strict.login("user03")
     open_anew(app)
     assert uids(app) == before, "no row moves"
-    assert app.session_state["listing"].key == key, "and no tick is lost"
-    assert column(app, "status") == ["", "", texts.ENDED_ROW, ""]
-    assert [label == texts.KICK for label in column(app, "kick")] == [True, True, False, True]
-    assert "status" in app.dataframe[0].proto.column_order
+    assert app.session_state["session-list"].key == key
+    ended = dict(zip(uids(app), table(app).ended, strict=True))
+    assert [ended["user04"], ended["user00"]] == ["", ""]
+    for uid, why in (("user01", "Kicked by alex"), ("user02", "Signed out"), ("user03", "Replaced by a newer login")):
+        assert re.fullmatch(why + r", \d\d:\d\d:\d\d", ended[uid])
+    assert table(app).column("status") == table(app).ended
     app.button(key="refresh").click().run()
-    assert uids(app) == ["late00", "user03", "user02", "user00"]
-    assert "status" not in app.dataframe[0].proto.column_order
+    assert uids(app) == ["user03", "user04", "user00"]
+    assert "status" not in table(app).columns
+
+
+def test_a_session_past_its_deadline_is_shown_as_expired_and_a_forgotten_one_as_ended(
+    app: AppTest, presence: Presence, server: Server, looking: None
+) -> None:
+    presence.login("short", idle_timeout=1, name="Short")
+    presence.login("lost")
+    app.run()
+    server.command("DEL", presence_key(presence, table(app).ref("lost")))
+    time.sleep(1.1)
+    app.run()
+    ended = {uid: why.partition(",")[0] for uid, why in zip(uids(app), table(app).ended, strict=True)}
+    assert ended == {"lost": texts.ENDED_ROW, "short": "Expired"}
+
+
+def presence_key(presence: Presence, ref: str) -> str:
+    """The key of a record."""
+    return f"{{{presence.settings.namespace}:1:0}}:session:{ref}"
+
+
+def test_the_times_of_the_rows_are_kept_up_to_date(app: AppTest, presence: Presence, looking: None) -> None:
+    [login] = log_in(presence, 1)
+    app.run()
+    [before] = table(app).column("seen")
+    time.sleep(0.01)
+    assert presence.validate(login.token)
+    open_anew(app)
+    [after] = table(app).column("seen")
+    assert after > before
+    assert table(app).column("expires") == [round(presence.sessions("user00")[0].expires_at.timestamp() * 1000)]
 
 
 def test_a_ticked_row_that_has_ended_is_not_kicked_and_is_counted_apart(
@@ -68,7 +96,7 @@ def test_a_ticked_row_that_has_ended_is_not_kicked_and_is_counted_apart(
     presence.kick("user02", by="alex", reason="test")
     app.run()
     assert app.button(key="kick-selected").label == texts.kick_selected(1)
-    assert texts.selected_hint(1, 1, 1) in captions(app)
+    assert texts.selected_hint(1, 1, 0, 1) in captions(app)
     app.button(key="kick-selected").click().run()
     assert "user01" in [text.value for text in app.text]
 
@@ -78,29 +106,39 @@ def test_an_outage_marks_no_row_as_ended(app: AppTest, presence: Presence, serve
     app.run()
     server.pause()
     open_anew(app)
-    assert column(app, "status") == ["", ""]
+    assert table(app).ended == ["", ""]
     server.resume()
     open_anew(app)
-    assert column(app, "status") == ["", ""]
+    assert table(app).ended == ["", ""]
 
 
 # -- Times -------------------------------------------------------------------------------------------------------------
 
 
-def test_no_time_in_the_list_is_relative(app: AppTest, presence: Presence) -> None:
-    log_in(presence, 1)
-    config = json.loads(app.run().dataframe[0].proto.columns)
-    formats = {name: config[name]["type_config"].get("format") for name in ("login", "login_exact", "seen", "expires")}
-    assert all("HH:mm:ss" in (shape or "") for shape in formats.values()), formats
-    rows = app.session_state["listing"].rows
+def test_the_browser_learns_how_long_an_age_is_true(app: AppTest, presence: Presence, server: Server) -> None:
+    """It shows an age only while the rows are read every so many seconds, and else the time of day."""
+    [login] = log_in(presence, 1)
+    shown = table(app.run())
+    assert shown.data["every"] == 5
+    assert shown.column("login") == [round(login.session.login_at.timestamp() * 1000)]
+    assert abs(shown.data["now"] / 1000 - time.time()) < 5
+    assert shown.data["zone"] == "UTC"
+    rows = app.session_state["session-list"].rows
     assert texts.rows_as_of(f"{rows.as_of:%H:%M:%S}", None, None) in captions(app)
-    assert " ago" not in captions(app)
+    app.selectbox(key="every").select(0).run()
+    assert table(app).data["every"] == 0
+    app.selectbox(key="every").select(10).run()
+    assert table(app).data["every"] == 10
+    server.pause()
+    open_anew(app)
+    assert table(app).data["every"] == 0
+    server.resume()
 
 
 def test_a_page_that_does_not_renew_itself_says_no_age(app: AppTest, presence: Presence) -> None:
     log_in(presence, 1)
     app.run()
-    listing = app.session_state["listing"]
+    listing = app.session_state["session-list"]
     listing.rows = dataclasses.replace(listing.rows, read=time.monotonic() - 600)
     app.run()
     assert "10 min ago" in captions(app)
@@ -111,29 +149,72 @@ def test_a_page_that_does_not_renew_itself_says_no_age(app: AppTest, presence: P
 # -- Ticking what is shown ---------------------------------------------------------------------------------------------
 
 
-def test_one_button_ticks_the_rows_that_are_shown_and_unticks_them(app: AppTest, presence: Presence) -> None:
+def test_ticks_survive_paging_and_a_refresh_and_a_button_clears_them(app: AppTest, presence: Presence) -> None:
     log_in(presence, 60)
-    app.run()
-    assert app.button(key="select-rows").label == texts.select_rows(50, 0)
-    app.button(key="select-rows").click().run()
-    assert ticked(app) == list(range(50))
-    assert texts.selected_hint(50, 50, 0) in captions(app)
-    assert app.button(key="kick-selected").label == texts.kick_selected(50)
-    assert app.button(key="select-rows").label == texts.SELECT_NONE
-    app.button(key="select-rows").click().run()
-    assert ticked(app) == []
+    tick(app.run(), 0, 2)
+    app.button(key="older").click().run()
+    assert table(app).ticked == []
+    tick(app, 1)
+    assert texts.selected_hint(3, 3, 2, 0) in captions(app)
+    assert app.button(key="kick-selected").label == texts.kick_selected(3)
+    app.button(key="refresh").click().run()
+    assert table(app).ticked == [1]
+    app.button(key="newest").click().run()
+    assert table(app).ticked == [0, 2]
+    log_in(presence, 1, "late")
+    app.button(key="refresh").click().run()
+    assert table(app).ticked == [1, 3], "the same sessions"
+    tick(app, 3)
+    assert texts.selected_hint(2, 2, 1, 0) in captions(app)
+    app.button(key="select-none").click().run()
+    assert table(app).ticked == []
     assert app.button(key="kick-selected").disabled
+    assert "select-none" not in [button.key for button in app.button]
 
 
-def test_it_ticks_no_row_that_has_ended(app: AppTest, presence: Presence, looking: None) -> None:
+def test_ticks_end_with_the_search_that_showed_them(app: AppTest, presence: Presence) -> None:
+    log_in(presence, 3)
+    tick(app.run(), 0)
+    app.text_input(key="q").set_value("user01").run()
+    assert app.button(key="kick-selected").disabled
+    app.text_input(key="q").set_value("").run()
+    assert table(app).ticked == []
+
+
+def test_ticks_of_rows_that_are_no_longer_shown_count_for_nothing(app: AppTest, presence: Presence) -> None:
+    log_in(presence, 30)
+    app.run()
+    app.selectbox(key="page-size").select(25).run()
+    before = table(app)
+    app.button(key="older").click().run()
+    now = table(app)
+    for shown, refs in (
+        (before, [before.data["rows"][0]["ref"]]),
+        (before, [now.data["rows"][0]["ref"]]),
+        (now, [before.data["rows"][0]["ref"], "user99:no-such-session"]),
+    ):
+        ticks = {"list": shown.data["list"], "sequence": 7, "refs": refs}
+        send(app, WidgetState(id=now.id, json_value=json.dumps({"ticks": ticks})))
+        assert app.button(key="kick-selected").disabled
+    assert table(app).data["sequence"] == 7, "the browser learns that they have been heard"
+
+
+def test_no_row_that_has_ended_can_be_ticked(app: AppTest, presence: Presence, looking: None) -> None:
     log_in(presence, 3)
     app.run()
     presence.kick("user01", by="alex", reason="test")
     app.run()
-    assert app.button(key="select-rows").label == texts.select_rows(2, 1)
-    app.button(key="select-rows").click().run()
-    assert ticked(app) == [0, 2]
-    assert app.button(key="select-rows").label == texts.SELECT_NONE
+    tick(app, 0, 1, 2)
+    assert table(app).ticked == [0, 2]
+    assert app.button(key="kick-selected").label == texts.kick_selected(2)
+
+
+def test_more_than_the_most_are_not_selected(app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing_module, "MOST_SELECTED", 2)
+    log_in(presence, 3)
+    tick(app.run(), 0, 1, 2)
+    assert table(app).ticked == [0, 1]
+    assert "At most" in toasts(app)
 
 
 def test_what_kicks_all_that_match_says_so(app: AppTest, presence: Presence) -> None:
@@ -143,25 +224,18 @@ def test_what_kicks_all_that_match_says_so(app: AppTest, presence: Presence) -> 
     assert "Select all" not in " ".join(button.label for button in app.button)
 
 
-def test_where_there_are_more_pages_the_page_says_what_a_header_sorts(app: AppTest, presence: Presence) -> None:
-    log_in(presence, 30)
-    assert texts.SORT_NOTE not in captions(app.run())
-    app.selectbox(key="page-size").select(25).run()
-    assert texts.SORT_NOTE in captions(app)
-
-
 # -- After a bulk kick of one's own ------------------------------------------------------------------------------------
 
 
 def _begun(app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Kick all by a job that is still under way when the page is drawn again."""
-    monkeypatch.setattr(bulk, "work_at", lambda _store, _job_id: None)
+    """Kick all by a job that is still running when the page is drawn again."""
+    monkeypatch.setattr(bulk_kick, "run_in_background", lambda _store, _job_id: None)
     app.run().button(key="kick-all").click().run()
     app.text_area(key="bulk-reason-1").set_value("Clean-up")
     app.text_input(key="bulk-typed-1").set_value("3")
-    monkeypatch.setattr(bulk, "wait_for", lambda _job_id, _seconds: False)
+    monkeypatch.setattr(bulk_kick, "wait_for", lambda _job_id, _seconds: False)
     app.button(key="bulk-confirm-1").click().run()
-    assert texts.BULK_BEGUN in toasts(app)
+    assert texts.BULK_STARTED in toasts(app)
     assert len(uids(app)) == 3
     [job] = presence.jobs()
     return job.id
@@ -173,24 +247,45 @@ def test_the_list_is_read_again_when_a_bulk_kick_of_this_tab_has_ended(
     log_in(presence, 3)
     job_id = _begun(app, presence, monkeypatch)
     presence.run_job(job_id)
-    bulk.jobs(open_store(), anew=True)
+    bulk_kick.jobs(open_store(), fresh=True)
     app.run()
-    assert not app.dataframe, "no row is left"
-    generation = app.session_state["listing"].generation
+    assert not tables(app), "no row is left"
+    generation = app.session_state["session-list"].generation
     app.run()
-    assert app.session_state["listing"].generation == generation, "once"
+    assert app.session_state["session-list"].generation == generation, "once"
 
 
-def test_rows_that_are_ticked_stay_when_the_bulk_kick_ends_and_are_marked(
+def test_the_list_is_read_again_though_rows_are_ticked_and_ticks_of_ended_rows_go(
     app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch, looking: None
 ) -> None:
     log_in(presence, 3)
     job_id = _begun(app, presence, monkeypatch)
-    tick(app, 0)
+    late = log_in(presence, 1, "late")
+    app.session_state["session-list"].refresh()
+    tick(app.run(), 0, 1)
     presence.run_job(job_id)
-    bulk.jobs(open_store(), anew=True)
+    bulk_kick.jobs(open_store(), fresh=True)
     app.run()
-    assert column(app, "status") == [texts.ENDED_ROW] * 3
+    assert uids(app) == ["late00"]
+    assert table(app).ticked == [0]
+    assert app.button(key="kick-selected").label == texts.kick_selected(1)
+    assert presence.validate(late[0].token)
+
+
+def test_the_list_is_not_read_again_below_an_open_dialog_but_behind_it(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch, looking: None
+) -> None:
+    log_in(presence, 3)
+    job_id = _begun(app, presence, monkeypatch)
+    press(app, "kick", table(app).ref("user01"))
+    presence.run_job(job_id)
+    bulk_kick.jobs(open_store(), fresh=True)
+    app.run()
+    assert len(table(app).ended) == 3
+    assert all(table(app).ended)
+    next(one for one in app.button if one.label == texts.CANCEL).click().run()
+    app.run()
+    assert not tables(app)
 
 
 def test_a_job_of_somebody_else_moves_no_row(app: AppTest, presence: Presence, looking: None) -> None:
@@ -198,6 +293,6 @@ def test_a_job_of_somebody_else_moves_no_row(app: AppTest, presence: Presence, l
     app.run()
     time.sleep(0.002)
     presence.kick_where(SessionFilter(text="user"), by="alex", reason="Clean-up", expected=3)
-    bulk.jobs(open_store(), anew=True)
+    bulk_kick.jobs(open_store(), fresh=True)
     app.run()
-    assert column(app, "status") == [texts.ENDED_ROW] * 3
+    assert [why.startswith("Kicked by alex, ") for why in table(app).ended] == [True] * 3

@@ -1,4 +1,4 @@
-"""The dashboard without a browser: its script under AppTest, on a real server, and the parts that draw nothing."""
+"""The Sessions page without a browser: its script under AppTest, on a real server, and its helpers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,24 @@ from streamlit.testing.v1 import AppTest
 from presence_core import OutcomeUnknown, Presence, Unavailable
 from presence_dashboard import access, texts
 from presence_dashboard import format as fmt
-from presence_dashboard import store as store_room
-from presence_dashboard.actions import Why, kick_person, kick_sessions
-from presence_dashboard.store import Store
-from presence_dashboard.tab import TICK_AWAY
-from tests.dashboard.conftest import IMPATIENT, confirm, log_in, open_anew, refs, tick, toasts, uids
-from tests.servers import Server
+from presence_dashboard.actions.kick_and_block import ActionDetails, kick_person, kick_sessions
+from presence_dashboard.data import store as store_room
+from presence_dashboard.data.browser_tab import TICK_AWAY
+from presence_dashboard.data.store import Store
+from tests.dashboard.conftest import (
+    IMPATIENT,
+    confirm,
+    log_in,
+    open_anew,
+    press,
+    refs,
+    table,
+    tables,
+    tick,
+    toasts,
+    uids,
+)
+from tests.support.servers import Server
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -31,7 +43,7 @@ HOSTILE = [
     "**b** _i_ -- ->",
     "# h",
 ]
-WHY = Why("Shared account", "Please sign in again.")
+WHY = ActionDetails("Shared account", "Please sign in again.")
 
 
 # -- The list ----------------------------------------------------------------------------------------------------------
@@ -41,12 +53,12 @@ def test_sessions_are_listed_newest_login_first(app: AppTest, presence: Presence
     log_in(presence, 3)
     app.run()
     assert uids(app) == ["user02", "user01", "user00"]
-    assert [metric.value for metric in app.metric] == ["3", "3", "3", "0"]
+    assert texts.online_now("3", "3") in [text.value for text in app.markdown]
 
 
 def test_somebody_without_a_name_is_listed_by_uid(app: AppTest, presence: Presence) -> None:
     presence.login("dana@example.com")
-    assert list(app.run().dataframe[0].value["name"]) == ["dana@example.com"]
+    assert table(app.run()).column("name") == ["dana@example.com"]
 
 
 def test_pages_follow_each_other_and_lead_back(app: AppTest, presence: Presence) -> None:
@@ -94,7 +106,7 @@ def test_rows_stay_until_asked_for_and_newer_logins_are_announced(app: AppTest, 
 def test_an_empty_list_says_what_to_do_and_fills_by_itself(app: AppTest, presence: Presence) -> None:
     app.run()
     assert [header.value for header in app.subheader] == [texts.EMPTY_TITLE]
-    assert not app.dataframe
+    assert not tables(app)
     log_in(presence, 1)
     open_anew(app)
     assert uids(app) == ["user00"]
@@ -115,11 +127,24 @@ def test_kicking_ticked_rows_ends_those_sessions_and_no_other(app: AppTest, pres
     logins = log_in(presence, 4)
     tick(app.run(), 0, 2)
     app.button(key="kick-selected").click().run()
-    assert list(app.dataframe[1].value[texts.COLUMN_UID]) == ["user03", "user01"]
+    assert list(app.dataframe[0].value[texts.LABEL_UID]) == ["user03", "user01"]
     confirm(app)
     assert "Kicked 2 sessions of **Person 3** and 1 other." in toasts(app)
     assert [bool(presence.validate(login.token)) for login in logins] == [True, False, True, False]
     assert uids(app) == ["user02", "user00"]
+
+
+def test_the_button_of_a_row_asks_about_that_session_and_k_about_the_ticked_ones(
+    app: AppTest, presence: Presence
+) -> None:
+    log_in(presence, 3)
+    press(app.run(), "kick", table(app).ref("user01"))
+    assert "user01" in [text.value for text in app.text]
+    next(one for one in app.button if one.label == texts.CANCEL).click().run()
+    press(app, "kick", None)
+    assert texts.ROW_GONE in toasts(app)
+    press(tick(app, 0, 2), "kick", None)
+    assert list(app.dataframe[0].value[texts.LABEL_UID]) == ["user02", "user00"]
 
 
 def test_a_kick_that_no_replica_has_confirmed_says_so(
@@ -143,12 +168,12 @@ def test_where_a_failover_may_undo_a_kick_that_no_replica_was_asked_for_the_toas
     tick(app.run(), 0)
     app.button(key="kick-selected").click().run()
     confirm(app)
-    assert texts.UNASKED not in toasts(app), "a single server"
+    assert texts.NO_REPLICA_ASKED not in toasts(app), "a single server"
     monkeypatch.setattr(Presence, "may_fail_over", True)
     tick(app.run(), 0)
     app.button(key="kick-selected").click().run()
     confirm(app)
-    assert texts.UNASKED in toasts(app)
+    assert texts.NO_REPLICA_ASKED in toasts(app)
 
 
 def test_a_kick_needs_a_reason(app: AppTest, presence: Presence) -> None:
@@ -173,27 +198,30 @@ def test_a_saved_phrase_fills_reason_and_message(app: AppTest, presence: Presenc
     assert (ended.note, ended.message, ended.by) == (reason, message, "local operator")
 
 
-def test_a_phrase_fills_what_is_empty_or_a_phrase_and_never_what_was_typed(app: AppTest, presence: Presence) -> None:
+def test_a_phrase_is_added_once_and_never_replaces_what_was_typed(app: AppTest, presence: Presence) -> None:
     log_in(presence, 1)
     tick(app.run(), 0)
     app.button(key="kick-selected").click().run()
     app.text_area(key="reason-1").set_value("Chargeback 4711")
     app.button_group(key="phrase-1").set_value("Lost device").run()
-    assert [area.value for area in app.text_area] == ["Chargeback 4711", texts.PHRASES["Lost device"][1]]
+    (lost, lost_public), (asked, asked_public) = texts.PHRASES["Lost device"], texts.PHRASES["User asked"]
+    assert [area.value for area in app.text_area] == [f"Chargeback 4711 {lost}", lost_public]
     app.button_group(key="phrase-1").set_value("User asked").run()
-    assert [area.value for area in app.text_area] == ["Chargeback 4711", texts.PHRASES["User asked"][1]]
-    app.text_area(key="message-1").set_value("Please call us.").run()
+    both = [f"Chargeback 4711 {lost} {asked}", f"{lost_public} {asked_public}"]
+    assert [area.value for area in app.text_area] == both
     app.button_group(key="phrase-1").set_value("Lost device").run()
-    assert [area.value for area in app.text_area] == ["Chargeback 4711", "Please call us."]
-    app.button_group(key="phrase-1").set_value(None).run()
-    assert [area.value for area in app.text_area] == ["Chargeback 4711", "Please call us."]
+    assert [area.value for area in app.text_area] == both
+    app.text_area(key="message-1").set_value("x" * 480).run()
+    app.button_group(key="phrase-1").set_value("Suspicious sign-in").run()
+    assert app.text_area(key="message-1").value == "x" * 480
+    assert texts.PHRASE_TOO_LONG in toasts(app)
 
 
 def test_cancelling_kicks_nobody(app: AppTest, presence: Presence) -> None:
     [login] = log_in(presence, 1)
     tick(app.run(), 0)
     app.button(key="kick-selected").click().run()
-    next(one for one in app.button if one.label == texts.CANCEL).click().run()
+    next(element for element in app.button if element.label == texts.CANCEL).click().run()
     assert not app.text_area
     assert presence.validate(login.token)
 
@@ -203,7 +231,7 @@ def test_the_dialog_keeps_its_people_while_rows_change(app: AppTest, presence: P
     tick(app.run(), 1)
     app.button(key="kick-selected").click().run()
     log_in(presence, 30, "late")
-    app.session_state["listing"].refresh()
+    app.session_state["session-list"].refresh()
     confirm(app.run())
     assert [bool(presence.validate(login.token)) for login in logins] == [True, False, True]
 
@@ -211,11 +239,11 @@ def test_the_dialog_keeps_its_people_while_rows_change(app: AppTest, presence: P
 def test_kicking_all_of_a_user_reads_what_they_have_now_and_can_keep_one(app: AppTest, presence: Presence) -> None:
     first, second = presence.login("dana", device="iPhone"), presence.login("dana", device="Mac")
     log_in(presence, 1)
-    shown = app.run().session_state["listing"].rows.sessions
+    shown = app.run().session_state["session-list"].rows.sessions
     tick(app, shown.index(second.session))
     third = presence.login("dana", device="iPad")
     app.button(key="kick-person").click().run()
-    assert len(app.dataframe[1].value) == 3
+    assert len(app.dataframe[0].value) == 3
     app.checkbox[0].check().run()
     confirm(app)
     assert "Kicked 2 sessions of **dana**." in toasts(app)
@@ -241,20 +269,21 @@ def test_an_outage_keeps_the_rows_and_turns_actions_off_until_redis_is_back(
     tick(app.run(), 0)
     server.pause()
     open_anew(app)
-    assert "**The sessions cannot be read just now.**" in app.error[0].value
+    assert "**Sessions cannot be read at the moment.**" in app.error[0].value
     assert uids(app) == ["user01", "user00"]
     assert app.button(key="kick-selected").disabled
-    assert list(app.dataframe[0].value["kick"]) == [None, None]
+    assert not table(app).data["canAct"]
     server.resume()
     open_anew(app)
     assert not app.error
     assert not app.button(key="kick-selected").disabled
+    assert table(app).data["canAct"]
 
 
 def test_a_page_that_opens_in_an_outage_fills_when_redis_is_back(app: AppTest, server: Server) -> None:
     server.pause()
     app.run()
-    assert "Nothing has been read yet" in app.error[0].value
+    assert "No data has been read yet" in app.error[0].value
     assert not app.exception
     server.resume()
     open_anew(app)
@@ -300,13 +329,13 @@ def test_a_kick_without_an_answer_says_so_and_is_looked_at_again(
     app.button(key="kick-selected").click().run()
     server.pause()
     confirm(app)
-    assert texts.unknown(1) in toasts(app)
+    assert texts.outcome_unknown(1) in toasts(app)
     assert texts.unresolved(1) in [warning.value for warning in app.warning]
     server.resume()
     open_anew(app)
     assert not app.warning
-    told = toasts(app)
-    assert "kicked by **local operator**" in told or "Not kicked: **user00**" in told
+    messages = toasts(app)
+    assert "kicked by **local operator**" in messages or "Not kicked: **user00**" in messages
 
 
 def test_a_failure_is_shared_for_a_moment_and_not_longer(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +343,7 @@ def test_a_failure_is_shared_for_a_moment_and_not_longer(server: Server, monkeyp
     store = Store(lambda: Presence.from_url(server.url, IMPATIENT))
     assert store.counts().failure is None
     server.pause()
-    failed = store.counts(anew=True)
+    failed = store.counts(fresh=True)
     assert failed.failure is not None
     assert failed.value is not None
     server.resume()
@@ -330,8 +359,8 @@ def test_an_action_stops_where_redis_is_away(server: Server, presence: Presence)
         assert impatient.counts().sessions == 3
         server.pause()
         outcome = kick_sessions(impatient, refs(*logins), WHY)
-    assert (outcome.unknown or outcome.untouched)[0] == logins[0].session.ref
-    assert outcome.untouched[-2:] == tuple(refs(*logins[1:]))
+    assert (outcome.unanswered or outcome.not_tried)[0] == logins[0].session.ref
+    assert outcome.not_tried[-2:] == tuple(refs(*logins[1:]))
     assert outcome.failure
 
 
@@ -347,8 +376,8 @@ def test_a_kick_without_an_answer_tells_of_the_block_that_came_with_it(
         raise OutcomeUnknown("no answer")
 
     monkeypatch.setattr(Presence, "kick", unheard)
-    outcome = kick_sessions(presence, refs(login), Why("Shared account", block=block))
-    assert [one.ref for one in outcome.already] == refs(login)
+    outcome = kick_sessions(presence, refs(login), ActionDetails("Shared account", block=block))
+    assert [session.ref for session in outcome.already] == refs(login)
     assert outcome.blocked == presence.blocked("user00") is not None
 
 
@@ -361,16 +390,16 @@ def test_a_kick_that_failed_behind_its_block_tells_of_the_block(
         raise Unavailable("away")
 
     monkeypatch.setattr(Presence, "kick", failed)
-    assert kick_sessions(presence, refs(login), Why("Shared account", block=3_600)).blocked is None
-    outcome = kick_sessions(presence, refs(login), Why("Shared account", block=0))
-    assert outcome.untouched == tuple(refs(login))
+    assert kick_sessions(presence, refs(login), ActionDetails("Shared account", block=3_600)).blocked is None
+    outcome = kick_sessions(presence, refs(login), ActionDetails("Shared account", block=0))
+    assert outcome.not_tried == tuple(refs(login))
     assert outcome.blocked == presence.blocked("user00") is not None
 
 
 def test_kicking_all_tells_of_those_that_had_ended_before(presence: Presence) -> None:
-    one, other = presence.login("dana:1"), presence.login("dana:1")
-    presence.kick("dana:1", one.session.session_id, by="alex", reason="test")
-    outcome = kick_person(presence, "dana:1", refs(one, other), WHY)
+    first, other = presence.login("dana:1"), presence.login("dana:1")
+    presence.kick("dana:1", first.session.session_id, by="alex", reason="test")
+    outcome = kick_person(presence, "dana:1", refs(first, other), WHY)
     assert [session.ref for session in outcome.kicked] == refs(other)
     assert [ended.by for ended in outcome.already] == ["alex"]
 
@@ -382,7 +411,7 @@ def test_kicking_all_tells_of_those_that_had_ended_before(presence: Presence) ->
 def test_a_hostile_name_is_text_in_table_button_and_toast(app: AppTest, presence: Presence, hostile: str) -> None:
     presence.login("mallory", name=hostile, device=hostile[:16])
     tick(app.run(), 0)
-    assert list(app.dataframe[0].value["name"]) == [hostile]
+    assert table(app).column("name") == [hostile]
     assert app.button(key="kick-person").label == texts.kick_all_of(fmt.code(fmt.cut(hostile, 32)))
     app.button(key="kick-selected").click().run()
     assert hostile in [text.value for text in app.text]

@@ -1,7 +1,8 @@
-"""The Sessions page: what it is asked for, by box, filter and link, and what it answers."""
+"""The search of the Sessions page, by box, filter and link, and its results."""
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -10,11 +11,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from presence_core import InvalidArgument, Presence, Settings
-from presence_dashboard import access, questions, texts
+from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
-from presence_dashboard.questions import Question
-from tests.dashboard.conftest import IMPATIENT, log_in, open_anew, uids
-from tests.servers import Server
+from presence_dashboard.data import session_query
+from presence_dashboard.data.session_query import SessionQuery
+from presence_dashboard.views.sessions import table_columns
+from tests.dashboard.conftest import IMPATIENT, log_in, open_anew, table, tables, uids
+from tests.support.servers import Server
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 VIEWER = Actor("vera", "viewer", frozenset({"name", "ip"}))
@@ -34,7 +37,7 @@ def shown(app: AppTest) -> str:
 
 
 def act_as(monkeypatch: pytest.MonkeyPatch, actor: Actor) -> None:
-    """Somebody else is signed in."""
+    """Another staff member is signed in."""
     monkeypatch.setattr(access, "current", lambda *, touch=True: actor)
 
 
@@ -109,10 +112,10 @@ def test_a_new_question_begins_at_its_first_page(app: AppTest, presence: Presenc
     app.run()
     app.selectbox(key="page-size").select(25).run()
     app.button(key="older").click().run()
-    before = app.session_state["listing"].key
+    before = app.session_state["session-list"].key
     assert uids(search(app, "user"))[0] == "user59"
-    assert app.session_state["listing"].key != before, "no tick of the old table holds in the new one"
-    assert len(app.session_state["listing"].cursors) == 1
+    assert app.session_state["session-list"].key != before, "no tick of the old table holds in the new one"
+    assert len(app.session_state["session-list"].cursors) == 1
     seen = uids(app)
     for _ in range(2):
         seen += uids(app.button(key="older").click().run())
@@ -136,7 +139,7 @@ def test_a_search_while_redis_is_away_leaves_the_rows_and_is_answered_afterwards
     server.pause()
     search(app, "novak")
     assert len(uids(app)) == 4
-    assert "**The sessions cannot be read just now.**" in app.error[0].value
+    assert "**Sessions cannot be read at the moment.**" in app.error[0].value
     assert all(app.button(key=key).disabled for key in ("kick-all", "export", "kick-selected"))
     server.resume()
     open_anew(app)
@@ -159,6 +162,22 @@ def test_a_menu_counts_its_values_and_a_choice_can_be_taken_back(app: AppTest, c
     app.button(key="chip-device").click().run()
     assert len(uids(app)) == 4
     assert "device" not in app.query_params
+
+
+def test_an_app_version_is_found_under_its_app_and_can_be_taken_back(app: AppTest, presence: Presence) -> None:
+    for uid, version in (("u1", "9.9.9"), ("u2", "9.9.9"), ("u3", "10.0")):
+        presence.login(uid, app="Shop", app_version=version)
+    app.session_state["menu-app"] = True
+    app.run()
+    assert not any(popover for popover in app.get("popover") if popover.proto.popover.label == "App version")
+    labels = [button.label for button in app.button if (button.key or "").startswith("choose-app_version-")]
+    assert labels == [texts.facet_value("`9.9.9`", "2"), texts.facet_value("`10.0`", "1")]
+    app.button(key="choose-app_version-10.0").click().run()
+    assert uids(app) == ["u3"]
+    assert app.query_params["app_version"] == "10.0"
+    assert app.button(key="chip-app_version").label == texts.chip("App version", "`10.0`")
+    app.button(key="chip-app_version").click().run()
+    assert len(uids(app)) == 3
 
 
 def test_a_value_that_nobody_has_stays_chosen_and_finds_nobody(app: AppTest, crowd: None) -> None:
@@ -185,22 +204,24 @@ def test_a_declared_attribute_is_a_filter_and_a_column(
         presence.login("u2", attributes={"plan": "free"})
         app.query_params["attr.plan"] = "pro"
         assert uids(app.run()) == ["u1"]
-        assert list(app.dataframe[0].value["attr.plan"]) == ["pro"]
+        app.multiselect(key="columns").set_value(["uid", "attr.plan"]).run()
+        assert table(app).column("attr.plan") == ["pro"]
 
 
 @pytest.mark.parametrize(
     ("link", "rule"),
     [
-        ({"app_version": "9.9.9"}, texts.link_unknown("`app_version`")),
+        ({"version": "9.9.9"}, texts.link_unknown("`version`")),
+        ({"app_version": "x" * 65}, texts.link_value("`app_version`", "")),
         ({"attr.plan": "pro"}, texts.link_unknown("`attr.plan`")),
         ({"colour": ""}, texts.link_unknown("`colour`")),
         ({"device": ""}, texts.link_empty("`device`")),
         ({"device": ["Mac", "iPhone"]}, texts.link_twice("`device`")),
-        ({"idle": "-1"}, texts.link_value("`idle`", texts.idle_malformed(questions.MOST_IDLE))),
+        ({"idle": "-1"}, texts.link_value("`idle`", texts.idle_malformed(session_query.MOST_IDLE))),
         ({"idle": "12x"}, "`idle` cannot have this value. Use whole seconds"),
         ({"login": "tomorrow"}, texts.link_value("`login`", texts.LOGIN_MALFORMED)),
         ({"login": "2026-01-31T12:00.."}, "`login` cannot have this value."),
-        ({"login": "0001-01-01T00:00+14:00.."}, "`login` cannot have this value."),  # no year in any zone
+        ({"login": "0001-01-01T00:00+14:00.."}, "`login` cannot have this value."),  # not a year in any time zone
         ({"login": "..9999-12-31T23:59-12:00"}, "`login` cannot have this value."),
         ({"login": "2026-02-01T12:00Z..2026-01-31T12:00Z"}, texts.LOGIN_BACKWARDS),
         ({"device": "x" * 65}, texts.link_value("`device`", "")),
@@ -214,7 +235,7 @@ def test_a_link_that_makes_no_sense_is_refused_in_words_and_lists_nobody(
     app.run()
     assert titles(app) == [texts.LINK_TITLE]
     assert rule in shown(app)
-    assert not app.dataframe
+    assert not tables(app)
     assert not {"kick-all", "kick-selected", "export"} & {button.key for button in app.button}
     app.button(key="link-show-all").click().run()
     assert len(uids(app)) == 4
@@ -222,7 +243,7 @@ def test_a_link_that_makes_no_sense_is_refused_in_words_and_lists_nobody(
 
 
 def test_what_is_wrong_with_a_link_can_be_removed_and_the_rest_of_it_stays(app: AppTest, crowd: None) -> None:
-    app.query_params.update({"q": "dan", "device": "iPhone", "app_version": "9.9.9", "idle": "x"})
+    app.query_params.update({"q": "dan", "device": "iPhone", "version": "9.9.9", "idle": "x"})
     app.run()
     assert titles(app) == [texts.LINK_TITLE]
     app.button(key="link-remove").click().run()
@@ -232,9 +253,9 @@ def test_what_is_wrong_with_a_link_can_be_removed_and_the_rest_of_it_stays(app: 
 
 def test_a_list_that_was_there_goes_when_the_link_becomes_one_that_makes_no_sense(app: AppTest, crowd: None) -> None:
     app.run()
-    app.query_params["app_version"] = "9.9.9"
+    app.query_params["version"] = "9.9.9"
     app.run()
-    assert not app.dataframe
+    assert not tables(app)
     assert "List as of" not in shown(app)
 
 
@@ -242,7 +263,7 @@ def test_a_link_to_a_block_that_is_none_lists_nobody(app: AppTest, crowd: None) 
     app.query_params["q"] = "192.0.2.0/99"
     app.run()
     assert [warning.value for warning in app.warning] == [texts.ERROR_FIELD["ip"][""]]
-    assert not app.dataframe
+    assert not tables(app)
     assert uids(search(app, "192.0.2.0/9")) == ["u2", "u1"]
 
 
@@ -257,27 +278,27 @@ def test_a_range_of_login_times_that_ends_before_it_begins_is_not_taken(app: App
 
 
 @pytest.mark.parametrize(
-    ("question", "after", "before"),
+    ("query", "after", "before"),
     [
-        (Question(login="1h"), NOW - timedelta(hours=1), None),
-        (Question(login="7d"), NOW - timedelta(days=7), None),
-        (Question(login="today"), datetime(2026, 2, 28, 15, tzinfo=UTC), None),
-        (Question(login="2026-02-28T10:00Z.."), datetime(2026, 2, 28, 10, tzinfo=UTC), None),
-        (Question(login="..2026-02-28T10:00Z"), None, datetime(2026, 2, 28, 10, tzinfo=UTC)),
+        (SessionQuery(login="1h"), NOW - timedelta(hours=1), None),
+        (SessionQuery(login="7d"), NOW - timedelta(days=7), None),
+        (SessionQuery(login="today"), datetime(2026, 2, 28, 15, tzinfo=UTC), None),
+        (SessionQuery(login="2026-02-28T10:00Z.."), datetime(2026, 2, 28, 10, tzinfo=UTC), None),
+        (SessionQuery(login="..2026-02-28T10:00Z"), None, datetime(2026, 2, 28, 10, tzinfo=UTC)),
     ],
 )
-def test_login_times_are_those_of_the_reader(question: Question, after: datetime, before: datetime) -> None:
-    asked = question.filter(NOW, ZoneInfo("Asia/Tokyo"))  # where it is 21:30, midnight was at 15:00 UTC
+def test_login_times_are_those_of_the_reader(query: SessionQuery, after: datetime, before: datetime) -> None:
+    asked = query.filter(NOW, ZoneInfo("Asia/Tokyo"))  # where it is 21:30, midnight was at 15:00 UTC
     assert asked is not None
     assert (asked.logged_in_after, asked.logged_in_before) == (after, before)
 
 
 def test_a_range_of_times_comes_back_from_its_link() -> None:
     after, before = NOW - timedelta(days=2), NOW
-    assert questions.moments(questions.between(after, before)) == (after, before)
-    assert questions.moments(questions.between(None, before)) == (None, before)
+    assert session_query.parse_range(session_query.format_range(after, before)) == (after, before)
+    assert session_query.parse_range(session_query.format_range(None, before)) == (None, before)
     with pytest.raises(InvalidArgument, match=r"^login must be"):
-        questions.moments("..")
+        session_query.parse_range("..")
 
 
 # -- Who may see what --------------------------------------------------------------------------------------------------
@@ -288,8 +309,10 @@ def test_a_masked_viewer_sees_dots_and_finds_whole_user_ids_only(
 ) -> None:
     act_as(monkeypatch, VIEWER)
     app.run()
-    rows = app.dataframe[0].value
-    assert {*rows["name"], *rows["ip"], *rows["last_ip"], *rows["aliases"]} == {"•••"}
+    app.multiselect(key="columns").set_value(["ip", "last_ip", "aliases", "email", "uid"]).run()
+    rows = table(app)
+    assert {cell for name in ("name", "ip", "last_ip", "aliases", "email") for cell in rows.column(name)} == {"•••"}
+    assert {row["label"] for row in rows.data["rows"]} == {"•••"}
     for probe in ("Dana", "u", "192.0.2.7", "192.0.2.0/24"):
         assert titles(search(app, probe)) == [texts.NO_MATCH_TITLE], probe
     assert texts.NO_MATCH_MASKED in shown(app)
@@ -304,8 +327,8 @@ def test_who_may_not_kick_has_neither_buttons_nor_boxes(
     act_as(monkeypatch, Actor("vera", "viewer"))
     app.run()
     assert len(uids(app)) == 4
-    assert "kick" not in app.dataframe[0].proto.column_order
-    assert not {"kick-selected", "kick-person", "kick-all", "select-rows", "export"} & {
+    assert not table(app).data["canKick"]
+    assert not {"kick-selected", "kick-person", "kick-all", "select-none", "export"} & {
         button.key for button in app.button
     }
 
@@ -316,8 +339,8 @@ def test_who_may_not_kick_has_neither_buttons_nor_boxes(
 def test_where_matches_are_rare_the_page_says_how_far_it_looked_and_goes_on(
     app: AppTest, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("presence_core.operations.listing.BUDGET", 20)
-    monkeypatch.setattr("presence_core.operations.merging.STEP", 20)
+    monkeypatch.setattr("presence_core.operations.search.list_sessions.BUDGET", 20)
+    monkeypatch.setattr("presence_core.operations.search.shard_merge.STEP", 20)
     with Presence.from_url(server.url, IMPATIENT) as presence:
         people = [{"uid": f"u{number:03}", "attributes": {"rare": number == 0}} for number in range(600)]
         presence.login_many(people)
@@ -325,7 +348,7 @@ def test_where_matches_are_rare_the_page_says_how_far_it_looked_and_goes_on(
     monkeypatch.setenv("PRESENCE_FACETS", "rare")
     app.query_params["attr.rare"] = "true"
     assert uids(app.run()) == ["newest"]
-    assert "Matches are rare: looked at" in shown(app)
+    assert "Few sessions match" in shown(app)
     app.button(key="go-on").click().run()
     assert uids(app) == ["newest", "u000"]
     assert not [button for button in app.button if button.key == "go-on"]
@@ -333,8 +356,9 @@ def test_where_matches_are_rare_the_page_says_how_far_it_looked_and_goes_on(
 
 def test_columns_are_those_that_were_chosen(app: AppTest, crowd: None) -> None:
     app.run()
-    assert app.dataframe[0].proto.column_order[:3] == ["kick", "name", "uid"]
+    assert table(app).columns == ["name", *table_columns.AT_FIRST]
     app.multiselect(key="columns").set_value(["ip", "aliases"]).run()
-    assert list(app.dataframe[0].proto.column_order) == ["kick", "name", "ip", "aliases"]
+    assert table(app).columns == ["name", "ip", "aliases"]
+    assert "iPhone" not in json.dumps(table(app).data), "and no other is sent"
     app.multiselect(key="columns").set_value([]).run()
-    assert "uid" in app.dataframe[0].proto.column_order
+    assert "uid" in table(app).columns

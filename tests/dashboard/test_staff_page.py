@@ -10,13 +10,13 @@ from streamlit.testing.v1 import AppTest
 from presence_core import Presence, Settings
 from presence_dashboard import texts
 from tests.dashboard.conftest import toasts
-from tests.fair_clock import PATIENT
-from tests.servers import Server
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Server
 
 
 @pytest.fixture
 def desk(server: Server) -> Iterator[Presence]:
-    """Where staff are signed in."""
+    """The store of staff sessions."""
     with Presence.from_url(server.url, Settings(namespace="online-staff", timeout=PATIENT)) as client:
         yield client
 
@@ -25,18 +25,20 @@ def desk(server: Server) -> Iterator[Presence]:
 def team(app: AppTest, presence: Presence, desk: Presence) -> AppTest:
     presence.set_staff("dana@example.com", "admin", by="setup")
     presence.set_staff("alex", "support", by="dana@example.com")
-    app.switch_page("views/staff.py").run()
+    app.switch_page("views/staff/staff.py").run()
     assert not app.exception
     return app
 
 
 def table(app: AppTest) -> list[tuple[str, str, str]]:
     frame = app.dataframe[0].value
-    return list(zip(*(frame[name] for name in (texts.STAFF_NAME, texts.STAFF_ROLE, texts.STAFF_IS_IN)), strict=True))
+    return list(
+        zip(*(frame[name] for name in (texts.LABEL_NAME, texts.LABEL_ROLE, texts.LABEL_SIGNED_IN)), strict=True)
+    )
 
 
 def tick(app: AppTest, row: int) -> AppTest:
-    key = f"team-{app.session_state['ledger-team'].generation}"
+    key = f"staff-members-{app.session_state['list-staff-members'].generation}"
     app.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
     app.run()
     assert not app.exception
@@ -45,12 +47,12 @@ def tick(app: AppTest, row: int) -> AppTest:
 
 def test_everybody_with_a_role_is_listed_and_whether_they_are_signed_in(team: AppTest, desk: Presence) -> None:
     desk.login("alex", app="dashboard", ip="192.0.2.7")
-    team.button(key="refresh-ledger").click().run()
+    team.button(key="refresh-list").click().run()
     assert table(team) == [("alex", "support", texts.STAFF_YES), ("dana@example.com", "admin", texts.STAFF_NO)]
     tick(team, 0)
     shown = [text.value for text in team.text]
     assert texts.staff_role("support") in shown
-    assert any(text.startswith("192.0.2.7 · seen") for text in shown)
+    assert any(text.startswith("192.0.2.7 · last active") for text in shown)
 
 
 def test_a_role_is_changed_and_that_is_written_down(team: AppTest, presence: Presence) -> None:
@@ -71,7 +73,10 @@ def test_the_last_admin_is_neither_demoted_nor_removed(team: AppTest, presence: 
     tick(team, 1)
     team.button(key="remove").click().run()
     assert texts.ERROR_FIELD["name"]["last admin"] in toasts(team)
-    assert [(one.name, one.role) for one in presence.staff()] == [("alex", "support"), ("dana@example.com", "admin")]
+    assert [(member.name, member.role) for member in presence.staff()] == [
+        ("alex", "support"),
+        ("dana@example.com", "admin"),
+    ]
 
 
 def test_who_is_removed_leaves_the_list_and_is_found_among_the_removed(team: AppTest, presence: Presence) -> None:
@@ -79,7 +84,7 @@ def test_who_is_removed_leaves_the_list_and_is_found_among_the_removed(team: App
     team.button(key="remove").click().run()
     assert texts.staff_removed("**alex**") in toasts(team)
     assert [name for name, *_ in table(team)] == ["dana@example.com"]
-    team.toggle(key="colleagues-removed").set_value(True).run()
+    team.toggle(key="staff-removed").set_value(True).run()
     assert table(team)[0][:2] == ("alex", texts.STAFF_NO_ROLE)
 
 
@@ -87,7 +92,7 @@ def test_signing_somebody_out_ends_their_sign_ins_and_is_written_down(
     team: AppTest, presence: Presence, desk: Presence
 ) -> None:
     logins = [desk.login("alex"), desk.login("dana@example.com")]
-    team.button(key="refresh-ledger").click().run()
+    team.button(key="refresh-list").click().run()
     tick(team, 0)
     team.button(key="sign-out").click().run()
     assert texts.staff_signed_out("**alex**", 1) in toasts(team)
@@ -111,7 +116,7 @@ def test_a_demoted_admin_changes_nobodys_role(
 
 
 def test_without_records_the_page_says_how_the_first_one_is_made(app: AppTest, desk: Presence) -> None:
-    app.switch_page("views/staff.py").run()
+    app.switch_page("views/staff/staff.py").run()
     assert [header.value for header in app.subheader] == [texts.STAFF_EMPTY_TITLE]
-    app.text_input(key="colleague").set_value("x").run()
+    app.text_input(key="staff-search").set_value("x").run()
     assert texts.STAFF_NO_MATCH in [text.value for text in app.markdown]

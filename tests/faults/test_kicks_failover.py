@@ -1,9 +1,7 @@
-"""What replicas have confirmed outlasts a failover, with none, one or all of the replicas asked.
+"""Changes that replicas confirmed survive a failover, with none, one or all of the replicas asked.
 
-Behind Sentinel: by hand, kill -9 and SIGSTOP; on a cluster: TAKEOVER, kill -9 and SIGSTOP. Each change has a client of
-its own, as a command has.
-
-``make test`` takes a case or two; the whole table is run where PRESENCE_SOAK is set.
+Behind Sentinel: by hand, kill -9 and SIGSTOP; on a cluster: TAKEOVER, kill -9 and SIGSTOP. Each change has its own
+client, as a command has. ``make test`` takes a case or two; with PRESENCE_SOAK the whole table runs.
 """
 
 from __future__ import annotations
@@ -21,30 +19,30 @@ from typing import Any
 import pytest
 
 from presence_core import Login, LoginRefused, Presence, PresenceError, Settings, Unavailable
-from tests.failover_harness import SETTINGS, Check, Kick, Log, Trio, Validators, live_after_kick, summary
-from tests.servers import Cluster, Server, missing, redis_binary, valkey_binary
+from tests.support.failover_harness import SETTINGS, Check, Kick, Log, Trio, Validators, live_after_kick, summary
+from tests.support.servers import Cluster, Server, missing, redis_binary, valkey_binary
 
 SOAK = bool(os.environ.get("PRESENCE_SOAK"))
 
 PACE, SECONDS = 14.0, 14.0 if SOAK else 4.0
-"""Changes a second, and for how long."""
+"""Changes a second, and for how many seconds."""
 
 SAID: dict[str, Any] = {"by": "staff", "reason": "test"}
 
 KINDS = ("kick", "logout", "kick all", "replaced", "rotated", "block", "revoked")
 LONG_AGO = 1_000.0
-"""Seconds ago, when those that are to be revoked began: one second after the other."""
+"""The sessions to be revoked began this many seconds ago, one per second."""
 
 
 @dataclass
 class Crowd:
-    """Sessions to end, each in its way, and what became of that."""
+    """Sessions to end, by kind of end, and the results."""
 
     logins: dict[str, list[Login]]
     begun: float
     log: Log = field(default_factory=Log)
     blocked: list[str] = field(default_factory=list)  #: uids whose block was confirmed
-    fresh: list[str] = field(default_factory=list)  #: tokens that took the place of others, confirmed
+    fresh: list[str] = field(default_factory=list)  #: tokens that replaced others, confirmed
     clients: list[Presence] = field(default_factory=list)
 
     @classmethod
@@ -55,8 +53,8 @@ class Crowd:
         with Presence.from_url(url, settings) as p:
             logins = {
                 kind: [
-                    one
-                    for one in p.login_many(
+                    login
+                    for login in p.login_many(
                         (
                             {"uid": f"{kind} {n}", "login_at": now - LONG_AGO + n, "last_seen": now}
                             if kind == "revoked"
@@ -65,7 +63,7 @@ class Crowd:
                         ),
                         imported=True,
                     )
-                    if isinstance(one, Login)
+                    if isinstance(login, Login)
                 ]
                 for kind in KINDS
             }
@@ -73,14 +71,14 @@ class Crowd:
 
     @property
     def every(self) -> list[Login]:
-        return [one for kind in KINDS if kind != "block" for one in self.logins[kind]]
+        return [login for kind in KINDS if kind != "block" for login in self.logins[kind]]
 
     def end(self, url: str, settings: Settings, pace: float, seconds: float) -> None:
-        """End one of each kind in turn, so many a second, each by a client of its own; all that are left when the time
-        is over stay."""
+        """End one of each kind in turn at this rate, each with its own client. Those that remain at the end are not
+        ended."""
         until = time.monotonic() + seconds
         for number, (kind, login) in enumerate(
-            itertools.chain.from_iterable(zip(*([(k, one) for one in self.logins[k]] for k in KINDS), strict=True))
+            itertools.chain.from_iterable(zip(*([(k, login) for login in self.logins[k]] for k in KINDS), strict=True))
         ):
             due = until - seconds + number / pace
             time.sleep(max(0.0, due - time.monotonic()))
@@ -90,10 +88,10 @@ class Crowd:
                     self.clients.append(p)
                     sure = self._end(p, kind, login, number // len(KINDS))
                     self.log.kicks.append(Kick(login.session.ref, time.monotonic(), sure))
-                except Unavailable:  # and OutcomeUnknown: made again, as the docs say
+                except Unavailable:  # also for OutcomeUnknown: repeated, as the docs say
                     time.sleep(0.02)
                     continue
-                except LoginRefused:  # a rotate whose answer was lost
+                except LoginRefused:  # a rotate whose reply was lost
                     pass
                 except PresenceError as error:
                     self.log.wrong.append(f"{kind}: {error!r}")
@@ -125,10 +123,10 @@ class Crowd:
         return sure
 
     def left(self, url: str, *, confirmed: bool = True) -> list[str]:
-        """Changes that do not hold in the end: those that were confirmed, or all the others."""
+        """Changes that were lost in the end: either the confirmed ones, or all others."""
         ended = {kick.ref for kick in self.log.kicks if kick.confirmed is confirmed}
         with Presence.from_url(url, SETTINGS) as p:
-            back = [one.session.ref for one in self.every if one.session.ref in ended and p.validate(one.token)]
+            back = [login.session.ref for login in self.every if login.session.ref in ended and p.validate(login.token)]
             if not confirmed:
                 return back
             back += [f"block of {uid}" for uid in self.blocked if not p.blocked(uid)]
@@ -155,14 +153,14 @@ def report(title: str, crowd: Crowd, failed_at: float, left: list[str], others: 
 
 @contextmanager
 def watched(url: str, crowd: Crowd, seconds: float) -> Iterator[None]:
-    """Sessions are asked after within, and for so long more."""
+    """Sessions are validated until this many seconds after the fault."""
     with Validators(url, crowd.every, crowd.log) as asking:
         yield
         asking.seconds(seconds)
 
 
 def run(title: str, url: str, fault: Callable[[], object], settings: Settings) -> tuple[list[Check], list[str], Crowd]:
-    """End a crowd's sessions one after the other, with the fault a second after the begin."""
+    """End sessions one after the other, with the fault one second after the begin."""
     crowd = Crowd.begin(url, int(PACE * SECONDS / len(KINDS)))
     try:
         with watched(url, crowd, 4 if SOAK else 2):
@@ -188,7 +186,7 @@ SENTINEL = [(fault, number) for fault in ("by hand", "kill -9", "SIGSTOP") for n
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(("fault", "replicas"), SENTINEL if SOAK else [("by hand", 1)])
-def test_behind_sentinel(tmp_path: Path, fault: str, replicas: int) -> None:
+def test_confirmed_changes_survive_a_failover_behind_sentinel(tmp_path: Path, fault: str, replicas: int) -> None:
     with Trio.start(tmp_path) as trio:
         settings = replace(SETTINGS, confirm_replicas=replicas, confirm_timeout=500)
         acts: dict[str, Callable[[], object]] = {
@@ -220,13 +218,14 @@ def _stop_for_a_while(server: Server) -> None:
     server.resume()
 
 
+@pytest.mark.soak  # test_failover_cluster.py takes over by hand, too
 @pytest.mark.cluster
 @pytest.mark.parametrize(("fault", "replicas"), CLUSTER if SOAK else [("TAKEOVER", 1)])
-def test_on_a_cluster(tmp_path: Path, fault: str, replicas: int) -> None:
+def test_confirmed_changes_survive_a_failover_on_a_cluster(tmp_path: Path, fault: str, replicas: int) -> None:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     with Cluster.start(binary, tmp_path, masters=3, replicas=2 if SOAK else 1) as cluster:
         settings = replace(SETTINGS, confirm_replicas=replicas, confirm_timeout=500)
-        victim = cluster.nodes[1]  # the address of the first is that of the cluster
+        victim = cluster.nodes[1]  # the URL of the cluster names the first master
         act: Callable[[], object] = {
             "TAKEOVER": lambda: _replica_of(cluster, victim).command("CLUSTER", "FAILOVER", "TAKEOVER"),
             "kill -9": victim.kill,

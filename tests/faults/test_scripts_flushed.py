@@ -1,4 +1,4 @@
-"""Another program makes Redis forget its scripts, again and again: they are loaded again, no change is made twice."""
+"""Another program flushes the scripts of Redis again and again: they are loaded again, and no change is made twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from redis.exceptions import NoScriptError
 
 from presence_core import Presence, Settings, Unavailable
-from presence_core.scripts import FINISH, LOGIN, READ, TIDY, Call, run, wait
+from presence_core.scripts.calls import Call, run, wait
+from presence_core.scripts.maintenance import SETTLE_SESSIONS
+from presence_core.scripts.sessions import END_SESSIONS, LOGIN, READ_SESSIONS
 from presence_core.transport.exchange import Pause, Send, exchange
 from tests.conftest import Bed, on
 
@@ -17,7 +19,7 @@ GONE = NoScriptError("No matching script")
 
 
 @on("redis7-sync", "valkey-async", "cluster-sync")
-def test_scripts_that_are_flushed_all_the_time_hold_nobody_up_and_every_change_is_made_once(bed: Bed) -> None:
+def test_scripts_that_are_flushed_all_the_time_block_no_call_and_make_every_change_once(bed: Bed) -> None:
     p = bed.connect()
     p.login("first")
     stopping, flushes = threading.Event(), [0]
@@ -47,7 +49,7 @@ def test_scripts_that_are_flushed_all_the_time_hold_nobody_up_and_every_change_i
 
 def _calls() -> list[Call]:
     key = "{online:1:0}:sessions"
-    made = [run(script, (key,)) for script in (LOGIN, FINISH, READ, TIDY)]
+    made = [run(script, (key,)) for script in (LOGIN, END_SESSIONS, READ_SESSIONS, SETTLE_SESSIONS)]
     return [*made, wait(key, 1, 100)]
 
 
@@ -60,7 +62,7 @@ def _sent(step: Send | Pause) -> list[Call]:
     return step.groups[0][1]
 
 
-def test_of_a_batch_that_is_flushed_twice_only_what_did_not_run_goes_again_in_its_order() -> None:
+def test_of_a_batch_flushed_twice_only_the_calls_that_did_not_run_are_repeated_in_order() -> None:
     login, finish, read, tidy, waits = calls = _calls()
     flow = _flow(calls)
     assert _sent(next(flow)) == calls
@@ -77,11 +79,11 @@ def test_of_a_batch_that_is_flushed_twice_only_what_did_not_run_goes_again_in_it
     assert _sent(step)[1:] == [tidy, waits]
     with pytest.raises(StopIteration) as stop:
         flow.send([[b"sha", b"tidy", 1]])
-    # What the replicas of one connection have says nothing of what went by another: not confirmed.
+    # The confirmation of one connection says nothing about writes on another: not confirmed.
     assert stop.value.value == [b"login", b"finish", b"read", b"tidy", 0]
 
 
-def test_scripts_that_are_flushed_for_longer_than_a_call_may_take_are_an_outage() -> None:
+def test_scripts_flushed_for_longer_than_the_time_limit_are_an_outage() -> None:
     calls = _calls()[:1]
     flow = _flow(calls, timeout=0.0)
     next(flow)

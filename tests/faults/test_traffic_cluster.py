@@ -1,4 +1,4 @@
-"""A cluster whose slots move, and whose masters die, while people log in: what callers hear of it, and what stays."""
+"""A cluster whose slots move and whose masters die during logins: which errors callers get, and which data remain."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from pathlib import Path
 import pytest
 
 from presence_core import OutcomeUnknown, Presence, Settings, Unavailable
-from tests.agreement import comes_to_agree
-from tests.conftest import Bed
-from tests.fair_clock import PATIENT
-from tests.outages import failure
-from tests.servers import Cluster, Server, free_port, missing, redis_binary, valkey_binary, wait_for
+from tests.conftest import Bed, one_mode
+from tests.support.agreement import comes_to_agree
+from tests.support.fair_clock import PATIENT
+from tests.support.outages import failure
+from tests.support.servers import Cluster, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
 SETTINGS = Settings(namespace="traffic", shards=8, timeout=0.2)
 
 
 @dataclass
 class Visitors:
-    """Somebody who logs in, is seen, and is kicked, over and over; and writes down what they were told."""
+    """Visitors who log in, send heartbeats, and are kicked, repeatedly; records the result of each call."""
 
     presence: Presence
     name: str
-    may_lose: bool = False  #: a master dies: what it had said and no replica had heard is gone
-    live: dict[str, tuple[str, str]] = field(default_factory=dict)  #: uid → session id and token, as it was told last
-    unknown: set[str] = field(default_factory=set)  #: users of whom something was not told
-    refused: set[tuple[str, str]] = field(default_factory=set)  #: logins that did not happen
+    may_lose: bool = False  #: a master dies: changes that it confirmed but did not replicate are lost
+    live: dict[str, tuple[str, str]] = field(default_factory=dict)  #: uid → session id and token of the latest reply
+    unknown: set[str] = field(default_factory=set)  #: users with a call whose outcome is unknown
+    refused: set[tuple[str, str]] = field(default_factory=set)  #: logins that did not run
     wrong: list[str] = field(default_factory=list)
     errors: int = 0
     served: int = 0
@@ -48,8 +48,8 @@ class Visitors:
         self.over.set()
         self._thread.join()
 
-    def was_told_the_truth(self, presence: Presence) -> None:
-        """Once nothing is under way, and no server has died."""
+    def check_results(self, presence: Presence) -> None:
+        """Call this when no call is in progress; no server may have died."""
         assert self.wrong == []
         for uid, (sid, token) in self.live.items():
             assert uid in self.unknown or presence.validate(token), (uid, sid)
@@ -70,7 +70,7 @@ class Visitors:
                 self.unknown.add(uid)
             except Unavailable:
                 self.errors += 1
-            except Exception as error:  # anything else is what this test is for
+            except Exception as error:  # any other error is what this test looks for
                 self.wrong.append(repr(error))
 
     def _do(self, what: str, uid: str, sid: str) -> None:
@@ -93,9 +93,16 @@ class Visitors:
 
 
 def _move(
-    cluster: Cluster, source: Server, target: Server, tag: str, at_its_end: Callable[[], object] = lambda: None
+    cluster: Cluster,
+    source: Server,
+    target: Server,
+    tag: str,
+    at_its_end: Callable[[], object] = lambda: None,
+    *,
+    pause: float = 0,
 ) -> None:
-    """One slot from node to node, a key at a time, as redis-cli does. ``at_its_end``: while only the keys have gone."""
+    """Move one slot from node to node, a key at a time, as redis-cli does. ``at_its_end``: called when only the keys
+    have moved. ``pause``: seconds after each key, so that other clients meet a slot that is on both nodes."""
     slot = source.command("CLUSTER", "KEYSLOT", tag)
     ids = {node: node.command("CLUSTER", "MYID") for node in (source, target)}
     target.command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
@@ -105,15 +112,15 @@ def _move(
         while keys := raw.execute_command("CLUSTER GETKEYSINSLOT", slot, 1):
             raw.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 2000, "KEYS", *keys)
             moved += 1
-            time.sleep(0.03)  # for the others to meet a slot that is half here and half there
+            time.sleep(pause)
     assert moved > 5
     at_its_end()
-    for node in (target, source, *(one for one in cluster.masters() if one not in (source, target))):
+    for node in (target, source, *(master for master in cluster.masters() if master not in (source, target))):
         node.command("CLUSTER", "SETSLOT", slot, "NODE", ids[target])
 
 
 @pytest.mark.cluster
-def test_while_slots_move_and_a_master_dies_callers_hear_only_what_is_true(tmp_path: Path) -> None:
+def test_while_slots_move_and_a_master_dies_callers_get_only_true_results(tmp_path: Path) -> None:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     with (
         Cluster.start(binary, tmp_path, masters=3, replicas=1) as cluster,
@@ -122,16 +129,16 @@ def test_while_slots_move_and_a_master_dies_callers_hear_only_what_is_true(tmp_p
         cluster.client(decode_responses=True) as raw,
     ):
         p.login_many({"uid": f"{name}-{number}", "device": "phone"} for name in "ab" for number in range(40))
-        s = p._ctx.keys.shard("a-1")
+        s = p.internal.context.keys.shard("a-1")
         source = cluster.master_of(s.sessions)
         target = next(node for node in cluster.masters() if node is not source)
         with Visitors(hasty, "a") as ann, Visitors(hasty, "b") as ben:
-            _move(cluster, source, target, s.tag)
+            _move(cluster, source, target, s.tag, pause=0.03)
             wait_for("traffic", lambda: min(ann.served, ben.served) > 100)
         comes_to_agree(p, raw)
         assert ann.errors + ben.errors > 0, "they have met it"
-        for one in (ann, ben):
-            one.was_told_the_truth(p)
+        for person in (ann, ben):
+            person.check_results(p)
 
         lost = cluster.master_of(s.sessions)
         with Visitors(hasty, "c", may_lose=True) as ann, Visitors(hasty, "d", may_lose=True) as ben:
@@ -147,8 +154,9 @@ def test_while_slots_move_and_a_master_dies_callers_hear_only_what_is_true(tmp_p
         assert comes_to_agree(p, raw) > 0
 
 
+@one_mode("sync")
 @pytest.mark.cluster
-def test_a_call_follows_its_keys_to_a_node_that_knows_no_script_and_may_be_lost_there(
+def test_a_call_follows_its_keys_to_a_node_without_the_script_and_its_reply_may_be_lost_there(
     anywhere: Bed, tmp_path: Path
 ) -> None:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
@@ -157,7 +165,7 @@ def test_a_call_follows_its_keys_to_a_node_that_knows_no_script_and_may_be_lost_
         p.clock.run_freely()
         p.login("ada")
         block = p.block("ada", by="staff", reason="test")
-        p.sweep()  # each shard has its fence from then on
+        p.sweep()  # from now on each shard has its fence
         source = cluster.master_of(p.context.keys.shard("ada").sessions)
         target = next(node for node in cluster.nodes if node is not source)
 
@@ -175,8 +183,9 @@ def test_a_call_follows_its_keys_to_a_node_that_knows_no_script_and_may_be_lost_
         assert len(p.sessions("ada")) == 1
 
 
+@one_mode("async")
 @pytest.mark.cluster
-def test_a_slot_that_has_moved_is_looked_up_once_and_followed_when_it_moves_on(anywhere: Bed, tmp_path: Path) -> None:
+def test_a_moved_slot_is_looked_up_once_and_followed_when_it_moves_again(anywhere: Bed, tmp_path: Path) -> None:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     with Cluster.start(binary, tmp_path, masters=3, replicas=0) as cluster:
         p, idle = (anywhere.connect_to(cluster.url, timeout=PATIENT) for _ in range(2))
@@ -184,7 +193,7 @@ def test_a_slot_that_has_moved_is_looked_up_once_and_followed_when_it_moves_on(a
         for number in range(20):
             p.login("ada", session_id=f"session-{number}")
         block = p.block("ada", by="staff", reason="test")
-        p.sweep()  # each shard has its fence from then on
+        p.sweep()  # from now on each shard has its fence
         tag = p.context.keys.shard("ada").tag
         first = cluster.master_of(tag)
         second, third = (node for node in cluster.nodes if node is not first)
@@ -192,9 +201,9 @@ def test_a_slot_that_has_moved_is_looked_up_once_and_followed_when_it_moves_on(a
 
         _move(cluster, first, second, tag)
         assert len(p.sessions("ada")) == 20
-        told = _says_moved(first)
+        replies_before = _says_moved(first)
         assert all(p.heartbeat("ada", "session-1") for _ in range(3))
-        assert _says_moved(first) == told, "the client knows the new node by now"
+        assert _says_moved(first) == replies_before, "the client knows the new node by now"
 
         def who_knows_the_first_node_only_finds_the_third() -> None:
             assert idle.blocked("ada") == block
@@ -204,13 +213,14 @@ def test_a_slot_that_has_moved_is_looked_up_once_and_followed_when_it_moves_on(a
 
 
 def _says_moved(node: Server) -> int:
-    """How often it has told somebody that another serves a slot."""
+    """How often the node has replied that another node serves a slot."""
     found = re.search(r"errorstat_MOVED:count=(\d+)", node.command("INFO", "errorstats"))
     return int(found[1]) if found else 0
 
 
+@one_mode("sync")
 @pytest.mark.cluster
-def test_a_node_that_has_only_joined_and_gets_its_first_slot_is_no_riddle(anywhere: Bed, tmp_path: Path) -> None:
+def test_a_node_that_just_joined_and_gets_its_first_slot_is_found(anywhere: Bed, tmp_path: Path) -> None:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     with Cluster.start(binary, tmp_path / "two", masters=2, replicas=0) as cluster:
         p = anywhere.connect_to(cluster.url, timeout=PATIENT)
@@ -234,6 +244,6 @@ def test_a_node_that_has_only_joined_and_gets_its_first_slot_is_no_riddle(anywhe
                 assert failure(lambda: hasty.sessions("ada")).code == "ASK"
 
             _move(cluster, cluster.master_of(tag), joined, tag, callers_wait_or_hear_a_sentence)
-            for one in (p, hasty):
-                assert len(one.sessions("ada")) == 1
+            for client in (p, hasty):
+                assert len(client.sessions("ada")) == 1
             assert cluster.master_of(tag) is joined

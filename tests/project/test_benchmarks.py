@@ -1,4 +1,4 @@
-"""What the benchmarks measure with: that it counts what it says, and that the books of a soak would notice."""
+"""The benchmarks' own measurements: they count what they claim, and the soak's books notice a lost session."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from benchmarks.measure import Side, _cost, shares_of_scripts
 from benchmarks.soak import Watched
 from benchmarks.stage import SETTINGS, Stage
 from presence_core import Presence
-from tests.fair_clock import PATIENT
-from tests.servers import missing, valkey_binary
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import missing, valkey_binary
 
 LONG = "redis.call('LRANGE', KEYS[1], 0, -1) return 1"
 
@@ -35,7 +35,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def _costs(stage: Stage, run: Any) -> tuple[float, Counter[str]]:
-    """What a benchmark says of five calls, and what the server says of each command; µs."""
+    """The benchmark's figures of five calls, and the server's figures of each command; µs."""
     stage.redis.rpush("long", *range(20_000))
     shares = shares_of_scripts(stage.redis, run)
     before = stage.meter()
@@ -43,7 +43,7 @@ def _costs(stage: Stage, run: Any) -> tuple[float, Counter[str]]:
     return 5 * server_us, (stage.meter() - before).us
 
 
-def test_a_plain_command_beside_a_script_counts_for_the_servers_time(stage: Stage) -> None:
+def test_a_plain_command_and_a_script_both_count_as_server_time(stage: Stage) -> None:
     sha = stage.redis.script_load("return 1")
 
     def both() -> None:
@@ -55,7 +55,7 @@ def test_a_plain_command_beside_a_script_counts_for_the_servers_time(stage: Stag
     assert spent["lrange"] > spent["evalsha"]
 
 
-def test_what_a_script_calls_counts_once(stage: Stage) -> None:
+def test_commands_inside_a_script_count_once(stage: Stage) -> None:
     sha = stage.redis.script_load(LONG)
     took, spent = _costs(stage, lambda: stage.redis.evalsha(sha, 1, "long"))
     assert took == pytest.approx(spent["evalsha"])
@@ -67,12 +67,12 @@ def _scene(stage: Stage, seconds: float) -> Scene:
     return Scene(stage.url, replace(SETTINGS, timeout=PATIENT), time.monotonic(), seconds, refs)
 
 
-def test_a_crowd_does_as_much_as_it_was_asked_and_its_books_agree_with_the_library(stage: Stage) -> None:
+def test_a_load_reaches_its_rates_and_its_books_agree_with_the_library(stage: Stage) -> None:
     scene = _scene(stage, 1.0)
-    heard, told = Pipe(duplex=False)
+    began_reader, began = Pipe(duplex=False)
     rows = lambda number: logins(60, first_user=1_000 + 60 * number)  # noqa: E731
-    visitors = crowd.visitors(scene, 100, 40, rows, told)
-    beats = crowd.heartbeats(scene, 500, heard)  # late by a second: it begins nothing that is not asked for
+    visitors = crowd.visitors(scene, 100, 40, rows, began)
+    beats = crowd.heartbeats(scene, 500, began_reader)  # a second late: it starts no action that is not planned
     acts = visitors.acts | beats.acts
     assert {name: act.done for name, act in acts.items()} == {
         "login": 100, "kick": 40, "validate after kick": 40, "heartbeats": 500,
@@ -83,29 +83,30 @@ def test_a_crowd_does_as_much_as_it_was_asked_and_its_books_agree_with_the_libra
     assert set(soak._reckoning(stage, scene, [], [visitors, beats]).values()) == {0}
 
 
-def test_a_soak_notices_one_session_that_is_missing_and_one_that_is_told_to_be_offline(stage: Stage) -> None:
+def test_a_soak_notices_a_missing_session_and_one_reported_offline(stage: Stage) -> None:
     scene = _scene(stage, 1.0)
     stage.redis.zrem(stage.keys.sessions, scene.refs[0])
     off = soak._reckoning(stage, scene, [], [Story(offline=[scene.refs[1]])])
     assert off["counts().sessions"] + off["list: missing, strange or twice"] >= 1
-    assert off["told offline, though live"] == 1
+    assert off["reported offline, though live"] == 1
     assert off["found by repair"] >= 1
 
 
-def test_a_crowd_writes_down_what_failed_and_goes_on(stage: Stage) -> None:
+def test_a_load_records_errors_and_continues(stage: Stage) -> None:
     scene = _scene(stage, 0.5)
     stage.redis.config_set("maxmemory", 1)
-    heard, told = Pipe(duplex=False)
-    story = crowd.visitors(scene, 40, 0, lambda number: logins(30, first_user=5_000 + number), told)
+    began_reader, began = Pipe(duplex=False)
+    story = crowd.visitors(scene, 40, 0, lambda number: logins(30, first_user=5_000 + number), began)
     assert story.failed == 20
     assert story.acts["login"].done == 0
-    assert not heard.poll()
+    assert not began_reader.poll()
     assert "OOM" in story.errors[0] or "memory" in story.errors[0]
 
 
-def test_dashboards_that_cannot_keep_up_or_give_up_are_noticed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dashboards_that_are_late_or_fail_are_noticed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crowd, "TICK", 0.1)
     monkeypatch.setattr(crowd, "GRACE", 0.0)
+    monkeypatch.setattr(crowd, "AFTER", 0.0)
     scene = _scene(stage, 1.1)
 
     def slow(presence: Presence) -> None:
@@ -127,9 +128,9 @@ def test_dashboards_that_cannot_keep_up_or_give_up_are_noticed(stage: Stage, mon
     assert (story.failed, story.errors[0]) == (2, "gave up: IndexError('list index out of range')")
 
 
-def test_a_soak_breaks_its_promise_when_memory_or_the_lag_grows_an_act_is_left_out_or_a_call_fails() -> None:
+def test_a_soak_fails_if_memory_or_lag_grows_an_action_is_skipped_or_a_call_fails() -> None:
     def broken(seen: Watched, story: Story) -> list[str]:
-        return [one.what for one in soak._promises(seen, [story], "", {"list": 0}) if not one.met]
+        return [promise.what for promise in soak._promises(seen, [story], "", {"list": 0}) if not promise.met]
 
     steady = Watched(server=[900.0] * 60, lag=[4.0] * 60, others={"worker": [50.0] * 20 + [60.0] * 40})
     done = Story(acts={"kick": Act(asked=100, done=100)})
@@ -139,11 +140,11 @@ def test_a_soak_breaks_its_promise_when_memory_or_the_lag_grows_an_act_is_left_o
     assert broken(replace(steady, others={"worker": [50.0] * 40 + [61.0] * 20}), done) == [
         "worker: memory, growth in MB"
     ]
-    assert broken(steady, Story(acts={"kick": Act(asked=100, done=98)})) == ["kick, of those asked"]
+    assert broken(steady, Story(acts={"kick": Act(asked=100, done=98)})) == ["kick, share of the planned"]
     assert broken(steady, replace(done, failed=1)) == ["errors"]
 
 
-def test_growth_in_pieces_keeps_other_sizes_and_replaces_its_own_and_a_cluster_of_as_many_nodes(tmp_path: Path) -> None:
+def test_a_partial_growth_run_replaces_only_runs_of_its_own_kind(tmp_path: Path) -> None:
     def run(sessions: int, nodes: int, ms: float) -> dict[str, Any]:
         return {"sessions": sessions, "nodes": nodes, "cluster": nodes > 1, "ms": ms}
 
@@ -153,7 +154,7 @@ def test_growth_in_pieces_keeps_other_sizes_and_replaces_its_own_and_a_cluster_o
     assert merged == [run(10, 1, 1.0), run(100, 1, 2.0), run(1000, 1, 2.0), run(90, 3, 2.0)]
 
 
-def test_the_page_on_capacity_says_what_the_runs_have_measured() -> None:
+def test_the_capacity_page_agrees_with_the_measured_runs() -> None:
     page = capacity.PAGE.read_text("utf-8")
     said = page.partition(capacity.BEGIN)[2].partition(capacity.END)[0].strip()
     assert said == capacity.derived().strip()

@@ -1,7 +1,7 @@
-"""The benchmarks against the peers: small, to see that everybody does the same work and that it is counted once.
+"""Small runs of the peers' benchmarks: all peers do the same work, and it is counted once.
 
-Node and the Python peers are nothing that the tests need: where they are not installed, what concerns them is skipped,
-in CI too. `python -m benchmarks peers` installs them.
+The tests do not require Node and the Python peers. If they are not installed, their tests are skipped, in CI too.
+`python -m benchmarks peers` installs them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.peers.install import HERE, KINDS, Kind, installed
 from benchmarks.peers.rounds import Rounds, WrongAnswer
 from benchmarks.peers.table import tables
 from benchmarks.stage import binaries
-from tests.servers import missing
+from tests.support.servers import missing
 
 SIZE = 200
 ROWS = 8
@@ -28,7 +28,7 @@ BY_KEY = {kind.key: kind for kind in KINDS}
 
 
 def why_not(kind: Kind) -> str | None:
-    """Why this peer cannot be run here."""
+    """The reason why this peer cannot run here."""
     if kind.needs == "node" and not shutil.which("node"):
         return "there is no node here, which only these peers need"
     if not installed(kind.needs):
@@ -43,12 +43,14 @@ def server() -> str:
 
 @pytest.fixture(scope="module")
 def measured(server: str) -> tuple[str, Any]:
-    """One run with everybody who is here; a call a turn."""
+    """One run with all installed peers; one call a turn."""
     return command.run(server, SIZE, [kind for kind in KINDS if not why_not(kind)], turn_us=0)
 
 
 @pytest.mark.parametrize("key", BY_KEY)
-def test_a_peer_answers_rightly_in_every_row_or_says_that_it_cannot(key: str, measured: tuple[str, Any]) -> None:
+def test_a_peer_gives_right_results_in_every_row_or_declares_that_it_cannot(
+    key: str, measured: tuple[str, Any]
+) -> None:
     if reason := why_not(BY_KEY[key]):
         pytest.skip(reason)
     _, document = measured
@@ -68,7 +70,7 @@ def test_a_peer_answers_rightly_in_every_row_or_says_that_it_cannot(key: str, me
     assert document["peers"][key]
 
 
-def test_the_table_marks_who_wins_and_says_who_cannot(measured: tuple[str, Any]) -> None:
+def test_the_table_marks_the_best_and_the_missing_figures(measured: tuple[str, Any]) -> None:
     text, document = measured
     titles = [BY_KEY[key].title for key in document["peers"]]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
@@ -83,7 +85,7 @@ def test_the_table_marks_who_wins_and_says_who_cannot(measured: tuple[str, Any])
     assert shown[0][-1].strip("*").endswith("°"), "SCAN goes through everything"
 
 
-def test_who_answers_something_else_has_not_done_the_same_work(server: str, tmp_path: Path) -> None:
+def test_a_peer_with_a_different_result_stops_the_run(server: str, tmp_path: Path) -> None:
     with PeerServer(server, tmp_path) as stage, programs([BY_KEY["keys-get"]], stage) as peers:
         rounds = Rounds(stage, peers, 20, turn_us=0)
         rounds.load()
@@ -92,7 +94,7 @@ def test_who_answers_something_else_has_not_done_the_same_work(server: str, tmp_
             rounds.run()
 
 
-def test_a_program_that_falls_over_is_shown_so_and_the_others_go_on(server: str, tmp_path: Path) -> None:
+def test_a_program_that_dies_is_reported_and_the_others_continue(server: str, tmp_path: Path) -> None:
     with PeerServer(server, tmp_path) as stage, programs([BY_KEY["ours"], BY_KEY["keys-get"]], stage) as peers:
         rounds = Rounds(stage, peers, 20, turn_us=0)
         rounds.load()
@@ -105,7 +107,7 @@ def test_a_program_that_falls_over_is_shown_so_and_the_others_go_on(server: str,
     assert "— (died)" in text
 
 
-def test_what_a_script_or_a_transaction_calls_is_counted_once(server: str, tmp_path: Path) -> None:
+def test_commands_inside_a_script_or_transaction_are_counted_once(server: str, tmp_path: Path) -> None:
     with PeerServer(server, tmp_path) as stage, programs([BY_KEY["ours"]], stage) as peers:
         [peer] = peers
         rounds = Rounds(stage, peers, 20, turn_us=0)
@@ -118,13 +120,13 @@ def test_what_a_script_or_a_transaction_calls_is_counted_once(server: str, tmp_p
         before = stage.redis.info("commandstats")
         _, cost = stage.measured(peer, "page", [1] * 20)
         after = stage.redis.info("commandstats")
-        spent = {name: one["usec"] - before.get(name, {"usec": 0})["usec"] for name, one in after.items()}
+        spent = {name: stat["usec"] - before.get(name, {"usec": 0})["usec"] for name, stat in after.items()}
         names = [name for name in spent if re.match(r"cmdstat_(eval|z|h|s[a-z]+$|get|time|exists)", name)]
         assert spent["cmdstat_evalsha"] + spent.get("cmdstat_evalsha_ro", 0) <= cost.commands + 1
         assert cost.commands < sum(spent[name] for name in names), "with both counted it would be more"
 
 
-def test_a_peer_that_cannot_be_installed_is_left_out_and_said_why(
+def test_a_peer_that_cannot_be_installed_is_left_out_with_a_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(install, "PLACE", tmp_path)
@@ -136,7 +138,7 @@ def test_a_peer_that_cannot_be_installed_is_left_out_and_said_why(
     assert "Left out: redis-sessions, connect-redis." in said
 
 
-def test_the_lock_files_hold_digests_and_no_address_of_a_registry() -> None:
+def test_the_lock_files_have_digests_and_no_registry_address() -> None:
     packages = json.loads((HERE / "node" / "package-lock.json").read_text("utf-8"))["packages"]
     assert {"node_modules/redis-sessions", "node_modules/connect-redis"} <= packages.keys()
     for name, package in packages.items():

@@ -1,4 +1,4 @@
-"""What a client that mends nothing must answer after every step."""
+"""The answers of a client with ``heal`` off, checked against the model after every step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.properties.ground import Ground
 
 
 class Answers(Ground):
-    """Everybody's sessions, one user's, why they are over, whom a search finds."""
+    """The lists of all sessions and of one user, the ends, and the searches."""
 
     def reads_agree(self) -> None:
         model, reader = self.model, self.reader
@@ -37,7 +37,7 @@ class Answers(Ground):
         uid = UIDS[self.steps % len(UIDS)]
         self.are(reader.sessions(uid), model.live(uid))
         events = reader.events(after=self.cursor, limit=1000)
-        assert Counter((one.kind, one.uid, one.session_id, one.at) for one in events) == Counter(
+        assert Counter((event.kind, event.uid, event.session_id, event.at) for event in events) == Counter(
             (kind, uid, sid, moment(at)) for kind, uid, sid, at in model.news
         )
         model.news.clear()
@@ -48,21 +48,21 @@ class Answers(Ground):
         self.ends_agree(uid)
 
     def ends_agree(self, uid: str) -> None:
-        """Why this user's sessions are over, and whether they may come back."""
+        """Why this user's sessions ended, and whether the user may log in again."""
         model, reader = self.model, self.reader
         ends = model.ended_of.get(uid, {})
         stays = [model.stays[ref] for ref in ends if ref in model.stays and ref not in model.forsaken]
-        # An id that is listed for what was lost may have begun anew; its next end is shown in that place.
+        # An id listed as lost may have logged in again; its next end is listed instead.
         stays = [stay for stay in stays if stay.end or model.ending(stay).cause == "revoked"]
         stays.sort(key=lambda stay: (ends[stay.ref], stay.name.encode()), reverse=True)
         answers = reader.ended(uid).items
-        assert [one.ref for one in answers] == [stay.name for stay in stays]
+        assert [ended.ref for ended in answers] == [stay.name for stay in stays]
         for ended, stay in zip(answers, stays, strict=True):
-            self.is_told(ended, stay)
+            self.note_reported(ended, stay)
         hold = reader.blocked(uid)
         assert (hold is not None) == model.is_held(uid)
-        held = sorted(filter(model.is_held, model.holds), key=lambda one: (model.holds[one].at, one.encode()))
-        assert [one.uid for one in reader.blocks()] == held[::-1]
+        held = sorted(filter(model.is_held, model.holds), key=lambda uid: (model.holds[uid].at, uid.encode()))
+        assert [block.uid for block in reader.blocks()] == held[::-1]
 
     def searches_agree(self) -> None:
         model, reader, step = self.model, self.reader, self.steps // 2
@@ -90,11 +90,11 @@ class Answers(Ground):
             assert list(reader.facets(field).items()) == sorted(counted.items(), key=lambda item: (-item[1], item[0]))
         wanted = NEEDLES[step % len(NEEDLES)]
         people = model.people_called(wanted)
-        answers = [(one.uid, one.name, one.aliases, one.online, one.last_seen, one.sessions)
-                   for one in reader.people(wanted)]  # fmt: skip
+        answers = [(person.uid, person.name, person.aliases, person.online, person.last_seen, person.sessions)
+                   for person in reader.people(wanted)]  # fmt: skip
         order = {facts[0]: key for key, facts in people}
         assert sorted(answers, key=str) == sorted((facts for _, facts in people), key=str)
-        assert [order[one[0]] for one in answers] == sorted(order.values(), reverse=True)
+        assert [order[person[0]] for person in answers] == sorted(order.values(), reverse=True)
 
     def pages(self, asked: SessionFilter | None) -> Iterable[Page[Session]]:
         cursor = None
@@ -106,7 +106,7 @@ class Answers(Ground):
                 return
 
     def token_agrees(self, issued: Issued | None) -> None:
-        """Only the latest token of a live session opens anything."""
+        """Only the latest token of a live session is valid."""
         if issued:
             live = self.model.is_live(self.model.find(issued.uid, issued.sid, issued.token))
             assert bool(self.reader.validate(issued.token, touch=False)) == live

@@ -1,4 +1,4 @@
-"""What the histories are made of: the people, what is drawn for them, and the table of cases."""
+"""The material of the histories: people, the values that are drawn for them, and the table of cases."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ FILTERS: Final[tuple[dict[str, Any], ...]] = (
     {"idle_for": 3},
     {"os": "Linux", "text": "a"},
 )
-"""Each is asked in its turn, one every second step; and one by time of login."""
+"""The filters, used in turn, one every second step; and one by login time."""
 
 ALL: Final = {"logged_in_after": 1_600_000_000}
-"""Everybody who began before now: a bulk kick must ask for something."""
+"""Matches every session that began before now: a bulk kick needs at least one field."""
 
 NEEDLES: Final = ("a", "ann", "Zoë", "lee", "+44 1", "*", "ann@example.org", "z", "{b}", "nobody")
 FACETS: Final = ("device", "app", "app_version", "os", "browser", *DECLARED)
@@ -87,11 +87,11 @@ holds = st.builds(
         optional={"ticket": st.sampled_from(["T-1", "T-2"]), "shorten": st.booleans()},
     ),
 )
-revocations = st.sampled_from([None, 0, 1, 1000, 4000, 5000, 30_000])  #: ms before now; None says nothing
+revocations = st.sampled_from([None, 0, 1, 1000, 4000, 5000, 30_000])  #: ms before now; None: not given
 rows = st.lists(
     st.fixed_dictionaries(
         {"uid": uids, "given": arguments, "session_id": st.none() | own_ids},
-        # both are seconds before now; an import may name none
+        # both are seconds before now; an import may give neither
         optional={"ago": st.sampled_from([0, 1, 4, 30]), "seen_ago": st.sampled_from([0, 1, 3, 30])},
     ),
     max_size=5,
@@ -100,7 +100,7 @@ rows = st.lists(
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """What a visitor was given. It may have been replaced, and the session may be over."""
+    """The token of a visitor. It may have been replaced, and the session may have ended."""
 
     uid: str
     sid: str
@@ -117,30 +117,30 @@ class Issued:
 
 
 logins: Bundle[Issued] = Bundle("logins")
-refs = st.one_of(logins.map(lambda one: one.ref), st.tuples(uids, own_ids))
+refs = st.one_of(logins.map(lambda stay: stay.ref), st.tuples(uids, own_ids))
 acts = st.one_of(
     st.tuples(st.just("login"), uids, st.none() | own_ids, arguments),
     st.tuples(st.just("login again"), logins, arguments),
     st.tuples(st.just("logout"), refs),
     st.tuples(st.just("kick"), uids, kicks),
 )
-"""What others do between two commands of somebody."""
+"""Actions of others between two commands of an operation."""
 
 # -- the table --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Case:
-    """On what the histories are played."""
+    """The server and settings of the histories."""
 
     name: str
     shards: int
     settings: dict[str, Any] = field(default_factory=dict)
     mode: str = "sync"
-    heals: bool = True  #: reads of the second client put right what they find
-    labels: int = 8192  #: texts that a shard keeps once
-    examples: int = 30
-    steps: int = 30
+    heals: bool = True  #: reads of the second client remove stale entries
+    labels: int = 8192  #: texts that a shard stores once
+    examples: int = 6
+    steps: int = 25
 
 
 REPLACE: Final = {"max_sessions": 3, "max_sessions_per_device": 2}
@@ -148,7 +148,7 @@ REJECT: Final = REPLACE | {"on_limit": "reject"}
 FORGETFUL: Final = {"keep_logout": 0, "keep_expired": 0, "keep_people": 60, "max_ended": 8}
 
 CASES: Final = [
-    Case("replace-1-shard", 1, REPLACE, examples=200, steps=50),
+    Case("replace-1-shard", 1, REPLACE, examples=12, steps=40),
     Case("replace-4-shards", 4, REPLACE),
     Case("reject-1-shard", 1, REJECT, heals=False),
     Case("reject-4-shards", 4, REJECT, labels=2),

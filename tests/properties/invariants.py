@@ -1,7 +1,8 @@
-"""What must hold after every step, whatever the step was: every key is as the model says."""
+"""Conditions that hold after every step: every key agrees with the model."""
 
 from __future__ import annotations
 
+import struct
 from base64 import urlsafe_b64decode
 from collections import Counter
 
@@ -9,16 +10,17 @@ from hypothesis.stateful import invariant
 
 from presence_core.keyspace import digest, split_ref
 from presence_core.models import CORE
-from presence_core.operations.access import secret_digest
+from presence_core.operations.sessions.validate import secret_digest
+from presence_core.search_text import id_digest
 from tests.properties.answers import Answers
 from tests.properties.drawing import UIDS
 from tests.properties.raw import Raw
-from tests.properties.state import NOBODY
+from tests.properties.state import NO_NAME
 from tests.properties.stays import DAY_MS, Ref, Stay
 
 
 class Agreement(Answers):
-    """Keys and answers agree with the model; and in the end nothing is left."""
+    """Keys and replies agree with the model; and at the end of a history no data are left."""
 
     @invariant()
     def everything_agrees(self) -> None:
@@ -32,8 +34,10 @@ class Agreement(Answers):
         closing = self.notice(raw)
         for uid in self.clean:
             assert self.model.due(uid) == [], "this is past its deadline and still in a list"
-        for ref in self.told:
-            assert ref not in self.model.stays or self.model.stays[ref].end, f"{ref} was told, and may live again"
+        for ref in self.reported:
+            assert ref not in self.model.stays or self.model.stays[ref].end, (
+                f"{ref} was reported as expired, and may be live again"
+            )
         assert not self.read or all(map(self.model.is_revoked, self.model.due()))
         assert closing <= self.unburied, "these have no tombstone"
         assert not (self.tidied and closing), "a whole sweep left these without a tombstone"
@@ -48,12 +52,12 @@ class Agreement(Answers):
         for stay in self.model.stays.values():
             self.record_agrees(raw, stay)
         self.reads_agree()
-        if self.steps % 2:  # they are half the time, and what they read has just been looked at
+        if self.steps % 2:  # in half of the cases they are, and their data have just been checked
             self.searches_agree()
         self.sound = True
 
     def notice(self, raw: Raw) -> set[Ref]:
-        """Let the model know who is still in the lists. Answers whose tombstone is not yet written."""
+        """Update the model with the sessions that are still in the lists. Returns those without a written tombstone."""
         sessions: set[Ref] = set()
         closing: set[Ref] = set()
         users: dict[str, int] = {}
@@ -65,28 +69,28 @@ class Agreement(Answers):
         return closing
 
     def persons_agree(self, raw: Raw, closing: set[Ref]) -> None:
-        """Whoever was buried has left their name, if they had one."""
+        """A user whose session was ended has left a name, if it had one."""
         model = self.model
         before = [model.stays[ref] for ref in self.unburied if ref in model.stays]
-        buried = [stay for stay in {id(one): one for one in before + model.leavers}.values()
+        buried = [stay for stay in {id(stay): stay for stay in before + model.leavers}.values()
                   if stay.ref not in closing | model.forsaken]  # fmt: skip
         model.leavers = [stay for stay in model.leavers if stay.ref in closing and stay.ref not in model.stays]
         for uid in UIDS:
             plates = [stay.plate for stay in buried if stay.uid == uid and stay.end is not None]
-            kept = [plate for plate in plates if plate != NOBODY]
+            kept = [plate for plate in plates if plate != NO_NAME]
             known = model.persons.get(uid)
             key = f"{self.tag(uid)}:person:{uid}"
             values = raw.hash(key)
             found = (values.get("n"), tuple(filter(None, values.get("a", "").split("\n")))) if values else None
-            # The latest that any of them gave; what had been kept, where those who left gave none.
+            # The latest value of those who left; otherwise the stored one.
             mine = [stay.plate for stay in model.stays.values() if stay.uid == uid] + plates
-            before_it = NOBODY if known is None else known
+            before_it = NO_NAME if known is None else known
             for place in (0, 1):
-                may = {plate[place] for plate in mine} | {before_it[place], NOBODY[place]}
-                assert (found or NOBODY)[place] in may, f"{uid} is kept under another name"
+                may = {plate[place] for plate in mine} | {before_it[place], NO_NAME[place]}
+                assert (found or NO_NAME)[place] in may, f"{uid} is kept under another name"
                 given = kept and all(plate[place] for plate in plates)
                 if given and uid not in model.forgotten and not self.mixed:
-                    assert (found or NOBODY)[place], f"{uid} left without a name"
+                    assert (found or NO_NAME)[place], f"{uid} left without a name"
             if found is None:
                 model.persons.pop(uid, None)
             else:
@@ -95,10 +99,10 @@ class Agreement(Answers):
         model.forgotten.clear()
 
     def keys_agree(self, raw: Raw) -> None:
-        """Every key that is there is one that must be, or one that may be."""
+        """Every existing key is one that must exist, or one that may exist."""
         model = self.model
         must = {f"{{{self.namespace}}}:layout"}
-        names = ["labels", "events", "meta", "moved", "words", "addresses", "facets"]
+        names = ["labels", "events", "meta", "moved", "words", "ids", "addresses", "facets"]
         names += ["recount", "counted"] if self.counting else []
         may = {f"{tag}:{name}" for tag in self.tags() for name in names}
         may |= {f"{tag}:job:{job}" for job in model.jobs for tag in self.tags()}
@@ -111,7 +115,7 @@ class Agreement(Answers):
                     must.add(f"{tag}:devices:{uid}")
             if uid in model.people:
                 must.add(f"{tag}:people")
-            if uid in model.holds:  # one that is over may have been let go of
+            if uid in model.holds:  # an expired block may have been removed
                 (must if model.is_held(uid) else may).update({f"{tag}:block:{uid}", f"{tag}:blocks"})
         must |= {f"{self.tag(uid)}:person:{uid}" for uid in model.persons}
         must |= {f"{self.tag(uid)}:ended:{uid}" for uid in model.ended_of}
@@ -146,10 +150,10 @@ class Agreement(Answers):
         assert raw.values.get(f"{tag}:audit", 0) == model.audits[index]
         meta = {} if index not in model.swept else {"swept": str(model.swept[index])}
         if index in model.revoked:
-            one = model.revoked[index]
-            message = digest(one.message) if one.message else ""
-            meta |= {"revoked": str(one.upto), "revoked_at": str(one.at), "revoked_by": one.by,
-                     "revoked_note": digest(one.note), "revoked_message": message}  # fmt: skip
+            revocation = model.revoked[index]
+            message = digest(revocation.message) if revocation.message else ""
+            meta |= {"revoked": str(revocation.upto), "revoked_at": str(revocation.at), "revoked_by": revocation.by,
+                     "revoked_note": digest(revocation.note), "revoked_message": message}  # fmt: skip
         if index in model.floors:
             meta["floor"] = str(model.floors[index])
         if index in model.ended_from:
@@ -157,7 +161,7 @@ class Agreement(Answers):
         if index in model.vouched:
             good, until = model.vouched[index]
             meta |= {"good_from": str(good), "good_wall": str(good), "good_until": str(until)}
-        indexes = "uid,name,alias,ip"
+        indexes = "uid.2,name.2,alias.2,ip"
         about = raw.hash(f"{tag}:meta")
         assert about.pop("indexes", indexes) == indexes
         assert about.pop("recount", None) in ("1" if self.counting else None, None)
@@ -169,7 +173,7 @@ class Agreement(Answers):
         assert raw.values.get(f"{tag}:labels", {}) == model.label_ids(index)
 
     def indexes_agree(self, raw: Raw, index: int, tag: str) -> None:
-        """Nobody is missing in any; counters are exact; and only what was lost leaves anything behind."""
+        """No entry is missing in an index; counters are exact; and only lost keys leave extra entries."""
         model = self.model
         kept = [
             stay
@@ -179,13 +183,15 @@ class Agreement(Answers):
         found = set(raw.values.get(f"{tag}:words", ()))
         assert model.words_needed(index, kept) - found == set(), "these are not found"
         if self.indexed:
-            assert found == found & model.words_backed(index, kept), "nobody is called so"
+            assert found == found & model.words_backed(index, kept), "an entry of no user"
+        ids = raw.values.get(f"{tag}:ids", {})
+        assert all(_is_indexed(ids, stay) for stay in kept if stay.end is None), "a session is not found by its id"
         addresses = {stay.address for stay in kept if stay.address}
         assert set(raw.values.get(f"{tag}:addresses", ())) == addresses | model.stale.get(index, set())
         assert raw.counters(f"{tag}:facets") == model.counted(kept) + model.ghosts.get(index, Counter())
         counted = [stay for stay in kept if stay.name in raw.values.get(f"{tag}:counted", ())]
         assert raw.counters(f"{tag}:recount") == model.counted(counted)
-        for name in ("words", "addresses", "facets", "recount", "counted", "labels", "blocks"):
+        for name in ("words", "ids", "addresses", "facets", "recount", "counted", "labels", "blocks"):
             assert raw.expires.get(f"{tag}:{name}", -1) == -1, name
 
     def user_agrees(self, raw: Raw, uid: str) -> None:
@@ -244,7 +250,7 @@ class Agreement(Answers):
                 client.close()
 
     def everything_has_an_end(self) -> None:
-        """Then nothing is left but what is kept of the ended; and no token ever given opens anything."""
+        """At the end only the retained data of ended sessions remain, and no token is valid."""
         for issued in self.issued:
             self.token_agrees(issued)
         self.act(*UIDS)
@@ -259,3 +265,10 @@ class Agreement(Answers):
         assert not left & {"words", "addresses", "recount", "counted"}
         for issued in self.issued:
             self.token_agrees(issued)
+
+
+def _is_indexed(ids: dict[bytes, bytes], stay: Stay) -> bool:
+    """Whether the index of session ids has the session: lua/include/search/session_ids.lua describes its form."""
+    number, mark = struct.unpack(">H2s", id_digest(stay.sid))
+    bucket, entry = ids.get(struct.pack(">H", number % 4096), b""), mark + struct.pack(">Q", stay.login)[2:]
+    return entry in [bucket[at : at + 8] for at in range(0, len(bucket), 8)]

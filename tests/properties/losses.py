@@ -1,4 +1,4 @@
-"""Keys are lost, too: what lives and what has ended is known twice over, so a repair brings either back."""
+"""Keys are also lost: live and ended sessions are stored twice, so a repair restores either copy."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import multiple, rule
 
 from presence_core.keyspace import split_ref
-from tests.facade import P
 from tests.properties.drawing import UIDS, arguments, clients, logins
 from tests.properties.machine import History, New
 from tests.properties.stays import Ref
+from tests.support.facade import P
 
 LISTS: Final = ("sessions", "deadlines", "users", "user", "devices")
-INDEXES: Final = ("words", "addresses", "facets", "labels", "person")
+INDEXES: Final = ("words", "ids", "addresses", "facets", "labels", "person")
 REST: Final = ("layout", "people", "totals", "meta", "moved", "ended", "block")
 
 places = st.integers(0, 9)
@@ -23,9 +23,11 @@ looks = st.sampled_from(["nothing", "a sweep", "a look at the list", "looks at t
 
 
 class Losses(History):
-    """After the loss of any one key a repair makes all agree. Some things are known only once, and gone with their key:
-    when people were last seen and what those are called who left, the texts of labels, totals, the watermark of a
-    sign-everybody-out, blocks, the lists of ends."""
+    """After the loss of any one key, a repair makes all data consistent.
+
+    Some data are stored only once, and lost with their key: the last seen and the names of people who left, the texts
+    of labels, totals, the watermark of a revocation, blocks, and the lists of ends.
+    """
 
     @rule(client=clients, family=st.sampled_from(LISTS), which=places, ms=pauses, first=looks)
     def a_list_is_lost(self, client: int, family: str, which: int, ms: int, first: str) -> None:
@@ -58,21 +60,21 @@ class Losses(History):
         self.look_first(self.clients[client], first)
         self.clients[client].repair()
         self.repaired()
-        for uid in forgotten:  # their names go by their TTL, in a week; until then they might come back without one
+        for uid in forgotten:  # their names expire by TTL in a week; until then they might return without one
             del self.model.people[uid]
             self.bench.raw.delete(f"{self.tag(uid)}:person:{uid}")
             self.model.persons.pop(uid, None)
             self.model.forgotten.add(uid)
 
     def forget(self, family: str, shard: int, at: str) -> set[str]:
-        """What the model forgets with a key; answers of whom nobody will know when they left."""
+        """The part of the model that is lost with a key. Returns the users whose time of leaving is unknown."""
         model = self.model
         here = {uid for uid in UIDS if model.shard(uid) == shard}
         if family == "session":
             model.lose_record(split_ref(at))
         elif family == "totals":
             model.lose_totals(shard)
-        elif family == "meta":  # those who were signed out with everybody, and not yet taken off the lists, come back
+        elif family == "meta":  # revoked sessions that were not yet drained become live again
             model.revoked.pop(shard, None)
             model.floors.pop(shard, None)
             model.ended_from.pop(shard, None)
@@ -88,16 +90,17 @@ class Losses(History):
             model.ended = {ref: when for ref, when in model.ended.items() if ref[0] not in here}
         elif family == "labels":
             model.labels[shard].clear()
-            self.processes_begin_anew()
+            self.processes_restart()
         elif family == "people":
             return here & model.people.keys()
-        elif family == "users":  # they will be found to have left
+        elif family == "users":  # the next read will find that they left
             return {uid for uid in here & model.users.keys() if not model.live(uid)}
         return set()
 
     @rule(target=logins, client=clients, which=places, given=arguments)
-    def a_record_is_lost_and_its_login_told_again(self, client: int, which: int, given: dict[str, Any]) -> New:
-        """What went by this id before has expired. Its end is not listed: the id is another's now."""
+    def a_record_is_lost_and_its_login_repeated(self, client: int, which: int, given: dict[str, Any]) -> New:
+        """The earlier session with this id has expired. Its end is not listed, because the id belongs to another
+        session now."""
         key = self.some_key("session", which)
         stay = self.model.stays[split_ref(self.place(key)[1])] if key else None
         if key is None or stay is None or stay in self.model.due() or self.model.is_held(stay.uid):
@@ -110,7 +113,7 @@ class Losses(History):
             self.model.ended_of[stay.uid] = of_user
         else:
             self.model.ended_of.pop(stay.uid, None)
-        return self.somebody_logs_in(client, stay.uid, stay.sid, given)
+        return self.a_user_logs_in(client, stay.uid, stay.sid, given)
 
     def some_key(self, family: str, which: int) -> str | None:
         assert self.before is not None
@@ -118,7 +121,7 @@ class Losses(History):
         return keys[which % len(keys)] if keys else None
 
     def place(self, key: str) -> tuple[int, str]:
-        """A key's shard, and what comes behind its family."""
+        """A key's shard, and the part after its family."""
         tag, _, rest = key.partition("}:")
         return self.tags().index(tag + "}") if ":" in tag else 0, rest.partition(":")[2]
 
@@ -127,15 +130,17 @@ class Losses(History):
         return bool(self.model.facts(stay)["device"] == stay.device)
 
     def look_first(self, client: P, first: str) -> None:
-        """Not everything is known while a key is missing; but nobody who has ended is shown."""
+        """While a key is missing some data are unknown, but no ended session is shown as live."""
         if first == "a sweep":
             client.sweep()
         elif first == "a look at the list":
-            assert {one.ref for one in client.iter_sessions()} <= {stay.name for stay in self.model.live()}
+            assert {session.ref for session in client.iter_sessions()} <= {stay.name for stay in self.model.live()}
         elif first == "looks at the users":
             for uid in UIDS:
-                assert {one.session_id for one in client.sessions(uid)} <= {stay.sid for stay in self.model.live(uid)}
+                assert {session.session_id for session in client.sessions(uid)} <= {
+                    stay.sid for stay in self.model.live(uid)
+                }
         elif first == "requests":
-            for one in self.issued:
-                stay = self.model.find(one.uid, one.sid, one.token)
-                assert not client.validate(one.token, touch=False) or self.model.is_live(stay)
+            for login in self.issued:
+                stay = self.model.find(login.uid, login.sid, login.token)
+                assert not client.validate(login.token, touch=False) or self.model.is_live(stay)

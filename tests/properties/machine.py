@@ -1,4 +1,4 @@
-"""Random histories: what visitors, staff and upkeep do, and what each of them must be answered."""
+"""Random histories: the actions of visitors, staff and maintenance, and the expected reply of each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from hypothesis.stateful import MultipleResults, initialize, multiple, rule
 
 from presence_core import Login, LoginRefused, SessionFilter
 from presence_core.models import moment
-from presence_core.operations import leading, reindex
-from presence_core.scripts import FINISH, GATHER, INDEX, LOGIN, READ, TIDY, WALK, Script
+from presence_core.operations.maintenance import leader
+from presence_core.operations.search import rebuild
+from presence_core.scripts.maintenance import SETTLE_SESSIONS
+from presence_core.scripts.script import Script
+from presence_core.scripts.search import INDEX_SESSIONS, READ_INDEX, WALK_SESSIONS
+from presence_core.scripts.sessions import END_SESSIONS, LOGIN, READ_SESSIONS
 from tests.properties.drawing import (
     ALL,
     FILTERS,
@@ -39,20 +43,20 @@ New = MultipleResults[Issued] | Issued
 
 
 class Visits(Agreement):
-    """Sessions begin, are used, and end at their user's wish."""
+    """Actions of visitors: sessions begin, are used, and end by logout."""
 
     @initialize(target=logins, uid=uids)
-    def somebody_is_here(self, uid: str) -> New:
-        return self.somebody_logs_in(0, uid, None, {})
+    def a_user_is_online(self, uid: str) -> New:
+        return self.a_user_logs_in(0, uid, None, {})
 
     @rule(target=logins, client=clients, uid=uids, sid=st.none() | own_ids, given=arguments)
-    def somebody_logs_in(self, client: int, uid: str, sid: str | None, given: dict[str, Any]) -> New:
+    def a_user_logs_in(self, client: int, uid: str, sid: str | None, given: dict[str, Any]) -> New:
         self.act(uid)
         return multiple(*self.log_in(client, uid, sid, given))
 
     @rule(target=logins, client=clients, login=logins, given=arguments)
-    def a_login_is_told_again(self, client: int, login: Issued, given: dict[str, Any]) -> New:
-        return self.somebody_logs_in(client, login.uid, login.sid, given)
+    def a_login_is_repeated(self, client: int, login: Issued, given: dict[str, Any]) -> New:
+        return self.a_user_logs_in(client, login.uid, login.sid, given)
 
     def log_in(self, client: int, uid: str, sid: str | None, given: dict[str, Any]) -> list[Issued]:
         answer: Login | LoginRefused
@@ -127,10 +131,11 @@ class Visits(Agreement):
         self.judged(client, answer, self.model.find(*ref), touch, ip)
 
     def expired(self, client: int, stay: Stay | None) -> None:
-        """This client has said so, if so it is; while a worker speaks for the clock it writes that down."""
+        """This client has reported the expiry, if it happened; while a worker vouches for the clock this is
+        recorded."""
         heals = self.clients[client].settings.heal
         if stay and heals and self.model.is_vouched(stay.uid) and not self.model.is_revoked(stay):
-            self.told.add(stay.ref)
+            self.reported.add(stay.ref)
 
     def judged(self, client: int, answer: Any, stay: Stay | None, touch: bool, ip: str | None) -> None:
         live = self.model.is_live(stay)
@@ -144,7 +149,7 @@ class Visits(Agreement):
             facts = self.model.facts(stay)
             assert said(answer.session, facts) == facts
         else:
-            self.is_told(answer.ended, stay)
+            self.note_reported(answer.ended, stay)
             self.expired(client, stay)
 
     @rule(target=logins, client=clients, login=logins, forged=st.booleans())
@@ -196,13 +201,13 @@ class Visits(Agreement):
         assert sorted(gone) == sorted(dead)
 
     @rule(client=clients, ref=refs)
-    def somebody_logs_out(self, client: int, ref: Ref) -> None:
+    def a_user_logs_out(self, client: int, ref: Ref) -> None:
         self.act(ref[0])
         assert self.clients[client].logout(*ref) is self.model.log_out(*ref)
 
 
 class Staff(Visits):
-    """What staff do to others."""
+    """Actions of staff."""
 
     def time_passes(self, ms: int) -> None:
         self.act()
@@ -222,7 +227,7 @@ class Staff(Visits):
             assert result.already_ended == []
         elif result.already_ended or self.model.keep(self.model.ending(stay).reason):
             [ended] = result.already_ended
-            self.is_told(ended, stay)
+            self.note_reported(ended, stay)
 
     @rule(client=clients, uid=uids, why=kicks, keep=st.lists(refs, max_size=3))
     def staff_kick_a_user(self, client: int, uid: str, why: dict[str, Any], keep: list[Ref]) -> None:
@@ -245,7 +250,7 @@ class Staff(Visits):
     def staff_kick_all_that_match(
         self, client: int, asked: dict[str, Any], why: dict[str, Any], first: list[Any], spare: int
     ) -> None:
-        """Some log in in the very same millisecond: it has them, too."""
+        """Some log in within the same millisecond, and are kicked, too."""
         for newcomer in first:
             self.log_in(client, *newcomer)
         self.act(*UIDS)
@@ -254,7 +259,7 @@ class Staff(Visits):
         model.ask_for_all()
         victims = model.matching(asked)
         refs, victims = [stay.name for stay in victims[:spare]], victims[spare:]
-        most = len(victims) + (99 if model.stale else 0)  # what a lost record left behind may be counted
+        most = len(victims) + (99 if model.stale else 0)  # entries of a lost record may be counted
         result = self.clients[client].kick_where(SessionFilter(**asked), expected=most, exclude=refs, **why)
         assert result.job is not None
         assert (result.job.state, result.count) == ("done", len(victims))
@@ -285,10 +290,10 @@ class Staff(Visits):
 
 
 class History(Staff):
-    """Time, upkeep, and reads that mend what they find."""
+    """Time, maintenance, and reads that heal."""
 
     def healed(self, client: int, *who: str) -> None:
-        """This client has looked at these users."""
+        """This client has read these users."""
         if self.clients[client].settings.heal:
             self.clean = set(filter(self.model.is_vouched, who))
 
@@ -305,7 +310,7 @@ class History(Staff):
     def a_worker_speaks_for_the_clock(self, client: int) -> None:
         self.act()
         driver, now = self.clients[client], self.model.now
-        driver._run(leading.vouch(driver.context, now, 1, 15_000, True))
+        driver.internal.run(leader.vouch(driver.context, now, 1, 15_000, True))
         self.model.vouched = dict.fromkeys(range(self.model.shards), (now, now + 15_000))
 
     @rule(client=clients, limit=st.none() | st.integers(1, 3))
@@ -322,7 +327,7 @@ class History(Staff):
 
     @rule(client=clients, twice=st.booleans())
     def upkeep_repairs(self, client: int, twice: bool) -> None:
-        """Where nothing is broken it does what a sweep does, lets go of what indexes need not hold, and no more."""
+        """On intact data a repair does what a sweep does, and removes unneeded index entries."""
         self.act(*UIDS)
         due, unburied = len(self.model.due()), len(self.unburied)
         report = self.clients[client].repair()
@@ -334,22 +339,22 @@ class History(Staff):
             assert (report.expired, report.repaired, report.has_more) == (0, 0, False)
 
     @rule(client=clients)
-    def upkeep_indexes_anew(self, client: int) -> None:
+    def indexes_are_rebuilt(self, client: int) -> None:
         self.act(*(uid for uid, _ in self.unburied))
         self.clients[client].reindex()
         self.reindexed()
         self.indexed = True
 
     @rule(target=logins, client=clients, other=clients, more=st.lists(st.tuples(st.integers(1, 40), acts), max_size=4))
-    def others_act_while_upkeep_indexes_anew(self, client: int, other: int, more: list[tuple[int, Any]]) -> New:
+    def others_act_during_a_rebuild(self, client: int, other: int, more: list[tuple[int, Any]]) -> New:
         self.act(*UIDS)
         self.mixed = True
         driver = self.clients[client]
-        op = reindex.reindex(driver.context)
+        op = rebuild.reindex(driver.context)
         new: list[Issued] = []
         calls, step = next(op), 0
         while True:
-            replies = driver._run(relay(calls))
+            replies = driver.internal.run(relay(calls))
             step += 1
             for place, (what, *how) in more:
                 if place == step:
@@ -376,23 +381,29 @@ class History(Staff):
             self.model.kick(uid, victims, why)
         return []
 
-    @rule(known=st.sets(st.sampled_from([LOGIN, READ, FINISH, TIDY, WALK, GATHER, INDEX])))
+    @rule(
+        known=st.sets(
+            st.sampled_from(
+                [LOGIN, READ_SESSIONS, END_SESSIONS, SETTLE_SESSIONS, WALK_SESSIONS, READ_INDEX, INDEX_SESSIONS]
+            )
+        )
+    )
     def the_server_forgets_its_scripts(self, known: set[Script]) -> None:
-        """As it does in a failover; some come back with other clients."""
+        """As a failover does; some users return with other clients."""
         self.act()
         self.bench.raw.script_flush()
         for script in known:
             self.bench.raw.script_load(script.text)
 
     @rule(client=clients, uid=uids)
-    def somebody_looks_at_a_user(self, client: int, uid: str) -> None:
+    def a_client_reads_a_user(self, client: int, uid: str) -> None:
         self.act(uid)
         self.healed(client, uid)
         self.are(self.clients[client].sessions(uid), self.model.live(uid))
         assert (self.clients[client].blocked(uid) is not None) == self.model.is_held(uid)
 
     @rule(client=clients, ref=refs)
-    def somebody_looks_at_a_session(self, client: int, ref: Ref) -> None:
+    def a_client_reads_a_session(self, client: int, ref: Ref) -> None:
         self.act(ref[0])
         stay = self.model.find(*ref)
         session = self.clients[client].get(*ref)
@@ -403,14 +414,14 @@ class History(Staff):
             assert session is None
 
     @rule(client=clients)
-    def somebody_reads_the_whole_list(self, client: int) -> None:
+    def a_client_reads_the_whole_list(self, client: int) -> None:
         self.act(*UIDS)
         self.read = self.clients[client].settings.heal and all(map(self.model.is_vouched, UIDS))
         self.are(self.clients[client].iter_sessions(), self.model.live())
 
     @rule(client=clients, limit=st.integers(1, 4))
-    def somebody_turns_a_page(self, client: int, limit: int) -> None:
-        """Other steps come between: a page has what is behind the last one, whatever came and went."""
+    def a_client_reads_the_next_page(self, client: int, limit: int) -> None:
+        """Other steps happen in between: the next page still begins after the last one."""
         self.act(*UIDS)
         cursor, behind = self.page
         rest = [stay for stay in self.model.live() if behind is None or stay.key < behind]

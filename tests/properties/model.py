@@ -1,8 +1,9 @@
-"""What the library promises, as plain dicts: a real server is held against it.
+"""The promises of the library as plain dicts; a real server is compared with it.
 
-Two things it does not foretell. When a session past its deadline, or signed out with everybody, leaves the lists: a
-sweep or any write may end it, so ``notice`` is told who is still listed, and refuses to let anybody go who has not
-ended. And which of several names a person keeps who leaves with several sessions at once: the machine looks.
+The model does not predict two things. First, when a session past its deadline, or a revoked one, leaves the lists: a
+sweep or any write may end it. So ``notice`` receives the listed sessions, and refuses the loss of one that has not
+ended. Second, which of several names is kept of a person who leaves with several sessions at once: the machine reads
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.properties.stays import REASONS, End, Hold, Ref, Revocation, Stay
 
 @dataclass(slots=True)
 class Model(State):
-    """A namespace, and what happens to it."""
+    """A namespace, and the changes to it."""
 
     # -- sessions begin -----------------------------------------------------------------------------------------------
 
@@ -31,7 +32,7 @@ class Model(State):
         login_at: int | None = None,
         last_seen: int | None = None,
     ) -> list[Stay] | str:
-        """Answers whom the login ends, oldest first, or why it is refused."""
+        """Returns the sessions that the login ends, oldest first, or the reason for a refusal."""
         given = dict(given)
         idle, absolute = self._timeouts(given.pop("idle_timeout", None), given.pop("absolute_timeout", None))
         shard = self.shard(uid)
@@ -65,14 +66,15 @@ class Model(State):
         return [other for other, _ in loses]
 
     def _timeouts(self, idle: int | None, absolute: int | None) -> tuple[int, int]:
-        """With one given, the other's default is clamped."""
+        """If one timeout is given, the default of the other is adjusted."""
         usual_idle, usual_absolute = self.settings.idle_timeout, self.settings.absolute_timeout
         if idle is None:
             return min(usual_idle, absolute or usual_absolute), absolute or usual_absolute
         return idle, max(idle, usual_absolute) if absolute is None else absolute
 
     def _label(self, stay: Stay) -> None:
-        """Each text is kept once, as long as there is room; and an address that was left behind may be its own."""
+        """Each text is stored once, as long as the table is not full. An address that was left behind may be its
+        own."""
         if stay.address:
             self.stale.get(self.shard(stay.uid), set()).discard(stay.address)
         table = self.labels.setdefault(self.shard(stay.uid), set())
@@ -81,7 +83,7 @@ class Model(State):
         table |= {text for kind, text in stay.texts.items() if kind not in stay.inline}
 
     def _over_limit(self, new: Stay) -> list[tuple[Stay, str]] | str:
-        """Whom the limits end for the new one, and why; or by which limit it is refused."""
+        """The sessions that the limits end for the new one, and why; or the limit that refuses it."""
         live = self.live(new.uid)[::-1]
         room = self.settings.max_sessions - 1
         per_device = self.settings.max_sessions_per_device
@@ -105,7 +107,7 @@ class Model(State):
     # -- sessions end -------------------------------------------------------------------------------------------------
 
     def end(self, stay: Stay, end: End, *, lost: bool = False) -> None:
-        """It has ended: at once, and once. ``lost``: of its record nothing was left to keep."""
+        """The session ends, at once and once. ``lost``: there was no record for a tombstone."""
         assert stay.end is None
         uid, sid = stay.ref
         stay.end = end
@@ -132,20 +134,20 @@ class Model(State):
         return True
 
     def kick(self, uid: str, stays: list[Stay], said: dict[str, Any]) -> None:
-        """``said``: by, reason and perhaps message, ticket and for how long they may not come back."""
+        """``said``: by, reason, and optionally message, ticket and the duration of a block."""
         self.audits[self.shard(uid)] += 1
         self._kick(stays, said)
         if "block_for" in said:
             self._hold(uid, said, said["block_for"])
 
     def kick_job(self, job_id: str, stays: list[Stay], said: dict[str, Any]) -> None:
-        """A bulk kick, from its first record in the audit to its second."""
+        """A bulk kick, from its first audit entry to its second."""
         self.audits[0] += 2
         self.jobs.add(job_id)
         self._kick(stays, said)
 
     def ask_for_all(self) -> None:
-        """A bulk kick asks for all that have begun: what begins from here on is later than those."""
+        """A bulk kick ends the sessions that have begun; later ones have a later login time."""
         if self.newest >= self.now:
             self.floors |= {shard: max(self.newest + 1, self.floors.get(shard, 0)) for shard in range(self.shards)}
 
@@ -180,7 +182,7 @@ class Model(State):
         return was
 
     def revoke(self, shard: int, upto: int, said: dict[str, Any]) -> int:
-        """Answers how many in the list it kills; the watermark only rises."""
+        """Returns how many listed sessions it ends; the watermark only rises."""
         before = self.watermark(shard)
         listed = [stay.login for stay in self.listed() if self.shard(stay.uid) == shard]
         if shard == 0:
@@ -197,18 +199,18 @@ class Model(State):
     # -- upkeep -------------------------------------------------------------------------------------------------------
 
     def notice(self, listed: Collection[Ref], users: dict[str, int]) -> None:
-        """What the lists hold now: whoever is gone must have been dead."""
+        """The current content of the lists: a session that left them must have ended."""
         for stay in self.listed():
             if stay.ref not in listed:
                 assert not self.is_live(stay), f"{stay} is gone before its deadline"
                 self.end(stay, self.ending(stay))
-        # An import may bring back, with a last seen in the past, whoever left a moment before.
+        # An import with a last seen in the past may bring back a user who left just before.
         for uid in self.users.keys() & users.keys():
             if max(stay.seen for stay in self.listed(uid)) <= users[uid] <= self.users[uid]:
                 self.users[uid] = users[uid]
 
     def swept_whole(self) -> None:
-        """A sweep ran to its end: nothing is past its deadline, and what is kept for a while only was forgotten."""
+        """A sweep ran to its end: no session is past its deadline, and expired data were removed."""
         for stay in self.due():
             self.end(stay, self.ending(stay))
         for uid, seen in list(self.people.items()):
@@ -221,7 +223,7 @@ class Model(State):
             refs.sort(key=lambda ref: (self.ended[ref], ":".join(ref).encode()))
             for ref in refs[: max(0, len(refs) - self.settings.max_ended // self.shards)]:
                 at = self.ended.pop(ref)
-                if ref in self.stays and self.stays[ref].end:  # it was still to be kept
+                if ref in self.stays and self.stays[ref].end:  # its retention had not ended
                     self.ended_from[shard] = max(self.ended_from.get(shard, 0), at + 1)
                     del self.stays[ref]
         shortest = min(keep for reason in REASONS if (keep := self.keep(reason)))
@@ -231,12 +233,12 @@ class Model(State):
         self.holds = {uid: hold for uid, hold in self.holds.items() if self.is_held(uid)}
         self.swept = dict.fromkeys(range(self.shards), self.now)
 
-    def indexed_anew(self) -> None:
+    def rebuilt(self) -> None:
         self.ghosts.clear()
         self.stale.clear()
 
     def labels_pruned(self) -> None:
-        """Only texts are left that a session or a listed tombstone names."""
+        """Only the texts that a session or a listed tombstone uses are left."""
         for shard, table in self.labels.items():
             named = [stay for stay in self.stays.values() if self.shard(stay.uid) == shard]
             named = [stay for stay in named if stay.end is None or stay.ref in self.ended]
@@ -245,7 +247,7 @@ class Model(State):
     # -- what is lost -------------------------------------------------------------------------------------------------
 
     def lose_record(self, ref: Ref) -> None:
-        """Its key was deleted. A repair follows."""
+        """The key was deleted. A repair follows."""
         stay = self.stays[ref]
         if stay.end:
             del self.stays[ref]

@@ -1,4 +1,4 @@
-"""The server that a case is played on, and every key of it, read at one moment."""
+"""The server of a case, and every key of it, read at one time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from presence_core import AsyncPresence, Settings
 from presence_core.keyspace import split_ref
-from tests.facade import Clock, EventLoop, P, async_facade, sync_facade
 from tests.properties.drawing import Case
-from tests.servers import Server
+from tests.support.facade import Clock, EventLoop, P, async_facade, sync_facade
+from tests.support.servers import Server
 
 _LOOK: Final = """
 local reads = {hash = {'HGETALL'}, set = {'SMEMBERS'}, zset = {'ZRANGE', 0, -1, 'WITHSCORES'}, string = {'GET'},
@@ -24,15 +24,15 @@ end
 return out
 """
 
-_PACKED: Final = ("words", "addresses", "facets", "recount", "labels")  # their names are no text
+_PACKED: Final = ("words", "ids", "addresses", "facets", "recount", "labels")  # their names are not text
 
 
 @dataclass
 class Raw:
-    """Every key of the server, read at one moment."""
+    """Every key of the server, read at one time."""
 
     values: dict[str, Any]
-    expires: dict[str, int]  #: ms by the server's clock, -1 for never
+    expires: dict[str, int]  #: ms by the server's clock, -1 for no TTL
     at: float = field(default_factory=time.time)
 
     @classmethod
@@ -41,10 +41,10 @@ class Raw:
         for raw, when, value, read in script():
             key = raw.decode()
             if read in (b"HGETALL", b"ZRANGE"):
-                names = value[::2] if key.rpartition(":")[2] in _PACKED else [one.decode() for one in value[::2]]
+                names = value[::2] if key.rpartition(":")[2] in _PACKED else [name.decode() for name in value[::2]]
                 value = dict(zip(names, value[1::2] if read == b"HGETALL" else map(int, value[1::2]), strict=True))
             elif read == b"SMEMBERS":
-                value = {one.decode() for one in value}
+                value = {name.decode() for name in value}
             values[key], expires[key] = value, when
         return cls(values, expires)
 
@@ -52,16 +52,16 @@ class Raw:
         return {name: value.decode() for name, value in self.values.get(key, {}).items()}
 
     def counters(self, key: str) -> Counter[bytes]:
-        """How often is what; "-" is no counter: it makes the hash a table from the start."""
+        """Values of counters; "-" is not a counter: it makes the hash a hash table from the start."""
         return Counter({name: int(number) for name, number in self.values.get(key, {}).items() if name != b"-"})
 
     def of(self, uid: str) -> dict[str, Any]:
-        """What belongs to one user alone: values and times to live."""
+        """The keys of one user only: values and TTLs."""
         return {key: (value, self.expires[key]) for key, value in self.values.items() if owner(key) == uid}
 
 
 def owner(key: str) -> str | None:
-    """Whose key it is: None where it is everybody's."""
+    """The user of a key; None for shared keys."""
     family, _, name = key.partition("}:")[2].partition(":")
     if family == "session":
         return split_ref(name)[0]
@@ -69,7 +69,7 @@ def owner(key: str) -> str | None:
 
 
 class Bench:
-    """The server that a case is played on, and what its machines share."""
+    """The server of a case, and the data that its machines share."""
 
     def __init__(self, server: Server, case: Case, loop: EventLoop) -> None:
         self.server = server

@@ -1,4 +1,4 @@
-"""What the model knows, and what follows from it: who is live, what must be answered, what indexes must hold."""
+"""The state of the model, and its consequences: live sessions, expected replies, expected index entries."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from typing import Any
 
 from presence_core import Settings
 from presence_core.models import moment
-from tests.oracle import folded, found_by, some_word_starts_with
 from tests.properties.stays import AGENTS, End, Hold, NamePlate, Ref, Revocation, Stay, label, words
+from tests.support.oracle import folded, found_by, some_word_starts_with
 
-NOBODY: NamePlate = (None, ())
+NO_NAME: NamePlate = (None, ())
 
 
 @dataclass(slots=True)
 class State:
-    """A namespace. Everything is here that may be known of it from outside."""
+    """A namespace, with everything that a client can know of it."""
 
     settings: Settings
     shards: int
     labels_kept: int  #: texts that a shard keeps once
     now: int  #: ms
     stays: dict[Ref, Stay] = field(default_factory=dict)  #: live, past their deadline but not yet ended, or tombstones
-    forsaken: set[Ref] = field(default_factory=set)  #: those of them that ended, and their tombstone was lost
-    users: dict[str, int] = field(default_factory=dict)  #: uid → last seen, of those with a session in the lists
-    people: dict[str, int] = field(default_factory=dict)  #: uid → last seen, of those who left
-    persons: dict[str, NamePlate] = field(default_factory=dict)  #: what is kept of the names of those who left
-    ended: dict[Ref, int] = field(default_factory=dict)  #: the list of ends: when, ms
+    forsaken: set[Ref] = field(default_factory=set)  #: those of them that ended, and whose tombstone was lost
+    users: dict[str, int] = field(default_factory=dict)  #: uid → last seen, of users with a session in the lists
+    people: dict[str, int] = field(default_factory=dict)  #: uid → last seen, of users who left
+    persons: dict[str, NamePlate] = field(default_factory=dict)  #: the stored names of users who left
+    ended: dict[Ref, int] = field(default_factory=dict)  #: the list of ends: time, ms
     ended_of: dict[str, dict[Ref, int]] = field(default_factory=dict)  #: the same by user
     totals: dict[int, Counter[str]] = field(default_factory=dict)  #: by shard
-    opening: int = 0  #: sessions that the totals know only as ended: they began before totals were lost
+    opening: int = 0  #: sessions that the totals have only as ended: they began before totals were lost
     audits: Counter[int] = field(default_factory=Counter)
-    notes: set[tuple[int, str]] = field(default_factory=set)  #: what staff wrote, by shard
+    notes: set[tuple[int, str]] = field(default_factory=set)  #: audit entries of staff, by shard
     jobs: set[str] = field(default_factory=set)  #: bulk kicks
-    labels: dict[int, set[str]] = field(default_factory=dict)  #: texts that are kept once, by shard
-    holds: dict[str, Hold] = field(default_factory=dict)  #: who may not log in; some may be over
+    labels: dict[int, set[str]] = field(default_factory=dict)  #: texts that are stored once, by shard
+    holds: dict[str, Hold] = field(default_factory=dict)  #: blocked users; some blocks may have expired
     revoked: dict[int, Revocation] = field(default_factory=dict)  #: the watermark of each shard
-    ended_from: dict[int, int] = field(default_factory=dict)  #: from when on no end of a shard has gone for the cap
-    floors: dict[int, int] = field(default_factory=dict)  #: before which no session of a shard begins
-    vouched: dict[int, tuple[int, int]] = field(default_factory=dict)  #: a worker speaks for the clock
+    ended_from: dict[int, int] = field(default_factory=dict)  #: since then the cap has removed no end of a shard
+    floors: dict[int, int] = field(default_factory=dict)  #: no session of a shard began before this time
+    vouched: dict[int, tuple[int, int]] = field(default_factory=dict)  #: a worker vouches for the clock
     news: list[tuple[str, str, str, int]] = field(default_factory=list)  #: events not yet read: kind, uid, sid, at
-    swept: dict[int, int] = field(default_factory=dict)  #: when, by shard
-    leavers: list[Stay] = field(default_factory=list)  #: who ended in this step with a record to bury
-    forgotten: set[str] = field(default_factory=set)  #: who was forgotten in this step
+    swept: dict[int, int] = field(default_factory=dict)  #: time, by shard
+    leavers: list[Stay] = field(default_factory=list)  #: sessions that ended in this step and need a tombstone
+    forgotten: set[str] = field(default_factory=set)  #: users erased in this step
     ghosts: dict[int, Counter[bytes]] = field(default_factory=dict)  #: counters of records lost since the last recount
     stale: dict[int, set[bytes]] = field(default_factory=dict)  #: addresses of the same
 
@@ -56,7 +56,7 @@ class State:
         return crc32(uid.encode()) % self.shards
 
     def listed(self, uid: str | None = None) -> list[Stay]:
-        """Not ended, in the order of the list. Some may be past their deadline."""
+        """Sessions that have not ended, in the order of the list. Some may be past their deadline."""
         found = [stay for stay in self.stays.values() if stay.end is None and uid in (None, stay.uid)]
         return sorted(found, key=lambda stay: stay.key, reverse=True)
 
@@ -67,7 +67,7 @@ class State:
         return [stay for stay in self.listed(uid) if not self.is_live(stay)]
 
     def find(self, uid: str, sid: str, token: str | None = None) -> Stay | None:
-        """Whoever comes with the wrong token learns nothing."""
+        """A wrong token gets no information."""
         stay = self.stays.get((uid, sid))
         return stay if stay and token in (None, stay.token) and stay.ref not in self.forsaken else None
 
@@ -87,13 +87,13 @@ class State:
         return max((stay.login for stay in self.listed()), default=-1)
 
     def signed_out_up_to(self, ago: int | None) -> int:
-        """Where the watermark of a revocation is to be."""
+        """The expected watermark of a revocation."""
         if ago is not None:
             return self.now - ago - 1
         return max(self.now, self.newest, *(self.watermark(shard) + 1 for shard in range(self.shards)))
 
     def is_vouched(self, uid: str) -> bool:
-        """Whether a look may end what is past its deadline."""
+        """Whether a read may end sessions that are past their deadline."""
         first, last = self.vouched.get(self.shard(uid), (0, 0))
         return first <= self.now <= last
 
@@ -101,7 +101,7 @@ class State:
         return any(self.is_revoked(stay) for stay in self.listed() if shard in (None, self.shard(stay.uid)))
 
     def keep(self, reason: str) -> int:
-        """Seconds."""
+        """Now, in seconds."""
         seconds: int = getattr(self.settings, f"keep_{reason}")
         return seconds
 
@@ -112,13 +112,15 @@ class State:
     # -- what must be answered ----------------------------------------------------------------------------------------
 
     def facts(self, stay: Stay) -> dict[str, Any]:
-        """What the library must answer about it. A label whose text was lost says nothing."""
+        """The expected fields of a session. A label whose text was lost is empty."""
         known = {
             kind
             for kind, text in stay.texts.items()
             if kind in stay.inline or text in self.labels.get(self.shard(stay.uid), ())
         }
-        client = {one: stay.given.get(one) if "client" in known else None for one in ("device", "app", "app_version")}
+        client = {
+            field: stay.given.get(field) if "client" in known else None for field in ("device", "app", "app_version")
+        }
         agent = stay.given.get("user_agent") if "agent" in known else None
         return client | {
             "uid": stay.uid,
@@ -139,7 +141,7 @@ class State:
         }
 
     def ending(self, stay: Stay) -> End:
-        """How it ended, or will be found to have: by what came first."""
+        """How it ended, or will have ended: by the earliest cause."""
         if stay.end:
             return stay.end
         revoked = self.revoked.get(self.shard(stay.uid))
@@ -149,12 +151,12 @@ class State:
         return End(reason="expired", cause="absolute" if stay.deadline == absolute else "idle", at=stay.deadline)
 
     def end_facts(self, stay: Stay) -> dict[str, Any]:
-        """What the library must answer about its end."""
+        """The expected fields of its end."""
         end = self.ending(stay)
         return {name: getattr(end, name) for name in End.__slots__} | {"at": moment(end.at)}
 
     def matching(self, asked: dict[str, Any]) -> list[Stay]:
-        """Whom ``SessionFilter(**asked)`` finds, in order."""
+        """Sessions that ``SessionFilter(**asked)`` finds, in order."""
         return [
             stay
             for stay in self.live()
@@ -162,11 +164,11 @@ class State:
         ]
 
     def people_called(self, wanted: str) -> list[tuple[tuple[bool, bool, int], tuple[Any, ...]]]:
-        """Whom ``people`` finds: what they are ordered by, and what is said of them."""
+        """People that ``people`` finds, with the values that order them, and their fields."""
         found = []
         for uid in self.users.keys() | self.people.keys():
             live, seen = self.live(uid), self.users.get(uid, self.people.get(uid, 0))
-            name, aliases = self.persons.get(uid, NOBODY)
+            name, aliases = self.persons.get(uid, NO_NAME)
             if live:
                 names = list(dict.fromkeys(stay.plate[0] for stay in live if stay.plate[0]))
                 name = names[0] if names else None
@@ -182,21 +184,21 @@ class State:
     # -- what the indexes must hold -----------------------------------------------------------------------------------
 
     def words_needed(self, shard: int, kept: list[Stay]) -> set[bytes]:
-        """``kept``: the shard's sessions whose record has not been buried."""
+        """``kept``: the shard's sessions that still have a record."""
         needed: set[bytes] = set()
         for stay in kept:
             needed |= words(stay.uid, stay.plate)
         for uid in self.people:
             if self.shard(uid) == shard:
-                needed |= words(uid, self.persons.get(uid, NOBODY))
+                needed |= words(uid, self.persons.get(uid, NO_NAME))
         return needed
 
     def words_backed(self, shard: int, kept: list[Stay]) -> set[bytes]:
-        """No others are there after everything was indexed anew."""
+        """After a rebuild there are no other entries."""
         backed = self.words_needed(shard, kept)
         for uid in self.users:
             if self.shard(uid) == shard:
-                backed |= words(uid, self.persons.get(uid, NOBODY))
+                backed |= words(uid, self.persons.get(uid, NO_NAME))
         return backed
 
     def counted(self, kept: Collection[Stay]) -> Counter[bytes]:

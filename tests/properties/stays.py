@@ -1,4 +1,4 @@
-"""One session of the model, from its login until its tombstone is gone; and what else the model is made of."""
+"""One session of the model, from its login until its tombstone expires; and the other parts of the model."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hashlib import blake2b
 from ipaddress import ip_address
 from typing import Any, Final
 
-from presence_core.filters import entries
 from presence_core.models import Record
+from presence_core.search_text import entries
 from presence_core.settings import INDEXES
 
 DAY_MS: Final = 86_400_000
 REASONS: Final = ("logout", "expired", "kicked", "replaced")
 
-AGENTS: Final = {  # what the parser makes of those that are drawn
+AGENTS: Final = {  # the parser's results for the drawn user agents
     None: (None, None),
     "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Firefox/130.0": ("Linux", "Firefox"),
     "curl/8": (None, "curl"),
@@ -30,12 +30,12 @@ NamePlate = tuple[str | None, tuple[str, ...]]
 
 
 def words(uid: str, plate: NamePlate) -> set[bytes]:
-    """What the index of words has to hold for a user who is called so. Its form is for test_search.py to judge."""
+    """The entries in the index of words of a user with this name. Their format is tested by test_search.py."""
     return set(entries(frozenset(INDEXES), uid, plate[0] or "", "\n".join(plate[1])))
 
 
 def said(record: Record, facts: Iterable[str]) -> dict[str, Any]:
-    """What the library does answer."""
+    """The actual reply of the library."""
     return {field: getattr(record, field) for field in facts}
 
 
@@ -55,7 +55,7 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revocation:
-    """Everybody out who began up to here."""
+    """All sessions that began up to here are revoked."""
 
     upto: int
     at: int
@@ -70,7 +70,7 @@ class Revocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """Who may not log in."""
+    """A blocked user."""
 
     by: str
     reason: str
@@ -81,7 +81,7 @@ class Hold:
     changed: int
 
     def and_before(self, before: Hold) -> Hold:
-        """This one, set while there was another: the one that ends later stays, with the tickets of both."""
+        """This block, set while there was another: the one with the later end stays, with the tickets of both."""
         is_longer = self.until is not None and (before.until is None or before.until > self.until)
         tickets = tuple(dict.fromkeys((*before.tickets, *self.tickets)))
         return replace(before if is_longer else self, tickets=tickets, changed=self.changed)
@@ -105,15 +105,15 @@ class Stay:
 
     uid: str
     sid: str
-    token: str  #: the one that opens it
+    token: str  #: the valid one
     login: int
     seen: int
     idle: int
     absolute: int
-    given: dict[str, Any]  #: the latest login's other arguments
+    given: dict[str, Any]  #: the other arguments of the latest login
     last_ip: str | None = None
     end: End | None = None
-    inline: frozenset[str] = field(default_factory=frozenset)  #: which of its two labels' texts it carries itself
+    inline: frozenset[str] = field(default_factory=frozenset)  #: the labels whose text is in the session's own record
 
     @property
     def ref(self) -> Ref:
@@ -125,7 +125,7 @@ class Stay:
 
     @property
     def key(self) -> tuple[int, bytes]:
-        """Its place in the list: the greatest comes first."""
+        """Its position in the list: the greatest comes first."""
         return self.login, self.name.encode()
 
     @property
@@ -143,27 +143,27 @@ class Stay:
 
     @property
     def texts(self) -> dict[str, str]:
-        """Its two labels: what the site said of its client, and the user agent with what is known of it."""
+        """Its two labels: the client as the site described it, and the parsed user agent."""
         known = {}
-        client = [self.given.get(one) or "" for one in ("device", "app", "app_version")]
+        client = [self.given.get(field) or "" for field in ("device", "app", "app_version")]
         if any(client):
             known["client"] = "\n".join(client)
         agent = self.given.get("user_agent")
         if agent:
-            known["agent"] = "\n".join((*(one or "" for one in AGENTS[agent]), agent))
+            known["agent"] = "\n".join((*(part or "" for part in AGENTS[agent]), agent))
         return known
 
     @property
     def address(self) -> bytes | None:
-        """What the index of addresses holds for it."""
+        """Its entries in the index of addresses."""
         ip = self.given.get("ip")
         if ip is None:
             return None
-        one = ip_address(ip)
-        return f"{one.version}".encode() + one.packed + self.name.encode()
+        address = ip_address(ip)
+        return f"{address.version}".encode() + address.packed + self.name.encode()
 
     def counted_as(self, declared: Iterable[str]) -> Iterator[bytes]:
-        """The counters that it is in."""
+        """The facet counters that include it."""
         texts = self.texts
         for kind in ("client", "agent"):
             text = texts.get(kind, "")

@@ -1,4 +1,4 @@
-"""What holds of every key once nothing is under way, however many servers have died."""
+"""Conditions for every key once no call is in progress, no matter how many servers have died."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from presence_core import Presence
 
 
 def agrees(presence: Presence, raw: Any) -> int:
-    """Every session is in all of its places, and in none is anything else; answers how many there are."""
+    """Every session is in all of its lists and no list has other entries; returns the number of sessions."""
     total = half = 0
-    for s in presence._ctx.keys.shards:
+    for s in presence.internal.context.keys.shards:
         refs = set(raw.zrange(s.sessions, 0, -1))
         assert refs == set(raw.zrange(s.deadlines, 0, -1))
         users: dict[str, set[str]] = {}
@@ -24,7 +24,7 @@ def agrees(presence: Presence, raw: Any) -> int:
         assert set(raw.zrange(s.users, 0, -1)) == users.keys()
         assert all(raw.smembers(s.user(uid)) == sids for uid, sids in users.items())
         total += len(refs)
-        half += raw.hlen(s.closing)  # dead, and a second call that was refused had not taken them out of the facets yet
+        half += raw.hlen(s.closing)  # ended, and the repeated call was refused before it removed them from the facets
     assert presence.counts().sessions == total
     assert presence.facets("device") == {"phone": total + half}
     if half:
@@ -34,7 +34,7 @@ def agrees(presence: Presence, raw: Any) -> int:
 
 
 def comes_to_agree(presence: Presence, raw: Any) -> int:
-    """The same, once a busy server has met what callers had given up already."""
+    """The same, after a busy server has run the calls that its callers had given up."""
     until = time.monotonic() + 20
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The table of bad arguments: what is called, with what, and the one sentence that must answer it."""
+"""The table of bad arguments: the method, the arguments, and the one sentence of the error."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Case(NamedTuple):
     method: str
     args: tuple[Any, ...]
     options: dict[str, Any]
-    sentence: str  #: without its full stop
+    sentence: str  #: without the full stop
 
     def __str__(self) -> str:
         return f"{self.method}{self.args!r:.60}{self.options!r:.80}"
 
 
 def _text(rule: str, size: int) -> list[tuple[Any, str]]:
-    """What is no text of 1 to `size` bytes, and the sentence that says so."""
+    """Values that are not a text of 1 to `size` bytes, and the sentence of the error."""
     plain = ("", "x" * (size + 1), "é" * (size // 2 + 1), "😀" * (size // 4 + 1), 5, 1.5, b"ada", ["ada"], True)
     return [
         *((value, rule) for value in plain),
@@ -71,7 +71,7 @@ NO_CURSORS: list[Any] = [
     )),
 ]  # fmt: skip
 
-# login's own arguments, which login_many takes too.
+# arguments of login, which login_many takes too.
 LOGIN: dict[str, list[tuple[Any, str]]] = {
     "uid": UIDS,
     "session_id": SIDS,
@@ -149,7 +149,7 @@ def _of_one_session() -> list[Case]:
     ]
     too_many = "refs must be at most 1000 refs"
     of_live = refs + _same(too_many, ["ada:session-1"] * 1_001, itertools.repeat("ada:session-1"))
-    cases += [Case("live_among", (value,), {}, sentence) for value, sentence in of_live]
+    cases += [Case("sessions_among", (value,), {}, sentence) for value, sentence in of_live]
     return cases + [Case("heartbeats", (value,), {}, sentence) for value, sentence in refs]
 
 
@@ -171,7 +171,7 @@ def _of_kick() -> list[Case]:
     for field, values in others.items():
         cases += [Case("kick", ("ada",), good | {field: value}, sentence) for value, sentence in values]
     cases.append(Case("kick", ("ada", "session-1"), good | {"keep": ["session-2"]},
-                      "keep goes with a kick of all of a user's sessions, not of one"))  # fmt: skip
+                      "keep cannot be combined with session_id"))  # fmt: skip
     return cases
 
 
@@ -209,7 +209,7 @@ def _of_blocks() -> list[Case]:
 
 
 def _of_bulk_kicks() -> list[Case]:
-    no_question = "filter must ask for something: to sign everybody out there is revoke_before"
+    no_question = "filter must have at least one field: use revoke_before to sign out everyone"
     good: dict[str, Any] = {"by": "staff", "reason": "test", "expected": 5}
     asked = SessionFilter(device="phone")
     asking: dict[str, list[tuple[Any, str]]] = {
@@ -231,6 +231,7 @@ def _of_bulk_kicks() -> list[Case]:
             "expected must be a whole number from 0 to 1000000000", -1, 10**9 + 1, 1.5, "5", True, None
         ),
         "pace": _same("pace must be a whole number from 1 to 100000", 0, -1, 100_001, 1.5, "5", True),
+        "delay": _same("delay must be a whole number from 0 to 86400", -1, 86_401, 1.5, "5", True),
     }  # fmt: skip
     no_filters: list[Any] = ["ada", {}, {"device": "phone"}, 5, True, []]
     cases = []
@@ -239,7 +240,7 @@ def _of_bulk_kicks() -> list[Case]:
         cases += [Case(method, (value,), given, no_question) for value in (None, SessionFilter())]
         for field, values in (asking | (starting if given else {})).items():
             cases += [Case(method, (asked,), given | {field: value}, sentence) for value, sentence in values]
-    for method, asked_with, given in (("kick_where", (asked,), good), ("reindex", (), {}), ("migrate", (2,), {})):
+    for method, asked_with, given in (("kick_where", (asked,), good), ("reindex", (), {}), ("reshard", (2,), {})):
         cases += [Case(method, asked_with, given | {"on_progress": value}, NO_CALL) for value in NO_CALLS]
     no_ids = [(value, sentence.replace("session_id", "job_id")) for value, sentence in SIDS + _same(SID, None)]
     for method in ("job", "run_job", "pause_job", "resume_job", "cancel_job"):
@@ -254,7 +255,7 @@ def _of_bulk_kicks() -> list[Case]:
 
 
 def _of_what_was_done() -> list[Case]:
-    """audit and ended ask alike; blocks has pages as they have."""
+    """audit and ended take the same arguments; the page arguments of blocks are the same."""
     cases = []
     for method in ("audit", "ended"):
         cases += [Case(method, (), {"uid": value}, sentence) for value, sentence in _text(UID, 256)]
@@ -292,9 +293,9 @@ def _of_history() -> list[Case]:
 
 
 BLOCKS = _same(
-    "ip must be an IPv4 or IPv6 address, or a block such as 192.0.2.0/24", "", " ", "localhost", "192.0.2.", "192.0.2",
-    "256.1.1.1", "1.2.3.4/33", "1.2.3.4/-1", "1.2.3.4/255.0.0.0", "::/129", "1.2.3.4 ", "fe80::1%eth0", "1.2.3.4/٨", 5,
-    b"1.2.3.4", True,
+    "ip must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24", "", " ", "localhost", "192.0.2.",
+    "192.0.2", "256.1.1.1", "1.2.3.4/33", "1.2.3.4/-1", "1.2.3.4/255.0.0.0", "::/129", "1.2.3.4 ", "fe80::1%eth0",
+    "1.2.3.4/٨", 5, b"1.2.3.4", True,
 )  # fmt: skip
 
 
@@ -308,7 +309,7 @@ def _of_filters() -> list[tuple[str, Any, str]]:
     }
     for field in ("text", "name_prefix", "name_contains"):
         fields[field] = _text(f"{field} must be text of 1 to 256 bytes", 256)
-        fields[field] += _same(f"{field} must hold more than accents", "\u0301", "\u0301\u0308", "´", " \u0327")
+        fields[field] += _same(f"{field} must have a letter or digit", "\u0301", "\u0301\u0308", "´", " \u0327")
     for field in ("device", "app", "app_version", "os", "browser"):
         fields[field] = _text(f"{field} must be text of 1 to 64 bytes", 64)
     for field in ("logged_in_after", "logged_in_before"):
@@ -332,7 +333,7 @@ def _of_lists() -> list[Case]:
     for value in (0, -1, 1.5, "5", True, 100_000_001):
         cases.append(Case("sweep", (), {"limit": value}, "limit must be a whole number from 1 to 100000000"))
     for value in (0, -1, 1.5, "5", True, None, 1025):
-        cases.append(Case("migrate", (value,), {}, "shards must be a whole number from 1 to 1024"))
+        cases.append(Case("reshard", (value,), {}, "shards must be a whole number from 1 to 1024"))
     cases.append(Case("list_sessions", (), {"cursor": "x"}, "cursor must be one that list_sessions gave"))
     cases.append(Case("events", (), {"after": "x"}, "after must be the cursor of an event of this namespace"))
     return cases
@@ -353,7 +354,7 @@ def _of_online() -> list[Case]:
 
 
 def _of_trackers() -> tuple[list[Case], list[Case]]:
-    """Of LastSeenTracker, then of MinuteSetTracker; a method "" is the tracker's making."""
+    """Cases for LastSeenTracker, then for MinuteSetTracker; the method "" is the constructor."""
     now = "now must be Unix seconds, from 0 to 100000000000"
     nows: list[Any] = [float("nan"), float("inf"), -float("inf"), -1, -0.5, True, False, "5", 1e12, 10**400, 1j,
                        datetime(2026, 1, 1, tzinfo=UTC)]  # fmt: skip
@@ -395,12 +396,12 @@ def _of_trackers() -> tuple[list[Case], list[Case]]:
 
 def _of_privacy() -> list[Case]:
     why = {"by": "staff", "reason": "asked"}
-    cases = [Case("forget", (value,), why, sentence) for value, sentence in UIDS]
+    cases = [Case("erase", (value,), why, sentence) for value, sentence in UIDS]
     cases += [Case("export_person", (value,), {}, sentence) for value, sentence in UIDS]
     cases += [
-        Case("forget", ("ada",), why | {"by": value}, BY + rest) for value, rest in (("", ""), (None, ""), (" ", SPACE))
+        Case("erase", ("ada",), why | {"by": value}, BY + rest) for value, rest in (("", ""), (None, ""), (" ", SPACE))
     ]
-    cases += [Case("forget", ("ada",), why | {"reason": value}, "reason" + rule) for value, rule in PROSE]
+    cases += [Case("erase", ("ada",), why | {"reason": value}, "reason" + rule) for value, rule in PROSE]
     return cases
 
 

@@ -1,4 +1,4 @@
-"""A page behind the gate, for tests without a server: what the gate does to a connection that it lets in, no more."""
+"""A page behind the gate, for tests without a server: only the effect of the gate on an accepted connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from presence_dashboard.gate import GateMark
 
 @dataclass
 class Connection:
-    """What Streamlit knows of a page's websocket."""
+    """The information that Streamlit has about a page's websocket."""
 
     headers: list[tuple[str, str]]
     cookies: Mapping[str, str] = field(default_factory=dict)
@@ -22,7 +22,7 @@ class Connection:
 
 
 def through_the_mark(kind: str, *headers: tuple[str, str]) -> list[tuple[str, str]]:
-    """The headers of such a connection as they are inside of the gate."""
+    """The headers of such a connection inside the gate."""
     inside: list[Scope] = []
 
     async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
@@ -40,6 +40,6 @@ def through_the_mark(kind: str, *headers: tuple[str, str]) -> list[tuple[str, st
 
 
 def stand_behind_gate(monkeypatch: pytest.MonkeyPatch, cookies: Mapping[str, str] | None = None) -> None:
-    """Every page that runs from here on has a connection that the gate let in."""
+    """Every page that runs from now on has a connection that the gate accepted."""
     connection = Connection(through_the_mark("websocket"), {} if cookies is None else cookies)
     monkeypatch.setattr("streamlit.runtime.context._get_client_context", lambda: connection)

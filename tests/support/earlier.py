@@ -1,5 +1,7 @@
-"""Runs an earlier version of the library, beside ours: one call a line of JSON comes in, its answer goes out. It is run
-as a script, with the earlier version on PYTHONPATH, so it imports nothing of the tests."""
+"""Runs an earlier version of the library in a process of its own: one call per line of JSON, one reply per line.
+
+It runs as a script, with the earlier version on PYTHONPATH, so it imports nothing of the tests.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from typing import Any
 from presence_core import Presence, PresenceError, Settings
 
 
-def told(value: Any) -> Any:
-    """What of an answer is compared: refs of sessions, the truth of what has a truth, numbers and texts."""
+def comparable(value: Any) -> Any:
+    """The comparable part of a result: refs of sessions, truth values, numbers and texts."""
     if hasattr(value, "token"):
         return value.token
     if hasattr(value, "ref"):
@@ -22,9 +24,9 @@ def told(value: Any) -> Any:
     if hasattr(value, "users"):
         return [value.users, value.sessions, dict(sorted(value.totals.items()))]
     if hasattr(value, "items") and not isinstance(value, dict):
-        return [told(one) for one in value.items]
+        return [comparable(item) for item in value.items]
     if isinstance(value, list | tuple):
-        return [told(one) for one in value]
+        return [comparable(item) for item in value]
     if value is None or isinstance(value, bool | int | str | dict):
         return value
     return value.isoformat() if isinstance(value, datetime) else bool(value)
@@ -38,7 +40,7 @@ def main() -> None:
             now, method, args, options = json.loads(line)
             p._ctx.now = now
             try:
-                answer = {"answer": told(getattr(p, method)(*args, **options))}
+                answer = {"answer": comparable(getattr(p, method)(*args, **options))}
             except PresenceError as error:
                 answer = {"error": f"{type(error).__name__}: {error}"}
             print(json.dumps(answer), flush=True)

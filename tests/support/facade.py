@@ -1,4 +1,4 @@
-"""One way to drive Presence and AsyncPresence, so that one test body serves both; and a clock that tests set."""
+"""One interface for Presence and AsyncPresence, so that one test body serves both; and a clock that tests set."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Clock:
             context.now = str(ms)
 
     def stop(self) -> None:
-        """Where the server's own clock has come to, which ran until now: nothing was done later than that."""
+        """Set the clock to the server's own, which ran until now: no call was later than that."""
         if not self._frozen:
             self.set(max(self.ms, self._server_ms()))
 
@@ -76,16 +76,16 @@ class Clock:
 
 
 class P(Presence):
-    """Presence with a clock to turn. Where the backend is async, this is what mypy sees of a _Bridge."""
+    """Presence with a clock that tests move. For an async backend, mypy sees this class in place of _Bridge."""
 
     clock: Clock
 
     @property
     def context(self) -> Context:
-        return self._ctx
+        return self.internal.context
 
     def freeze(self) -> int:
-        """Stop the clock where it is; answers the time, ms."""
+        """Stop the clock; returns the time, ms."""
         self.clock.stop()
         return self.clock.ms
 
@@ -97,10 +97,22 @@ class P(Presence):
         self.clock.set(self.clock.ms + round(seconds * 1000))
 
 
-class _Bridge:
-    """AsyncPresence behind the methods of Presence: each call is awaited on the private loop.
+class _BridgeInternal:
+    """AsyncPresence.internal with the methods of Presence.internal."""
 
-    test_twins.py proves that the methods and their signatures are the same, which is what makes the cast honest.
+    def __init__(self, target: AsyncPresence, loop: EventLoop) -> None:
+        self._target = target
+        self._loop = loop
+        self.context = target.internal.context
+
+    def run(self, operation: Any) -> Any:
+        return self._loop.run(self._target.internal.run(operation))
+
+
+class _Bridge:
+    """AsyncPresence with the methods of Presence: each call is awaited on the private loop.
+
+    test_house.py checks that the methods and their signatures are the same, which makes the cast valid.
     """
 
     def __init__(self, target: AsyncPresence, loop: EventLoop, clock: Clock) -> None:
@@ -112,7 +124,11 @@ class _Bridge:
 
     @property
     def context(self) -> Context:
-        return self._target._ctx
+        return self._target.internal.context
+
+    @property
+    def internal(self) -> _BridgeInternal:
+        return _BridgeInternal(self._target, self._loop)
 
     def iter_sessions(self, *args: Any, **options: Any) -> Iterator[Any]:
         return self._iterate(self._target.iter_sessions(*args, **options))
@@ -143,10 +159,10 @@ class _Bridge:
 
 def sync_facade(presence: P, clock: Clock) -> P:
     presence.clock = clock
-    clock.adopt(presence._ctx)
+    clock.adopt(presence.internal.context)
     return presence
 
 
 def async_facade(presence: AsyncPresence, loop: EventLoop, clock: Clock) -> P:
-    clock.adopt(presence._ctx)
+    clock.adopt(presence.internal.context)
     return cast(P, _Bridge(presence, loop, clock))

@@ -1,7 +1,7 @@
-"""A real trio behind Sentinel, the faults that befall it, and a log of kicks and validations to check afterwards.
+"""A real trio behind Sentinel, faults for it, and a log of kicks and validations to check afterwards.
 
 The promise: a validation that *started* after a confirmed kick *returned* is not live, on any client.
-``live_after_kick`` lists those that were. ``Trio`` is one master, two replicas, three Sentinels (down-after 1,500 ms).
+``live_after_kick`` lists the exceptions. ``Trio`` is one master, two replicas, three Sentinels (down-after 1,500 ms).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Self
 
 from presence_core import AsyncPresence, Login, OutcomeUnknown, Presence, PresenceError, Settings, Unavailable
-from tests.facade import EventLoop
-from tests.proxy import Proxy
-from tests.servers import HOST, Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
+from tests.support.facade import EventLoop
+from tests.support.proxy import Proxy
+from tests.support.servers import HOST, Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
 
 NAMESPACE = "failover"
 SETTINGS = Settings(namespace=NAMESPACE, timeout=2)
@@ -50,18 +50,18 @@ class Log:
 
     kicks: list[Kick] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
-    unavailable: int = 0  #: about so many validations that raised
-    wrong: list[str] = field(default_factory=list)  #: validators that heard anything else
+    unavailable: int = 0  #: approximate number of validations that raised
+    wrong: list[str] = field(default_factory=list)  #: validators with any other error
 
     @property
     def confirmed(self) -> list[str]:
-        """The refs whose kick returned confirmed."""
+        """Refs of confirmed kicks."""
         return [kick.ref for kick in self.kicks if kick.confirmed]
 
 
 def live_after_kick(log: Log, *, confirmed: bool = True) -> list[Check]:
-    """Validations that started after the kick of their session returned, and were live. ``confirmed=False`` counts from
-    kicks that were not confirmed too."""
+    """Validations that started after the kick of their session returned, and were live. ``confirmed=False`` also counts
+    from kicks that were not confirmed."""
     returned: dict[str, float] = {}
     for kick in log.kicks:
         if kick.confirmed or not confirmed:
@@ -70,7 +70,7 @@ def live_after_kick(log: Log, *, confirmed: bool = True) -> list[Check]:
 
 
 def summary(log: Log) -> str:
-    """One line for a table: how many kicks, sessions that were accepted after theirs, how often, and until when."""
+    """One line for a table: the number of kicks, of sessions accepted after their kick, how often, and until when."""
     late = live_after_kick(log)
     returned = {kick.ref: kick.returned for kick in reversed(log.kicks) if kick.confirmed}
     last = max((check.started - returned[check.ref] for check in late), default=0.0)
@@ -82,10 +82,10 @@ def summary(log: Log) -> str:
 
 
 class Validators:
-    """Long-lived clients that ask after each session in turn, and keep their connections.
+    """Long-lived clients that validate each session in turn, and keep their connections.
 
     ``with Validators(url, logins, log):`` starts threads with a sync client each, and tasks with an async client each.
-    Connections that are in use when a master stops end by their time limit; see ``resting`` for those that are not.
+    Connections in use when a master stops end by their time limit; see ``resting`` for the others.
     """
 
     def __init__(
@@ -129,19 +129,19 @@ class Validators:
         self._loop.close()
 
     def seconds(self, seconds: float) -> None:
-        """Let them ask for so long more."""
+        """Let them validate for this many more seconds."""
         self._over.wait(seconds)
 
     @contextlib.contextmanager
     def resting(self) -> Iterator[None]:
-        """They ask nothing meanwhile and keep their connections, which so meet no fault that could end them."""
+        """Meanwhile they validate nothing and keep their connections, so these meet no fault that could close them."""
         self._rest = True
         wait_for("validators at rest", lambda: not self._busy)
         yield
         self._rest = False
 
     def _order(self, number: int) -> Iterator[Login]:
-        """Each client begins elsewhere."""
+        """Each client begins with another session."""
         first = number * 7 % len(self._logins)
         return itertools.cycle(self._logins[first:] + self._logins[:first])
 
@@ -168,7 +168,7 @@ class Validators:
 
     @contextlib.contextmanager
     def _asking(self, name: str, login: Login) -> Iterator[bool]:
-        """Note what is answered within."""
+        """Log the replies of the calls within."""
         self._busy.add(name)
         started = time.monotonic()
         try:
@@ -186,8 +186,10 @@ class Validators:
 
 
 def kick_each(url: str, logins: Iterable[Login], log: Log, settings: Settings, *, seconds: float = 30) -> None:
-    """Kick each with a client of its own, as the command does. One that could not be made is tried until ``seconds``
-    are over; a kick that ended as OutcomeUnknown is made again, as the docs say."""
+    """Kick each with a client of its own, as the command does.
+
+    A failing kick is retried for up to ``seconds``; a kick that ended as OutcomeUnknown is repeated, as the docs say.
+    """
     until = time.monotonic() + seconds
     for login in logins:
         session = login.session
@@ -197,7 +199,7 @@ def kick_each(url: str, logins: Iterable[Login], log: Log, settings: Settings, *
                 try:
                     result = presence.kick(session.uid, session.session_id, by="staff", reason="test")
                 finally:
-                    presence.close(wait=0)  # as if it were killed: it does not wait until nothing is held
+                    presence.close(wait=0)  # as if it were killed: it does not wait for its held changes
                 log.kicks.append(Kick(session.ref, time.monotonic(), bool(result.confirmed)))
                 break
             except (OutcomeUnknown, Unavailable):
@@ -211,9 +213,9 @@ def kick_each(url: str, logins: Iterable[Login], log: Log, settings: Settings, *
 
 
 class Trio:
-    """``with Trio.start(directory) as trio``. ``first`` is the master that it had at first; see ``again``.
+    """``with Trio.start(directory) as trio``. ``first`` is its first master; see ``again``.
 
-    With ``proxies`` all of them meet through proxies, and so does the worker at ``worker_url``: see ``partition``.
+    With ``proxies`` all of them talk through proxies, and so does the worker at ``worker_url``: see ``partition``.
     """
 
     def __init__(self, sentinels: Sentinels, running: ExitStack, fronts: dict[int, Proxy], own: list[Proxy]) -> None:
@@ -221,8 +223,8 @@ class Trio:
         self.servers = sentinels.servers
         self.url = sentinels.url
         self._running = running
-        self._fronts = fronts  #: by the port behind
-        self._own = own  #: the worker's ways to the Sentinels
+        self._fronts = fronts  #: by the port behind it
+        self._own = own  #: the worker's proxies to the Sentinels
         self.first = sentinels.master()
         self._beyond: set[int] = set()  #: the Sentinels on the other side of a partition
 
@@ -251,7 +253,7 @@ class Trio:
                 running.callback(loop.close)
             sentinels = Sentinels.start(binary, directory, extra_args=fence, front=front if proxies else None)
             running.callback(sentinels.stop)
-            own = [running.enter_context(Proxy(one, loop)) for one in sentinels.sentinels] if proxies else []
+            own = [running.enter_context(Proxy(sentinel, loop)) for sentinel in sentinels.sentinels] if proxies else []
             return cls(sentinels, running.pop_all(), fronts, own)
 
     def __enter__(self) -> Self:
@@ -268,24 +270,24 @@ class Trio:
 
     @property
     def majority_url(self) -> str:
-        """For clients on the side of the rest: names only the Sentinels that are there."""
+        """For clients on the majority's side: names only the Sentinels there."""
         hosts = ",".join(f"{HOST}:{sentinel.announced}" for sentinel in self._majority())
         return f"redis+sentinel://{hosts}/{self.sentinels.master_name}/0"
 
     @property
     def master(self) -> Server:
-        """The one that the first Sentinel that answers names."""
+        """The master according to the first Sentinel that answers."""
         return self.sentinels.master()
 
     def logins(self, count: int) -> list[Login]:
-        """Sessions that every server has."""
+        """Log in sessions that every server has."""
         with Presence.from_url(self.url, SETTINGS) as presence:
             logins = presence.login_many({"uid": f"u{n}", "device": "phone"} for n in range(count))
         wait_for("replicas to have them", lambda: len({server.command("DBSIZE") for server in self.servers}) == 1)
         return [login for login in logins if isinstance(login, Login)]
 
     def wait_switched(self, seconds: float = 30) -> None:
-        """Until every Sentinel that can be asked from here names another master than ``first``."""
+        """Wait until every reachable Sentinel names another master than ``first``."""
 
         def is_named(sentinel: Server) -> bool:
             return self.sentinels._master_by(sentinel) is not self.first
@@ -293,27 +295,29 @@ class Trio:
         wait_for("another master", lambda: all(map(is_named, self._majority())), seconds)
 
     def fail_over(self) -> None:
-        """``SENTINEL FAILOVER``: by hand; the old master is well."""
+        """``SENTINEL FAILOVER``: a manual failover; the old master is well."""
         self.sentinels.sentinels[-1].command("SENTINEL", "FAILOVER", self.sentinels.master_name)
 
     def partition(self, *, sentinels: int = 0, replicas: int = 0) -> None:
-        """Cut ``first``, the worker and so many Sentinels and replicas off from all others, in silence."""
+        """Cut ``first``, the worker and this many Sentinels and replicas off from all others, without closing
+        connections."""
         self._beyond = set(range(sentinels))
-        with_it = [self.first, *[one for one in self.servers if one is not self.first][:replicas]]
-        there = {Sentinels.source(self.servers.index(one)) for one in with_it}
+        with_it = [self.first, *[server for server in self.servers if server is not self.first][:replicas]]
+        there = {Sentinels.source(self.servers.index(server)) for server in with_it}
         there |= {Sentinels.source(3 + n) for n in self._beyond}
-        behind = {one.port for one in with_it} | {self.sentinels.sentinels[n].port for n in self._beyond}
+        behind = {server.port for server in with_it} | {self.sentinels.sentinels[n].port for n in self._beyond}
         for port, proxy in self._fronts.items():
             side = port in behind
-            # Clients call from HOST. On the side of the rest they do not know of anything beyond; the worker has a way
-            # of its own to the Sentinels, and to the master that it was told.
+            # Clients call from HOST. On the majority's side they do not know the other side. The worker has proxies of
+            # its own to the Sentinels, and to the master that they name.
             proxy.holds = lambda source, side=side: source != HOST and (source in there) != side  # type: ignore[misc]
         for number, proxy in enumerate(self._own):
             proxy.holds = lambda source, number=number: number not in self._beyond  # type: ignore[misc]
 
     @contextlib.contextmanager
     def silenced(self, sentinels: int) -> Iterator[None]:
-        """So many Sentinels do not answer the worker meanwhile. To stop them would change what they do for 30 s."""
+        """This many Sentinels do not answer the worker meanwhile. To stop them would change their behaviour for 30
+        s."""
         for proxy in self._own[:sentinels]:
             proxy.holds = lambda source: True
         try:
@@ -328,7 +332,7 @@ class Trio:
         self._beyond = set()
 
     def again(self) -> None:
-        """Make it whole for the next fault: what was stopped goes on, what was killed starts again, all agree."""
+        """Make it complete for the next fault: stopped processes continue, killed ones start again, all agree."""
         if self._fronts:
             self.heal()
         for server in [*self.servers, *self.sentinels.sentinels]:
@@ -339,13 +343,17 @@ class Trio:
         self.first = self.sentinels.master()
 
     def _majority(self) -> list[Server]:
-        """The Sentinels that are not beyond a partition."""
-        return [one for n, one in enumerate(self.sentinels.sentinels) if n not in self._beyond and one.running]
+        """The Sentinels on this side of a partition."""
+        return [
+            sentinel
+            for n, sentinel in enumerate(self.sentinels.sentinels)
+            if n not in self._beyond and sentinel.running
+        ]
 
 
 @contextlib.contextmanager
 def stopped(server: Server) -> Iterator[None]:
-    """SIGSTOP it meanwhile, and SIGCONT it afterwards."""
+    """SIGSTOP the server within the block, and SIGCONT it afterwards."""
     server.pause()
     try:
         yield

@@ -1,4 +1,4 @@
-"""A limit on how long something takes, for tests on a machine that others use too. How fast it is, benchmarks tell."""
+"""A limit on how long something takes, for tests on a busy machine. Benchmarks measure speed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ PATIENT = 20.0
 
 
 class FairClock:
-    """Seconds, less those for which the machine kept everybody waiting.
+    """Seconds, without those for which the machine gave this process no time.
 
-    A thread that does nothing but sleep, a moment at a time, adds up by how much it overslept.
+    A thread sleeps for short times, and adds up by how much it overslept.
     """
 
     NAP = 0.005
 
     def __init__(self) -> None:
-        self._seen = (0.0, math.inf)  #: how long it overslept in all; when it is due to wake
+        self._seen = (0.0, math.inf)  #: total time overslept; when the thread is due to wake
         self._over = threading.Event()
         self._sleeper = threading.Thread(target=self._sleep, daemon=True)
 
@@ -60,7 +60,10 @@ class FairClock:
 
 @contextmanager
 def ends(*, within: float) -> Iterator[None]:
-    """This block does not hang. ``within``: seconds, in the middle between right and wrong: a call whose time limit is
-    1 s takes 1 s, and one that minds it only in part takes 2 s or for ever."""
+    """Check that this block does not hang.
+
+    ``within``: seconds, halfway between right and wrong: a call with a time limit of 1 s takes 1 s, and one that
+    respects it only in part takes 2 s or forever.
+    """
     with FairClock() as clock, clock.limit(within):
         yield

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from presence_core import Page, Presence
-from presence_dashboard import exports, record_export
-from presence_dashboard.records import View
+from presence_dashboard.actions import csv_export, history_export
+from presence_dashboard.data.history_query import HistoryView
 
 
 def dashboard_files(p: Presence) -> dict[str, str]:
     """View → CSV of its first page."""
-    views: dict[View, Page[Any]] = {
+    views: dict[HistoryView, Page[Any]] = {
         "ended": p.ended(),
         "blocks": p.blocks(),
         "jobs": p.jobs(),
         "staff": p.audit(),
     }
     files: dict[str, str] = {
-        view: exports.csv(record_export.COLUMNS[view], page.items, header=True) for view, page in views.items()
+        view: csv_export.csv(history_export.COLUMNS[view], page.items, header=True) for view, page in views.items()
     }
-    return {"sessions": exports.csv(exports.SESSION_COLUMNS, p.list_sessions().items, header=True), **files}
+    return {"sessions": csv_export.csv(csv_export.SESSION_COLUMNS, p.list_sessions().items, header=True), **files}

@@ -1,4 +1,4 @@
-"""MONITOR, read from a connection of its own: what a server was really asked to do."""
+"""MONITOR, on a connection of its own: the commands that a server really received."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b"}
 class Line:
     """One command."""
 
-    by_script: bool  #: called from Lua; else sent by a client
+    by_script: bool  #: called from Lua; otherwise sent by a client
     words: list[bytes]
 
 
@@ -34,7 +34,7 @@ def parse(text: bytes) -> Line:
 
 
 class Monitor:
-    """``with Monitor(client) as monitor: …``; what ran meanwhile is in ``monitor.lines``, in order."""
+    """``with Monitor(client) as monitor: …``; afterwards ``monitor.lines`` has the commands, in order."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -57,7 +57,7 @@ class Monitor:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         mark = secrets.token_hex(8).encode()
-        self._client.echo(mark)  # the stream is in order: behind this nothing of ours comes
+        self._client.echo(mark)  # the stream is in order: after this line there is none of ours
         try:
             while kind is None:
                 line = parse(self._connection.read_response())

@@ -1,4 +1,5 @@
-"""A small OpenID provider that signs everybody in at once, as whoever the test says: discovery, code flow, RS256."""
+"""A small OpenID provider that signs every user in at once, with the name that the test sets: discovery, code flow,
+RS256."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from tests.servers import free_port, wait_for
+from tests.support.servers import free_port, wait_for
 
 CLIENT = "dashboard"
 
@@ -27,7 +28,7 @@ class Provider:
     def __init__(self) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.claims: dict[str, Any] = {}  #: of whoever signs in next
+        self.claims: dict[str, Any] = {}  #: claims of the next sign-in
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self._nonces: dict[str, str] = {}
         routes = [

@@ -1,4 +1,4 @@
-"""What the tests of outages share: calls to make while Redis is away, and how they ought to fail."""
+"""Helpers of the outage tests: calls to make while Redis is down, and how they must fail."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from presence_core import Unavailable
-from tests.facade import P
-from tests.fair_clock import FairClock, ends
-from tests.servers import Server
+from tests.support.facade import P
+from tests.support.fair_clock import FairClock, ends
+from tests.support.servers import Server
 
 PASSWORD = "hunter2-do-not-tell"
 
@@ -53,15 +53,15 @@ def names_the_server(error: Unavailable, server: Server) -> None:
 
 
 def all_at_once(calls: dict[str, Callable[[], Any]], *, within: float = 10, after: float = 0) -> dict[str, Unavailable]:
-    """How each of them fails, in seconds of which each counts for itself."""
+    """The failure of each call; all run at once, each with its own time limit in seconds."""
 
-    def one(call: Callable[[], Any]) -> Unavailable:
+    def fail(call: Callable[[], Any]) -> Unavailable:
         with clock.limit(within, after), pytest.raises(Unavailable) as caught:
             call()
         return caught.value
 
     with FairClock() as clock, ThreadPoolExecutor(len(calls)) as threads:
-        return dict(zip(calls, threads.map(one, calls.values()), strict=True))
+        return dict(zip(calls, threads.map(fail, calls.values()), strict=True))
 
 
 def calls(p: P, token: str) -> dict[str, Callable[[], Any]]:

@@ -1,4 +1,4 @@
-"""A proxy in front of a server that is slow, cuts connections, or loses what was on its way."""
+"""A proxy in front of a server, which is slow, cuts connections, or loses data."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from tests.facade import EventLoop
-from tests.servers import HOST, Server
+from tests.support.facade import EventLoop
+from tests.support.servers import HOST, Server
 
 
 class Proxy:
-    """``with Proxy(server, loop) as proxy``: clients connect to ``proxy.url``, and what it does to them is set."""
+    """``with Proxy(server, loop) as proxy``: clients connect to ``proxy.url``; its attributes set the faults."""
 
     def __init__(self, server: Server | int, loop: EventLoop) -> None:
-        self.delay = 0.0  #: seconds that each answer takes longer
-        self.lost = 0  #: so many answers more are swallowed, and their connection is cut: the server has done its part
-        self.halved = 0  #: so many requests more reach the server in part, and their connection is cut
-        self.holds: Callable[[str], bool] = lambda source: False  #: callers, by address, whose traffic waits both ways
+        self.delay = 0.0  #: seconds by which each reply is delayed
+        self.lost = 0  #: number of replies to swallow; their connection is cut: the server has run the calls
+        self.halved = 0  #: number of requests that reach the server only in part; their connection is cut
+        self.holds: Callable[[str], bool] = lambda source: False  #: callers, by address, whose data wait both ways
         self._target = server.port if isinstance(server, Server) else server
         self._loop = loop
         self._ends: set[asyncio.StreamWriter] = set()
@@ -36,7 +36,7 @@ class Proxy:
         self.cut()
 
     def cut(self) -> None:
-        """Every connection, now."""
+        """Cut every connection, now."""
 
         def abort() -> None:
             for end in list(self._ends):
@@ -63,7 +63,7 @@ class Proxy:
                     end.transport.abort()
 
     async def _held(self, source: str) -> None:
-        """As in a partition: silence, and what was on its way arrives afterwards."""
+        """As in a partition: no data pass, and delayed data arrive afterwards."""
         while self.holds(source):
             await asyncio.sleep(0.02)
 

@@ -1,4 +1,4 @@
-"""One way to drive the trackers and their twins, so that one test body serves both."""
+"""One interface for the sync and async trackers, so that one test body serves both."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, cast
 
 from presence_core import AsyncLastSeenTracker, AsyncMinuteSetTracker, LastSeenTracker, MinuteSetTracker
 from tests.conftest import Bed
-from tests.facade import EventLoop
+from tests.support.facade import EventLoop
 
 
 class _Awaited:
-    """A twin behind the methods of the other: each call is awaited on the private loop."""
+    """An async tracker with the methods of the sync one: each call is awaited on the private loop."""
 
     def __init__(self, target: Any, loop: EventLoop) -> None:
         self._target = target
@@ -28,7 +28,7 @@ class _Awaited:
 
 @dataclass
 class Trackers:
-    """Makes trackers of a bed's kind on its server; closes them at the test's end."""
+    """Makes trackers of the bed's mode on its server; closes them at the end of the test."""
 
     bed: Bed
     url: str = ""
@@ -38,7 +38,7 @@ class Trackers:
         self.url = self.url or self.bed.url
 
     def key(self, name: str) -> str:
-        """A key of this test's own; on a cluster all of them lie on one node."""
+        """A key of this test; on a cluster all of them are on one node."""
         return f"{{{self.bed.namespace}}}:{name}"
 
     def last_seen(self, window: int = 600, **options: Any) -> LastSeenTracker:

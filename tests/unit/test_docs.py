@@ -1,4 +1,4 @@
-"""The documents keep their word: what they show runs, where they point there is something, what they name exists."""
+"""The documents are correct: their code runs, their links lead somewhere, and the names that they use exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from presence_core import Presence, Settings, cli
 from presence_core.web.rules import Rules
 from tests.conftest import Bed, on
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
     for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "demo/*.md")
@@ -35,7 +35,7 @@ RUN_ELSEWHERE = {
     "docs/moving.md": "test_moving",
     "docs/frameworks.md": "test_frameworks",
 }
-"""Who runs the blocks of these."""
+"""The tests that run the blocks of these documents."""
 
 FENCE = re.compile(r"^(?:<!-- not run: (?P<why>.+?) -->\n)?```(?P<kind>\w*)[^\n]*\n(?P<code>.*?)^```", re.M | re.S)
 COMMAND = re.compile(r"(?:^|[\s;&|`(])presence (?P<words>[a-z][\w-]*[^\n`;|)]*)")
@@ -48,7 +48,7 @@ def read(document: str) -> str:
 
 @cache
 def code_of(document: str) -> tuple[str, ...]:
-    """All that is set as code, but for the Python that runs: other fences, indented blocks, spans between backticks."""
+    """All text that is set as code, without the Python that runs: other fences, indented blocks, inline code."""
     text = read(document)
     fences = [match["code"] for match in FENCE.finditer(text) if match["kind"] != "python" or match["why"]]
     rest = FENCE.sub("", text)
@@ -61,8 +61,8 @@ def code_of(document: str) -> tuple[str, ...]:
 def source() -> str:
     """All the code of the checkout, as one text."""
     kinds = {".py", ".lua", ".js", ".css", ".html"}
-    rooms = ("presence_core", "presence_dashboard", "demo", "benchmarks", "tests", "docs")
-    found = [path for room in rooms for path in (ROOT / room).rglob("*") if path.suffix in kinds]
+    packages = ("presence_core", "presence_dashboard", "demo", "benchmarks", "tests", "docs")
+    found = [path for package in packages for path in (ROOT / package).rglob("*") if path.suffix in kinds]
     return "\n".join(path.read_text("utf-8") for path in [ROOT / "dashboard.py", *found])
 
 
@@ -81,7 +81,7 @@ def test_each_block_is_run_or_says_why_it_is_not(document: str) -> None:
             assert not block["why"], f"{document} is run by a test of its own"
 
 
-def test_no_other_document_has_python_that_nobody_runs() -> None:
+def test_no_other_document_has_python_that_no_test_runs() -> None:
     ours = {*RUN_HERE, *RUN_ELSEWHERE}
     for document in DOCUMENTS:
         blocks = [block for block in FENCE.finditer(read(document)) if block["kind"] == "python" and not block["why"]]
@@ -90,7 +90,7 @@ def test_no_other_document_has_python_that_nobody_runs() -> None:
 
 @pytest.fixture
 def fresh(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bed]:
-    """An environment that names a server, and a namespace where nobody is."""
+    """An environment that names a server, and an unused namespace."""
     monkeypatch.setenv("PRESENCE_REDIS_URL", bed.url)
     monkeypatch.setenv("PRESENCE_NAMESPACE", bed.namespace)
     monkeypatch.setenv("USER", "sam")
@@ -110,8 +110,10 @@ def test_the_quickstart_runs_from_beginning_to_end(fresh: Bed, capsys: pytest.Ca
             if block["kind"] == "python":
                 exec(compile(block["code"], "docs/quickstart.md", "exec"), known)
                 printed = capsys.readouterr().out.splitlines()
-                told = re.findall(r"^print\(.+\)  # (.+)$", block["code"], re.M)
-                assert printed[len(printed) - len(told) :] == [one.partition(": ")[0] for one in told]
+                expected_output = re.findall(r"^print\(.+\)  # (.+)$", block["code"], re.M)
+                assert printed[len(printed) - len(expected_output) :] == [
+                    line.partition(": ")[0] for line in expected_output
+                ]
             else:
                 for line in block["code"].splitlines():
                     assert cli.main(shlex.split(line, comments=True)[1:]) == 0, line
@@ -121,7 +123,7 @@ def test_the_quickstart_runs_from_beginning_to_end(fresh: Bed, capsys: pytest.Ca
     assert "Emeka Okafor" in said
     assert "stolen phone" in said
     with Presence.from_env() as presence:
-        assert [one.device for one in presence.sessions("ada")] == ["laptop"]
+        assert [session.device for session in presence.sessions("ada")] == ["laptop"]
         assert [(end.reason, end.by) for end in presence.ended("ada")] == [("kicked", "sam@support")]
 
 
@@ -142,10 +144,9 @@ def answer(presence, request):
 {textwrap.indent(code[code.index("seen = ") : first], "    ")}
     return seen
 
-def rest(presence, visitor, friends):
+def rest(presence, friends):
 {textwrap.indent("from presence_core import Settings", "    ")}
 {textwrap.indent(code[first:], "    ")}
-    visitors.close()
     return locals()
 """
     site: dict[str, Any] = {"time": time, "sign_in_page": lambda message: message}
@@ -160,7 +161,7 @@ def rest(presence, visitor, friends):
         newcomer = Request({"type": "http", "headers": []})
         assert site["answer"](presence, newcomer) is None, "the sign-in page, without a message"
         presence.login("user-8", name="Emeka Okafor", device="iPhone", aliases=["emeka@example.org"])
-        story = site["rest"](presence, "somebody", ["user-8"])
+        story = site["rest"](presence, ["user-8"])
         assert story["session"].name == "Emeka Okafor"
         assert story["preview"].total == 0
         assert site["answer"](presence, request).startswith("Please sign in again. Signing in is blocked until 2")
@@ -181,7 +182,7 @@ def headings(document: str) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_links_lead_to_files_and_headings_that_exist(document: str) -> None:
+def test_links_lead_to_existing_files_and_headings(document: str) -> None:
     text = "\n".join(re.sub(r"`[^`\n]*`", "", line) for line in FENCE.sub("", read(document)).splitlines())
     broken = []
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -194,7 +195,7 @@ def test_links_lead_to_files_and_headings_that_exist(document: str) -> None:
     assert not broken
 
 
-def test_anchors_are_made_as_the_usual_renderers_make_them() -> None:
+def test_anchors_follow_the_rules_of_the_usual_renderers() -> None:
     assert {"who-may-open-the-dashboard", "roles"} <= headings("docs/access.md")
     assert "a-page-that-closes-by-itself" in headings("docs/frameworks.md")
     assert "r1--visitor-counter" in headings("docs/recipes.md")
@@ -204,12 +205,12 @@ def test_anchors_are_made_as_the_usual_renderers_make_them() -> None:
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
-    [action] = [one for one in cli._parser()._actions if isinstance(one, argparse._SubParsersAction)]
+    [action] = [action for action in cli.build_parser()._actions if isinstance(action, argparse._SubParsersAction)]
     return dict(action.choices)
 
 
 def options(parser: argparse.ArgumentParser) -> set[str]:
-    """All of a command's, and of the commands below it."""
+    """All options of a command and of its subcommands."""
     found = set()
     for action in parser._actions:
         found |= set(action.option_strings)
@@ -232,24 +233,26 @@ def test_commands_and_their_options_are_those_of_the_parser(document: str) -> No
                 wrong.append(f"presence {words[0]}")
                 continue
             given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
-            wrong += [f"presence {words[0]} {one}" for one in given - options(known[words[0]]) - {"--help"}]
+            wrong += [f"presence {words[0]} {option}" for option in given - options(known[words[0]]) - {"--help"}]
     assert not wrong
 
 
 @cache
 def files() -> tuple[str, ...]:
-    rooms = ("presence_core", "presence_dashboard", "demo", "tests", "benchmarks", "docs", ".ci", ".streamlit")
-    below = [path.relative_to(ROOT).as_posix() for room in rooms for path in (ROOT / room).rglob("*")]
+    packages = ("presence_core", "presence_dashboard", "demo", "tests", "benchmarks", "docs", ".ci", ".streamlit")
+    below = [path.relative_to(ROOT).as_posix() for package in packages for path in (ROOT / package).rglob("*")]
     return (*below, *(path.name for path in ROOT.iterdir()))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_files_and_make_targets_exist(document: str) -> None:
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
-    elsewhere = source() + (ROOT / ".gitignore").read_text("utf-8")  # what is served, and what a user makes
+    elsewhere = source() + (ROOT / ".gitignore").read_text("utf-8")  # files that are served or that a user makes
     wrong = []
     for code in code_of(document):
-        wrong += [f"make {one}" for one in re.findall(r"(?:^|\s)make (\w+)\b(?!=)", code) if one not in targets]
+        wrong += [
+            f"make {target}" for target in re.findall(r"(?:^|\s)make (\w+)\b(?!=)", code) if target not in targets
+        ]
         if re.fullmatch(r"[\w.][\w./-]*\.(py|lua|md|toml|js)", code):
             there = any(name == code or name.endswith("/" + code) for name in files())
             wrong += [] if there or code in elsewhere else [code]
@@ -272,20 +275,20 @@ def test_names_of_the_library_exist(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_variables_of_the_environment_are_read_by_something(document: str) -> None:
-    known = {f"PRESENCE_{one.name.upper()}" for one in fields(Settings)}
+def test_documented_environment_variables_are_read(document: str) -> None:
+    known = {f"PRESENCE_{field.name.upper()}" for field in fields(Settings)}
     named = set(re.findall(r"\bPRESENCE_[A-Z_0-9]+\b", read(document)))
     program = source()
     assert not {name for name in named - known if not re.search(rf"\b{name}\b", program)}
 
 
-def test_each_promise_names_the_tests_that_try_to_break_it_and_they_exist() -> None:
+def test_each_promise_names_existing_tests() -> None:
     rows = re.findall(r"^\| (.+?) \| (.+) \|$", read("docs/promises.md"), re.M)
     promises = {promise: re.findall(r"`([\w/]+\.py)::(\w+)`", tests) for promise, tests in rows if promise != "promise"}
     assert len(promises) > 40
     assert [promise for promise, tests in promises.items() if not tests] == []
     wrong = []
-    for file, name in (one for tests in promises.values() for one in tests):
+    for file, name in (test for tests in promises.values() for test in tests):
         code = (ROOT / file).read_text("utf-8") if (ROOT / file).exists() else ""
         if not re.search(rf"^(?:async )?def {name}\(", code, re.M):
             wrong.append(f"{file}::{name}")

@@ -1,4 +1,4 @@
-"""Operations driven by hand, with no driver between: what a server answers, and where it is cut off."""
+"""Operations driven by the test, without a driver: it plays the server's replies, and cuts connections."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from presence_core import OutcomeUnknown, Settings, Unavailable
-from presence_core.operations import access, ending, login, upkeep
+from presence_core.operations import layout
 from presence_core.operations.context import Context
-from presence_core.scripts import DUE, TIDY, Call
+from presence_core.operations.maintenance import sweep
+from presence_core.operations.sessions import end, login, validate
+from presence_core.scripts.calls import Call
+from presence_core.scripts.maintenance import FIND_DUE, SETTLE_SESSIONS
 from tests.conftest import BACKENDS, Bed, Servers
-from tests.facade import EventLoop
+from tests.support.facade import EventLoop
 
 
 def _context() -> Context:
@@ -28,9 +31,9 @@ def _context() -> Context:
         ("redis_version:10.0.0\r\n", True), ("redis_version:odd\r\n", True), ("", True),
     ],
 )  # fmt: skip
-def test_a_server_below_the_floor_is_refused_with_its_version(info: str, accepted: bool) -> None:
+def test_a_server_version_below_the_minimum_is_refused(info: str, accepted: bool) -> None:
     ctx = _context()
-    op = upkeep.handshake(ctx)
+    op = layout.load(ctx)
     next(op)
     op.send([[b"1", b"1", b"", None]])
     if accepted:
@@ -45,9 +48,9 @@ def test_a_server_below_the_floor_is_refused_with_its_version(info: str, accepte
             op.send([info.encode()])
 
 
-def test_a_server_that_does_not_tell_its_version_is_tried() -> None:
+def test_a_server_that_does_not_report_its_version_is_tried() -> None:
     ctx = _context()
-    op = upkeep.handshake(ctx)
+    op = layout.load(ctx)
     next(op)
     op.send([[b"1", b"4", b"", None]])
     with pytest.raises(StopIteration):
@@ -55,24 +58,24 @@ def test_a_server_that_does_not_tell_its_version_is_tried() -> None:
     assert len(ctx.keys.shards) == 4
 
 
-def test_a_sweep_of_many_shards_asks_of_each_what_it_can_do_and_each_server_has_one_script_at_a_time() -> None:
+def test_a_sweep_of_many_shards_sends_one_script_at_a_time_to_each_server() -> None:
     ctx = _context()
     ctx.adopt(4, b"")
     home = {shard.sessions: f"node {shard.index // 2}" for shard in ctx.keys.shards}  # two nodes of two shards
     ctx.server_of = home.__getitem__
-    op = upkeep.sweep(ctx, None)
+    op = sweep.sweep(ctx, None)
     next(op)
     op.send([[b"1", b"4", b"", None]])
     looks = op.send([b""])
-    assert [call.script for call in looks] == [DUE] * 4
-    share = upkeep.ROUND // 4
+    assert [call.script for call in looks] == [FIND_DUE] * 4
+    share = sweep.ROUND // 4
     assert {call.words[-1] for call in looks} == {share}, "more would be read again and again, round after round"
     sent = op.send([[1, [b"ada:%d" % n for n in range(share)]] for _ in looks])
     batches = []
-    while sent[0].script is TIDY:
+    while sent[0].script is SETTLE_SESSIONS:
         batches.append([home[call.key] for call in sent])
-        sent = op.send([[upkeep.BATCH, 0]] * len(sent))
-    assert batches == [["node 0", "node 1"]] * (2 * share // upkeep.BATCH)
+        sent = op.send([[sweep.BATCH, 0]] * len(sent))
+    assert batches == [["node 0", "node 1"]] * (2 * share // sweep.BATCH)
 
 
 def _replies(raw: Any, calls: list[Call]) -> list[Any]:
@@ -82,7 +85,7 @@ def _replies(raw: Any, calls: list[Call]) -> list[Any]:
     return [raw.execute_command(*call.words) for call in calls]
 
 
-def test_an_end_that_happened_is_answered_though_its_second_half_was_cut_off(servers: Servers, loop: EventLoop) -> None:
+def test_an_end_is_returned_although_its_second_half_was_cut_off(servers: Servers, loop: EventLoop) -> None:
     bed = Bed(BACKENDS[0], servers, loop)
     p = bed.connect(max_sessions=1)
     first = p.login("ada", session_id="session-1").session
@@ -93,19 +96,19 @@ def test_an_end_that_happened_is_answered_though_its_second_half_was_cut_off(ser
     assert p.validate(done.value.value.token), "the login happened: its token is the only one that there will ever be"
     assert not p.validate_session("ada", first.session_id)
 
-    kick = ending.kick(p.context, "ada", None, "staff", "why", None, None, ())
+    kick = end.kick(p.context, "ada", None, "staff", "why", None, None, ())
     calls = kick.send(_replies(bed.raw, next(kick)))
     kick.send(_replies(bed.raw, calls))
     with pytest.raises(StopIteration) as done:
         kick.throw(Unavailable("cut off"))
-    assert [one.session_id for one in done.value.value.kicked] == ["session-2"]
+    assert [session.session_id for session in done.value.value.kicked] == ["session-2"]
     assert p.counts().sessions == 0
     p.sweep()
     assert p.validate_session("ada", "session-2").ended is not None
     bed.close()
 
 
-def test_many_logins_of_which_some_happened_are_no_plain_failure(servers: Servers, loop: EventLoop) -> None:
+def test_many_logins_of_which_some_ran_are_not_a_plain_failure(servers: Servers, loop: EventLoop) -> None:
     bed = Bed(BACKENDS[0], servers, loop)
     p = bed.connect()
     p.counts()
@@ -118,11 +121,11 @@ def test_many_logins_of_which_some_happened_are_no_plain_failure(servers: Server
     bed.close()
 
 
-def test_a_new_secret_reaches_its_holder_though_a_second_look_was_cut_off(servers: Servers, loop: EventLoop) -> None:
+def test_a_new_secret_is_returned_although_a_second_read_was_cut_off(servers: Servers, loop: EventLoop) -> None:
     bed = Bed(BACKENDS[0], servers, loop)
     p = bed.connect()
     token = p.login("ada", device="phone").token
-    rotate = access.rotate(p.context, token)
+    rotate = validate.rotate(p.context, token)
     try:
         rotate.send(_replies(bed.raw, next(rotate)))
         rotate.throw(Unavailable("cut off"))

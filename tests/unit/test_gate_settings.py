@@ -1,20 +1,22 @@
-"""How people get in, as the environment says it; and how long who guesses passwords has to wait."""
+"""The settings of the gate from the environment; and the waiting time after wrong passwords."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from presence_core import InvalidArgument, Settings
+from presence_dashboard import ticket_links
 from presence_dashboard.gate.config import Config, staff_environ
-from presence_dashboard.gate.limits import Limits
-from tests.servers import free_port
+from presence_dashboard.gate.sign_in_limits import SignInLimits
+from tests.support.servers import free_port
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 WRONG: list[tuple[dict[str, str], str]] = [
     ({"PRESENCE_DASHBOARD_ACCESS": "public"}, "PRESENCE_DASHBOARD_ACCESS must be one of open, password, proxy, oidc."),
@@ -22,19 +24,34 @@ WRONG: list[tuple[dict[str, str], str]] = [
         {"PRESENCE_DASHBOARD_ACCESS": "password"},
         "PRESENCE_STAFF_FILE must name the password file: presence staff add writes it.",
     ),
-    ({"PRESENCE_DASHBOARD_ACCESS": "proxy"}, "PRESENCE_PROXY_HEADER must name the header that says who somebody is."),
+    ({"PRESENCE_DASHBOARD_ACCESS": "proxy"}, "PRESENCE_PROXY_HEADER must name the header that has the staff name."),
     (
         {"PRESENCE_DASHBOARD_ACCESS": "proxy", "PRESENCE_PROXY_HEADER": "X-User"},
-        "PRESENCE_TRUSTED_PROXIES must name the proxies' addresses, such as 10.0.0.5.",
+        "PRESENCE_TRUSTED_PROXIES must list the addresses of the proxies, such as 10.0.0.5.",
     ),
     ({"PRESENCE_TRUSTED_PROXIES": "everybody"}, "PRESENCE_TRUSTED_PROXIES must be addresses or networks"),
-    ({"PRESENCE_ROLE_MAP": "ops:admin"}, "PRESENCE_ROLE_MAP must be like ops=admin,desk=support"),
-    ({"PRESENCE_ROLE_MAP": "ops=emperor"}, "PRESENCE_ROLE_MAP must be like ops=admin,desk=support"),
+    ({"PRESENCE_ROLE_MAP": "ops:admin"}, "PRESENCE_ROLE_MAP must look like ops=admin,helpdesk=support"),
+    ({"PRESENCE_ROLE_MAP": "ops=emperor"}, "PRESENCE_ROLE_MAP must look like ops=admin,helpdesk=support"),
     ({"PRESENCE_DEFAULT_ROLE": "none"}, "PRESENCE_DEFAULT_ROLE must be one of stats, viewer, support, admin."),
     ({"PRESENCE_DASHBOARD_ROLE": "root"}, "PRESENCE_DASHBOARD_ROLE must be one of"),
     ({"PRESENCE_DASHBOARD_MASK": "email"}, "PRESENCE_DASHBOARD_MASK must be name, ip or both"),
     ({"PRESENCE_DASHBOARD_BULK": "-1"}, "PRESENCE_DASHBOARD_BULK must be a whole number from 1 to 1000000."),
     ({"PRESENCE_STAFF_IDLE": "9000", "PRESENCE_STAFF_ABSOLUTE": "60"}, "PRESENCE_STAFF_IDLE must be at most"),
+    *(
+        ({"PRESENCE_TICKET_URL": wrong}, "PRESENCE_TICKET_URL must be an http or https address with {ticket} after its")
+        for wrong in (
+            "javascript:alert({ticket})",
+            "https://t.example",
+            "https://{ticket}.example/",
+            "https:///{ticket}",
+            "//t.example/{ticket}",
+            "https://t.example/{ticket} x",
+            "https://t.example/<{ticket}>",
+            "https://[/{ticket}",
+            "https://sam@t.example/{ticket}",
+            f"https://t.example/{'x' * 1_000}{{ticket}}",
+        )
+    ),
     (
         {"PRESENCE_DASHBOARD_ACCESS": "oidc", "PRESENCE_NAMESPACE": "n" * 27},
         "PRESENCE_NAMESPACE must be at most 26 characters",
@@ -42,8 +59,28 @@ WRONG: list[tuple[dict[str, str], str]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("ticket", "address"),
+    [
+        ("FR-1", "https://t.example/browse/%28FR-1%29?x=FR-1"),
+        ("a/b?c#d", "https://t.example/browse/%28a%2Fb%3Fc%23d%29?x=a%2Fb%3Fc%23d"),
+        ("é)](x", "https://t.example/browse/%28%C3%A9%29%5D%28x%29?x=%C3%A9%29%5D%28x"),
+        ("..", None),
+        (" ", None),
+        (None, None),
+    ],
+)
+def test_a_ticket_is_quoted_in_its_address(
+    ticket: str | None, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ticket_links.address(ticket) is None
+    monkeypatch.setenv("PRESENCE_TICKET_URL", "https://t.example/browse/({ticket})?x={ticket}")
+    assert ticket_links.address(ticket) == address
+    assert ticket is None or address is None or ticket_links.markdown(ticket).endswith(f"]({address})")
+
+
 @pytest.mark.parametrize(("environ", "sentence"), WRONG)
-def test_settings_that_make_no_sense_are_one_sentence(environ: dict[str, str], sentence: str) -> None:
+def test_invalid_settings_are_reported_in_one_sentence(environ: dict[str, str], sentence: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         Config.from_env(environ)
     assert str(refused.value).startswith(sentence)
@@ -64,7 +101,7 @@ def test_a_dashboard_with_such_settings_does_not_start() -> None:
     assert "Traceback" not in ended.stderr
 
 
-def test_the_sites_own_limits_do_not_reach_the_sign_ins_of_staff() -> None:
+def test_the_sites_own_limits_do_not_affect_the_sign_ins_of_staff() -> None:
     given = {"PRESENCE_REDIS_URL": "redis://r", "PRESENCE_MAX_SESSIONS": "1", "PRESENCE_KEEP_LOGOUT": "0", "PATH": "/"}
     settings = Settings.from_env(staff_environ(given, Config(absolute=86_400 * 3)))
     assert settings.namespace == "online-staff"
@@ -72,21 +109,28 @@ def test_the_sites_own_limits_do_not_reach_the_sign_ins_of_staff() -> None:
     assert settings.keep_logout > settings.absolute_timeout
 
 
-def test_waits_double_end_and_are_short_by_name() -> None:
-    now = 0.0
-    limits = Limits(lambda: now)
-    assert [limits.begin("192.0.2.1", f"n{guess}") for guess in range(5)] == [0] * 5
-    assert limits.begin("192.0.2.1", "n") == 2
-    now = 2.0
-    assert limits.begin("192.0.2.1", "n") == 0
-    assert limits.begin("192.0.2.1", "n") == 4
-    for _ in range(30):
-        now += 900
-        limits.begin("192.0.2.1", "n")
-    assert limits.begin("192.0.2.1", "n") == 0, "what is long ago is forgotten"
+def test_guesses_are_limited_by_address_and_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    limits = SignInLimits()
+    assert [limits.begin("192.0.2.1", f"name{guess}") for guess in range(5)] == [0] * 5
+    assert limits.begin("192.0.2.1", "dana") == 60
+    assert limits.begin("192.0.2.2", "dana") == 0, "another address is not limited"
+    now += 30
+    assert limits.begin("192.0.2.1", "dana") == 30, "a refused attempt does not extend the wait"
+    admitted = 0
+    for guess in range(23 * 60):
+        now += 60
+        admitted += limits.begin("192.0.2.1", f"n{guess}") == 0
+    assert admitted == 95, "100 a day"
     for guess in range(40):
-        now += 30
-        assert limits.begin(f"2001:db8:{guess:x}::1", "root") == 0, "nobody is locked out by others for long"
-    assert [limits.begin(f"2001:db8:ff::{guess:x}", f"m{guess}") > 0 for guess in range(6)] == [False] * 5 + [True]
-    limits.succeeded("2001:db8:ff::1", "m")
-    assert limits.begin("2001:db8:ff::1", "m") == 0
+        now += 31
+        assert limits.begin(f"2001:db8:{guess:x}::1", "root") == 0, "strangers lock no colleague out for long"
+
+
+def test_an_ipv6_customer_is_one_address_and_a_success_resets_the_count() -> None:
+    limits = SignInLimits()
+    waits = [limits.begin(f"2001:db8:ff::{guess:x}", f"name{guess}") for guess in range(6)]
+    assert [wait > 0 for wait in waits] == [False] * 5 + [True]
+    limits.succeeded("2001:db8:ff::1", "name1")
+    assert limits.begin("2001:db8:ff::1", "name1") == 0

@@ -1,4 +1,4 @@
-"""The house itself: which way dependencies point, and that the two twins are twins."""
+"""The rules of the packages: which imports they may have, how long a file is, and that sync and async are the same."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_origin
 
 import pytest
 
@@ -16,14 +17,17 @@ from presence_core import AsyncPresence, Presence
 from presence_core.scripts import EVERY
 
 ROOT = Path(presence_core.__file__).parent
+LUA = ROOT / "lua"
 
-# Design, §2: a room imports only from rooms before it. What is not named here comes last.
+# A package or module imports only from those in earlier lines. Those that are not listed come last.
 ORDER = [
-    {"errors", "models", "agents", "forked"},
-    {"keyspace", "settings"},
+    {"errors", "user_agents", "fork_safety", "drive_generators"},
+    {"keyspace", "validation"},
+    {"settings", "search_text"},
     {"filters"},
+    {"models"},
     {"scripts"},
-    {"operations", "transport", "embedded", "_keeper"},
+    {"operations", "transport", "embedded"},
     {"client"},
 ]
 LAST = len(ORDER)
@@ -31,13 +35,18 @@ LAST = len(ORDER)
 NO_CLOCK = {"time", "random", "secrets", "datetime", "asyncio", "threading", "socket", "os", "uuid", "select", "ssl"}
 
 
-def _room(module: str) -> str:
-    """presence_core.operations.login → operations"""
+def _package(module: str) -> str:
+    """presence_core.operations.sessions.login → operations"""
     return module.split(".")[1] if "." in module else ""
 
 
-def _rank(room: str) -> int:
-    return next((place for place, rooms in enumerate(ORDER) if room in rooms), LAST)
+def _rank(package: str) -> int:
+    return next((place for place, packages in enumerate(ORDER) if package in packages), LAST)
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
 
 
 def _modules() -> list[tuple[str, Path]]:
@@ -71,28 +80,69 @@ def _imports(tree: ast.AST) -> Iterator[str]:
 MODULES = _modules()
 
 
-@pytest.mark.parametrize(("name", "path"), MODULES, ids=[name for name, _ in MODULES])
-def test_dependencies_point_one_way(name: str, path: Path) -> None:
-    room = _room(name)
-    imported = set(_imports(ast.parse(path.read_text("utf-8"))))
+def test_dependencies_point_one_way() -> None:
+    wrong = {name: imports for name, path in MODULES if (imports := sorted(_wrong_imports(name, path)))}
+    assert wrong == {}
+
+
+def _wrong_imports(name: str, path: Path) -> Iterator[str]:
+    package = _package(name)
+    imported = set(_imports(_tree(path)))
     foreign = {module.split(".")[0] for module in imported} - {"presence_core"}
-    assert not foreign & {"streamlit", "pandas", "presence_dashboard", "demo", "tests"}
-    if room not in ("transport", "activity"):
-        assert "redis" not in foreign, "only the transport imports redis"
-    if room == "operations":
-        assert not foreign & NO_CLOCK, "operations lend what they need from the client"
+    yield from foreign & {"streamlit", "pandas", "presence_dashboard", "demo", "tests"}
+    if package not in ("transport", "trackers"):
+        yield from foreign & {"redis"}  # only the transport imports redis
+    if package == "operations":
+        yield from foreign & NO_CLOCK  # operations lend what they need from the client
     if name == "presence_core":
         return
-    for other in {_room(module) for module in imported if module.startswith("presence_core.")} - {room}:
-        peers = _rank(room) == _rank(other) == LAST or {room, other} == {"embedded", "_keeper"}
-        assert peers or _rank(other) < _rank(room), f"{name} imports {other}"
+    for other in {_package(module) for module in imported if module.startswith("presence_core.")} - {package}:
+        peers = _rank(package) == _rank(other) == LAST
+        if not peers and _rank(other) >= _rank(package):
+            yield f"presence_core.{other}"
 
 
-@pytest.mark.parametrize("path", [path for _, path in MODULES], ids=[name for name, _ in MODULES])
-def test_a_file_is_a_room_with_a_purpose_and_no_hall(path: Path) -> None:
-    text = path.read_text("utf-8")
-    assert ast.get_docstring(ast.parse(text))
-    assert len(text.splitlines()) < 500
+def _every_import(tree: ast.AST, names: set[str]) -> set[str]:
+    """The modules of ours that a module imports anywhere, also for type checkers only."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            submodules = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= submodules & names or {node.module}
+    return found & names
+
+
+def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    todo = [start]
+    while todo:
+        new = graph[todo.pop()] - found
+        found |= new
+        todo += new
+    return found
+
+
+def test_no_import_cycle_not_even_for_types_only() -> None:
+    names = {name for name, _ in MODULES}
+    graph = {name: _every_import(_tree(path), names) - {name} for name, path in MODULES}
+    reached = {name: _reachable(graph, name) for name in names}
+    cycles = {frozenset(other for other in names if other in reached[name] and name in reached[other])
+              for name in names if name in reached[name]}  # fmt: skip
+    assert [set(cycle) for cycle in cycles] == []
+
+
+def test_a_file_has_a_purpose_and_fewer_than_500_lines() -> None:
+    assert [name for name, path in MODULES if not ast.get_docstring(_tree(path))] == []
+    assert [name for name, path in MODULES if len(path.read_text("utf-8").splitlines()) >= 500] == []
+
+
+def test_only_the_client_uses_its_private_attributes() -> None:
+    """Our other modules use ``presence.internal``."""
+    others = [(name, path) for name, path in MODULES if _package(name) not in ("client", "web", "cli")]
+    private = re.compile(r"presence\._(ctx|run|transport)\b")
+    assert [name for name, path in others if private.search(path.read_text("utf-8"))] == []
 
 
 def _public(cls: type) -> dict[str, Any]:
@@ -104,10 +154,11 @@ def _public(cls: type) -> dict[str, Any]:
 
 
 def _shape(function: Any) -> list[tuple[str, Any, Any]]:
-    return [(one.name, one.kind, one.default) for one in inspect.signature(function).parameters.values()]
+    parameters = inspect.signature(function).parameters.values()
+    return [(parameter.name, parameter.kind, parameter.default) for parameter in parameters]
 
 
-def test_every_method_exists_on_both_twins_with_the_same_signature() -> None:
+def test_every_method_is_sync_and_async_with_the_same_signature() -> None:
     sync, asynchronous = _public(Presence), _public(AsyncPresence)
     assert sync.keys() == asynchronous.keys()
     assert len(sync) > 20
@@ -121,7 +172,7 @@ def test_every_method_exists_on_both_twins_with_the_same_signature() -> None:
         assert theirs in (ours, f"Async{ours}"), name
 
 
-def test_the_twins_are_context_managers_of_their_kind() -> None:
+def test_sync_and_async_clients_are_context_managers_of_their_kind() -> None:
     for name in ("__enter__", "__exit__"):
         assert hasattr(Presence, name)
         assert hasattr(AsyncPresence, f"__a{name.strip('_')}__")
@@ -130,7 +181,7 @@ def test_the_twins_are_context_managers_of_their_kind() -> None:
 def test_every_public_name_is_there_and_has_a_docstring() -> None:
     for name in presence_core.__all__:
         public = getattr(presence_core, name)
-        assert inspect.getdoc(public), name
+        assert inspect.getdoc(public) or get_origin(public) is Literal, name
         if not inspect.isclass(public):
             continue
         for method_name, method in vars(public).items():
@@ -139,10 +190,19 @@ def test_every_public_name_is_there_and_has_a_docstring() -> None:
             assert inspect.getdoc(getattr(public, method_name)), f"{name}.{method_name}"
 
 
-def test_there_is_no_magic_that_makes_methods_up() -> None:
+def test_no_method_is_made_by_getattr() -> None:
     for cls in (Presence, AsyncPresence):
         assert "__getattr__" not in vars(cls)
         assert "__getattribute__" not in vars(cls)
+
+
+def test_a_line_of_lua_has_at_most_120_characters() -> None:
+    assert [
+        f"{path.relative_to(LUA).as_posix()}:{number}"
+        for path in sorted(LUA.rglob("*.lua"))
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if len(line) > 120
+    ] == []
 
 
 @pytest.mark.parametrize("script", EVERY, ids=lambda script: script.name)
@@ -161,4 +221,6 @@ def test_every_script_says_what_it_does_with_which_keys(script: Any) -> None:
 
 
 def test_no_script_is_forgotten() -> None:
-    assert {script.name for script in EVERY} == {path.stem for path in (ROOT / "lua").glob("*.lua")}
+    assert {script.name for script in EVERY} == {
+        path.relative_to(LUA).with_suffix("").as_posix() for path in LUA.rglob("*.lua") if "include" not in path.parts
+    }

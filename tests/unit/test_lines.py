@@ -1,4 +1,4 @@
-"""Nothing that strangers or staff have written begins a line of its own in a log or a table, or a formula in a file."""
+"""Texts of users and staff begin no line of their own in a log or a table, and no formula in a file."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from presence_core import LoginRefused, Presence, SessionFilter, Settings, cli
-from presence_core.cli.moving import _write
+from presence_core.cli.commands.import_export import write_sessions
 from presence_core.web.rules import Rules, Visitor
 from presence_dashboard.gate.config import Config
-from presence_dashboard.gate.desk import Desk
+from presence_dashboard.gate.staff_sessions import StaffSessions
 from tests.conftest import Bed, on
-from tests.facade import P
-from tests.fair_clock import PATIENT
-from tests.files import dashboard_files
-from tests.web_sites import wsgi_site
+from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
+from tests.support.files import dashboard_files
+from tests.web.sites import wsgi_site
 
 FAKE = "2026-11-20 12:00:00  FAKE  line"
 NAME = f"ann\u2028{FAKE}\u202e\u2029x"
@@ -59,7 +59,7 @@ def test_a_table_has_one_line_for_each_row(
 
 
 class _Lines(logging.Handler):
-    """Lines as a file of a log, or whoever reads it, tells them apart."""
+    """Lines as programs that read a log file split them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,12 +83,12 @@ def lines() -> Any:
 @on("valkey-sync")
 def test_a_name_adds_no_line_to_the_log_of_the_dashboard(p: P, bed: Bed, lines: list[str]) -> None:
     staff = Presence.from_url(bed.url, Settings(namespace=f"{bed.namespace}-staff", timeout=PATIENT))
-    nowhere = Presence.from_url("redis://127.0.0.1:1", Settings(timeout=0.1))
-    desk = Desk(Config(mode="password"), lambda: nowhere, lambda: staff)
-    desk.admit(NAME, None, PROSE)
-    desk.deny(NAME, "sign-in", NAME)
-    desk.close()
-    nowhere.close()
+    unreachable = Presence.from_url("redis://127.0.0.1:1", Settings(timeout=0.1))
+    staff_sessions = StaffSessions(Config(mode="password"), lambda: unreachable, lambda: staff)
+    staff_sessions.sign_in_as(NAME, None, PROSE)
+    staff_sessions.log_denial(NAME, "sign-in", NAME)
+    staff_sessions.close()
+    unreachable.close()
     ours = [line for line in lines if "FAKE" in line]
     assert len(ours) == 2
     assert ours[0].startswith("ann")
@@ -118,9 +118,10 @@ def test_what_staff_wrote_adds_no_line_to_the_log_of_a_site(bed: Bed, lines: lis
 
 
 @on("valkey-sync")
-@pytest.mark.parametrize("start", STARTS, ids=[f"{ord(one):x}" for one in STARTS])
+@pytest.mark.parametrize("start", STARTS, ids=[f"{ord(character):x}" for character in STARTS])
 def test_no_cell_of_any_file_begins_a_formula(p: P, start: str) -> None:
-    """Each text of each file, by whatever it begins: library, dashboard's list, and the dashboard's four records."""
+    """Each text of each file, with every possible first character: library, dashboard's list, and the dashboard's four
+    records."""
     p.freeze()
     hostile = f"{start}1+1|cmd" if start.isprintable() else "=1+1|cmd"  # no name may begin with a control character
     why = hostile if start == "\r" else f"{start}1+1|cmd"
@@ -134,7 +135,7 @@ def test_no_cell_of_any_file_begins_a_formula(p: P, start: str) -> None:
     files = dashboard_files(p)
     assert set(files) == {"sessions", "ended", "blocks", "jobs", "staff"}
     out = io.StringIO(newline="")
-    _write(iter([session]), out, "csv", str)
+    write_sessions(iter([session]), out, "csv")
     for text in (out.getvalue(), *files.values()):
         _no_formula(text)
 

@@ -1,4 +1,4 @@
-"""Settings are checked field by field, wherever they come from."""
+"""Settings are checked field by field, from any source."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_an_idle_timeout_may_not_exceed_the_absolute_one() -> None:
     assert Settings(idle_timeout=1800, absolute_timeout=1800).idle_timeout == 1800
 
 
-def test_a_confirmation_is_waited_for_half_of_a_calls_time_at_most() -> None:
+def test_waiting_for_a_confirmation_takes_at_most_half_of_a_calls_time() -> None:
     with pytest.raises(InvalidArgument, match=r"^confirm_timeout must be at most half of timeout\.$"):
         Settings(confirm_replicas=1, confirm_timeout=1001)
     assert Settings(confirm_replicas=1, confirm_timeout=1000).confirm_timeout == 1000
     assert Settings(timeout=0.5).confirm_replicas == 0
 
 
-def test_settings_come_from_the_environment_too() -> None:
+def test_settings_can_come_from_the_environment() -> None:
     given = {
         "PRESENCE_NAMESPACE": "shop", "PRESENCE_IDLE_TIMEOUT": " 900 ", "PRESENCE_TIMEOUT": "0.5",
         "PRESENCE_HEAL": "no", "PRESENCE_MAX_SESSIONS_PER_DEVICE": "2", "PRESENCE_ON_LIMIT": "reject",

@@ -1,4 +1,4 @@
-"""What is installed: exact versions, and for CI the digest of every file, wherever it comes from."""
+"""The installed packages: exact versions, and for CI the digest of every file, from any source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements-lock.txt").read_text("utf-8")
 ENTRY = re.compile(r"^([a-z0-9-]+)==(\S+)[^\\\n]*((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n", re.MULTILINE)
 
@@ -19,7 +19,7 @@ def _pins(name: str) -> dict[str, str]:
     return {re.sub(r"[-_.]+", "-", package).lower(): version for package, version in lines}
 
 
-def test_all_that_ci_installs_is_pinned_with_the_digest_of_each_file() -> None:
+def test_all_packages_of_ci_are_pinned_with_the_digest_of_each_file() -> None:
     entries = ENTRY.findall(LOCK)
     assert ENTRY.sub("", LOCK) == "", "nothing stands in it without a digest"
     locked = {(name, version) for name, version, _ in entries}
@@ -34,12 +34,12 @@ def test_the_lock_names_no_registry() -> None:
     assert "index" not in LOCK
 
 
-def test_ci_installs_by_the_lock() -> None:
+def test_ci_installs_from_the_lock() -> None:
     assert (ROOT / ".ci" / "run").read_text("utf-8").endswith("\nmake test LOCKED=yes\n")
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-def test_the_lock_is_installed_also_where_all_was_there_without_it(tmp_path: Path) -> None:
+def test_the_lock_is_installed_even_into_a_complete_environment(tmp_path: Path) -> None:
     for name in ("Makefile", "requirements.txt", "requirements-dev.txt", "requirements-lock.txt"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / ".venv").mkdir()

@@ -1,4 +1,4 @@
-"""A Django site, as small as one can be that logs users in. Configured once for the test process, in memory."""
+"""A minimal Django site that logs users in. Configured once for the test process, in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PASSWORD = "correct horse battery"
 
 
 def configure(redis_url: str, namespace: str) -> None:
-    """Set Django up and make its tables; a second call only turns to another namespace."""
+    """Set Django up and make its tables; a second call only switches to another namespace."""
     if not settings.configured:
         settings.configure(
             SECRET_KEY="only for tests, and as long as Django wants it to be",
@@ -48,7 +48,7 @@ def _views() -> dict[str, Any]:
 
     def sign_in(request: Any) -> Any:
         if request.method == "GET":
-            return HttpResponse(" ".join(str(one) for one in get_messages(request)))
+            return HttpResponse(" ".join(str(message) for message in get_messages(request)))
         user = authenticate(request, username=request.POST["who"], password=request.POST["password"])
         if user is None:
             return HttpResponse("wrong", status=403)
@@ -60,7 +60,7 @@ def _views() -> dict[str, Any]:
         return HttpResponse("out")
 
     def home(request: Any) -> Any:
-        here = request.presence.session_id if request.presence else "none"
+        here = request.presence_session.session_id if request.presence_session else "none"
         return HttpResponse(f"{request.user.get_username() or 'nobody'} {here}")
 
     def new_password(request: Any) -> Any:
@@ -70,7 +70,7 @@ def _views() -> dict[str, Any]:
         return HttpResponse("changed")
 
     def act(request: Any) -> Any:
-        """What staff do to another account, as Django's admin does it."""
+        """Changes of staff to another account, as Django's admin makes them."""
         user = get_user_model().objects.get(username=request.POST["who"])
         if "password" in request.POST:
             user.set_password(request.POST["password"])

@@ -1,4 +1,4 @@
-"""What the tests of the HTTP service share: the app on a test's loop, and the real thing in a process of its own."""
+"""Helpers of the HTTP service's tests: the app on a test's loop, and the real service in a process of its own."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import httpx
 
 from presence_core import AsyncPresence
 from presence_core.models import ApiKey, moment
-from presence_core.web.app import create_app
-from presence_core.web.keys import digest
-from presence_core.web.pages import Pages
+from presence_core.web.service.api_keys import digest
+from presence_core.web.service.app import create_app
+from presence_core.web.service.site_pages.options import Pages
 from tests.conftest import Bed
-from tests.facade import P
+from tests.support.facade import P
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SCOPES = ("record", "read", "kick")
 HOSTILE = [
     "a/b", "/", "//", "a/sessions/12345678", "x/sessions", "block", "..", ".", "a:b", "ü/日本", "%2F", "a%", "a+b c",
@@ -31,7 +31,7 @@ HOSTILE = [
 
 
 class Held:
-    """Keys that a test hands out: the secret says what it may."""
+    """API keys for a test: the secret names the scopes."""
 
     async def find(self, secret: str) -> ApiKey | None:
         name, _, scopes = secret.partition(".")
@@ -40,7 +40,7 @@ class Held:
 
 @dataclass
 class Service:
-    """The app of one test, asked without a network; what staff and sites do beside it is done by ``p``."""
+    """The app of one test, called without a network. Actions of staff and sites next to it use ``p``."""
 
     bed: Bed
     p: P
@@ -62,7 +62,7 @@ class Service:
         return self.bed.loop.run(run())
 
     def get(self, path: str, **options: Any) -> Any:
-        """What a GET answers, which must be well."""
+        """The result of a GET, which must succeed."""
         answer = self.ask("GET", path, **options)
         assert answer.status_code == 200, answer.text
         return answer.json()
@@ -82,7 +82,7 @@ def service(
 
 
 def problem(answer: httpx.Response, status: int) -> dict[str, Any]:
-    """A problem as RFC 9457 has it: one sentence, and what is safe to send along."""
+    """A problem according to RFC 9457: one sentence, and data that are safe to send."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["x-content-type-options"] == "nosniff"

@@ -1,4 +1,4 @@
-"""The smallest sites that the middleware is tested around: one body of test for ASGI and WSGI."""
+"""The smallest sites to test the middleware with: one test body for ASGI and WSGI."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from presence_core import AsyncPresence, Presence, Settings
 from presence_core.web import asgi, wsgi
-from presence_core.web.gate import Gate
+from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.rules import Rules, Visitor
-from tests.facade import EventLoop
+from tests.support.facade import EventLoop
 
 
 @dataclass
@@ -32,12 +32,12 @@ class Answer:
 
 @dataclass
 class Site:
-    """A site behind the middleware: it answers who it was told that the visitor is."""
+    """A site behind the middleware: it answers with the visitor that the middleware named."""
 
-    gate: Gate
+    checker: RequestChecker
     ask: Callable[..., Answer]
     close: Callable[[], Any]
-    seen: list[Any] = field(default_factory=list)  #: the verdicts that the site got to see
+    seen: list[Any] = field(default_factory=list)  #: the verdicts that the site received
 
 
 def wsgi_site(url: str, settings: Settings, rules: Rules, user: Callable[[], Visitor | str | None] | None) -> Site:
@@ -64,7 +64,7 @@ def wsgi_site(url: str, settings: Settings, rules: Rules, user: Callable[[], Vis
         site.close()
         presence.close()
 
-    return Site(site.gate, ask, close, seen)
+    return Site(site.checker, ask, close, seen)
 
 
 def asgi_site(
@@ -80,8 +80,8 @@ def asgi_site(
     seen: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        session = scope["state"]["presence"]
-        assert session is scope["presence"]
+        session = scope["state"]["session"]
+        assert session is scope["presence.session"]
         seen.append(scope["presence.verdict"])
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
         await send({"type": "http.response.body", "body": (session.uid if session else "nobody").encode()})
@@ -113,4 +113,4 @@ def asgi_site(
         else:
             presence.close()
 
-    return Site(site.gate, ask, lambda: loop.run(closing()), seen)
+    return Site(site.checker, ask, lambda: loop.run(closing()), seen)

@@ -1,4 +1,4 @@
-"""API keys: made, listed and removed on the command line, kept as digests, known to a running service in seconds."""
+"""API keys: made, listed and removed on the command line, stored as digests, known to a running service in seconds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 from presence_core import Presence, Settings, Unavailable, cli
-from presence_core.web import keys as web_keys
-from presence_core.web.keys import StoredKeys, digest, list_keys, make_key, remove_key
+from presence_core.web.service import api_keys as web_keys
+from presence_core.web.service.api_keys import StoredKeys, digest, list_keys, make_key, remove_key
 from tests.conftest import Bed, on
-from tests.fair_clock import PATIENT
-from tests.web_service import problem, served, service
+from tests.support.fair_clock import PATIENT
+from tests.web.service import problem, served, service
 
 everywhere = on("valkey-sync", "redis7-sync", "cluster-sync")
 once = on("valkey-async")
@@ -33,7 +33,7 @@ def test_keys_are_added_listed_and_removed(bed: Bed, capsys: pytest.CaptureFixtu
         caught = capsys.readouterr()
         return code, caught.out, caught.err
 
-    assert said("list") == (0, "There is no API key.\n", "")
+    assert said("list") == (0, "There are no API keys.\n", "")
     code, out, _ = said("add", "site", "--scope", "record", "--scope", "read")
     secret = out.splitlines()[0]
     assert code == 0
@@ -44,21 +44,21 @@ def test_keys_are_added_listed_and_removed(bed: Bed, capsys: pytest.CaptureFixtu
         ["desk", "kick"],
         ["site", "record,", "read"],
     ]
-    assert [one["name"] for one in json.loads(said("list", "--json")[1])] == ["desk", "site"]
+    assert [key["name"] for key in json.loads(said("list", "--json")[1])] == ["desk", "site"]
     stored = bed.raw.hgetall(f"{{{bed.namespace}}}:keys")
     assert secret.encode() not in b"".join(stored.values())
     assert json.loads(stored[b"site"])["digest"] == digest(secret)
-    assert said("add", "site", "--scope", "read") == (2, "", "name must be new: there is a key of this name.\n")
+    assert said("add", "site", "--scope", "read") == (2, "", "name must be new: a key has this name.\n")
     assert said("add", "other")[0] == 2
     assert said("add", "--scope", "read")[2] == "name must be given to add a key.\n"
     assert said("add", "a b", "--scope", "read")[2].startswith("name must be 1 to 64 characters")
     assert said("add", "x", "--scope", "everything")[0] == 2
-    assert said("remove", "site")[:2] == (0, "It opens nothing any more, 5 seconds from now at the latest.\n")
-    assert said("remove", "site")[:2] == (1, "There was none of this name.\n")
+    assert said("remove", "site")[:2] == (0, "Removed. It stops working within 5 seconds.\n")
+    assert said("remove", "site")[:2] == (1, "There is no API key site.\n")
 
 
 @once
-def test_a_stored_key_opens_what_its_scopes_say_until_it_is_removed(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_key_allows_its_scopes_until_it_is_removed(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_keys, "CACHE_SECONDS", 0.0)
     s = service(bed)
     s.app.state.keys = StoredKeys(s.app.state.presence)
@@ -79,7 +79,7 @@ def test_a_stored_key_opens_what_its_scopes_say_until_it_is_removed(bed: Bed, mo
 
 
 @once
-def test_a_key_that_may_not_kick_and_tries_to_stands_in_the_audit(bed: Bed) -> None:
+def test_a_kick_with_a_key_without_that_scope_is_in_the_audit(bed: Bed) -> None:
     s = service(bed)
     tries: list[tuple[str, str, bytes | None]] = [
         ("POST", "/v1/kicks", None), ("POST", "/v1/kicks", b"sam@support"), ("POST", "/v1/kicks", b"\xff"),
@@ -90,20 +90,20 @@ def test_a_key_that_may_not_kick_and_tries_to_stands_in_the_audit(bed: Bed) -> N
         headers = {"Authorization": "Bearer key.record+read"} | ({"X-Actor": actor} if actor else {})
         problem(s.ask(method, path, {"uid": "ada"}, headers=headers), 403)
     problem(s.ask("GET", "/v1/counts", headers={"Authorization": "Bearer key.record"}), 403)
-    found = {one.outcome.partition(" refused")[0]: one for one in s.p.audit() if one.outcome}
-    assert {(name, one.action, one.by, one.count) for name, one in found.items()} == {
+    found = {entry.outcome.partition(" refused")[0]: entry for entry in s.p.audit() if entry.outcome}
+    assert {(name, entry.action, entry.by, entry.count) for name, entry in found.items()} == {
         ("POST /v1/kicks", "denied", "key", 3), ("PUT /v1/users/{uid}/block", "denied", "key", 2),
         ("POST /v1/jobs/{id}/{act}", "denied", "key", 1),
     }  # fmt: skip
     s.ask("POST", "/v1/kicks", headers={"Authorization": "Bearer key.read", "X-Actor": "sam@support"})
     s.ask("PUT", "/v1/users/a%2Fb/block", headers={"Authorization": "Bearer key.read"})
-    found = {one.outcome.partition(" refused")[0]: one for one in s.p.audit() if one.outcome}
+    found = {entry.outcome.partition(" refused")[0]: entry for entry in s.p.audit() if entry.outcome}
     assert found["POST /v1/kicks"].reason == "for sam@support"
     assert found["PUT /v1/users/{uid}/block"].uid == "a/b"
 
 
 @once
-def test_no_is_the_answer_also_while_it_cannot_be_written_down(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_answer_is_no_even_if_it_cannot_be_recorded(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     s = service(bed)
 
     async def away(*_: object, **__: object) -> None:
@@ -114,26 +114,26 @@ def test_no_is_the_answer_also_while_it_cannot_be_written_down(bed: Bed, monkeyp
 
 
 @once
-def test_stored_keys_are_read_once_in_five_seconds(bed: Bed) -> None:
+def test_stored_keys_are_read_at_most_once_in_five_seconds(bed: Bed) -> None:
     s = service(bed)
     stored = StoredKeys(s.app.state.presence)
     s.app.state.keys = stored
     reads = []
-    run = s.app.state.presence._run
+    run = s.app.state.presence.internal.run
 
     async def counted(op: object) -> object:
         reads.append(op)
         return await run(op)
 
-    s.app.state.presence._run = counted
+    s.app.state.presence.internal.run = counted
     for _ in range(20):
         problem(s.ask("GET", "/v1/counts", headers={"Authorization": "Bearer guess"}), 401)
     assert len(reads) == 1
 
 
 @once
-def test_who_waits_for_the_keys_waits_no_longer_than_one_reading_takes(bed: Bed) -> None:
-    """While Redis hangs each reading lasts as long as the time limit: they must not stand in line for one each."""
+def test_requests_that_wait_for_the_keys_wait_no_longer_than_one_read(bed: Bed) -> None:
+    """While Redis hangs each read lasts as long as the time limit: requests must not wait in line for one each."""
     s = service(bed)
     presence = s.app.state.presence
     stored = StoredKeys(presence)
@@ -144,7 +144,7 @@ def test_who_waits_for_the_keys_waits_no_longer_than_one_reading_takes(bed: Bed)
         await asyncio.sleep(0.05)
         raise Unavailable("away")
 
-    presence._run = hangs
+    presence.internal.run = hangs
 
     async def ask() -> None:
         with pytest.raises(Unavailable):
@@ -164,7 +164,7 @@ def test_who_waits_for_the_keys_waits_no_longer_than_one_reading_takes(bed: Bed)
 
 @on("valkey-sync")
 @pytest.mark.usefixtures("environ")
-def test_the_network_is_served_only_with_keys(bed: Bed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_service_listens_on_a_network_only_with_keys(bed: Bed, capsys: pytest.CaptureFixture[str]) -> None:
     def refused(*words: str) -> str:
         assert cli.main(["serve", *words]) == 2
         return capsys.readouterr().err
@@ -174,13 +174,13 @@ def test_the_network_is_served_only_with_keys(bed: Bed, capsys: pytest.CaptureFi
         assert said == "host must be 127.0.0.1 as long as there is no API key: presence keys add NAME.\n", host
     make_key(bed.connect(), "any", ["read"])
     for host in ("192.0.2.1", "nowhere.invalid"):
-        assert refused("--host", host, "--port", "0").startswith(f"{host}:0 cannot be listened to (")
+        assert refused("--host", host, "--port", "0").startswith(f"Cannot listen on {host}:0: ")
     assert refused("--port", "70000") == "port must be a whole number from 0 to 65535.\n"
     assert refused("--port", "0", "--origins", "nonsense").startswith("origins must be like")
 
 
 @on("valkey-sync")
-def test_the_service_serves_and_stops_when_it_is_told(bed: Bed) -> None:
+def test_the_service_serves_and_stops_on_a_signal(bed: Bed) -> None:
     with (
         served(bed.url, bed.namespace, "--origins", "https://shop.example", "--worker") as at,
         httpx.Client() as client,
@@ -190,7 +190,7 @@ def test_the_service_serves_and_stops_when_it_is_told(bed: Bed) -> None:
         assert client.post(f"{at}/visit", headers={"Origin": "https://shop.example"}).json() == {"online": 1}
         assert client.get(f"{at}/counter").json() == {"online": 1}
         assert client.get(f"{at}/readyz").json()["status"] == "ok"
-        with client.stream("GET", f"{at}/v1/events") as stream:  # a reader does not keep it from stopping
+        with client.stream("GET", f"{at}/v1/events") as stream:  # an open reader does not keep it from stopping
             assert stream.headers["content-type"].startswith("text/event-stream")
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{at}/healthz")

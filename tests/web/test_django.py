@@ -1,4 +1,4 @@
-"""The Django app: login, logout, a new password and a kick, as a site with Django's own sessions meets them."""
+"""The Django app: login, logout, a new password and a kick, on a site with Django's own sessions."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import pytest
 
 from presence_core import Presence, Settings
 from presence_core.web.rules import hashed_id
-from tests import django_site
-from tests.django_site import PASSWORD
-from tests.fair_clock import PATIENT
-from tests.servers import Server, missing, redis_binary, valkey_binary
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
+from tests.web import django_site
+from tests.web.django_site import PASSWORD
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     directory = tmp_path_factory.mktemp("django")
-    with Server.start(binary, directory, "--appendonly", "yes", "--appendfsync", "always", port=True) as running:
+    with Server.start(binary, directory, *KEEPS_ALL, port=True) as running:
         django_site.configure(running.url, "site")
         yield running
 
 
 @pytest.fixture
 def presence(server: Server) -> Iterator[Presence]:
-    """What the dashboard would see."""
+    """The sessions that the dashboard would show."""
     from django.contrib.auth import get_user_model
     from django.test import override_settings
 
@@ -81,7 +81,7 @@ def test_a_login_begins_a_session_by_a_hash_of_djangos_key_and_a_logout_ends_it(
     assert [end.reason for end in presence.ended(uid("ada"))] == ["logout"]
 
 
-def test_a_kicked_browser_is_logged_out_of_django_and_told_why(presence: Presence) -> None:
+def test_a_kicked_browser_is_logged_out_of_django_and_gets_the_reason(presence: Presence) -> None:
     client, other = browser(), browser()
     sign_in(client)
     sign_in(other)
@@ -96,7 +96,7 @@ def test_a_kicked_browser_is_logged_out_of_django_and_told_why(presence: Presenc
     assert len(presence.sessions(uid("ada"))) == 2
 
 
-def test_who_was_kicked_and_is_blocked_reads_until_when(presence: Presence) -> None:
+def test_a_kicked_and_blocked_user_sees_the_end_of_the_block(presence: Presence) -> None:
     client = browser()
     sign_in(client)
     presence.block(uid("ada"), by="sam", reason="fraud")
@@ -106,7 +106,7 @@ def test_who_was_kicked_and_is_blocked_reads_until_when(presence: Presence) -> N
     assert client.get("/sign-in").content.decode() == said
 
 
-def test_what_asks_for_no_html_gets_problem_json(presence: Presence) -> None:
+def test_a_request_that_does_not_accept_html_gets_problem_json(presence: Presence) -> None:
     client = browser()
     sign_in(client)
     presence.kick(uid("ada"), by="sam", reason="stolen", message="Please call us.")
@@ -133,7 +133,7 @@ def test_a_new_password_keeps_this_session_with_a_new_key_and_ends_the_others(pr
     assert (end.by, end.note) == (uid("ada"), "password changed")
 
 
-def test_a_password_set_by_somebody_else_ends_all_of_a_users_sessions(presence: Presence) -> None:
+def test_a_password_set_by_another_person_ends_all_of_a_users_sessions(presence: Presence) -> None:
     from django.contrib.auth import get_user_model
 
     client = browser()
@@ -152,7 +152,7 @@ def ends(presence: Presence, who: str) -> list[tuple[str | None, str | None]]:
     return [(end.by, end.note) for end in presence.ended(who, reason="kicked")]
 
 
-def test_what_staff_do_to_an_account_is_audited_as_done_by_them(presence: Presence) -> None:
+def test_changes_of_staff_to_an_account_are_audited_under_their_name(presence: Presence) -> None:
     ada, eve, client, staff = uid("ada"), uid("eve"), browser(), browser()
     sign_in(client)
     sign_in(staff, "eve")
@@ -161,11 +161,11 @@ def test_what_staff_do_to_an_account_is_audited_as_done_by_them(presence: Presen
     assert [entry.by for entry in presence.audit(uid=ada)] == [eve]
     assert len(presence.sessions(eve)) == 1
     sign_in(browser(), password="reset")
-    browser().post("/act", {"who": "ada", "password": "by a link"})  # in an e-mail: no one is signed in
+    browser().post("/act", {"who": "ada", "password": "by a link"})  # by a link in an e-mail: no user is signed in
     assert ends(presence, ada)[0] == ("anonymous visitor", "password changed")
 
 
-def test_what_a_program_does_to_an_account_is_audited_as_done_by_it(
+def test_changes_of_a_program_to_an_account_are_audited_under_its_name(
     presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from django.contrib.auth import get_user_model
@@ -186,7 +186,7 @@ def test_what_a_program_does_to_an_account_is_audited_as_done_by_it(
 
 
 @pytest.mark.parametrize(("act", "note"), [("inactive", "account deactivated"), ("delete", "account deleted")])
-def test_the_sessions_of_an_account_that_is_closed_end_with_it(presence: Presence, act: str, note: str) -> None:
+def test_the_sessions_of_a_closed_account_end_with_it(presence: Presence, act: str, note: str) -> None:
     ada, eve, client, staff = uid("ada"), uid("eve"), browser(), browser()
     sign_in(client)
     sign_in(browser())
@@ -245,7 +245,7 @@ def test_only_the_save_that_deactivates_an_account_ends_its_sessions(presence: P
 
 
 def signals_of(model: Any) -> None:
-    """What ready() does for the models that there are when the site begins."""
+    """The effect of ready() on the models that exist when the site starts."""
     from presence_core.web.django.apps import config
 
     config().listen_to(model)
@@ -265,11 +265,11 @@ def test_signing_in_again_in_one_browser_leaves_one_session(presence: Presence) 
     assert client.get("/").content.startswith(b"eve ")
 
 
-def test_a_session_that_was_kicked_may_sign_in_again_at_once(presence: Presence) -> None:
+def test_a_kicked_user_may_sign_in_again_at_once(presence: Presence) -> None:
     client = browser()
     sign_in(client)
     presence.kick(uid("ada"), by="sam", reason="test")
-    with rules(public=("/sign-in",)):  # the sign-in page is reached with Django's session as it was
+    with rules(public=("/sign-in",)):  # the browser opens the sign-in page with its old Django session
         assert sign_in(client).content == b"in"
         assert client.get("/").content.startswith(b"ada ")
     assert len(presence.sessions(uid("ada"))) == 1
@@ -286,12 +286,12 @@ def test_a_blocked_user_may_not_sign_in(presence: Presence) -> None:
         assert sign_in(client).content == b"in"
 
 
-def test_a_live_site_rolls_out_in_steps(presence: Presence) -> None:
+def test_a_live_site_can_adopt_the_app_in_steps(presence: Presence) -> None:
     from django.contrib.auth import get_user_model
 
     before = browser()
     before.force_login(get_user_model().objects.get(username="ada"))
-    session = before.session  # as it was before presence came: Django knows it, we do not
+    session = before.session  # before presence was installed: Django knows the session, the library does not
     session.pop("_presence_id", None)
     session.save()
     presence.kick(uid("ada"), by="sam", reason="test")
@@ -304,8 +304,8 @@ def test_a_live_site_rolls_out_in_steps(presence: Presence) -> None:
         assert adopted.startswith(b"ada ")
         assert adopted != b"ada none"
         assert before.get("/").content == adopted
-        [one] = presence.sessions(uid("ada"))
-        presence.kick(uid("ada"), one.session_id, by="sam", reason="test")
+        [record] = presence.sessions(uid("ada"))
+        presence.kick(uid("ada"), record.session_id, by="sam", reason="test")
         assert before.get("/").status_code == 302
         assert before.get("/").content == b"nobody none"
     late = browser()
@@ -319,7 +319,7 @@ def test_a_live_site_rolls_out_in_steps(presence: Presence) -> None:
     assert late.get("/").status_code == 302, "enforced: no session, no entry"
 
 
-def test_while_redis_is_away(presence: Presence, server: Server, caplog: pytest.LogCaptureFixture) -> None:
+def test_requests_while_redis_is_down(presence: Presence, server: Server, caplog: pytest.LogCaptureFixture) -> None:
     client, fresh = browser(), browser()
     with rules(on_unavailable="closed", breaker_seconds=0.1):
         sign_in(client)
@@ -353,7 +353,7 @@ def test_while_redis_is_away(presence: Presence, server: Server, caplog: pytest.
         ("PRESENCE_DESCRIBE", "no.such.function", "no"),
     ],
 )
-def test_bad_settings_are_told_in_one_sentence(presence: Presence, name: str, value: Any, word: str) -> None:
+def test_bad_settings_are_reported_in_one_sentence(presence: Presence, name: str, value: Any, word: str) -> None:
     from django.core.exceptions import ImproperlyConfigured
     from django.test import override_settings
 
@@ -365,7 +365,7 @@ def test_bad_settings_are_told_in_one_sentence(presence: Presence, name: str, va
     here.check_settings()
 
 
-def test_hooks_describe_a_login_and_answer_who_is_refused(presence: Presence) -> None:
+def test_hooks_describe_a_login_and_answer_refused_visitors(presence: Presence) -> None:
     from django.http import HttpResponse
     from django.test import override_settings
 
@@ -381,7 +381,7 @@ def test_hooks_describe_a_login_and_answer_who_is_refused(presence: Presence) ->
         assert (client.get("/").status_code, client.get("/").content) == (418, b"nobody none")
 
 
-def test_no_name_that_django_takes_keeps_its_user_out(presence: Presence) -> None:
+def test_every_name_that_django_accepts_can_sign_in(presence: Presence) -> None:
     from django.contrib.auth import get_user_model
 
     users = get_user_model().objects
@@ -397,11 +397,11 @@ def test_no_name_that_django_takes_keeps_its_user_out(presence: Presence) -> Non
     assert session.aliases == ("Ж" * 126 + "…",)
 
 
-def test_a_name_that_is_no_unicode_keeps_its_user_out_no_more_than_others(presence: Presence) -> None:
+def test_a_name_that_is_not_unicode_can_sign_in_like_others(presence: Presence) -> None:
     from django.contrib.auth import get_user_model
 
     user = get_user_model().objects.get(username="ada")
-    with pytest.MonkeyPatch.context() as patch:  # as another backend than a database may give them
+    with pytest.MonkeyPatch.context() as patch:  # as a backend without a database may provide them
         patch.setattr(type(user), "get_full_name", lambda self: "Ada \udcff\ud800")
         patch.setattr(type(user), "get_username", lambda self: "a\udce9da")
         client = browser()
@@ -410,7 +410,7 @@ def test_a_name_that_is_no_unicode_keeps_its_user_out_no_more_than_others(presen
     assert (session.name, session.aliases[0]) == ("Ada", "a da")
 
 
-def test_a_session_lives_as_long_as_the_site_lets_it(presence: Presence) -> None:
+def test_a_session_lives_as_long_as_the_site_allows(presence: Presence) -> None:
     from django.contrib.auth import get_user_model
     from django.test import override_settings
 
@@ -439,9 +439,7 @@ def test_a_session_lives_as_long_as_the_site_lets_it(presence: Presence) -> None
         assert begun(month) == (600, 86_400), "what the site says of timeouts holds"
 
 
-def test_a_description_that_cannot_be_recorded_is_left_out(
-    presence: Presence, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_description_that_cannot_be_stored_is_left_out(presence: Presence, caplog: pytest.LogCaptureFixture) -> None:
     from django.test import override_settings
 
     with override_settings(PRESENCE_DESCRIBE=lambda request, user: {"device": "x" * 65, "app": "shop"}):
@@ -450,11 +448,11 @@ def test_a_description_that_cannot_be_recorded_is_left_out(
         assert client.get("/").status_code == 200
     [session] = presence.list_sessions()
     assert (session.name, session.device, session.app) == ("Ada Lovelace", None, None)
-    assert "without what PRESENCE_DESCRIBE says of it: device must be text" in caplog.text
+    assert "without the result of PRESENCE_DESCRIBE: device must be text" in caplog.text
 
 
 class ByHeader:
-    """A login in front of PresenceMiddleware, as that of Django's RemoteUserMiddleware is."""
+    """A login before PresenceMiddleware in the chain, like that of Django's RemoteUserMiddleware."""
 
     def __init__(self, get_response: Any) -> None:
         self._get_response = get_response
@@ -468,12 +466,12 @@ class ByHeader:
         return self._get_response(request)
 
 
-def test_a_login_in_front_of_the_middleware_is_forgotten_with_its_request(presence: Presence) -> None:
+def test_a_login_before_the_middleware_is_not_remembered_after_its_request(presence: Presence) -> None:
     from django.conf import settings
     from django.contrib.auth import get_user_model
     from django.test import override_settings
 
-    chain = [*settings.MIDDLEWARE[:-1], "tests.test_django.ByHeader", settings.MIDDLEWARE[-1]]
+    chain = [*settings.MIDDLEWARE[:-1], "tests.web.test_django.ByHeader", settings.MIDDLEWARE[-1]]
     with override_settings(MIDDLEWARE=chain):  # one thread answers all requests, as a WSGI server's does
         for name in ("ada", "eve"):
             assert browser().get("/", headers={"remote-user": name}).content.decode().startswith(name)

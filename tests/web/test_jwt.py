@@ -1,4 +1,4 @@
-"""JWTs that a kick reaches: what has ended is known in memory, soon, surely, and with its age."""
+"""JWTs and kicks: the cache knows ended sessions in memory, soon and reliably, and knows its own age."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from presence_core import AsyncPresence, InvalidArgument, Login, Presence, Session, Settings
-from presence_core.web.flow import drive
+from presence_core.drive_generators import drive
 from presence_core.web.jwt import RevocationCache
+from presence_core.web.jwt.ended_sessions import NEVER
 from tests.conftest import Bed, on
-from tests.facade import P
-from tests.fair_clock import PATIENT
-from tests.monitor import Monitor
-from tests.servers import Server, missing, redis_binary, valkey_binary
+from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
+from tests.support.monitor import Monitor
+from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
 
 
 def until(check: Callable[[], Any]) -> None:
@@ -31,7 +32,7 @@ def until(check: Callable[[], Any]) -> None:
 
 
 @on("valkey-sync", "cluster-sync")
-def test_every_end_is_known_within_a_moment_and_nothing_else_is(p: P) -> None:
+def test_every_end_is_known_within_a_second_and_no_live_session_is_revoked(p: P) -> None:
     jtis = {who: p.login(who).session.session_id for who in ("ada", "bob", "cyd", "dan")}
     with RevocationCache(p) as cache:
         assert [cache.is_revoked(jti) for jti in jtis.values()] == [False] * 4
@@ -46,7 +47,7 @@ def test_every_end_is_known_within_a_moment_and_nothing_else_is(p: P) -> None:
 
 
 @on("valkey-sync", "cluster-sync")
-def test_what_ended_before_the_cache_began_is_known_from_the_start(p: P) -> None:
+def test_sessions_that_ended_before_the_cache_began_are_known_from_the_start(p: P) -> None:
     jtis = [p.login(f"u{number}").session.session_id for number in range(30)]
     for number in range(15):
         p.kick(f"u{number}", by="staff", reason="test")
@@ -56,14 +57,14 @@ def test_what_ended_before_the_cache_began_is_known_from_the_start(p: P) -> None
 
 
 @on("valkey-sync")
-def test_lost_events_are_made_good(bed: Bed) -> None:
+def test_lost_events_are_recovered(bed: Bed) -> None:
     p = bed.connect(max_events=100)
     login = p.login("ada")
     cache = RevocationCache(p)
     with cache:
         until(lambda: cache.stale_for < 1)
     p.kick("ada", by="staff", reason="test")
-    p.login_many({"uid": f"u{number}"} for number in range(2000))  # the kick's event goes to the cap
+    p.login_many({"uid": f"u{number}"} for number in range(2000))  # the cap removes the kick's event
     assert not any(event.uid == "ada" for event in p.events(limit=1000))
     with cache:
         until(lambda: cache.is_revoked(login.session.session_id))
@@ -71,14 +72,14 @@ def test_lost_events_are_made_good(bed: Bed) -> None:
 
 
 @on("valkey-sync")
-def test_everybody_out_is_felt_before_the_sweep_has_told_of_each(p: P) -> None:
+def test_a_revocation_of_all_is_known_before_the_sweep_has_reported_each_end(p: P) -> None:
     before = p.login("ada").session.session_id
     with RevocationCache(p) as cache:
         p.revoke_before(by="staff", reason="keys leaked")
         after = p.login("ada").session.session_id
         until(lambda: cache.is_revoked(before, "ada"))
         assert not cache.is_revoked(after, "ada")
-        assert cache.is_revoked(after), "without a uid nobody can be asked"
+        assert cache.is_revoked(after), "without a uid Redis cannot be asked"
         while p.sweep().has_more:
             pass
         until(lambda: not cache.is_revoked(after))
@@ -86,8 +87,8 @@ def test_everybody_out_is_felt_before_the_sweep_has_told_of_each(p: P) -> None:
 
 
 @on("valkey-sync", "cluster-sync")
-def test_who_logs_in_after_everybody_was_signed_out_is_in_at_once(p: P) -> None:
-    """By the login time in the JWT, with no sweep and no look at Redis."""
+def test_a_user_who_logs_in_after_a_revocation_is_accepted_at_once(p: P) -> None:
+    """By the login time in the JWT, without a sweep and without a call to Redis."""
     before = p.login("ada").session
     with RevocationCache(p) as cache:
         assert not cache.is_revoked(before.session_id, login_at=before.login_at)
@@ -100,10 +101,25 @@ def test_who_logs_in_after_everybody_was_signed_out_is_in_at_once(p: P) -> None:
         assert not late.is_revoked(after.session_id, login_at=after.login_at)
 
 
+@on("cluster-sync")
+def test_a_watermark_that_reached_only_some_shards_is_known(p: P, bed: Bed) -> None:
+    """revoke_before was interrupted after a shard that is not the first."""
+    login = p.login("ada").session
+    keys = p.context.keys
+    shard = keys.shard("ada")
+    assert shard.tag != keys.shards[0].tag
+    at = str(round(login.login_at.timestamp() * 1000))
+    bed.raw.hset(shard.meta, mapping={"revoked": at, "revoked_at": at})
+    with RevocationCache(p) as cache:
+        assert cache.is_revoked(login.session_id, login_at=login.login_at)
+        after = p.login("bob").session
+        assert not cache.is_revoked(after.session_id, login_at=after.login_at)
+
+
 def test_a_cache_that_is_too_old_still_knows_the_watermark() -> None:
     with Presence.from_url("redis://127.0.0.1:1", Settings(timeout=0.1)) as presence:
         cache = RevocationCache(presence, on_stale="open")
-        cache._started, cache._watermark = True, 1_000_000
+        cache._started, cache._ended.watermark = True, 1_000_000
         assert cache.is_revoked("session-1", login_at=1000.0)
         assert not cache.is_revoked("session-1", login_at=1000.001)
         for odd in (True, "1000", float("nan"), -1):
@@ -111,34 +127,34 @@ def test_a_cache_that_is_too_old_still_knows_the_watermark() -> None:
 
 
 @on("valkey-sync")
-def test_everybody_out_is_felt_until_each_end_has_been_read(p: P) -> None:
-    """The sweeps are through, their events are more than the cache reads at once."""
+def test_a_revocation_of_all_is_known_until_each_end_has_been_read(p: P) -> None:
+    """The sweeps have finished, and their events are more than the cache reads at once."""
     logins = p.login_many([{"uid": f"u{number}"} for number in range(1500)])
     sessions = [login.session for login in logins if isinstance(login, Login)]
     cache = RevocationCache(p)
-    cache._started = True  # but by no thread: each step is taken here
+    cache._started = True  # but not in a thread: the test takes each step
 
     def step() -> bool:
-        cache._counted_at = float("-inf")
-        return drive(cache._step(), p)
+        cache._ended._counted_at = NEVER
+        return drive(cache._ended.step(), lambda call: call(p))
 
     while step():
         pass
-    assert not any(cache.is_revoked(one.session_id) for one in sessions)
+    assert not any(cache.is_revoked(session.session_id) for session in sessions)
     p.revoke_before(by="staff", reason="keys leaked")
     step()
     while p.sweep().has_more:
         pass
     assert step(), "this was the first thousand"
-    assert all(cache.is_revoked(one.session_id, one.uid) for one in sessions)
+    assert all(cache.is_revoked(session.session_id, session.uid) for session in sessions)
     while step():
         pass
     assert not cache.is_revoked("never-there")
 
 
 @on("valkey-sync")
-def test_a_clock_of_redis_that_leaps_ahead_revives_no_jwt(p: P) -> None:
-    """A JWT expires by the site's clock: what that has not let expire, a leap must not let go of."""
+def test_a_clock_jump_of_redis_revives_no_jwt(p: P) -> None:
+    """A JWT expires by the site's clock: an end must be kept until then, even if the clock of Redis jumps."""
     kicked = p.login("ada").session.session_id
     p.kick("ada", by="staff", reason="test")
     p.advance(7200)
@@ -147,21 +163,21 @@ def test_a_clock_of_redis_that_leaps_ahead_revives_no_jwt(p: P) -> None:
 
 
 @on("valkey-sync")
-def test_more_ends_than_are_listed_are_asked_of_redis(bed: Bed) -> None:
+def test_redis_is_asked_for_ends_beyond_the_cached_number(bed: Bed) -> None:
     p = bed.connect(max_ended=10)
     sessions = [p.login(f"u{number}").session for number in range(40)]
     live = p.login("ada").session
-    for one in sessions:
-        p.kick(one.uid, by="staff", reason="test")
+    for session in sessions:
+        p.kick(session.uid, by="staff", reason="test")
     while p.sweep().has_more:
         pass
     assert p.ended().total == 10
     now = [0.0]
     with RevocationCache(p, keep=60) as cache:
-        assert all(cache.is_revoked(one.session_id, one.uid) for one in sessions)
+        assert all(cache.is_revoked(session.session_id, session.uid) for session in sessions)
         assert not cache.is_revoked(live.session_id, live.uid)
-        assert cache.is_revoked(live.session_id), "without a uid nobody can be asked"
-        cache._clock = lambda: time.monotonic() + now[0]
+        assert cache.is_revoked(live.session_id), "without a uid Redis cannot be asked"
+        cache.clock = lambda: time.monotonic() + now[0]
         now[0] += 61
         until(lambda: not cache.is_revoked(live.session_id))
 
@@ -172,7 +188,7 @@ def test_more_ends_than_are_listed_are_asked_of_redis(bed: Bed) -> None:
 def stays(p: P, cache: RevocationCache, session: Session, ask: Callable[[], bool]) -> None:
     """A user whose requests carry a JWT is active for longer than the idle timeout."""
     ahead = [0.0]
-    cache._clock = lambda: time.monotonic() + ahead[0]
+    cache.clock = lambda: time.monotonic() + ahead[0]
     assert cache._buffer is not None
     cache._buffer._interval = 0.01
 
@@ -205,7 +221,7 @@ def test_with_asyncio_an_active_user_does_not_expire(p: P, bed: Bed, thread: str
 
     async def begin() -> tuple[AsyncPresence, RevocationCache]:
         presence = AsyncPresence.from_url(bed.url, Settings(bed.namespace, timeout=PATIENT))
-        bed.time.adopt(presence._ctx)
+        bed.time.adopt(presence.internal.context)
         cache = RevocationCache(presence)
         await cache.astart()
         return presence, cache
@@ -224,23 +240,23 @@ def test_with_asyncio_an_active_user_does_not_expire(p: P, bed: Bed, thread: str
 
 
 @on("valkey-sync")
-def test_no_question_is_a_round_trip_and_many_are_one_heartbeat(p: P, bed: Bed) -> None:
+def test_a_check_makes_no_round_trip_and_many_checks_one_heartbeat(p: P, bed: Bed) -> None:
     sessions = [p.login(f"u{number}").session for number in range(3)]
     with RevocationCache(p) as cache:
         before = p.sessions("u0")[0].last_seen
         time.sleep(0.01)
         with Monitor(bed.raw) as monitor:
             for _ in range(200):
-                assert not any(cache.is_revoked(one.session_id, one.uid) for one in sessions)
+                assert not any(cache.is_revoked(session.session_id, session.uid) for session in sessions)
                 assert not cache.is_revoked(sessions[0].session_id)
             until(lambda: p.sessions("u0")[0].last_seen > before)
         noted = [line for line in monitor.lines if line.words[0].upper() == b"EVALSHA" and b"u0" in line.words]
         assert len(noted) == 1
-        assert all(one.session_id.encode() in noted[0].words for one in sessions), "all of them in one call"
+        assert all(session.session_id.encode() in noted[0].words for session in sessions), "all of them in one call"
 
 
 @on("valkey-sync")
-def test_who_is_refused_or_only_looked_at_is_not_seen(p: P) -> None:
+def test_a_refused_or_only_checked_session_is_not_seen(p: P) -> None:
     kicked, idle = p.login("ada").session, p.login("bob").session
     with RevocationCache(p) as cache:
         p.kick("ada", by="staff", reason="test")
@@ -255,11 +271,11 @@ def test_who_is_refused_or_only_looked_at_is_not_seen(p: P) -> None:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
-    with Server.start(binary, tmp_path, "--appendonly", "yes", "--appendfsync", "always", port=True) as running:
+    with Server.start(binary, tmp_path, *KEEPS_ALL, port=True) as running:
         yield running
 
 
-def test_while_redis_is_away_it_answers_until_it_is_stale_and_then_goes_on_where_it_was(server: Server) -> None:
+def test_while_redis_is_down_the_cache_answers_until_it_is_stale_and_then_resumes(server: Server) -> None:
     with (
         Presence.from_url(server.url, Settings(timeout=0.2)) as presence,
         Presence.from_url(server.url, Settings(timeout=PATIENT)) as staff,
@@ -270,7 +286,7 @@ def test_while_redis_is_away_it_answers_until_it_is_stale_and_then_goes_on_where
         with closed, opened:
             for cache in (closed, opened):
                 until(lambda cache=cache: not cache.is_stale)  # type: ignore[misc]
-                cache._clock = lambda: time.monotonic() + now[0]
+                cache.clock = lambda: time.monotonic() + now[0]
             server.kill()
             time.sleep(0.3)
             assert not closed.is_revoked(live)
@@ -283,7 +299,7 @@ def test_while_redis_is_away_it_answers_until_it_is_stale_and_then_goes_on_where
             until(lambda: opened.is_revoked(kicked))
 
 
-def test_a_cache_that_never_read_anything_revokes_everything() -> None:
+def test_a_cache_that_never_read_anything_treats_all_as_revoked() -> None:
     with Presence.from_url("redis://127.0.0.1:1", Settings(timeout=0.1)) as presence:
         cache = RevocationCache(presence)
         cache.start(wait=0.1)
@@ -293,7 +309,7 @@ def test_a_cache_that_never_read_anything_revokes_everything() -> None:
 
 
 @on("valkey-sync")
-def test_with_asyncio_a_task_keeps_it(p: P, bed: Bed) -> None:
+def test_with_asyncio_a_task_updates_the_cache(p: P, bed: Bed) -> None:
     login = p.login("ada")
     old = p.login("eve").session.session_id
     p.kick("eve", by="staff", reason="test")
@@ -324,7 +340,7 @@ def test_with_asyncio_a_task_keeps_it(p: P, bed: Bed) -> None:
 
 @on("valkey-sync")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_reads_for_itself(p: P) -> None:
+def test_a_forked_child_reads_with_its_own_connection(p: P) -> None:
     old, live = p.login("ada").session.session_id, p.login("eve").session.session_id
     p.kick("ada", by="staff", reason="test")
     with RevocationCache(p) as cache:
@@ -339,15 +355,15 @@ def test_a_forked_child_reads_for_itself(p: P) -> None:
 
 
 @on("valkey-sync")
-def test_what_is_over_for_long_is_forgotten(p: P) -> None:
+def test_ends_older_than_any_jwt_are_removed(p: P) -> None:
     for number in range(20):
         p.login(f"u{number}")
         p.kick(f"u{number}", by="staff", reason="test")
     cache = RevocationCache(p, keep=60)
     with cache:
         assert len(cache) == 20
-    cache._clock = lambda: time.monotonic() + 61
-    cache._agree()
+    cache.clock = lambda: time.monotonic() + 61
+    cache._ended.agree()
     assert len(cache) == 0
 
 
@@ -355,7 +371,7 @@ def test_bad_arguments_are_refused_in_one_sentence() -> None:
     with Presence.from_url("redis://127.0.0.1:1", Settings(keep_logout=600)) as presence:
         for options, sentence in (
             ({"keep": 5}, "keep must be a whole number from 60 to 86400."),
-            ({"keep": 3600}, "keep must be at most 600, for which Settings keep tombstones."),
+            ({"keep": 3600}, "keep must be at most 600: Settings keep tombstones no longer."),
             ({"keep": 600, "max_stale": 0}, "max_stale must be 1 to 3600 seconds."),
             ({"keep": 600, "on_stale": "x"}, 'on_stale must be "closed" or "open".'),
             ({"keep": 600, "heartbeat": 0}, "heartbeat must be 1 to 3600 seconds."),

@@ -1,9 +1,10 @@
-"""In a real Chromium: a page with presence.js beats, rests while it is hidden, and says goodbye; an EventSource that is
-cut off before its first event misses nothing."""
+"""A page with presence.js in a real Chromium: it sends beats, pauses while hidden, and says goodbye.
+
+Also: an EventSource that is cut off before its first event misses nothing.
+"""
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,16 +12,22 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import BrowserContext, Page
 
 from presence_core import Presence, Settings
-from presence_core.web.keys import make_key
-from tests.browser.conftest import ARGS
+from presence_core.web.service.api_keys import make_key
+from tests.browser.conftest import chromium
 from tests.conftest import Bed, on
-from tests.servers import missing, wait_for
-from tests.web_service import served
+from tests.support.servers import wait_for
+from tests.web.service import served
 
 pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def context() -> Iterator[BrowserContext]:
+    with chromium() as shared:
+        yield shared
 
 
 HIDE = """(hidden) => {
@@ -30,7 +37,7 @@ HIDE = """(hidden) => {
 
 
 class _Page(BaseHTTPRequestHandler):
-    """A page of the site: any address has the script of the service that its query names."""
+    """A page of the site: every address loads the script of the service named in its query."""
 
     def do_GET(self) -> None:
         service = self.path.partition("?")[2]
@@ -44,7 +51,7 @@ class _Page(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing on the terminal."""
+        """Logs nothing to the terminal."""
 
 
 @pytest.fixture
@@ -57,7 +64,7 @@ def shop() -> Iterator[str]:
 
 
 def _wait(page: Page, what: str, check: Callable[[], bool]) -> None:
-    """The browser goes on while this waits."""
+    """Wait without blocking the browser."""
 
     def look() -> bool:
         page.wait_for_timeout(20)
@@ -67,19 +74,15 @@ def _wait(page: Page, what: str, check: Callable[[], bool]) -> None:
 
 
 @on("valkey-sync")
-def test_a_page_beats_rests_while_hidden_and_says_goodbye(bed: Bed, shop: str) -> None:
-    found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
-    if not found:
-        missing("Chromium on PATH")
+def test_a_page_sends_beats_pauses_while_hidden_and_says_goodbye(bed: Bed, shop: str, context: BrowserContext) -> None:
     visitors = f"{{{bed.namespace}}}:visitors"
 
     def last() -> float:
         [(_, score)] = bed.raw.zrange(visitors, 0, -1, withscores=True)
         return float(score)
 
-    with served(bed.url, bed.namespace, "--origins", shop) as at, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found[0], args=ARGS)
-        page = browser.new_page()
+    with served(bed.url, bed.namespace, "--origins", shop) as at:
+        page = context.new_page()
         beats: list[float] = []
         page.on("request", lambda request: beats.append(time.monotonic()) if "/counter" in request.url else None)
         page.goto(f"{shop}/?{at}")
@@ -97,11 +100,11 @@ def test_a_page_beats_rests_while_hidden_and_says_goodbye(bed: Bed, shop: str) -
         seen = len(beats)
         page.evaluate(HIDE, False)
         _wait(page, "the page to beat again", lambda: len(beats) > seen)
-        page.goto("about:blank")  # while it beats: one that is on its way does not undo the goodbye
+        page.goto("about:blank")  # while it beats: a beat on its way does not undo the goodbye
         _wait(page, "the goodbye", lambda: bed.raw.zcard(visitors) == 0)
         page.wait_for_timeout(200)
         assert bed.raw.zcard(visitors) == 0
-        browser.close()
+        page.close()
 
 
 class _Gateway(ThreadingHTTPServer):
@@ -147,30 +150,24 @@ class _Events(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, *_: object) -> None:
-        """Nothing on the terminal."""
+        """Logs nothing to the terminal."""
 
 
 @on("valkey-sync")
-def test_an_event_source_that_is_cut_off_before_its_first_event_hears_of_the_kick_meanwhile(bed: Bed) -> None:
-    found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
-    if not found:
-        missing("Chromium on PATH")
+def test_an_event_source_cut_off_before_its_first_event_gets_the_kick_in_between(
+    bed: Bed, context: BrowserContext
+) -> None:
     with Presence.from_url(bed.url, Settings(namespace=bed.namespace)) as staff:
         _, key = make_key(staff, "reader", ["read"])
         staff.login("ada")
-        with (
-            served(bed.url, bed.namespace) as at,
-            _Gateway(("127.0.0.1", 0), _Events) as gateway,
-            sync_playwright() as playwright,
-        ):
+        with served(bed.url, bed.namespace) as at, _Gateway(("127.0.0.1", 0), _Events) as gateway:
             gateway.key, gateway.events, gateway.came_with = key, at, []
             gateway.daemon_threads = True
             threading.Thread(target=gateway.serve_forever, daemon=True).start()
-            browser = playwright.chromium.launch(executable_path=found[0], args=ARGS)
-            page = browser.new_page()
+            page = context.new_page()
             page.goto(f"http://127.0.0.1:{gateway.server_port}/")
             wait_for("the first reader to be cut off", lambda: gateway.came_with)
             staff.kick("ada", by="staff", reason="test")
             page.wait_for_function("document.title === 'ada'", timeout=30_000)
-            browser.close()
+            page.close()
             gateway.shutdown()

@@ -1,4 +1,4 @@
-"""What the HTTP service says of mistakes: one sentence, the field, never what was sent; and never 500."""
+"""Errors of the HTTP service: one sentence that names the field, never echoes request data, and is never 500."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from presence_core import CorruptData, OutcomeUnknown, Unavailable
-from presence_core.web import serving, shell
-from presence_core.web.problems import problem as problem_of
+from presence_core.web.service import request_limits
+from presence_core.web.service import server as web_server
+from presence_core.web.service.problems import problem as problem_of
 from tests.conftest import Bed, on
-from tests.fair_clock import PATIENT, ends
-from tests.web_service import problem, served, service
+from tests.support.fair_clock import PATIENT, ends
+from tests.web.service import problem, served, service
 
 once = on("valkey-async")
 
@@ -94,7 +95,7 @@ def test_bad_input_is_answered_with_a_sentence_that_names_the_field(bed: Bed) ->
     ]  # fmt: skip
     for method, path, body, field in cases:
         answer = s.ask(method, path, body)
-        if not field:  # bytes that are no text may as well be asked for: they are in no uid
+        if not field:  # bytes that are not text may be searched for: no uid contains them
             assert answer.status_code in (200, 422)
             continue
         assert problem(answer, 422)["field"] == field, (method, path, body, answer.text)
@@ -126,7 +127,7 @@ def test_bad_input_is_answered_with_a_sentence_that_names_the_field(bed: Bed) ->
 
 
 @once
-def test_a_method_that_is_not_taken_is_told_those_that_are(bed: Bed) -> None:
+def test_a_method_that_is_not_allowed_gets_the_allowed_ones(bed: Bed) -> None:
     s = service(bed)
     for path, methods in (("/v1/sessions", "GET, POST"), ("/v1/users/a%2Fb/block", "DELETE, GET, PUT"),
                           ("/v1/validate", "POST"), ("/docs", "GET")):  # fmt: skip
@@ -146,9 +147,11 @@ def test_the_actor_must_be_text(bed: Bed) -> None:
 
 
 @once
-def test_nothing_that_was_sent_is_said_again_or_logged(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
+def test_error_responses_never_echo_request_data_and_neither_do_logs(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # the client of this test
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # the HTTP client of this test
     s = service(bed)
     token = s.p.login("ada").token
     answers = [
@@ -172,7 +175,7 @@ def test_nothing_that_was_sent_is_said_again_or_logged(bed: Bed, caplog: pytest.
 
 
 @once
-def test_redis_away_is_503_with_when_to_come_back(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_of_redis_is_503_with_retry_after(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     s = service(bed)
     target: Any = s.app.state.presence
     for error, status, code in (
@@ -198,7 +201,7 @@ def test_redis_away_is_503_with_when_to_come_back(bed: Bed, monkeypatch: pytest.
 
 
 @once
-def test_a_mistake_of_ours_is_500_without_a_word_of_it(
+def test_a_bug_is_500_without_details(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     s = service(bed)
@@ -220,7 +223,7 @@ def test_a_mistake_of_ours_is_500_without_a_word_of_it(
 @once
 def test_a_body_is_at_most_64_kb_however_it_is_sent(bed: Bed) -> None:
     s = service(bed)
-    problem(s.ask("POST", "/v1/sessions", {"uid": "ada", "name": "x" * shell.MAX_BODY}), 413)
+    problem(s.ask("POST", "/v1/sessions", {"uid": "ada", "name": "x" * request_limits.MAX_BODY}), 413)
 
     async def chunks() -> Any:
         for _ in range(20):
@@ -234,8 +237,8 @@ def test_a_body_is_at_most_64_kb_however_it_is_sent(bed: Bed) -> None:
 
 
 @once
-def test_slow_bodies_are_not_waited_for(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shell, "BODY_SECONDS", 0.05)
+def test_slow_bodies_time_out(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_limits, "BODY_SECONDS", 0.05)
     s = service(bed)
 
     async def drips() -> Any:
@@ -247,7 +250,7 @@ def test_slow_bodies_are_not_waited_for(bed: Bed, monkeypatch: pytest.MonkeyPatc
 
 
 @once
-def test_a_body_that_broke_off_does_nothing_though_it_looks_whole(bed: Bed) -> None:
+def test_a_truncated_body_has_no_effect_although_it_looks_complete(bed: Bed) -> None:
     s = service(bed)
     s.p.login("ada")
     said: list[Any] = []
@@ -273,7 +276,7 @@ def test_a_body_that_broke_off_does_nothing_though_it_looks_whole(bed: Bed) -> N
 
 
 def _said(at: str, raw: bytes, seconds: float = 5.0) -> bytes:
-    """What the service answers to these bytes until it closes, or falls silent."""
+    """The service's reply to these bytes, until it closes or sends nothing more."""
     parts = urlsplit(at)
     with socket.create_connection((parts.hostname, parts.port), timeout=seconds) as connection:
         connection.sendall(raw)
@@ -287,7 +290,7 @@ def _said(at: str, raw: bytes, seconds: float = 5.0) -> bytes:
 
 
 @once
-def test_heads_that_are_too_long_or_are_none_are_refused(bed: Bed) -> None:
+def test_headers_that_are_too_long_or_invalid_are_refused(bed: Bed) -> None:
     with served(bed.url, bed.namespace) as at:
         assert b" 200 " in _said(at, b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         for raw in (
@@ -305,8 +308,8 @@ def test_heads_that_are_too_long_or_are_none_are_refused(bed: Bed) -> None:
 
 
 @once
-def test_what_stands_behind_a_body_is_no_head(bed: Bed) -> None:
-    """A proxy that names its client in X-Forwarded-For, or takes a header away, does not look there."""
+def test_headers_after_a_body_are_not_read_as_a_request(bed: Bed) -> None:
+    """A proxy that sets X-Forwarded-For, or removes a header, does not check there."""
     found: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -322,23 +325,27 @@ def test_what_stands_behind_a_body_is_no_head(bed: Bed) -> None:
 
 
 @once
-def test_a_connection_too_many_is_a_problem_too(bed: Bed) -> None:
+def test_a_connection_above_the_limit_gets_a_problem_too(bed: Bed) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        raise AssertionError("nobody is served")
+        raise AssertionError("no client is served")
 
     answer = _wire(bed, app, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", limit_concurrency=1)
     assert answer.startswith(b"HTTP/1.1 503")
     assert b"content-type: application/problem+json" in answer
-    assert json.loads(answer.partition(b"\r\n\r\n")[2])["detail"].startswith("This process has as many connections")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["detail"].startswith(
+        "This process has its maximum of connections"
+    )
 
 
 def _wire(bed: Bed, app: Any, raw: bytes, **options: Any) -> bytes:
-    """What our protocol answers to these bytes; the application is the test's."""
+    """The protocol's reply to these bytes; the application is the test's."""
 
     async def run() -> bytes:
-        config = uvicorn.Config(app, http=serving.Protocol, ws="none", lifespan="off", log_level="critical", **options)
+        config = uvicorn.Config(
+            app, http=web_server.Protocol, ws="none", lifespan="off", log_level="critical", **options
+        )
         state = ServerState()
-        made = asyncio.get_running_loop().create_server(lambda: serving.Protocol(config, state, {}), "127.0.0.1", 0)
+        made = asyncio.get_running_loop().create_server(lambda: web_server.Protocol(config, state, {}), "127.0.0.1", 0)
         async with await made as server:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
             writer.write(raw)
@@ -351,9 +358,9 @@ def _wire(bed: Bed, app: Any, raw: bytes, **options: Any) -> bytes:
 
 
 @once
-def test_clients_that_neither_ask_nor_read_are_let_go(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.2)
-    monkeypatch.setattr(serving, "WRITE_SECONDS", 0.2)
+def test_idle_clients_are_disconnected(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_server, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(web_server, "WRITE_SECONDS", 0.2)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -362,10 +369,10 @@ def test_clients_that_neither_ask_nor_read_are_let_go(bed: Bed, monkeypatch: pyt
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def run() -> None:
-        config = uvicorn.Config(app, http=serving.Protocol, ws="none", lifespan="off", log_level="critical")
+        config = uvicorn.Config(app, http=web_server.Protocol, ws="none", lifespan="off", log_level="critical")
         state = ServerState()
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: serving.Protocol(config, state, {}), "127.0.0.1", 0)
+        server = await loop.create_server(lambda: web_server.Protocol(config, state, {}), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         for begun in (b"", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"):
             _, writer = await asyncio.open_connection("127.0.0.1", port)

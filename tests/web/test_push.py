@@ -1,4 +1,5 @@
-"""Kick push: an open page of the demo site closes by itself, says why, and misses nothing though connections drop."""
+"""Kick push: an open page of the demo site closes automatically, shows the reason, and misses nothing if connections
+drop."""
 
 from __future__ import annotations
 
@@ -14,9 +15,11 @@ from playwright.sync_api import BrowserContext, expect
 
 from presence_core import Presence, Settings
 from tests.browser.conftest import chromium
-from tests.fair_clock import PATIENT, ends
-from tests.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
-from tests.test_demo import Browser, Site, module
+from tests.project.test_demo import Browser, Site, module
+from tests.support.facade import EventLoop
+from tests.support.fair_clock import PATIENT, ends
+from tests.support.proxy import Proxy
+from tests.support.servers import HOST, KEEPS_ALL, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -25,17 +28,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     port = free_port()
     with (
-        Server.start(binary, directory / "redis", "--appendonly", "yes", "--appendfsync", "always") as server,
+        Server.start(binary, directory / "redis", *KEEPS_ALL) as server,
         Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence,
         module("demo.site", f"--port={port}", log=directory / "site.log", PRESENCE_REDIS_URL=server.url),
     ):
         wait_for("the site", lambda: Browser(port).get("/sign-in").status == 200)
         yield Site(server, presence, port)
-    assert (directory / "site.log").read_text() == "", "it went down in peace, with streams open"
+    log = (directory / "site.log").read_text().splitlines()
+    unexpected = [line for line in log if not line.startswith("events cannot be read, trying again")]  # a long outage
+    assert unexpected == [], "it stops without an error although streams are open"
 
 
 class Stream:
-    """One page's stream, as a browser reads it."""
+    """The stream of one page, as a browser reads it."""
 
     def __init__(self, port: int, token: str, last_id: str = "") -> None:
         self._connection = http.client.HTTPConnection(HOST, port, timeout=30)
@@ -57,31 +62,31 @@ class Stream:
         self._connection.close()
 
 
-def test_a_stream_tells_the_end_at_once_with_only_what_is_public(site: Site) -> None:
+def test_a_stream_reports_the_end_at_once_with_public_fields_only(site: Site) -> None:
     login = site.presence.login("push-1")
     stream = Stream(site.port, login.token)
     assert (stream.status, stream.kind) == (200, "text/event-stream; charset=utf-8")
     assert stream.next()["id"]
     site.presence.kick("push-1", by="sam", reason="secret reason", message="<b>Please</b> call us.")
     with ends(within=5):
-        told = stream.next()
-    assert (told["event"], bool(told["id"])) == ("ended", True)
-    data = json.loads(told["data"])
+        received = stream.next()
+    assert (received["event"], bool(received["id"])) == ("ended", True)
+    data = json.loads(received["data"])
     assert data["title"] == "You have been signed out · Paperboat"
     assert "&lt;b&gt;Please&lt;/b&gt; call us." in data["main"]
-    assert "sam" not in told["data"]
-    assert "secret reason" not in told["data"]
+    assert "sam" not in received["data"]
+    assert "secret reason" not in received["data"]
     assert stream.next() == {}
     stream.close()
 
 
-def test_another_sessions_end_is_not_told(site: Site) -> None:
-    one, other = site.presence.login("push-2"), site.presence.login("push-2")
-    stream, also = Stream(site.port, one.token), Stream(site.port, other.token)
+def test_the_end_of_another_session_is_not_sent(site: Site) -> None:
+    first, other = site.presence.login("push-2"), site.presence.login("push-2")
+    stream, also = Stream(site.port, first.token), Stream(site.port, other.token)
     stream.next(), also.next()
     site.presence.kick("push-2", other.session.session_id, by="sam", reason="test")
     assert also.next()["event"] == "ended"
-    site.presence.logout("push-2", one.session.session_id)
+    site.presence.logout("push-2", first.session.session_id)
     assert json.loads(stream.next()["data"])["title"] == "This device is signed out · Paperboat"
     stream.close()
     also.close()
@@ -100,17 +105,17 @@ def test_a_dropped_connection_misses_no_kick(site: Site, with_id: bool) -> None:
     again.close()
 
 
-def test_an_id_that_is_none_of_ours_and_a_cookie_that_opens_nothing(site: Site) -> None:
+def test_a_foreign_id_and_an_invalid_cookie_are_handled(site: Site) -> None:
     login = site.presence.login("push-4")
     stream = Stream(site.port, login.token, "nonsense")
     assert stream.next()["id"]
     stream.close()
-    nobody = Stream(site.port, "junk")
-    assert nobody.status == 204, "so the browser does not come back"
-    nobody.close()
+    strangers = Stream(site.port, "junk")
+    assert strangers.status == 204, "so the browser does not come back"
+    strangers.close()
 
 
-def test_an_open_page_is_no_sign_of_life(site: Site) -> None:
+def test_an_open_page_does_not_count_as_a_heartbeat(site: Site) -> None:
     login = site.presence.login("push-5")
     stream = Stream(site.port, login.token)
     stream.next()
@@ -118,17 +123,23 @@ def test_an_open_page_is_no_sign_of_life(site: Site) -> None:
     stream.close()
 
 
-def test_streams_outlive_an_outage_of_redis(site: Site) -> None:
+def test_streams_survive_an_outage_of_redis(site: Site) -> None:
     login = site.presence.login("push-6")
     stream = Stream(site.port, login.token)
-    stream.next()
+    last_id = stream.next()["id"]
     site.server.kill()
     time.sleep(0.3)
     site.server.restart()
     wait_for("Redis", lambda: site.presence.counts())
     site.presence.kick("push-6", by="sam", reason="test")
-    assert stream.next()["event"] == "ended"
+    received = stream.next()
     stream.close()
+    if not received:  # the outage came before the site had validated the session: a browser comes back with the id
+        stream = Stream(site.port, login.token, last_id)
+        assert stream.next()["id"]
+        received = stream.next()
+        stream.close()
+    assert received["event"] == "ended"
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +156,7 @@ def open_page(context: BrowserContext, site: Site, uid: str) -> tuple[Any, list[
     complaints: list[str] = []
     page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    with page.expect_response("**/live"):  # and with it, in one piece, the place to go on from
+    with page.expect_response("**/live"):  # with the id to continue from in the same block
         page.goto(f"http://{HOST}:{site.port}/")
     expect(page.get_by_role("heading", name="Ada Lovelace")).to_be_visible()
     page.wait_for_timeout(200)
@@ -153,7 +164,7 @@ def open_page(context: BrowserContext, site: Site, uid: str) -> tuple[Any, list[
 
 
 @pytest.mark.browser
-def test_a_kicked_visitors_page_closes_by_itself_and_says_why(site: Site, context: BrowserContext) -> None:
+def test_a_kicked_visitors_page_closes_automatically_and_shows_the_reason(site: Site, context: BrowserContext) -> None:
     page, complaints = open_page(context, site, "push-7")
     site.presence.kick("push-7", by="sam", reason="stolen", message="Please call us: <img src=x onerror=alert(1)>")
     expect(page.get_by_role("heading", name="You have been signed out")).to_be_visible()
@@ -167,34 +178,40 @@ def test_a_kicked_visitors_page_closes_by_itself_and_says_why(site: Site, contex
 
 
 @pytest.mark.browser
-def test_a_page_whose_connection_dropped_learns_of_the_kick_when_it_is_back(
-    site: Site, context: BrowserContext, tmp_path: Path
+def test_a_page_whose_connection_dropped_gets_the_kick_when_it_reconnects(
+    site: Site, context: BrowserContext, loop: EventLoop
 ) -> None:
-    own = Site(site.server, site.presence, free_port())
-    with module("demo.site", f"--port={own.port}", log=tmp_path / "1", PRESENCE_REDIS_URL=site.server.url) as process:
-        wait_for("the site", lambda: own.browser().get("/sign-in").status == 200)
-        page, _ = open_page(context, own, "push-8")
-        process.kill()
-    site.presence.kick("push-8", by="sam", reason="stolen", message="Please call us.")
-    with module("demo.site", f"--port={own.port}", log=tmp_path / "2", PRESENCE_REDIS_URL=site.server.url):
-        with page.expect_response("**/live", timeout=30_000) as answered:  # it asks before the site is up, too
-            pass
+    with Proxy(site.port, loop) as proxy:
+        page, _ = open_page(context, Site(site.server, site.presence, proxy.port), "push-8")
+        proxy.holds = lambda source: True
+        proxy.cut()
+        site.presence.kick("push-8", by="sam", reason="stolen", message="Please call us.")
+        with page.expect_response("**/live", timeout=30_000) as answered:
+            proxy.holds = lambda source: False
         assert "last-event-id" in answered.value.request.all_headers()
         expect(page.get_by_text("Please call us.")).to_be_visible()
         page.close()
 
 
-def test_going_down_leaves_no_stream_hanging(site: Site, tmp_path: Path) -> None:
+def test_a_shutdown_leaves_no_stream_open_and_another_process_continues_from_its_last_id(
+    site: Site, tmp_path: Path
+) -> None:
     port = free_port()
     login = site.presence.login("push-9")
     log = tmp_path / "log"
     with module("demo.site", f"--port={port}", log=log, PRESENCE_REDIS_URL=site.server.url) as process:
         wait_for("the site", lambda: Browser(port).get("/sign-in").status == 200)
         stream = Stream(port, login.token)
-        assert stream.next()["id"]
+        last_id = stream.next()["id"]
+        assert last_id
         process.terminate()
         with ends(within=10):
             assert stream.next() == {}
             process.wait(30)
         stream.close()
     assert log.read_text() == ""
+    site.presence.kick("push-9", by="sam", reason="test")
+    again = Stream(site.port, login.token, last_id)
+    assert again.next()["id"]
+    assert again.next()["event"] == "ended"
+    again.close()

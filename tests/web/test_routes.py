@@ -1,4 +1,4 @@
-"""The HTTP service, address by address: what each answers, who may ask it, and uids that look like paths."""
+"""The HTTP service, address by address: its responses, its scopes, and uids that look like paths."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from urllib.parse import quote
 
 import pytest
 
-from presence_core.web.keys import LOCAL
+from presence_core.web.service.authorization import LOCAL
 from tests.conftest import Bed, on
-from tests.web_service import HOSTILE, SCOPES, Service, problem, service
+from tests.web.service import HOSTILE, SCOPES, Service, problem, service
 
 everywhere = on("valkey-async", "redis7-async", "cluster-async")
 once = on("valkey-async")
 
 SID = "session-1"
 
-# method, path, scope, body, status with it
+# method, path, scope, body, status with this scope
 ROUTES: list[tuple[str, str, str, Any, int]] = [
     ("POST", "/v1/sessions", "record", {"uid": "ada"}, 201),
     ("POST", "/v1/validate", "record", {"token": "x"}, 200),
@@ -45,6 +45,10 @@ ROUTES: list[tuple[str, str, str, Any, int]] = [
     ("POST", "/v1/jobs/12345678/cancel", "kick", None, 404),
     ("PUT", "/v1/users/bob/block", "kick", {"reason": "test"}, 200),
     ("DELETE", "/v1/users/bob/block?reason=test", "kick", None, 200),
+    ("GET", "/v1/block-rules", "read", None, 200),
+    ("POST", "/v1/block-rules/preview", "kick", {"network": "203.0.113.0/24"}, 200),
+    ("POST", "/v1/block-rules", "kick", {"network": "203.0.113.0/24", "reason": "test", "expected": 0}, 201),
+    ("DELETE", "/v1/block-rules/12345678?reason=test", "kick", None, 200),
     ("POST", "/v1/revocations", "kick", {"reason": "test", "at": 1700000000}, 201),
 ]
 
@@ -57,22 +61,24 @@ def _template(path: str) -> str:
             parts[5] = "{session_id}"
     elif parts[2:3] == ["jobs"] and len(parts) > 3:
         parts[3:] = ["{id}", "{act}"][: len(parts) - 3]
+    elif parts[2:3] == ["block-rules"] and parts[3:] not in ([], ["preview"]):
+        parts[3] = "{id}"
     elif parts[2:3] == ["facets"]:
         parts[3] = "{field}"
     return "/".join(parts)
 
 
 @once
-def test_every_address_wants_its_scope_and_no_other(bed: Bed) -> None:
+def test_every_address_requires_its_scope_and_accepts_no_other(bed: Bed) -> None:
     s = service(bed)
     s.p.login("ada", session_id=SID)
     for method, path, scope, body, status in ROUTES:
         asked = f"{method} {path}"
         without = s.ask(method, path, body, headers={"Authorization": ""})
-        assert problem(without, 401)["detail"].startswith("An API key must be sent"), asked
+        assert problem(without, 401)["detail"].startswith("An API key is required"), asked
         assert without.headers["www-authenticate"].startswith("Bearer")
         problem(s.ask(method, path, body, headers={"Authorization": "Bearer wrong"}), 401)
-        others = "+".join(one for one in SCOPES if one != scope)
+        others = "+".join(other for other in SCOPES if other != scope)
         refused = problem(s.ask(method, path, body, headers={"Authorization": f"Bearer key.{others}"}), 403)
         assert refused["detail"] == f"This API key lacks the scope {scope}.", asked
         allowed = s.ask(method, path, body, headers={"Authorization": f"Bearer key.{scope}"})
@@ -82,20 +88,22 @@ def test_every_address_wants_its_scope_and_no_other(bed: Bed) -> None:
 
 
 @once
-def test_no_address_is_missing_in_this_table_and_the_schema_names_each_scope(bed: Bed) -> None:
+def test_every_address_is_in_this_table_and_the_schema_names_its_scope(bed: Bed) -> None:
     s = service(bed)
     schema = s.get("/openapi.json")
-    told = {
-        (method.upper(), path): [scope for one in operation.get("security", ()) for scope in one["API key"]]
+    documented = {
+        (method.upper(), path): [
+            scope for requirement in operation.get("security", ()) for scope in requirement["API key"]
+        ]
         for path, methods in schema["paths"].items()
         for method, operation in methods.items()
     }
     ours = {(method, _template(path)): [scope] for method, path, scope, _, _ in ROUTES if path != "/metrics"}
-    assert told == ours | {("GET", "/healthz"): [], ("GET", "/readyz"): []}
+    assert documented == ours | {("GET", "/healthz"): [], ("GET", "/readyz"): []}
     for answer in (s.ask("GET", "/healthz", headers={"Authorization": ""}), s.ask("GET", "/readyz")):
         assert answer.json()["status"] == "ok"
     page = s.ask("GET", "/docs").text
-    assert all(f"{method} {path}" in page for method, path in told)
+    assert all(f"{method} {path}" in page for method, path in documented)
     assert "<script" not in page
 
 
@@ -116,7 +124,7 @@ def test_a_session_begins_is_seen_and_ends(bed: Bed) -> None:
     assert s.get("/v1/users/ada/sessions/session-1")["last_ip"] == "192.0.2.8"
     s.ask("POST", "/v1/sessions", {"uid": "ada", "session_id": "session-2"})
     third = s.ask("POST", "/v1/sessions", {"uid": "ada"}).json()
-    assert [one["session_id"] for one in third["replaced"]] == [SID]
+    assert [session["session_id"] for session in third["replaced"]] == [SID]
     ended = s.ask("POST", "/v1/validate", {"token": login["token"]}).json()
     assert (ended["live"], ended["session"]) == (False, None)
     assert set(ended["ended"]) == {"code", "message", "at", "block"}
@@ -130,7 +138,9 @@ def test_a_session_begins_is_seen_and_ends(bed: Bed) -> None:
     assert beats == {"offline": ["ada:session-1"]}
     assert s.ask("DELETE", "/v1/users/ada/sessions/session-2").json() == {"ended": True}
     assert s.ask("DELETE", "/v1/users/ada/sessions/session-2").json() == {"ended": False}
-    assert [one["session_id"] for one in s.get("/v1/users/ada/sessions")["items"]] == [third["session"]["session_id"]]
+    assert [session["session_id"] for session in s.get("/v1/users/ada/sessions")["items"]] == [
+        third["session"]["session_id"]
+    ]
     problem(s.ask("GET", "/v1/users/ada/sessions/session-2"), 404)
 
 
@@ -153,17 +163,17 @@ def test_the_list_takes_every_filter_and_pages(bed: Bed) -> None:
         "": ["lin", "ada"],
     }  # fmt: skip
     for query, uids in asked.items():
-        assert [one["uid"] for one in s.get(f"/v1/sessions?{query}")["items"]] == uids, query
+        assert [session["uid"] for session in s.get(f"/v1/sessions?{query}")["items"]] == uids, query
     first = s.get("/v1/sessions?limit=1")
     assert first["total"] == 2
     second = s.get(f"/v1/sessions?limit=1&cursor={first['next_cursor']}")
-    assert [one["uid"] for one in first["items"] + second["items"]] == ["lin", "ada"]
+    assert [session["uid"] for session in first["items"] + second["items"]] == ["lin", "ada"]
     foreign = problem(s.ask("GET", f"/v1/sessions?uid=ada&cursor={first['next_cursor']}"), 422)
     assert foreign["field"] == "cursor"
 
 
 @once
-def test_a_kick_that_no_replica_has_confirmed_says_so(bed: Bed) -> None:
+def test_an_unconfirmed_kick_is_reported(bed: Bed) -> None:
     s = service(bed, confirm_replicas=1, confirm_timeout=20, confirm_hold=0)
     s.p.login("ada")
     kicked = s.ask("POST", "/v1/kicks", {"uid": "ada", "reason": "stolen"}).json()
@@ -171,17 +181,17 @@ def test_a_kick_that_no_replica_has_confirmed_says_so(bed: Bed) -> None:
 
 
 @everywhere
-def test_staff_kick_block_and_are_written_down(bed: Bed) -> None:
+def test_staff_can_kick_and_block_and_the_audit_has_it(bed: Bed) -> None:
     s = service(bed)
     token = s.p.login("ada", session_id=SID).token
     s.p.login("ada", session_id="session-2")
     body = {"uid": "ada", "reason": "stolen", "message": "Call us.", "ticket": "T-1", "keep": ["session-2"]}
     kicked = s.ask("POST", "/v1/kicks", body, headers={"X-Actor": "Zoë".encode()}).json()
     assert kicked["count"] == 1
-    assert [one["session_id"] for one in kicked["kicked"]] == [SID]
+    assert [session["session_id"] for session in kicked["kicked"]] == [SID]
     ended = s.ask("POST", "/v1/validate", {"token": token}).json()["ended"]
     assert (ended["code"], ended["message"]) == ("kicked", "Call us.")
-    assert kicked["confirmed"] is None, "nobody asked the replicas"
+    assert kicked["confirmed"] is None, "the replicas were not asked"
     again = s.ask("POST", "/v1/kicks", {"uid": "ada", "session_id": SID, "reason": "x", "block_for": 60}).json()
     assert (again["count"], again["already_ended"][0]["by"]) == (0, "key (Zoë)")
     held = s.get("/v1/users/ada/block")
@@ -189,19 +199,44 @@ def test_staff_kick_block_and_are_written_down(bed: Bed) -> None:
     refused = problem(s.ask("POST", "/v1/sessions", {"uid": "ada"}), 409)
     assert refused["code"] == "blocked"
     assert set(refused["block"]) == {"message", "until"}
-    assert [one["uid"] for one in s.get("/v1/blocks")["items"]] == ["ada"]
+    assert [block["uid"] for block in s.get("/v1/blocks")["items"]] == ["ada"]
     assert s.ask("DELETE", "/v1/users/ada/block", params={"reason": "over"}).json() == {"unblocked": True}
     put = s.ask("PUT", "/v1/users/ada/block", {"reason": "x", "message": "m", "duration": 5, "ticket": "T"}).json()
     assert (put["by"], put["message"], put["ticket"]) == ("key", "m", "T")
-    assert [one["action"] for one in s.get("/v1/audit?uid=ada")["items"]][:2] == ["block", "unblock"]
-    assert [one["by"] for one in s.get("/v1/audit?by=key%20(Zo%C3%AB)")["items"]] == ["key (Zoë)"]
-    assert [one["note"] for one in s.get("/v1/ended?uid=ada&reason=kicked")["items"]] == ["stolen"]
+    assert [entry["action"] for entry in s.get("/v1/audit?uid=ada")["items"]][:2] == ["block", "unblock"]
+    assert [entry["by"] for entry in s.get("/v1/audit?by=key%20(Zo%C3%AB)")["items"]] == ["key (Zoë)"]
+    assert [ended["note"] for ended in s.get("/v1/ended?uid=ada&reason=kicked")["items"]] == ["stolen"]
     assert s.ask("POST", "/v1/revocations", {"reason": "leak"}).json() == {"count": 1}
     assert s.get("/v1/counts")["sessions"] == 0
 
 
 @everywhere
-def test_bulk_kicks_are_looked_at_begun_and_steered(bed: Bed) -> None:
+def test_block_rules_are_looked_at_added_enforced_and_removed(bed: Bed) -> None:
+    s = service(bed)
+    s.p.login("ada", ip="198.51.100.7")
+    match = {"network": "198.51.100.7/24"}
+    shown = s.ask("POST", "/v1/block-rules/preview", match).json()
+    assert (shown["network"], shown["sessions"], shown["people"]) == ("198.51.100.0/24", 1, 1)
+    body = match | {"reason": "attack", "message": "Call us.", "ticket": "T-1", "duration": 60}
+    few = problem(s.ask("POST", "/v1/block-rules", body | {"expected": 0}), 422)
+    assert few["field"] == "expected"
+    added = s.ask("POST", "/v1/block-rules", body | {"expected": shown["sessions"]})
+    assert added.status_code == 201
+    rule = added.json()
+    assert (rule["kind"], rule["by"], rule["everywhere"]) == ("network", "key", True)
+    refused = problem(s.ask("POST", "/v1/sessions", {"uid": "eve", "ip": "198.51.100.9"}), 409)
+    assert (refused["code"], refused["block"]["message"]) == ("block_rule", "Call us.")
+    assert refused["block"]["until"] == rule["until"]
+    assert [listed["id"] for listed in s.get("/v1/block-rules")] == [rule["id"]]
+    wide = problem(s.ask("POST", "/v1/block-rules", {"network": "::/0", "reason": "x", "expected": 9}), 422)
+    assert wide["field"] == "confirm_wide"
+    gone = s.ask("DELETE", f"/v1/block-rules/{rule['id']}", params={"reason": "over"})
+    assert gone.json() == {"removed": True}
+    assert s.ask("POST", "/v1/sessions", {"uid": "eve", "ip": "198.51.100.9"}).status_code == 201
+
+
+@everywhere
+def test_bulk_kicks_are_previewed_started_paused_and_resumed(bed: Bed) -> None:
     s = service(bed)
     s.p.login("ada", device="phone")
     shown = s.ask("POST", "/v1/kicks/preview", {"filter": {"device": "phone", "text": "ad"}}).json()
@@ -213,7 +248,7 @@ def test_bulk_kicks_are_looked_at_begun_and_steered(bed: Bed) -> None:
     problem(s.ask("POST", f"/v1/jobs/{job['id']}/pause"), 409)
     problem(s.ask("POST", f"/v1/jobs/{job['id']}/destroy"), 422)
     assert s.get(f"/v1/jobs/{job['id']}")["state"] == "cancelled"
-    assert [one["id"] for one in s.get("/v1/jobs")["items"]] == [job["id"]]
+    assert [job["id"] for job in s.get("/v1/jobs")["items"]] == [job["id"]]
     everything = problem(s.ask("POST", "/v1/kicks/preview", {"filter": {}}), 422)
     assert everything["field"] == "filter"
     assert problem(s.ask("POST", "/v1/jobs", {"filter": {"device": "x", "b": 1}}), 422)["field"] == "filter.b"
@@ -225,14 +260,14 @@ def test_people_numbers_and_metrics(bed: Bed) -> None:
     s.p.login("ada", name="Ada", device="phone")
     s.p.logout("ada", s.p.login("ada", device="desk").session.session_id)
     s.p.sweep()
-    assert [one["uid"] for one in s.get("/v1/people?text=ad&limit=3")["items"]] == ["ada"]
+    assert [person["uid"] for person in s.get("/v1/people?text=ad&limit=3")["items"]] == ["ada"]
     assert s.get("/v1/facets/device") == {"values": {"phone": 1}}
     assert (s.get("/v1/counts")["users"], s.get("/v1/counts")["totals"]["logout"]) == (1, 1)
     assert s.get("/v1/history?since=2026-01-01T00:00:00%2B00:00&step=86400") == {"items": []}
     s.ask("GET", "/no/such/address")
     s.ask("POST", "/v1/validate", {"token": "x"})
     s.ask("PROPFIND", "/v1/facets/device")
-    told = s.ask("GET", "/metrics").text
+    metrics = s.ask("GET", "/metrics").text
     for line in ("presence_up 1.0", "presence_users 1.0", "presence_sessions 1.0", "presence_logins_total 2.0",
                  'presence_ends_total{reason="logout"} 1.0', "presence_events_clients 0.0",
                  'presence_request_seconds_count{method="GET",route="/v1/facets/{field}",status="200"} 1.0',
@@ -241,16 +276,16 @@ def test_people_numbers_and_metrics(bed: Bed) -> None:
                  'presence_request_seconds_count{method="any",route="/v1/facets/{field}",status="405"} 1.0',
                  'presence_redis_seconds_count{operation="validate"} 1.0',
                  'presence_redis_seconds_count{operation="facets"} 1.0'):  # fmt: skip
-        assert line in told
-    assert "ada" not in told
+        assert line in metrics
+    assert "ada" not in metrics
 
 
 @everywhere
-def test_a_uid_may_look_like_anything(bed: Bed) -> None:
+def test_a_uid_may_have_any_characters(bed: Bed) -> None:
     s = service(bed)
     for uid in HOSTILE:
         place = f"/v1/users/{quote(uid, safe='')}"
-        if uid not in (".", ".."):  # clients take these out of a path, however they are written
+        if uid not in (".", ".."):  # clients normalize these parts of a path, however they are written
             s.ask("POST", "/v1/sessions", {"uid": uid, "session_id": SID})
             s.ask("POST", "/v1/sessions", {"uid": uid, "session_id": "sessions"})
             assert len(s.get(f"{place}/sessions")["items"]) == 2, uid
@@ -275,7 +310,7 @@ def _asked(s: Service, **headers: str) -> int:
 
 
 @once
-def test_without_keys_this_machine_alone_is_served(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_keys_only_this_machine_is_served(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     s = service(bed, local=True)
     assert _asked(s) == 200
     assert _asked(s, Origin="http://localhost:8000") == 200
@@ -285,4 +320,4 @@ def test_without_keys_this_machine_alone_is_served(bed: Bed, monkeypatch: pytest
         assert _asked(s, **{name: value}) == 403, (name, value)
     s.peer = "192.0.2.7"
     assert _asked(s) == 403
-    assert [one.by for one in s.p.audit()] == [LOCAL, LOCAL]
+    assert [entry.by for entry in s.p.audit()] == [LOCAL, LOCAL]

@@ -1,4 +1,4 @@
-"""The gate where people sign in: by password, by a proxy's word; who is kept out, and what a form may be made to do."""
+"""The gate for staff: sign-in by password or by a trusted proxy, who is refused, and attacks on the form."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import streamlit as st
+from argon2 import PasswordHasher
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -22,15 +23,15 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 
 from presence_core import Presence, Settings, Unavailable
-from presence_core.passwords import PasswordFile
+from presence_core.password_file import PasswordFile
 from presence_dashboard import texts
 from presence_dashboard.gate import SecurityHeaders, SignedInOnly, security_headers
 from presence_dashboard.gate.config import Config, staff_environ
-from presence_dashboard.gate.desk import COOKIE, KEEP, Desk
-from presence_dashboard.gate.forms import CSRF, Forms, safe_next
+from presence_dashboard.gate.sign_in_forms import CSRF, SignInForms, safe_next
+from presence_dashboard.gate.staff_sessions import COOKIE, KEEP, StaffSessions
 from tests.conftest import Servers
-from tests.fair_clock import PATIENT
-from tests.servers import Server, missing, redis_binary, valkey_binary
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Server, missing, redis_binary, valkey_binary
 
 SECRET = "correct horse battery"
 HOME = "http://localhost:8501"
@@ -56,11 +57,11 @@ async def _socket(socket: WebSocket) -> None:
 
 
 @dataclass
-class House:
-    """A gate before a tiny app, over a real server."""
+class GatedSite:
+    """A gate in front of a tiny app, with a real server."""
 
     presence: Presence
-    desk: Desk
+    staff_sessions: StaffSessions
     app: Any
     peer: str = "127.0.0.1"
     open: list[TestClient] = field(default_factory=list)
@@ -72,15 +73,17 @@ class House:
         return client
 
     def forget(self) -> None:
-        """As if some time had passed for what the desk remembers."""
-        for key, known in self.desk._known.items():
-            self.desk._known[key] = type(known)(known.value, known.at - KEEP, known.touched)
+        """As if some time had passed for the cached staff sessions."""
+        for key, known in self.staff_sessions._cache.items():
+            self.staff_sessions._cache[key] = type(known)(known.value, known.at - KEEP, known.touched)
 
     def audit(self) -> list[tuple[str | None, str]]:
-        return [(one.by, one.reason or "") for one in self.presence.audit() if one.action == "denied"]
+        return [(entry.by, entry.reason or "") for entry in self.presence.audit() if entry.action == "denied"]
 
 
-def house(presence: Presence, url: str, environ: dict[str, str], passwords: PasswordFile | None, peer: str) -> House:
+def gated_site(
+    presence: Presence, url: str, environ: dict[str, str], passwords: PasswordFile | None, peer: str
+) -> GatedSite:
     environ = {
         "PRESENCE_REDIS_URL": url,
         "PRESENCE_NAMESPACE": presence.settings.namespace,
@@ -88,21 +91,22 @@ def house(presence: Presence, url: str, environ: dict[str, str], passwords: Pass
     } | environ
     config = Config.from_env(environ)
     staff = staff_environ(environ, config)
-    desk = Desk(config, lambda: presence, lambda: Presence.from_env(staff))
-    forms = Forms(desk, passwords)
+    staff_sessions = StaffSessions(config, lambda: presence, lambda: Presence.from_env(staff))
+    forms = SignInForms(staff_sessions, passwords)
     routes: list[BaseRoute] = [
         Route("/sign-in", forms.sign_in, methods=["GET", "POST"]),
         Route("/sign-out", forms.sign_out, methods=["GET", "POST"]),
         Route("/{path:path}", _inner, methods=["GET", "POST"]),
         WebSocketRoute("/_stcore/stream", _socket),
     ]
-    gates = [Middleware(SecurityHeaders, security_headers()), Middleware(SignedInOnly, desk)]
-    return House(presence, desk, Starlette(routes=routes, middleware=gates), peer)
+    gates = [Middleware(SecurityHeaders, security_headers()), Middleware(SignedInOnly, staff_sessions)]
+    return GatedSite(presence, staff_sessions, Starlette(routes=routes, middleware=gates), peer)
 
 
 @pytest.fixture(scope="module")
 def passwords(tmp_path_factory: pytest.TempPathFactory) -> PasswordFile:
     file = PasswordFile(tmp_path_factory.mktemp("staff") / "passwords")
+    file._hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)  # a sign-in takes a quarter of a second
     for name in ("dana", "root"):
         file.set(name, SECRET)
     return file
@@ -118,24 +122,24 @@ def presence(servers: Servers, request: pytest.FixtureRequest) -> Iterator[Prese
 
 
 @pytest.fixture
-def by_password(presence: Presence, servers: Servers, passwords: PasswordFile, tmp_path: Path) -> Iterator[House]:
+def by_password(presence: Presence, servers: Servers, passwords: PasswordFile, tmp_path: Path) -> Iterator[GatedSite]:
     environ = {"PRESENCE_DASHBOARD_ACCESS": "password", "PRESENCE_STAFF_FILE": str(passwords.path)}
-    made = house(presence, servers.url("valkey"), environ, passwords, "127.0.0.1")
+    made = gated_site(presence, servers.url("valkey"), environ, passwords, "127.0.0.1")
     yield made
     close(made)
 
 
 @pytest.fixture
-def by_proxy(presence: Presence, servers: Servers) -> Iterator[House]:
-    made = house(presence, servers.url("valkey"), PROXY, None, "10.1.2.3")
+def by_proxy(presence: Presence, servers: Servers) -> Iterator[GatedSite]:
+    made = gated_site(presence, servers.url("valkey"), PROXY, None, "10.1.2.3")
     yield made
     close(made)
 
 
-def close(made: House) -> None:
+def close(made: GatedSite) -> None:
     for client in made.open:
         client.__exit__(None, None, None)
-    made.desk.close()
+    made.staff_sessions.close()
 
 
 def sign_in(client: TestClient, name: str = "dana", password: str = SECRET, **changed: Any) -> Any:
@@ -164,7 +168,7 @@ def is_closed(client: TestClient, origin: str | None = HOME) -> bool:
 # -- by password ------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_session_there_is_the_form_and_nothing_else(by_password: House) -> None:
+def test_without_a_session_only_the_form_is_shown(by_password: GatedSite) -> None:
     client = by_password.visit()
     answer = client.get("/person?q=ada&x=%26", headers=PAGE)
     assert answer.status_code == 303
@@ -183,7 +187,7 @@ def test_without_a_session_there_is_the_form_and_nothing_else(by_password: House
     assert form.headers["x-frame-options"] == "DENY"
 
 
-def test_the_right_password_opens_pages_and_websockets_and_sign_out_closes_them(by_password: House) -> None:
+def test_the_right_password_opens_pages_and_websockets_and_sign_out_closes_them(by_password: GatedSite) -> None:
     client = by_password.visit()
     answer = sign_in(client)
     assert (answer.status_code, answer.headers["location"]) == (303, "/person?q=ada")
@@ -194,7 +198,7 @@ def test_the_right_password_opens_pages_and_websockets_and_sign_out_closes_them(
     assert client.get("/person", headers=PAGE).text == "inside /person"
     with connect(client) as socket:
         assert ask_for(socket, "rows") == "run rows"
-    [session] = by_password.desk.sessions.sessions("dana")
+    [session] = by_password.staff_sessions.sessions.sessions("dana")
     assert session.app == "dashboard"
     assert session.ip == "127.0.0.1"
     assert session.idle_timeout == 1800
@@ -212,7 +216,7 @@ def test_the_right_password_opens_pages_and_websockets_and_sign_out_closes_them(
     assert client.get("/", headers=PAGE).status_code == 303
 
 
-def test_a_wrong_password_and_an_unknown_name_are_answered_alike_and_written_down(by_password: House) -> None:
+def test_a_wrong_password_and_an_unknown_name_get_the_same_answer_and_are_audited(by_password: GatedSite) -> None:
     client = by_password.visit()
     wrong, unknown = sign_in(client, password="wrong horse battery"), sign_in(client, name="my-password-by-mistake")
     assert (wrong.status_code, unknown.status_code) == (403, 403)
@@ -226,7 +230,7 @@ def test_a_wrong_password_and_an_unknown_name_are_answered_alike_and_written_dow
     ]
 
 
-def test_a_form_of_another_site_or_without_its_token_is_refused(by_password: House) -> None:
+def test_a_form_of_another_site_or_without_its_token_is_refused(by_password: GatedSite) -> None:
     client = by_password.visit()
     good = {"name": "dana", "password": SECRET}
     for origin in ("https://evil.example", "null", "http://localhost:9999", ""):
@@ -242,57 +246,57 @@ def test_a_form_of_another_site_or_without_its_token_is_refused(by_password: Hou
         assert texts.SIGN_IN_STALE in answer.text
     for body in (b"csrf=" + b"x" * 20_000, b"\xff\xfe", b"a=1&" * 50):
         assert client.post("/sign-in", content=body, headers={"origin": HOME}).status_code == 403
-    assert by_password.desk.sessions.counts().sessions == 0
+    assert by_password.staff_sessions.sessions.counts().sessions == 0
 
 
-def test_a_session_is_new_at_sign_in_whatever_cookie_was_there(by_password: House) -> None:
+def test_a_sign_in_makes_a_new_session_and_ignores_an_existing_cookie(by_password: GatedSite) -> None:
     client = by_password.visit()
     sign_in(client)
     first = client.cookies[COOKIE]
     assert sign_in_again(by_password, client) != first
-    [session] = by_password.desk.sessions.sessions("dana")
+    [session] = by_password.staff_sessions.sessions.sessions("dana")
     assert session.session_id in client.cookies[COOKIE], "the one before is over"
     planted = by_password.visit()
     planted.cookies[COOKIE] = "planted.by-somebody.else"
     assert sign_in_again(by_password, planted) not in ("planted.by-somebody.else", first)
 
 
-def sign_in_again(made: House, client: TestClient) -> str:
+def sign_in_again(made: GatedSite, client: TestClient) -> str:
     made.forget()
-    client.get("/sign-out")  # the form for signing in is not shown to who is in; its token is the same
+    client.get("/sign-out")  # a signed-in user gets no sign-in form; its token is the same
     data = {"csrf": client.cookies[CSRF], "name": "dana", "password": SECRET}
     assert client.post("/sign-in", data=data, headers={"origin": HOME}).status_code == 303
     return str(client.cookies.get(COOKIE, domain="localhost.local"))
 
 
-def test_a_cookie_that_was_changed_opens_nothing(by_password: House) -> None:
+def test_a_modified_cookie_is_invalid(by_password: GatedSite) -> None:
     client = by_password.visit()
     sign_in(client)
     token = client.cookies[COOKIE]
     uid, sid, secret = token.split(".")
-    other = by_password.desk.admit("root", None, None).split(".")
+    other = by_password.staff_sessions.sign_in_as("root", None, None).split(".")
     for forged in (token[:-1], token + "x", f"{other[0]}.{sid}.{secret}", f"{uid}.{other[1]}.{secret}", "", "..", "é"):
         stranger = by_password.visit()
         assert stranger.get("/", headers={b"cookie": f"{COOKIE}={forged}".encode()}).status_code == 401, forged
 
 
-def test_after_five_wrong_guesses_there_is_a_wait(by_password: House) -> None:
+def test_after_five_wrong_passwords_there_is_a_waiting_time(by_password: GatedSite) -> None:
     client = by_password.visit()
     tried = [sign_in(client, password="wrong horse battery").status_code for _ in range(6)]
     assert tried == [403] * 5 + [429]
     refused = sign_in(client)
     assert refused.status_code == 429, "also with the right one"
-    assert 1 <= int(refused.headers["retry-after"]) <= 3
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
     assert ("dana", "too many attempts, from 127.0.0.1") in by_password.audit()
 
 
 def ask_for(socket: Any, fragment: str) -> str:
-    """What is run when a part of the page wants to renew itself."""
+    """The code that runs when a part of the page refreshes."""
     socket.send_bytes(BackMsg(rerun_script=ClientState(fragment_id=fragment, is_auto_rerun=True)).SerializeToString())
     return str(socket.receive_text())
 
 
-def test_who_loses_the_role_gets_no_part_of_a_page_and_no_page(by_password: House) -> None:
+def test_a_member_who_loses_the_role_gets_no_page_and_no_refresh(by_password: GatedSite) -> None:
     client = by_password.visit()
     sign_in(client)
     with connect(client) as socket:
@@ -318,14 +322,14 @@ def test_who_loses_the_role_gets_no_part_of_a_page_and_no_page(by_password: Hous
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:9999", "null", None])
-def test_a_websocket_from_a_page_of_another_site_is_refused(by_password: House, origin: str | None) -> None:
+def test_a_websocket_from_a_page_of_another_site_is_refused(by_password: GatedSite, origin: str | None) -> None:
     client = by_password.visit()
     sign_in(client)
     assert not is_closed(client)
     assert is_closed(client, origin)
 
 
-def test_another_host_name_is_refused(by_password: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_host_name_is_refused(by_password: GatedSite, monkeypatch: pytest.MonkeyPatch) -> None:
     for host in ("evil.example", "localhost.evil.example", "", "localhost:8501, evil.example"):
         assert by_password.visit().get("/sign-in", headers={"host": host}).status_code == 421, host
     monkeypatch.setattr(st, "get_option", {"server.allowedHosts": ["*.example.com"]}.get)
@@ -333,8 +337,8 @@ def test_another_host_name_is_refused(by_password: House, monkeypatch: pytest.Mo
     assert by_password.visit("https://example.com").get("/sign-in").status_code == 421
 
 
-def test_away_from_this_machine_passwords_and_cookies_go_over_https_only(
-    by_password: House, monkeypatch: pytest.MonkeyPatch
+def test_on_other_hosts_passwords_and_cookies_require_https(
+    by_password: GatedSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(st, "get_option", {"server.allowedHosts": ["online.example.com"]}.get)
     plain = sign_in(by_password.visit("http://online.example.com"))
@@ -351,17 +355,17 @@ def test_away_from_this_machine_passwords_and_cookies_go_over_https_only(
     ["//evil.example", "https://evil.example", "/\\evil.example", "\\/evil", "javascript:alert(1)", "", "/a\nb",
      "/\t/e", "/" + "x" * 2000],
 )  # fmt: skip
-def test_a_sign_in_leads_to_a_page_of_this_site(path: str) -> None:
+def test_a_sign_in_redirects_only_to_a_page_of_this_site(path: str) -> None:
     assert safe_next(path) == "/"
 
 
-def test_a_form_leads_where_it_says_only_within_this_site(by_password: House) -> None:
+def test_a_form_redirects_only_within_this_site(by_password: GatedSite) -> None:
     assert sign_in(by_password.visit(), next="//evil.example/").headers["location"] == "/"
     client = by_password.visit()
     assert "evil" not in client.get("/sign-in?next=https://evil.example").text
 
 
-def test_hostile_text_is_shown_as_it_is(by_password: House) -> None:
+def test_hostile_text_is_shown_as_plain_text(by_password: GatedSite) -> None:
     answer = sign_in(by_password.visit(), name='"><script>alert(1)</script>')
     assert "<script>" not in answer.text
     assert "&lt;script&gt;" in answer.text
@@ -370,7 +374,7 @@ def test_hostile_text_is_shown_as_it_is(by_password: House) -> None:
 # -- by a proxy -------------------------------------------------------------------------------------------------------
 
 
-def test_a_proxys_word_opens_a_session_and_its_groups_give_the_first_role(by_proxy: House) -> None:
+def test_a_trusted_proxy_signs_in_and_its_groups_give_the_first_role(by_proxy: GatedSite) -> None:
     client = by_proxy.visit()
     said = {"X-Forwarded-Email": "Eve@Example.com", "X-Groups": "desk, all", "X-Forwarded-For": "203.0.113.9"}
     assert client.get("/").status_code == 403, "the proxy names nobody"
@@ -381,27 +385,27 @@ def test_a_proxys_word_opens_a_session_and_its_groups_give_the_first_role(by_pro
     member = by_proxy.presence.staff_member("eve@example.com")
     assert member is not None
     assert (member.role, member.by) == ("support", "sign-in by proxy")
-    assert by_proxy.desk.sessions.sessions("eve@example.com")[0].ip == "203.0.113.9"
+    assert by_proxy.staff_sessions.sessions.sessions("eve@example.com")[0].ip == "203.0.113.9"
     assert "set-cookie" not in client.get("/", headers=said | PAGE).headers, "one session, not one a page"
     by_proxy.presence.set_staff("eve@example.com", "viewer", by="root")
     other = by_proxy.visit()
     other.get("/", headers=said | PAGE | {"X-Groups": "ops"})
-    known = by_proxy.desk.by_token(other.cookies[COOKIE], anew=True)
+    known = by_proxy.staff_sessions.by_token(other.cookies[COOKIE], fresh=True)
     assert known.role == "viewer", "from then on only the record counts"
 
 
-def test_a_cookie_counts_only_for_the_name_that_the_proxy_says(by_proxy: House) -> None:
+def test_a_cookie_is_valid_only_for_the_name_that_the_proxy_sends(by_proxy: GatedSite) -> None:
     client = by_proxy.visit()
     client.get("/", headers=PAGE | {"X-Forwarded-Email": "dana"})
     hers = client.cookies[COOKIE]
     assert client.get("/", headers={"X-Forwarded-Email": "root"}).status_code == 401
     assert client.get("/", headers=PAGE | {"X-Forwarded-Email": "root"}).status_code == 200
-    assert by_proxy.desk.by_token(hers).name == "dana"
+    assert by_proxy.staff_sessions.by_token(hers).name == "dana"
     tokens = [cookie.value for cookie in client.cookies.jar if cookie.name == COOKIE]
-    assert by_proxy.desk.by_token(tokens[-1]).name == "root"
+    assert by_proxy.staff_sessions.by_token(tokens[-1]).name == "root"
 
 
-def test_nobody_but_the_named_proxies_is_believed(by_proxy: House) -> None:
+def test_only_the_configured_proxies_are_trusted(by_proxy: GatedSite) -> None:
     headers = PAGE | {"X-Forwarded-Email": "root"}
     for peer in ("10.2.0.1", "127.0.0.1", "203.0.113.9", "testclient"):
         stranger = by_proxy.visit(peer=peer)
@@ -413,7 +417,7 @@ def test_nobody_but_the_named_proxies_is_believed(by_proxy: House) -> None:
     assert answer.status_code == 403, "a line of the client's own, and the proxy's"
 
 
-def test_who_has_no_role_and_who_was_removed_is_refused_and_that_is_written_down(by_proxy: House) -> None:
+def test_a_person_without_a_role_or_removed_is_refused_and_audited(by_proxy: GatedSite) -> None:
     by_proxy.presence.remove_staff("dana", by="root")
     for name, groups in (("stranger", "all"), ("dana", "ops")):
         answer = by_proxy.visit().get("/", headers=PAGE | {"X-Forwarded-Email": name, "X-Groups": groups})
@@ -426,12 +430,14 @@ def test_who_has_no_role_and_who_was_removed_is_refused_and_that_is_written_down
 # -- Redis away -------------------------------------------------------------------------------------------------------
 
 
-def test_while_redis_is_away_nobody_comes_in_and_who_is_in_stays(tmp_path: Path, passwords: PasswordFile) -> None:
+def test_while_redis_is_down_sign_ins_are_refused_and_signed_in_staff_stay(
+    tmp_path: Path, passwords: PasswordFile
+) -> None:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     environ = {"PRESENCE_DASHBOARD_ACCESS": "password", "PRESENCE_STAFF_FILE": str(passwords.path)}
     with Server.start(binary, tmp_path) as server, Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
         presence.set_staff("dana", "viewer", by="test")
-        made = house(presence, server.url, environ, passwords, "127.0.0.1")
+        made = gated_site(presence, server.url, environ, passwords, "127.0.0.1")
         client = made.visit()
         sign_in(client)
         with connect(client) as socket:
@@ -440,7 +446,9 @@ def test_while_redis_is_away_nobody_comes_in_and_who_is_in_stays(tmp_path: Path,
             assert ask_for(socket, "rows") == "run rows"
             assert client.get("/", headers=PAGE).status_code == 200, "known from a moment ago"
             with pytest.raises(Unavailable):
-                made.desk.by_token(client.cookies[COOKIE], anew=True)  # an action is never let through by memory
+                made.staff_sessions.by_token(
+                    client.cookies[COOKIE], fresh=True
+                )  # an action is never allowed from the cache
             stranger = made.visit()
             stranger.cookies[COOKIE] = "never.seen-before.x" + "x" * 40
             away = stranger.get("/", headers=PAGE)
@@ -452,7 +460,7 @@ def test_while_redis_is_away_nobody_comes_in_and_who_is_in_stays(tmp_path: Path,
         close(made)
 
 
-def sign_in_away(made: House) -> int:
+def sign_in_away(made: GatedSite) -> int:
     client = made.visit()
     client.cookies[CSRF] = "x" * 43
     data = {"csrf": "x" * 43, "name": "dana", "password": SECRET}

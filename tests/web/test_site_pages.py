@@ -1,4 +1,4 @@
-"""R1 and R5 of the recipes as a page sees them, by HTTP; and what a page of somebody else's may not."""
+"""Recipes R1 and R5 as pages use them, by HTTP; and the limits for pages of other sites."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from functools import partial
 from typing import Any
 
 import pytest
+from limits.storage import MemoryStorage
+from starlette.exceptions import HTTPException
 
 from presence_core import InvalidArgument
-from presence_core.activity import AsyncLastSeenTracker, AsyncMinuteSetTracker
-from presence_core.web.pages import SCRIPT, Buckets, Goodbyes, Pages
+from presence_core.trackers import AsyncLastSeenTracker, AsyncMinuteSetTracker
 from presence_core.web.proxies import Proxies
+from presence_core.web.service.site_pages.access import AddressLimiter
+from presence_core.web.service.site_pages.options import Pages
+from presence_core.web.service.site_pages.script import SCRIPT
+from presence_core.web.service.site_pages.visitors import LeftPages
 from tests.conftest import Bed, on
-from tests.web_service import Service, problem, service
+from tests.support.fair_clock import PATIENT
+from tests.web.service import Service, problem, service
 
 everywhere = on("valkey-async", "redis7-async", "cluster-async")
 once = on("valkey-async")
@@ -45,7 +51,7 @@ def site(bed: Bed, **options: Any) -> Service:
     return s
 
 
-def somebody(s: Service) -> Service:
+def new_visitor(s: Service) -> Service:
     """Another visitor of the same site."""
     return Service(s.bed, s.p, s.app, headers={})
 
@@ -56,8 +62,8 @@ def somebody(s: Service) -> Service:
 @everywhere
 def test_the_counter_counts_visitors_not_views(bed: Bed) -> None:
     s = site(bed)
-    visitors = [somebody(s) for _ in range(3)]
-    assert [one.get("/counter") for one in visitors] == [{"online": 1}, {"online": 2}, {"online": 3}]
+    visitors = [new_visitor(s) for _ in range(3)]
+    assert [visitor.get("/counter") for visitor in visitors] == [{"online": 1}, {"online": 2}, {"online": 3}]
     assert visitors[0].ask("POST", "/counter").json() == {"online": 3}
     key = f"{{{bed.namespace}}}:visitors"
     members = bed.raw.zrange(key, 0, -1, withscores=True)
@@ -66,7 +72,7 @@ def test_the_counter_counts_visitors_not_views(bed: Bed) -> None:
 
 
 @everywhere
-def test_silence_longer_than_the_window_is_leaving_and_is_forgotten(bed: Bed) -> None:
+def test_a_visitor_silent_for_longer_than_the_window_is_offline_and_removed(bed: Bed) -> None:
     s = site(bed)
     key = f"{{{bed.namespace}}}:visitors"
     bed.raw.zadd(key, {"gone": time.time() - 601, "there": time.time() - 590})
@@ -75,21 +81,21 @@ def test_silence_longer_than_the_window_is_leaving_and_is_forgotten(bed: Bed) ->
 
 
 @everywhere
-def test_goodbye_is_leaving_at_once(bed: Bed) -> None:
+def test_a_goodbye_removes_the_visitor_at_once(bed: Bed) -> None:
     s = site(bed)
-    leaver = somebody(s)
+    leaver = new_visitor(s)
     leaver.get("/counter")
     assert s.get("/counter") == {"online": 2}
     assert leaver.ask("POST", "/goodbye").status_code == 204
     assert s.get("/counter") == {"online": 1}
-    assert somebody(s).ask("POST", "/goodbye").status_code == 204
+    assert new_visitor(s).ask("POST", "/goodbye").status_code == 204
 
 
 @once
-def test_a_beat_that_a_goodbye_has_overtaken_brings_nobody_back(bed: Bed) -> None:
+def test_a_beat_that_arrives_after_its_goodbye_does_not_bring_the_visitor_back(bed: Bed) -> None:
     s = site(bed)
     s.get("/counter")
-    leaver = somebody(s)
+    leaver = new_visitor(s)
     assert leaver.ask("POST", "/counter?page=one").json() == {"online": 2}
     assert leaver.ask("POST", "/goodbye?page=one").status_code == 204
     assert leaver.ask("POST", "/counter?page=one").json() == {"online": 1}
@@ -98,13 +104,13 @@ def test_a_beat_that_a_goodbye_has_overtaken_brings_nobody_back(bed: Bed) -> Non
     assert leaver.ask("POST", "/counter?page=two").json() == {"online": 2}, "they are back"
     for bad in ("", "X", "x" * 33, "%00"):
         problem(s.ask("POST", f"/goodbye?page={bad}"), 422)
-    for number in range(2 * Goodbyes.MOST):
-        s.app.state.goodbyes.add("x", str(number))
-    assert len(s.app.state.goodbyes._known) == Goodbyes.MOST
+    for number in range(2 * LeftPages.CAPACITY):
+        s.app.state.left_pages.add("x", str(number))
+    assert len(s.app.state.left_pages) == LeftPages.CAPACITY
 
 
 @once
-def test_a_visitor_is_known_by_a_cookie_that_the_lists_do_not_hold(bed: Bed) -> None:
+def test_a_visitor_is_known_by_a_cookie_that_the_lists_do_not_contain(bed: Bed) -> None:
     s = site(bed)
     first = s.ask("GET", "/counter")
     cookie = first.headers["set-cookie"]
@@ -113,21 +119,21 @@ def test_a_visitor_is_known_by_a_cookie_that_the_lists_do_not_hold(bed: Bed) -> 
     value = cookie.partition("=")[2].partition(";")[0]
     assert value.encode() not in b"".join(bed.raw.zrange(f"{{{bed.namespace}}}:visitors", 0, -1))
     for bad in ("", "short", "x" * 23, "x" * 21 + "é"):
-        other = somebody(s).ask("GET", "/counter", headers={"Cookie": f"presence_visitor={bad}".encode()})
+        other = new_visitor(s).ask("GET", "/counter", headers={"Cookie": f"presence_visitor={bad}".encode()})
         assert "set-cookie" in other.headers
     for headers in ({"X-Forwarded-Proto": "https"}, {"Origin": SHOP}):
-        assert "; Secure" in somebody(s).ask("GET", "/counter", headers=headers).headers["set-cookie"]
+        assert "; Secure" in new_visitor(s).ask("GET", "/counter", headers=headers).headers["set-cookie"]
 
 
 # -- R5 ---------------------------------------------------------------------------------------------------------------
 
 
 @everywhere
-def test_who_visits_is_online_and_friends_are_found_inside_redis(bed: Bed) -> None:
+def test_a_visitor_is_online_and_friends_are_found_inside_redis(bed: Bed) -> None:
     s = site(bed)
     people = {}
     for uid in ("ada", "emeka", "grace", "lin"):
-        people[uid] = somebody(s)
+        people[uid] = new_visitor(s)
         people[uid].headers = {"Authorization": f"Bearer {s.p.login(uid).token}"}
     for uid in ("ada", "emeka", "grace"):
         people[uid].ask("POST", "/visit")
@@ -144,7 +150,7 @@ def test_who_visits_is_online_and_friends_are_found_inside_redis(bed: Bed) -> No
 
 
 @everywhere
-def test_a_visit_is_in_the_set_of_this_minute_which_outlives_its_window_and_not_the_hour(bed: Bed) -> None:
+def test_a_visit_is_in_the_set_of_this_minute_which_expires_after_its_window_within_the_hour(bed: Bed) -> None:
     s = site(bed)
     s.ask("POST", "/visit")
     [key] = list(bed.raw.scan_iter(match=f"{{{bed.namespace}}}:visits*", count=5000))
@@ -157,13 +163,13 @@ def test_a_visit_is_in_the_set_of_this_minute_which_outlives_its_window_and_not_
 
 
 @once
-def test_names_are_for_who_is_signed_in(bed: Bed) -> None:
+def test_names_are_only_for_signed_in_visitors(bed: Bed) -> None:
     s = site(bed)
     login = s.p.login("ada")
     assert s.ask("POST", "/visit").json() == {"online": 1}
     assert s.get("/online") == {"online": 1, "members": None}
     problem(s.ask("GET", "/online/friends"), 401)
-    by_cookie = somebody(s)
+    by_cookie = new_visitor(s)
     by_cookie.cookies.set("presence", login.token)
     assert by_cookie.get("/visit") == {"online": 2}
     assert "ada" in by_cookie.get("/online")["members"]
@@ -209,30 +215,53 @@ def test_only_pages_of_allowed_origins_are_served(bed: Bed) -> None:
 
 
 @once
-def test_an_address_that_asks_too_often_waits(bed: Bed) -> None:
-    s = site(bed, burst=3, per_second=0.1, proxies=Proxies(["127.0.0.1"]))
+def test_an_address_with_too_many_requests_has_to_wait(bed: Bed) -> None:
+    s = site(bed, burst=3, per_second=0.001, proxies=Proxies(["127.0.0.1"]))
     assert [s.ask("POST", "/counter").status_code for _ in range(4)] == [200, 200, 200, 429]
     answer = s.ask("POST", "/counter")
     problem(answer, 429)
-    assert 1 <= int(answer.headers["retry-after"]) <= 11
+    assert int(answer.headers["retry-after"]) == 3000
     other = {"X-Forwarded-For": "2001:db8::1"}
     same = {"X-Forwarded-For": "2001:db8::ffff"}
-    assert [s.ask("GET", "/online", headers=one).status_code for one in (other, same, other, same)] == [200] * 3 + [429]
+    assert [s.ask("GET", "/online", headers=headers).status_code for headers in (other, same, other, same)] == [
+        200
+    ] * 3 + [429]
     assert s.ask("GET", "/v1/counts", headers={"Authorization": "Bearer key.read"}).status_code == 200
 
 
-def test_the_buckets_fill_again_and_are_bounded() -> None:
-    buckets = Buckets(2.0, 4)
-    assert [buckets.take("a", 0.0) for _ in range(5)] == [0, 0, 0, 0, 0.5]
-    assert buckets.take("a", 0.5) == 0
-    assert buckets.take("b", 0.5) == 0
-    for number in range(20_000):
-        buckets.take(str(number), 1.0)
-    assert len(buckets._known) == Buckets.MOST
+def test_an_address_may_call_again_after_its_window_and_is_then_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_800_000_000.0]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    limiter = AddressLimiter(per_second=2.0, burst=4)
+
+    def passes(ip: str) -> bool:
+        try:
+            limiter.check(ip)
+        except HTTPException:
+            return False
+        return True
+
+    assert [passes("192.0.2.1") for _ in range(5)] == [True] * 4 + [False]
+    assert passes("192.0.2.2")
+    now[0] += 2.5
+    assert passes("192.0.2.1"), "of the last window a part counts"
+    now[0] -= 3600
+    assert passes("192.0.2.1"), "a clock that is set back locks no address out"
+    now[0] += 4000
+    for number in range(100):
+        passes(f"192.0.2.{number}")
+    storage = limiter._limiter.storage
+    assert isinstance(storage, MemoryStorage)
+    now[0] += 60
+    until = time.monotonic() + PATIENT
+    while len(storage.storage) > 2:
+        passes("192.0.2.1")
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 @once
-def test_the_script_is_short_and_for_every_page(bed: Bed) -> None:
+def test_the_script_is_short_and_works_on_every_page(bed: Bed) -> None:
     s = site(bed)
     answer = s.ask("GET", "/presence.js", headers={"Origin": "https://anywhere.example"})
     assert answer.text == SCRIPT
@@ -242,7 +271,7 @@ def test_the_script_is_short_and_for_every_page(bed: Bed) -> None:
         assert word in SCRIPT
     assert len(SCRIPT.splitlines()) <= 14
     assert not [
-        one for one in service(bed).get("/openapi.json")["paths"] if not one.startswith(("/v1", "/healthz", "/r"))
+        path for path in service(bed).get("/openapi.json")["paths"] if not path.startswith(("/v1", "/healthz", "/r"))
     ]
 
 
@@ -251,8 +280,8 @@ def test_the_script_is_short_and_for_every_page(bed: Bed) -> None:
     [({"origins": ["shop.example"]}, "origins"), ({"origins": ["https://shop.example/"]}, "origins"),
      ({"origins": ["*"]}, "origins"), ({"friends_key": "friends"}, "friends_key")],
 )  # fmt: skip
-def test_pages_that_make_no_sense_are_refused(options: dict[str, Any], field: str) -> None:
-    nobody: Any = None
+def test_invalid_requests_of_pages_are_refused(options: dict[str, Any], field: str) -> None:
+    missing: Any = None
     with pytest.raises(InvalidArgument) as caught:
-        Pages(counter=nobody, visits=nobody, **options)
+        Pages(counter=missing, visits=missing, **options)
     assert caught.value.field == field

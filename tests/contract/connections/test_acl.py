@@ -1,4 +1,5 @@
-"""The rights that the documents list are enough for each task, are what the tests give, and let nothing else pass."""
+"""The ACL rights in the documents are sufficient for each task, are the ones that the tests grant, and allow nothing
+else."""
 
 from __future__ import annotations
 
@@ -11,16 +12,15 @@ from typing import Any
 import pytest
 
 from presence_core import LastSeenTracker, MinuteSetTracker, Presence, SessionFilter, Settings, Unavailable, Worker
-from presence_core.client import upkeep
+from presence_core.client import reshard
 from tests.conftest import Bed, on
-from tests.fair_clock import PATIENT
+from tests.support.fair_clock import PATIENT
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "architecture.md"
-OPERATIONS = DOCUMENT.with_name("operations.md")
+OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
 
 
 def _rights() -> list[str]:
-    section = DOCUMENT.read_text("utf-8").split("## The ACL of a site")[1]
+    section = OPERATIONS.read_text("utf-8").split("### A user with all rights")[1].split("\n## ")[0]
     return re.findall(r"\+[@a-z_]+(?:\|[a-z]+)?", section)
 
 
@@ -42,20 +42,25 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert len(p.sessions("ada")) == len(list(p.iter_sessions())) == p.counts().sessions == 1
         p.login("ada", device="phone")
         assert p.kick("ada", by="staff", reason="test", message="bye")
-        one = p.login("ada").session
-        assert p.kick("ada", one.session_id, by="staff", reason="test")
+        session = p.login("ada").session
+        assert p.kick("ada", session.session_id, by="staff", reason="test")
         two = p.login("ada").session
         assert p.logout("ada", two.session_id)
         p.block("ada", by="staff", reason="test", duration=60)
         assert p.blocked("ada")
         assert p.blocks().total == 1
         assert p.unblock("ada", by="staff", reason="test")
+        rule = p.add_block_rule(network="192.0.2.0/24", by="staff", reason="test", expected=0)
+        assert p.remove_block_rule(rule.id, by="staff", reason="test")
         p.denied(by="viewer", what="kick")
         p.audit_note(by="staff", what="export", outcome="1 session exported")
         p.set_staff("root", "admin", by="command line")
         assert not p.remove_staff("nobody", by="root")
         assert p.staff() == [p.staff_member("root")]
-        assert len(p.audit()) == p.audit().total == 7
+        assert p.save_item("view", "mine", "q=a", by="root") == p.saved_items("view", owner="root")[0]
+        assert p.remove_item("view", "mine", by="root")
+        assert p.note_viewer("ada", by="root") == []
+        assert len(p.audit()) == p.audit().total == 9
         assert len(p.ended()) == 4
         assert p.ended("ada")
         p.login("bob", device="phone")
@@ -66,7 +71,7 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert p.run_job(job.id).count == 1
         assert p.kick_where(asked, by="staff", reason="test", expected=0).count == 0
         assert p.cancel_job(p.start_kick(asked, by="staff", reason="test", expected=0).id, by="staff").done
-        assert job.id in [one.id for one in p.jobs()]
+        assert job.id in [job.id for job in p.jobs()]
         worker = Worker(p)
         worker._turn()
         assert worker.last_error is None
@@ -74,7 +79,7 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert p.worker_status()
         worker._leave()
         assert p.export_person("ada")["ended"]
-        assert p.forget("ada", by="staff", reason="asked").complete
+        assert p.erase("ada", by="staff", reason="asked").complete
         assert p.is_online("ada") == ("ada" in p.online_among(["ada"])) == (p.online_users() == ["ada"])
         assert p.count_users() <= 1
         p.sweep()
@@ -83,11 +88,9 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
 
 
 @on("valkey-sync", "redis7-sync")
-def test_who_moves_the_shards_needs_the_few_rights_more_that_are_named(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(upkeep, "MOVED_FOR", 0.0)
-    section = OPERATIONS.read_text("utf-8").split("The mover walks the keys")[1].split("\n\n")[0]
+def test_a_reshard_needs_only_the_documented_additional_rights(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reshard, "KEEP_OLD_KEYS_SECONDS", 0.0)
+    section = OPERATIONS.read_text("utf-8").split("### Rights for a reshard")[1].split("\n## ")[0]
     more = re.findall(r"\+[a-z]+", section)
     assert "+restore" in more
     at = bed.raw.connection_pool.connection_kwargs["path"]
@@ -100,14 +103,14 @@ def test_who_moves_the_shards_needs_the_few_rights_more_that_are_named(
         with Presence.from_url(url, Settings(namespace="acl-move", timeout=PATIENT)) as p:
             if goal == 2:
                 with pytest.raises(Unavailable, match=r"docs/operations\.md lists"):
-                    p.migrate(goal)
+                    p.reshard(goal)
             else:
-                assert p.migrate(goal).sessions == 1
+                assert p.reshard(goal).sessions == 1
             assert p.counts().sessions == 1
 
 
 @on("valkey-sync", "redis7-sync")
-def test_who_does_everything_holds_up_nobody_elses_connection_and_no_server(bed: Bed) -> None:
+def test_a_user_with_all_documented_rights_can_disturb_no_connection_and_no_server(bed: Bed) -> None:
     bed.raw.execute_command("ACL", "SETUSER", "site", "reset", "on", ">s3cret", "~{acl:*}*", "~{acl}*", *_rights())
     for line in ("CLIENT KILL ID 5", "CLIENT PAUSE 9000", "CLIENT LIST", "KEYS *", "SCAN 0", "FLUSHALL", "FLUSHDB",
                  "CONFIG GET *", "DEBUG SLEEP 0", "SHUTDOWN", "SCRIPT FLUSH", "ACL LIST", "GET other"):  # fmt: skip
@@ -156,7 +159,7 @@ def _as(bed: Bed, role: str, **settings: Any) -> Presence:
 
 
 def _refused(bed: Bed, calls: dict[str, Callable[[], Any]]) -> None:
-    """Each of them, with a sentence that says what is missing; and nothing has changed."""
+    """Each call fails with a sentence that names the missing right, and nothing has changed."""
     before = bed.dump()
     for name, call in calls.items():
         with pytest.raises(Unavailable) as caught:
@@ -167,7 +170,7 @@ def _refused(bed: Bed, calls: dict[str, Callable[[], Any]]) -> None:
 
 
 @on("valkey-sync", "redis7-sync")
-def test_the_site_records_logins_and_has_no_part_in_what_staff_and_workers_keep(bed: Bed) -> None:
+def test_the_sites_user_records_logins_but_no_data_of_staff_and_workers(bed: Bed) -> None:
     staff = bed.connect()
     p = _as(bed, "site", max_sessions=2, max_sessions_per_device=1)
     login = p.login("ada", device="phone", user_agent="curl/8", name="Ada", ip="192.0.2.1", attributes={"a": 1})
@@ -206,7 +209,7 @@ def test_the_site_records_logins_and_has_no_part_in_what_staff_and_workers_keep(
 
 
 @on("valkey-sync", "redis7-sync")
-def test_the_worker_does_its_duties_and_begins_no_session(bed: Bed) -> None:
+def test_the_worker_can_do_its_duties_but_begin_no_session(bed: Bed) -> None:
     site = bed.connect(idle_timeout=60)
     site.login_many({"uid": f"u{n}", "name": f"N {n}", "ip": "192.0.2.1", "user_agent": "curl/8"} for n in range(20))
     site.kick("u1", by="staff", reason="test")
@@ -224,8 +227,8 @@ def test_the_worker_does_its_duties_and_begins_no_session(bed: Bed) -> None:
     done = site.job(job.id)
     assert done is not None
     assert (done.state, done.kicked) == ("done", 1)
-    bed.time.set(bed.time.ms + 3_600_000)  # for the site's client; the worker's has to be told
-    p._ctx.now = site.context.now
+    bed.time.set(bed.time.ms + 3_600_000)  # for the site's client; the worker does not find the layout itself
+    p.internal.context.now = site.context.now
     assert p.sweep().expired == 18
     worker._leave()
     login = {"name": "Ada", "user_agent": "curl/8"}
@@ -233,17 +236,18 @@ def test_the_worker_does_its_duties_and_begins_no_session(bed: Bed) -> None:
 
 
 @on("valkey-sync", "redis7-sync")
-def test_a_dashboards_viewer_sees_everything_and_changes_nothing(bed: Bed) -> None:
+def test_a_dashboard_viewer_can_read_everything_and_change_nothing(bed: Bed) -> None:
     site = bed.connect()
     token = site.login("ada", name="Ada Lovelace", ip="192.0.2.1", device="phone", user_agent="curl/8").token
     bob = site.login("bob").session
     site.kick("bob", bob.session_id, by="staff", reason="test", message="bye")
     site.block("bob", by="staff", reason="test")
+    site.add_block_rule(network="198.51.100.0/24", by="staff", reason="test", expected=0)
     asked = SessionFilter(uid="nobody")
     job = site.kick_where(asked, by="staff", reason="test", expected=0).job
     assert job is not None
     p = _as(bed, "viewer", heal=False)
-    assert [one.uid for one in p.list_sessions()] == [one.uid for one in p.sessions("ada")] == ["ada"]
+    assert [session.uid for session in p.list_sessions()] == [session.uid for session in p.sessions("ada")] == ["ada"]
     for text in ("ada", "love", "192.0.2.0/24"):
         assert len(p.list_sessions(SessionFilter(text=text))) == p.count_sessions(SessionFilter(text=text)) == 1
     assert p.explain(SessionFilter(device="phone")).matches == 1
@@ -255,7 +259,9 @@ def test_a_dashboards_viewer_sees_everything_and_changes_nothing(bed: Bed) -> No
     assert len(p.ended()) == 1
     assert p.blocked("bob")
     assert p.blocks().total == 1
-    assert {one.action for one in p.audit()} >= {"kick", "block"}
+    assert p.block_rules()[0].everywhere
+    assert p.preview_block_rule(network="192.0.2.0/24").people == 1
+    assert {entry.action for entry in p.audit()} >= {"kick", "block"}
     assert p.events()
     assert p.job(job.id)
     assert len(p.jobs()) == 1
@@ -277,6 +283,7 @@ def test_a_dashboards_viewer_sees_everything_and_changes_nothing(bed: Bed) -> No
             "block": lambda: p.block("ada", **said),
             "unblock": lambda: p.unblock("bob", **said),
             "revoke_before": lambda: p.revoke_before(**said),
+            "block rule": lambda: p.add_block_rule(network="::1", expected=0, **said),
             "bulk kick": lambda: p.start_kick(asked, expected=5, **said),
             "pause": lambda: p.pause_job(under_way.id, by="viewer"),
             "login": lambda: p.login("eve"),
@@ -291,12 +298,13 @@ def test_a_dashboards_viewer_sees_everything_and_changes_nothing(bed: Bed) -> No
 
 
 @on("valkey-sync", "redis7-sync")
-def test_a_dashboards_support_ends_sessions_and_begins_none(bed: Bed) -> None:
+def test_a_dashboard_supporter_can_end_sessions_but_begin_none(bed: Bed) -> None:
     site = bed.connect()
     site.login_many({"uid": uid, "user_agent": "curl/8", "name": uid} for uid in "abcdefgg")
     p = _as(bed, "support")
     said: dict[str, Any] = {"by": "staff", "reason": "test"}
     assert p.kick("a", message="bye", ticket="T-1", block_for=60, **said)
+    assert p.add_block_rule(network="198.51.100.0/24", expected=0, **said).everywhere
     assert p.kick("b", site.sessions("b")[0].session_id, **said)
     assert p.kick("g", keep=[site.sessions("g")[0].session_id], **said).count == 1
     p.block("c", duration=60, **said)
@@ -332,7 +340,7 @@ NOBODYS = [
 
 
 @on("valkey-sync", "redis7-sync")
-def test_none_of_the_four_may_what_no_task_needs(bed: Bed) -> None:
+def test_none_of_the_four_users_has_a_right_that_no_task_needs(bed: Bed) -> None:
     for role in ("site", "worker", "viewer", "support"):
         _as(bed, role)
         for line in NOBODYS:
@@ -342,7 +350,7 @@ def test_none_of_the_four_may_what_no_task_needs(bed: Bed) -> None:
 
 
 @on("cluster-sync")
-def test_on_a_cluster_the_four_need_little_more(bed: Bed) -> None:
+def test_on_a_cluster_the_four_users_need_few_more_rights(bed: Bed) -> None:
     site, support, viewer = _as(bed, "site"), _as(bed, "support"), _as(bed, "viewer", heal=False)
     site.login_many({"uid": f"u{number}", "device": "phone"} for number in range(30))
     assert len(viewer.list_sessions()) == viewer.facets("device")["phone"] == 30

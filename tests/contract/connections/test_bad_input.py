@@ -23,25 +23,25 @@ from presence_core import (
     PresenceError,
     Worker,
 )
-from tests.bad_input import CASES as MOST
-from tests.bad_input import LAST_SEEN, MINUTE_SETS
-from tests.bad_input_staff import STAFF_CASES
 from tests.conftest import Bed, on
-from tests.facade import P
-from tests.monitor import Monitor
-from tests.trackers import Trackers
+from tests.support.bad_input import CASES as MOST
+from tests.support.bad_input import LAST_SEEN, MINUTE_SETS
+from tests.support.bad_input_staff import STAFF_CASES
+from tests.support.facade import P
+from tests.support.monitor import Monitor
+from tests.support.trackers import Trackers
 
 CASES = MOST + STAFF_CASES
 
 
 @pytest.fixture
-def nowhere(anywhere: Bed) -> P:
+def unreachable(anywhere: Bed) -> P:
     """A client of a server that is not there."""
     return anywhere.connect_to("redis://127.0.0.1:1")
 
 
 def _mistakes(p: P) -> list[str]:
-    """What answered a bad argument with anything but its sentence."""
+    """The calls that answered a bad argument in any other way than with its sentence."""
     wrong = []
     for case in CASES:
         try:
@@ -56,24 +56,24 @@ def _mistakes(p: P) -> list[str]:
     return wrong
 
 
-def test_bad_arguments_are_named_in_one_sentence_even_when_redis_is_away(nowhere: P) -> None:
+def test_bad_arguments_are_named_in_one_sentence_even_while_redis_is_down(unreachable: P) -> None:
     assert len(CASES) > 2000
     assert len({case.sentence for case in CASES}) > 60
-    assert _mistakes(nowhere) == []
+    assert _mistakes(unreachable) == []
     with pytest.raises(PresenceError, match="cannot be reached"):
-        nowhere.counts()
+        unreachable.counts()
 
 
 NOT_THERE = {
-    "from_url", "from_env", "embedded",  # made, not asked: below, and in test_settings.py
+    "from_url", "from_env", "embedded",  # constructors, tested below and in test_settings.py
     "iter_sessions", "watch",  # their filter, page and cursor are checked by list_sessions and events
-    "rotate",  # any token that opens nothing is refused as one: test_tokens.py
+    "rotate",  # any token that is not valid gets the same reply: test_tokens.py
 }  # fmt: skip
 SWITCHES = {"touch", "force", "imported", "exclude", "keep"}
-"""Arguments that are true or false; and those that are lists, which have cases of their own."""
+"""The boolean arguments; and the list arguments, which have cases of their own."""
 
 
-def test_no_method_and_no_argument_is_missing_in_the_table() -> None:
+def test_every_method_and_argument_is_in_the_table() -> None:
     given: dict[str, set[str]] = {}
     for case in CASES:
         given.setdefault(case.method, set()).update(case.options)
@@ -82,7 +82,7 @@ def test_no_method_and_no_argument_is_missing_in_the_table() -> None:
         if name.startswith("_") or not arguments or name in NOT_THERE:
             continue
         assert name in given, name
-        named = {one.name for one in arguments if one.kind is one.KEYWORD_ONLY}
+        named = {parameter.name for parameter in arguments if parameter.kind is parameter.KEYWORD_ONLY}
         assert named - given[name] <= SWITCHES, name
 
 
@@ -97,7 +97,7 @@ def test_a_bad_argument_sends_nothing(p: P, bed: Bed) -> None:
 
 
 @pytest.mark.parametrize("kind", ["last_seen", "minute_sets"])
-def test_trackers_name_bad_arguments_in_one_sentence_too(anywhere: Bed, kind: str) -> None:
+def test_trackers_also_name_bad_arguments_in_one_sentence(anywhere: Bed, kind: str) -> None:
     make = Trackers(anywhere, "redis://127.0.0.1:1")
     tracker, wrong = getattr(make, kind)(), []
     for case in LAST_SEEN if kind == "last_seen" else MINUTE_SETS:
@@ -116,7 +116,7 @@ def test_trackers_name_bad_arguments_in_one_sentence_too(anywhere: Bed, kind: st
 
 
 @pytest.mark.parametrize("kind", [LastSeenTracker, AsyncLastSeenTracker, MinuteSetTracker, AsyncMinuteSetTracker])
-def test_a_trackers_url_that_cannot_be_one_is_refused_without_its_password(kind: Any) -> None:
+def test_a_trackers_invalid_url_is_refused_without_its_password(kind: Any) -> None:
     for url in (5, "", "http://:hunter2@host/", "redis://:hunter2@host:port"):
         with pytest.raises(InvalidArgument, match=r"^url .*\.$") as refused:
             kind.from_url(url, "key", 60)
@@ -124,14 +124,14 @@ def test_a_trackers_url_that_cannot_be_one_is_refused_without_its_password(kind:
 
 
 @pytest.mark.parametrize("kind", [LastSeenTracker, AsyncLastSeenTracker, MinuteSetTracker, AsyncMinuteSetTracker])
-def test_a_key_that_cannot_serve_on_a_cluster_is_refused_before_anything_is_connected(kind: Any) -> None:
+def test_a_key_that_does_not_work_on_a_cluster_is_refused_before_connecting(kind: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"^(key|prefix) must hold .* on a cluster"):
         kind.from_url("redis+cluster://127.0.0.1:1", "a}b", 60)
 
 
-def test_the_error_is_a_value_error_that_names_its_field(nowhere: P) -> None:
+def test_the_error_is_a_value_error_that_names_its_field(unreachable: P) -> None:
     with pytest.raises(ValueError, match="uid") as caught:
-        nowhere.login("")
+        unreachable.login("")
     error = caught.value
     assert isinstance(error, InvalidArgument)
     assert isinstance(error, PresenceError)
@@ -149,17 +149,17 @@ def test_the_error_is_a_value_error_that_names_its_field(nowhere: P) -> None:
             "redis+sentinel://h/name?nonsense=1", "redis+sentinel://h/name?protocol=7",
             "redis+sentinel://h/name?sentinel_passwd=s3cret"],
 )  # fmt: skip
-def test_a_url_that_cannot_be_one_is_refused(url: Any) -> None:
+def test_an_invalid_url_is_refused(url: Any) -> None:
     for kind in (Presence, AsyncPresence):
         with pytest.raises(InvalidArgument, match=r"^url .*\.$") as refused:
             kind.from_url(url)
         assert "s3cret" not in str(refused.value)
 
 
-def test_options_of_a_url_hold_behind_sentinels_too() -> None:
+def test_options_of_a_url_also_apply_to_sentinels() -> None:
     with Presence.from_url("redis+sentinel://[::1]:5,localhost/name/2?max_connections=7&health_check_interval=3") as p:
         pool = p._transport._client.connection_pool
-    assert [one.connection_pool.connection_kwargs["host"] for one in pool.sentinel_manager.sentinels] == [
+    assert [sentinel.connection_pool.connection_kwargs["host"] for sentinel in pool.sentinel_manager.sentinels] == [
         "::1",
         "localhost",
     ]
@@ -167,7 +167,7 @@ def test_options_of_a_url_hold_behind_sentinels_too() -> None:
     assert (pool.connection_kwargs["db"], pool.connection_kwargs["health_check_interval"]) == (2, 3)
 
 
-def test_a_url_that_is_refused_is_not_repeated_with_its_password() -> None:
+def test_a_refused_url_is_not_repeated_with_its_password() -> None:
     for url in ("redis://user:hunter2@host:port/0", "http://user:hunter2@host/", "redis+sentinel://:hunter2@h"):
         with pytest.raises(InvalidArgument) as refused:
             Presence.from_url(url)
@@ -198,16 +198,22 @@ _SENTINEL: Any = Sentinel([("host", 1)])  # type: ignore[no-untyped-call]
         (Presence, lambda: object(), _SYNC),
     ],
 )
-def test_what_is_no_client_is_refused_with_what_to_do(kind: Any, client: Callable[[], Any], sentence: str) -> None:
+def test_an_object_that_is_not_a_client_is_refused_with_advice(
+    kind: Any, client: Callable[[], Any], sentence: str
+) -> None:
     with pytest.raises(InvalidArgument, match=rf"^{sentence}\.$") as refused:
         kind(client())
     assert "s3cret" not in str(refused.value)
 
 
-def test_buffers_and_workers_check_their_arguments_too() -> None:
+def test_buffers_and_workers_also_check_their_arguments() -> None:
     presence = Presence.from_url("redis://127.0.0.1:1")
     intervals: list[Any] = [0, 3601, "1", None, True]
-    options: list[dict[str, Any]] = [*({"interval": one} for one in intervals), {"max_refs": 0}, {"on_offline": 5}]
+    options: list[dict[str, Any]] = [
+        *({"interval": interval} for interval in intervals),
+        {"max_refs": 0},
+        {"on_offline": 5},
+    ]
     for option in options:
         with pytest.raises(InvalidArgument):
             HeartbeatBuffer(presence, **option)

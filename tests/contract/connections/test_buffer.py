@@ -1,4 +1,4 @@
-"""HeartbeatBuffer: a busy process's heartbeats, gathered, sent together, and none lost."""
+"""HeartbeatBuffer: collects the heartbeats of a busy process, sends them together, and loses none."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 
 from presence_core import AsyncPresence, HeartbeatBuffer, InvalidArgument, Presence, Settings, Unavailable
 from tests.conftest import Bed, on
-from tests.facade import P
-from tests.fair_clock import PATIENT
-from tests.monitor import Monitor
-from tests.servers import Server, missing, redis_binary, valkey_binary
+from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
+from tests.support.monitor import Monitor
+from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
 
 
 def _until(check: Callable[[], Any]) -> None:
@@ -33,8 +33,8 @@ def _logins(p: P, count: int) -> list[str]:
     return [f"u{number}:session-{number}" for number in range(count)]
 
 
-@on("sync")
-def test_beats_are_gathered_and_each_session_is_sent_once(p: P, bed: Bed) -> None:
+@on("valkey-sync", "cluster-sync", soak=("sync",))
+def test_beats_are_collected_and_each_session_is_sent_once(p: P, bed: Bed) -> None:
     p.freeze()
     refs = _logins(p, 50)
     p.advance(100)
@@ -43,14 +43,14 @@ def test_beats_are_gathered_and_each_session_is_sent_once(p: P, bed: Bed) -> Non
             for ref in refs:
                 buffer.beat(*ref.split(":"))
         assert buffer.waiting == 50
-        assert {one.last_seen for one in p.list_sessions(limit=100)} != {p.clock.now}
+        assert {session.last_seen for session in p.list_sessions(limit=100)} != {p.clock.now}
         assert buffer.flush() == []
         assert buffer.waiting == 0
-        assert {one.last_seen for one in p.list_sessions(limit=100)} == {p.clock.now}
+        assert {session.last_seen for session in p.list_sessions(limit=100)} == {p.clock.now}
 
 
 @on("valkey-sync")
-def test_a_thousand_beats_of_one_visitor_cost_one_line(p: P, bed: Bed) -> None:
+def test_a_thousand_beats_of_one_visitor_are_sent_as_one(p: P, bed: Bed) -> None:
     p.login("ada", session_id="session-1")
     with HeartbeatBuffer(p, interval=3600) as buffer, Monitor(bed.raw) as monitor:
         for _ in range(1000):
@@ -59,8 +59,8 @@ def test_a_thousand_beats_of_one_visitor_cost_one_line(p: P, bed: Bed) -> None:
     assert len([line for line in monitor.lines if not line.by_script]) == 1
 
 
-@on("sync")
-def test_the_buffer_is_sent_every_interval_and_tells_who_is_no_longer_online(p: P) -> None:
+@on("valkey-sync", "cluster-sync", soak=("sync",))
+def test_the_buffer_is_sent_every_interval_and_reports_sessions_that_are_offline(p: P) -> None:
     refs = _logins(p, 3)
     p.kick("u1", by="staff", reason="test")
     offline: list[str] = []
@@ -83,10 +83,10 @@ def test_a_full_buffer_does_not_wait_for_the_interval(p: P) -> None:
     with HeartbeatBuffer(p, interval=3600, max_refs=20) as buffer:
         for ref in refs:
             buffer.beat(*ref.split(":"))
-        _until(lambda: sum(one.last_seen == p.clock.now for one in p.list_sessions(limit=100)) >= 20)
+        _until(lambda: sum(session.last_seen == p.clock.now for session in p.list_sessions(limit=100)) >= 20)
 
 
-@on("sync")
+@on("valkey-sync", "cluster-sync", soak=("sync",))
 def test_closing_loses_nothing(p: P) -> None:
     p.freeze()
     refs = _logins(p, 200)
@@ -95,14 +95,14 @@ def test_closing_loses_nothing(p: P) -> None:
     for ref in refs:
         buffer.beat(*ref.split(":"))
     buffer.close()
-    assert {one.last_seen for one in p.list_sessions(limit=1000)} == {p.clock.now}
+    assert {session.last_seen for session in p.list_sessions(limit=1000)} == {p.clock.now}
     with pytest.raises(RuntimeError, match="closed"):
         buffer.beat("u1", "session-1")
     buffer.close()
 
 
 @on("valkey-sync")
-def test_beats_from_many_threads_while_it_closes_are_sent_or_refused(p: P) -> None:
+def test_beats_from_many_threads_during_close_are_sent_or_refused(p: P) -> None:
     p.freeze()
     refs = _logins(p, 400)
     p.advance(10)
@@ -124,12 +124,12 @@ def test_beats_from_many_threads_while_it_closes_are_sent_or_refused(p: P) -> No
     buffer.close()
     for thread in threads:
         thread.join()
-    seen = {one.ref for one in p.list_sessions(limit=1000) if one.last_seen == p.clock.now}
+    seen = {session.ref for session in p.list_sessions(limit=1000) if session.last_seen == p.clock.now}
     assert set(taken) == seen
 
 
 @on("valkey-sync")
-def test_a_callback_that_fails_stops_nothing(p: P, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_callback_stops_nothing(p: P, caplog: pytest.LogCaptureFixture) -> None:
     p.login("ada", session_id="session-1")
     calls: list[list[str]] = []
 
@@ -146,7 +146,7 @@ def test_a_callback_that_fails_stops_nothing(p: P, caplog: pytest.LogCaptureFixt
 
 
 @on("valkey-sync")
-def test_what_cannot_be_a_session_is_refused_at_once(p: P) -> None:
+def test_an_invalid_session_is_refused_at_once(p: P) -> None:
     with HeartbeatBuffer(p) as buffer:
         for uid, sid in (("", "session-1"), ("ada", "short"), ("a\nb", "session-1")):
             with pytest.raises(InvalidArgument):
@@ -154,10 +154,10 @@ def test_what_cannot_be_a_session_is_refused_at_once(p: P) -> None:
         assert buffer.waiting == 0
 
 
-def test_while_redis_is_away_the_beats_wait(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_beats_wait_while_redis_is_down(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     with (
-        Server.start(binary, tmp_path, "--appendonly", "yes", port=True) as server,
+        Server.start(binary, tmp_path, *KEEPS_ALL, port=True) as server,
         Presence.from_url(server.url, Settings(timeout=PATIENT)) as p,
     ):
         p.login("ada", session_id="session-1", idle_timeout=60)
@@ -183,7 +183,7 @@ def test_while_redis_is_away_the_beats_wait(tmp_path: Path, caplog: pytest.LogCa
 
 
 @on("valkey-sync", "cluster-sync")
-def test_with_asyncio_a_task_sends_them_and_closing_loses_nothing(p: P, bed: Bed) -> None:
+def test_with_asyncio_a_task_sends_the_beats_and_closing_loses_nothing(p: P, bed: Bed) -> None:
     p.freeze()
     refs = _logins(p, 60)
     p.kick("u5", by="staff", reason="test")
@@ -192,7 +192,7 @@ def test_with_asyncio_a_task_sends_them_and_closing_loses_nothing(p: P, bed: Bed
 
     async def site() -> None:
         async with AsyncPresence.from_url(bed.url, Settings(bed.namespace, timeout=PATIENT)) as presence:
-            presence._ctx.now = str(p.clock.ms)
+            presence.internal.context.now = str(p.clock.ms)
             async with HeartbeatBuffer(presence, interval=0.05, on_offline=offline.extend) as buffer:
                 for ref in refs[:20]:
                     buffer.beat(*ref.split(":"))
@@ -214,10 +214,10 @@ def test_with_asyncio_a_task_sends_them_and_closing_loses_nothing(p: P, bed: Bed
 
     asyncio.run(site())
     assert offline == ["u5:session-5"]
-    assert {one.last_seen for one in p.list_sessions(limit=100)} == {p.clock.now}
+    assert {session.last_seen for session in p.list_sessions(limit=100)} == {p.clock.now}
 
 
-def test_with_asyncio_the_beats_wait_while_redis_is_away(tmp_path: Path) -> None:
+def test_with_asyncio_beats_wait_while_redis_is_down(tmp_path: Path) -> None:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
 
     async def site(server: Server) -> None:
@@ -235,13 +235,13 @@ def test_with_asyncio_the_beats_wait_while_redis_is_away(tmp_path: Path) -> None
             assert buffer.waiting == 0
             assert (await presence.sessions("ada"))[0].last_seen > before
 
-    with Server.start(binary, tmp_path, "--appendonly", "yes", port=True) as server:
+    with Server.start(binary, tmp_path, *KEEPS_ALL, port=True) as server:
         asyncio.run(site(server))
 
 
-def test_a_buffer_that_is_full_drops_and_counts(anywhere: Bed) -> None:
-    nowhere = Presence.from_url("redis://127.0.0.1:1", Settings(timeout=0.1))
-    buffer = HeartbeatBuffer(nowhere, interval=3600, max_refs=1000, max_waiting=3)
+def test_a_full_buffer_drops_and_counts(anywhere: Bed) -> None:
+    unreachable = Presence.from_url("redis://127.0.0.1:1", Settings(timeout=0.1))
+    buffer = HeartbeatBuffer(unreachable, interval=3600, max_refs=1000, max_waiting=3)
     for number in range(5):
         buffer.beat("ada", f"session-{number}")
         buffer.beat("ada", "session-0")
@@ -249,7 +249,7 @@ def test_a_buffer_that_is_full_drops_and_counts(anywhere: Bed) -> None:
     with pytest.raises(Unavailable):
         buffer.flush()
     assert (buffer.waiting, buffer.dropped) == (3, 2)
-    nowhere.close()
+    unreachable.close()
 
 
 _FORK = """
@@ -282,6 +282,6 @@ def test_a_forked_child_sends_its_own_beats_even_if_a_lock_was_held(bed: Bed) ->
         capture_output=True,
         text=True,
         timeout=60,
-        cwd=Path(__file__).parent.parent,
+        cwd=Path(__file__).parents[3],
     )
     assert (done.stdout, done.returncode) == ("both\n", 0), done.stderr

@@ -1,4 +1,4 @@
-"""Ways to a server, and what must not get mixed up on a connection: forks, interrupts, cancelled tasks."""
+"""Ways to connect; and connections that must stay correct across forks, interrupts and cancelled tasks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import redis.asyncio
 
 from presence_core import AsyncPresence, Presence, Settings, Unavailable
 from tests.conftest import Bed, on
-from tests.facade import P
-from tests.fair_clock import PATIENT
-from tests.servers import Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
+from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def server(any_binary: str, tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
-def test_the_embedded_server_is_one_line_away_and_keeps_what_it_was_told(any_binary: str, tmp_path: Path) -> None:
+def test_the_embedded_server_starts_with_one_line_and_keeps_its_data(any_binary: str, tmp_path: Path) -> None:
     with Presence.embedded(tmp_path) as presence:
         token = presence.login("ada").token
         with Presence.embedded(tmp_path, Settings(idle_timeout=60)) as other:
@@ -52,7 +52,7 @@ def test_closing_twice_does_no_harm(server: Server) -> None:
     presence.close()
 
 
-def test_an_async_client_that_the_caller_owns_stays_the_callers(server: Server) -> None:
+def test_an_async_client_of_the_caller_is_not_closed(server: Server) -> None:
     async def site() -> None:
         async with redis.asyncio.Redis.from_url(server.url, decode_responses=True) as own:
             async with AsyncPresence(own) as presence:
@@ -65,8 +65,9 @@ def test_an_async_client_that_the_caller_owns_stays_the_callers(server: Server) 
     asyncio.run(site())
 
 
+@pytest.mark.soak  # faults/test_failover.py kills one, too
 @pytest.mark.cluster
-def test_a_master_is_found_by_its_sentinels_and_so_is_the_next_one(any_binary: str, tmp_path: Path) -> None:
+def test_a_master_is_found_by_its_sentinels_and_so_is_its_successor(any_binary: str, tmp_path: Path) -> None:
     with (
         Sentinels.start(any_binary, tmp_path) as sentinels,
         Presence.from_url(sentinels.url, Settings(timeout=PATIENT)) as presence,
@@ -74,8 +75,8 @@ def test_a_master_is_found_by_its_sentinels_and_so_is_the_next_one(any_binary: s
         token = presence.login("ada").token
 
         async def same() -> bool:
-            async with AsyncPresence.from_url(sentinels.url, Settings(timeout=PATIENT)) as twin:
-                return bool(await twin.validate(token))
+            async with AsyncPresence.from_url(sentinels.url, Settings(timeout=PATIENT)) as client:
+                return bool(await client.validate(token))
 
         assert asyncio.run(same())
         assert presence.counts().sessions == 1
@@ -89,7 +90,7 @@ def test_a_master_is_found_by_its_sentinels_and_so_is_the_next_one(any_binary: s
 
 
 @pytest.mark.cluster
-def test_a_master_that_lost_its_replicas_is_left_for_the_one_that_sentinels_name_now(
+def test_a_master_without_replicas_is_left_for_the_one_that_sentinels_name_now(
     anywhere: Bed, any_binary: str, tmp_path: Path
 ) -> None:
     safe = ["--min-replicas-to-write", "1"]
@@ -99,10 +100,10 @@ def test_a_master_that_lost_its_replicas_is_left_for_the_one_that_sentinels_name
         p.clock.run_freely()
         token = p.login("ada").token
         wait_for(
-            "replicas that have it", lambda: {one.command("DBSIZE") for one in (old, new)} == {old.command("DBSIZE")}
+            "replicas that have it", lambda: {node.command("DBSIZE") for node in (old, new)} == {old.command("DBSIZE")}
         )
         name = sentinels.master_name
-        for sentinel in sentinels.sentinels:  # what a second failover does, and then does not tell the old one for long
+        for sentinel in sentinels.sentinels:  # a second failover does this; the old master learns of it much later
             sentinel.command("SENTINEL", "REMOVE", name)
         new.command("REPLICAOF", "NO", "ONE")
         third.command("REPLICAOF", new.host, new.port or 0)
@@ -144,7 +145,7 @@ assert p.counts().sessions == 2
 
 
 @on("valkey-sync", "redis7-sync")
-def test_a_forked_child_does_not_speak_on_its_parents_connection(bed: Bed) -> None:
+def test_a_forked_child_does_not_use_its_parents_connection(bed: Bed) -> None:
     run = subprocess.run(
         [sys.executable, "-c", FORKING, bed.url, bed.namespace], capture_output=True, text=True, timeout=60
     )
@@ -155,7 +156,7 @@ class _Interrupt(Exception):
     pass
 
 
-def test_an_answer_that_an_interrupt_left_unread_is_read_by_nobody_else(server: Server) -> None:
+def test_a_reply_left_unread_by_an_interrupt_is_not_read_by_another_call(server: Server) -> None:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise _Interrupt
 
@@ -172,10 +173,10 @@ def test_an_answer_that_an_interrupt_left_unread_is_read_by_nobody_else(server: 
             signal.signal(signal.SIGALRM, before)
             server.resume()
         for _ in range(3):
-            assert [one.uid for one in p.sessions("bob")] == ["bob"]
+            assert [session.uid for session in p.sessions("bob")] == ["bob"]
 
 
-def test_an_answer_that_a_cancelled_task_left_unread_is_read_by_nobody_else(server: Server) -> None:
+def test_a_reply_left_unread_by_a_cancelled_task_is_not_read_by_another_call(server: Server) -> None:
     async def site() -> None:
         async with AsyncPresence.from_url(server.url, Settings(timeout=PATIENT)) as p:
             for name in ("ada", "bob"):
@@ -188,20 +189,20 @@ def test_an_answer_that_a_cancelled_task_left_unread_is_read_by_nobody_else(serv
             finally:
                 server.resume()
             for _ in range(3):
-                assert [one.uid for one in await p.sessions("bob")] == ["bob"]
+                assert [session.uid for session in await p.sessions("bob")] == ["bob"]
             names = await asyncio.gather(*(p.sessions(name) for name in ("ada", "bob") * 20))
             assert [found[0].uid for found in names] == ["ada", "bob"] * 20
 
     asyncio.run(site())
 
 
-@on("async")
-def test_hundreds_of_tasks_share_few_connections_without_a_refusal(p: P, bed: Bed) -> None:
+@on("valkey-async", "cluster-async", soak=("async",))
+def test_hundreds_of_tasks_share_few_connections_without_an_error(p: P, bed: Bed) -> None:
     p.login_many({"uid": f"u{number}", "session_id": "session-1"} for number in range(400))
 
     async def site() -> list[int]:
         async with AsyncPresence.from_url(bed.url, Settings(bed.namespace, timeout=PATIENT)) as presence:
             found = await asyncio.gather(*(presence.sessions(f"u{number}") for number in range(400)))
-            return [len(one) for one in found]
+            return [len(page) for page in found]
 
     assert asyncio.run(site()) == [1] * 400

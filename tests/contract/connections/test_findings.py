@@ -1,4 +1,4 @@
-"""What a stranger's attack found, each told once more by a test."""
+"""The findings of a security review, one test each."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import redis
 
 from presence_core import CorruptData, InvalidArgument, LoginRefused, Presence, Settings, Unavailable
 from presence_core.cli import main as command
-from presence_core.operations import login as login_operations
-from presence_core.operations import repair as repair_operations
-from presence_core.transport.links import Spare
-from tests.conftest import Bed, on
-from tests.facade import P
-from tests.fair_clock import PATIENT
+from presence_core.operations.maintenance import repair as repair_operations
+from presence_core.operations.sessions import login as login_operations
+from presence_core.transport.pools import SpareConnections
+from tests.conftest import Bed, every_topology, on
+from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
 
 
 @on("valkey-sync")
 def test_a_spare_connection_never_has_two_owners(bed: Bed) -> None:
     pool = redis.ConnectionPool(**bed.raw.connection_pool.connection_kwargs | {"max_connections": 8},
                                 connection_class=bed.raw.connection_pool.connection_class)  # fmt: skip
-    spare, taken = Spare(), []
+    spare, taken = SpareConnections(), []
     spare.keep(pool, pool.get_connection())
     release = pool.release
 
@@ -35,7 +35,8 @@ def test_a_spare_connection_never_has_two_owners(bed: Bed) -> None:
     assert taken == [None]
 
 
-def test_a_kick_of_one_ends_the_session_also_when_the_list_is_lost(p: P, raw: Any) -> None:
+@every_topology
+def test_a_kick_of_one_session_works_although_the_list_is_lost(p: P, raw: Any) -> None:
     login = p.login("ada")
     raw.delete(p.context.keys.shard("ada").sessions)
     assert p.kick("ada", login.session.session_id, by="staff", reason="test")
@@ -44,7 +45,7 @@ def test_a_kick_of_one_ends_the_session_also_when_the_list_is_lost(p: P, raw: An
     assert p.counts().totals["kicked"] == 1
 
 
-def test_a_kick_of_all_says_so_when_the_users_set_is_lost(p: P, raw: Any) -> None:
+def test_a_kick_of_all_reports_that_the_users_set_is_lost(p: P, raw: Any) -> None:
     login = p.login("ada")
     raw.delete(p.context.keys.shard("ada").user("ada"))
     with pytest.raises(CorruptData, match="repair"):
@@ -58,26 +59,26 @@ class Role(str, enum.Enum):  # noqa: UP042 (a StrEnum says its value; this one d
     ADA = "ada"
 
 
-def test_a_uid_of_a_text_subclass_is_the_text(p: P) -> None:
+def test_a_uid_of_a_str_subclass_is_stored_as_text(p: P) -> None:
     login = p.login(Role.ADA)
     assert p.validate(login.token)
     assert type(p.sessions("ada")[0].uid) is str
 
 
-def test_a_refused_rotation_says_what_is_known(p: P) -> None:
+def test_a_refused_rotation_has_a_reason(p: P) -> None:
     old = p.login("ada").token
     p.rotate(old)
     with pytest.raises(LoginRefused, match="its secret was changed"):
         p.rotate(old)
 
 
-def test_a_position_that_no_stream_can_have_is_a_bad_argument(p: P) -> None:
+def test_an_impossible_stream_position_is_a_bad_argument(p: P) -> None:
     with pytest.raises(InvalidArgument):
         p.events(after="NS05OTk5OTk5OTk5OTk5OTk5OTk5OQ")
 
 
 @on("valkey-sync", "redis7-sync")
-def test_a_reader_without_rights_learns_the_layout_when_a_writer_comes(bed: Bed) -> None:
+def test_a_read_only_client_learns_the_layout_once_a_writer_has_written_it(bed: Bed) -> None:
     bed.raw.execute_command("ACL", "SETUSER", "viewer", "reset", "on", ">s", "allkeys", "+@read", "+evalsha_ro",
                             "+script|load", "+@connection", "+time")  # fmt: skip
     path = bed.raw.connection_pool.connection_kwargs["path"]
@@ -90,12 +91,12 @@ def test_a_reader_without_rights_learns_the_layout_when_a_writer_comes(bed: Bed)
         writer.login_many([{"uid": f"u{number}"} for number in range(20)])
         assert viewer.counts().sessions == 20
         bed.raw.delete(f"{{{name}}}:layout")
-        writer.sweep()  # says again how the namespace is laid out, before a newcomer decides otherwise
+        writer.sweep()  # stores the layout again, before a new client chooses another one
         assert bed.raw.hget(f"{{{name}}}:layout", "shards") == b"8"
 
 
 @on("valkey-sync")
-def test_the_command_line_shows_no_escape_sequence(
+def test_the_command_line_prints_no_escape_sequence(
     bed: Bed, p: P, raw: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = p.login("ada", name="Ada\u202e").session
@@ -115,14 +116,12 @@ def test_the_command_line_shows_no_escape_sequence(
     assert command(["counts"]) == 3
 
 
-def test_unavailable_names_redis_own_word() -> None:
+def test_unavailable_quotes_the_error_of_redis() -> None:
     assert Unavailable("sentence", "host:1", "NOPERM").code == "NOPERM"
 
 
-@on("valkey-sync", "redis7-async", "cluster-sync")
-def test_repair_takes_back_the_places_that_hostile_user_agents_held(
-    p: P, raw: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@on("redis7-async", "cluster-sync", soak=("valkey-sync",))
+def test_repair_frees_the_labels_that_hostile_user_agents_took(p: P, raw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(login_operations, "MAX_LABELS", 20)
     monkeypatch.setattr(repair_operations, "PRUNE_FROM", 10)
     kept = p.login("ada", user_agent="kept by a session").session

@@ -1,6 +1,6 @@
-"""Another program's value under one of our keys: said to be corrupt, and nothing half-written.
+"""Another program's value under one of our keys: reported as corrupt, and nothing is half written.
 
-A Lua error rolls nothing back. So every script makes sure of its keys before its first write, or undoes what it wrote.
+A Lua error rolls nothing back. So every script checks its keys before its first write, or undoes its writes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 from presence_core import CorruptData, LoginRefused
 from tests.conftest import Bed, on
-from tests.facade import P
+from tests.support.facade import P
 
 FAMILIES = [
     "sessions", "deadlines", "users", "people", "user", "record", "closing", "ended", "events", "audit", "meta",
@@ -27,7 +27,7 @@ WRITES: dict[str, Callable[[P, str], Any]] = {
     "login again": lambda p, token: p.login("ada", session_id="session-1", name="Again", device="desk", user_agent="x"),
     "login over the limit": lambda p, token: p.login("bob", session_id="session-9", device="desk", user_agent="x"),
     "login over the device limit": lambda p, token: p.login("ada", session_id="session-9", device="phone"),
-    "login of somebody new": lambda p, token: p.login("eve", session_id="session-9", device="phone"),
+    "login of a new user": lambda p, token: p.login("eve", session_id="session-9", device="phone"),
     "validate": lambda p, token: p.validate(token, ip="192.0.2.1"),
     "validate_session": lambda p, token: p.validate_session("ada", "session-1", ip="192.0.2.1"),
     "rotate": lambda p, token: p.rotate(token),
@@ -50,7 +50,7 @@ def _key(p: P, family: str) -> str:
 
 
 def _story(p: P) -> str:
-    """ada and bob live, each at their limit; both have seen better days."""
+    """Two users, ada and bob, each with as many live sessions as the limit allows."""
     p.freeze()
     token = p.login("ada", session_id="session-1", name="Ada", device="phone", user_agent="curl/8").token
     for sid in ("session-2", "session-3"):
@@ -64,7 +64,8 @@ def _story(p: P) -> str:
 
 
 def _values(bed: Bed) -> dict[bytes, Any]:
-    """A stream by its entries: one that was added and taken back leaves a trace in its dump."""
+    """A stream by its entries, because an entry that was added and removed again leaves a trace in the stream's
+    dump."""
     values: dict[bytes, Any] = dict(bed.dump())
     for key in bed.families().get("events", []):
         if bed.raw.type(key) == b"stream":
@@ -77,10 +78,8 @@ def _differences(before: dict[bytes, Any], after: dict[bytes, Any]) -> set[bytes
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@on("valkey-sync", "redis7-async", "cluster-sync")
-def test_a_foreign_value_under_our_key_is_said_to_be_corrupt_and_nothing_is_half_written(
-    bed: Bed, raw: Any, family: str
-) -> None:
+@on("valkey-sync", soak=("redis7-async", "cluster-sync"))
+def test_a_foreign_value_under_our_key_is_reported_and_nothing_is_half_written(bed: Bed, raw: Any, family: str) -> None:
     settings = {"max_sessions": 2, "max_sessions_per_device": 1}
     mistakes = []
     for number, (name, write) in enumerate(WRITES.items()):
@@ -104,8 +103,8 @@ def test_a_foreign_value_under_our_key_is_said_to_be_corrupt_and_nothing_is_half
     assert mistakes == []
 
 
-@on("valkey", "redis7-sync")
-def test_a_foreign_record_ends_nobody_elses_session_and_stops_nobody(p: P, raw: Any) -> None:
+@on("valkey-async", "redis7-sync", soak=("valkey",))
+def test_a_foreign_record_ends_no_other_session_and_stops_no_call(p: P, raw: Any) -> None:
     p.freeze()
     for uid in ("ada", "bob", "eve"):
         p.login(uid, session_id="session-1", idle_timeout=100)
@@ -114,23 +113,23 @@ def test_a_foreign_record_ends_nobody_elses_session_and_stops_nobody(p: P, raw: 
     raw.set(record, "foreign")
     p.advance(60)
     assert "bob:session-1" not in _heartbeats(p)
-    assert {one.uid for one in p.list_sessions()} == {"bob", "eve"}
+    assert {session.uid for session in p.list_sessions()} == {"bob", "eve"}
     p.logout("eve", "session-1")
     p.advance(60)
     assert p.validate_session("bob", "session-1")
     p.sweep()
     assert p.counts().sessions == p.counts().users == 1
-    assert [one.uid for one in p.list_sessions()] == ["bob"]
+    assert [session.uid for session in p.list_sessions()] == ["bob"]
     assert raw.get(record) == b"foreign", "what is not ours is not ours to remove"
 
 
 def _heartbeats(p: P) -> list[str]:
-    """All beats of a process travel together: one bad record among them must not keep the others from being seen."""
+    """All heartbeats of a process are sent together: one bad record must not stop the others."""
     return p.heartbeats([f"{uid}:session-1" for uid in ("ada", "bob", "eve")])
 
 
-@on("valkey", "redis7-sync")
-def test_a_foreign_set_of_one_user_keeps_the_sweep_from_nobody_else(p: P, raw: Any) -> None:
+@on("valkey-async", "redis7-sync", soak=("valkey",))
+def test_a_foreign_value_of_one_user_does_not_stop_the_sweep_of_others(p: P, raw: Any) -> None:
     p.freeze()
     for uid in ("ada", "bob", "eve"):
         p.login(uid, session_id="session-1", idle_timeout=100)
@@ -141,7 +140,7 @@ def test_a_foreign_set_of_one_user_keeps_the_sweep_from_nobody_else(p: P, raw: A
     try:
         p.sweep()
     except CorruptData:
-        pass  # it may say so, when it has done its work
+        pass  # it may report the value after its work
     assert p.counts().totals["expired"] >= 2
     for uid in ("ada", "eve"):
         assert p.validate_session(uid, "session-1").ended is not None
@@ -150,7 +149,7 @@ def test_a_foreign_set_of_one_user_keeps_the_sweep_from_nobody_else(p: P, raw: A
 
 @pytest.mark.parametrize("family", FAMILIES)
 @on("valkey-sync")
-def test_a_read_of_a_foreign_value_raises_nothing_but_corrupt_data(p: P, raw: Any, family: str) -> None:
+def test_a_read_of_a_foreign_value_raises_only_corrupt_data(p: P, raw: Any, family: str) -> None:
     token = _story(p)
     key = _key(p, family)
     raw.delete(key)
@@ -171,12 +170,12 @@ def test_a_read_of_a_foreign_value_raises_nothing_but_corrupt_data(p: P, raw: An
             read()
         except CorruptData as error:
             said.append(str(error))
-    told = f"{key} holds what presence_core never wrote. Another program shares this namespace."
-    assert all(sentence.endswith(told) for sentence in said), said
+    expected = f"{key} holds what presence_core never wrote. Another program shares this namespace."
+    assert all(sentence.endswith(expected) for sentence in said), said
 
 
-@on("valkey-sync", "redis7-sync", "cluster-sync")
-def test_a_counter_that_is_no_number_is_named(p: P, raw: Any) -> None:
+@on("valkey-sync", "cluster-sync", soak=("redis7-sync",))
+def test_a_counter_that_is_not_a_number_is_named(p: P, raw: Any) -> None:
     p.login("ada")
     for key, field in ((p.context.keys.shard("ada").totals, "login"), (p.context.keys.shard("ada").meta, "swept")):
         p.sweep()

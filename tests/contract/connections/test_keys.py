@@ -13,24 +13,25 @@ import pytest
 from redis.crc import key_slot
 
 from presence_core import CorruptData, InvalidArgument, LoginRefused, SessionFilter, Worker
-from presence_core.client import upkeep
+from presence_core.client import reshard
 from presence_core.keyspace import Keyspace
-from presence_core.operations import history
+from presence_core.operations.maintenance import history
 from presence_core.scripts import EVERY
-from tests.conftest import Bed, on
-from tests.facade import P
-from tests.monitor import Line, Monitor
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
+from tests.support.monitor import Line, Monitor
+from tests.support.soak import size
 
-ARCHITECTURE = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text("utf-8")
+KEY_TABLE = (Path(__file__).parents[3] / "docs" / "keys.md").read_text("utf-8")
 DOCUMENTED = {
     name.partition("<")[0]
-    for cells in re.findall(r"^\| (`(?:T|\{<namespace>\}):[^|]*) \|", ARCHITECTURE, re.MULTILINE)
+    for cells in re.findall(r"^\| (`(?:T|\{<namespace>\}):[^|]*) \|", KEY_TABLE, re.MULTILINE)
     for name in re.findall(r"`(?:T|\{<namespace>\}):([^`]*)`", cells)
 }
-"""Its table of keys, by family. ``name:`` stands for a key per user, session or text."""
+"""The table of keys, by family. ``name:`` means a key per user, session or text."""
 
-MOVERS = {"freeze", "put", "clear", "settle", "flip", "step"}
-TRACKERS = {"touch", "prune", "friends", "mark"}  # test_activity.py watches them
+MOVERS = {name for name in {script.name for script in EVERY} if name.startswith("reshard/")}
+TRACKERS = {script.name for script in EVERY if script.name.startswith("trackers/")}  # test_trackers.py watches them
 WRITERS = {script.name for script in EVERY if script.command == "EVALSHA"} - TRACKERS
 
 SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "max_events": 100,
@@ -38,7 +39,7 @@ SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "ma
 
 
 def _everything(p: P) -> None:
-    """Call every public method, with what makes its script take every branch."""
+    """Call every public method so that its script takes every branch."""
     logins = [p.login("a:{b}", device=f"d{n % 2}", name="N", user_agent="curl/8", ip="::1") for n in range(5)]
     p.login_many([{"uid": f"u{number}", "idle_timeout": 10} for number in range(40)])
     p.login_many([{"uid": "old", "login_at": time.time() - 60}], imported=True)
@@ -51,7 +52,7 @@ def _everything(p: P) -> None:
     p.validate_session("a:{b}", last.session.session_id)
     last = p.rotate(last.token)
     p.heartbeat("u1", "no-such-session")
-    p.heartbeats([one.ref for one in p.list_sessions()])
+    p.heartbeats([session.ref for session in p.list_sessions()])
     p.get("a:{b}", last.session.session_id)
     p.sessions("a:{b}")
     p.list_sessions(limit=3, cursor=p.list_sessions(limit=3).next_cursor)
@@ -59,7 +60,7 @@ def _everything(p: P) -> None:
     p.counts()
     p.is_online("u1")
     p.online_among([f"u{number}" for number in range(50)])
-    p.live_among([one.ref for one in p.list_sessions()])
+    p.sessions_among([session.ref for session in p.list_sessions()])
     p.blocked_among([f"u{number}" for number in range(50)])
     p.online_users(within=600)
     p.count_users()
@@ -83,6 +84,12 @@ def _everything(p: P) -> None:
     p.unblock("u4", by="staff", reason="paid")
     p.unblock("nobody", by="staff", reason="nothing")
     p.blocks(limit=1, cursor=p.blocks(limit=1).next_cursor)
+    p.preview_block_rule(network="198.51.100.0/24")
+    p.add_block_rule(network="198.51.100.0/24", by="staff", reason="attack of a:{b}", expected=0, duration=10)
+    rule = p.add_block_rule(app="old", app_version="1", by="staff", reason="broken", expected=0)
+    p.remove_block_rule(rule.id, by="staff", reason="over")
+    p.login_many([{"uid": "u5", "ip": "198.51.100.7"}])
+    p.block_rules()
     for number in range(210):
         p.denied(by=f"viewer {number}", what="kick", uid="a:{b}", reason="viewer")
     p.audit_note(by="staff", what="export", outcome="3 sessions exported", uid="a:{b}")
@@ -90,10 +97,19 @@ def _everything(p: P) -> None:
     p.seed_staff("eve", "viewer", by="staff")
     p.remove_staff("root", by="staff", force=True)
     p.staff()
+    p.save_item("view", "mine", "q=a", by="staff")
+    p.save_item("view", "ours", "q=a", by="staff", shared=True)
+    p.save_item("view", "renamed", "q=a", by="staff", shared=True, instead_of="ours")
+    p.remove_item("view", "renamed", by="staff", shared=True)
+    p.save_item("watch", "a:{b}", "N", by="staff")
+    p.saved_items("view", owner="staff")
+    for by in ("staff", "eve"):
+        p.note_viewer("u1", by=by)
+    p.note_viewer("u1", by="staff", closed=True)
     p.staff_member("eve")
     p.export_person("a:{b}")
-    p.forget("u4", by="staff", reason="asked")
-    p.forget("a:{b}", by="staff", reason="asked")
+    p.erase("u4", by="staff", reason="asked")
+    p.erase("a:{b}", by="staff", reason="asked")
     p.audit(limit=3, cursor=p.audit(limit=3).next_cursor)
     p.audit(uid="u4")
     p.ended(limit=3, cursor=p.ended(limit=3).next_cursor)
@@ -101,15 +117,15 @@ def _everything(p: P) -> None:
     now = p.clock.ms
     for at in (now, now, now + 10_000):
         p.set_now(at)
-        p._run(history.sample(p._ctx, at))
-    p._run(history.split(p._ctx, p.clock.ms, {"web": 1}, {"phone": 1}))
+        p.internal.run(history.sample(p.internal.context, at))
+    p.internal.run(history.split(p.internal.context, p.clock.ms, {"web": 1}, {"phone": 1}))
     p.history(now / 1000 - 60)
     p.history(now / 1000 - 60, step=3600)
     workers = [Worker(p, accept_clock=accept) for accept in (False, True)]
-    for one in workers:
-        one._turn()
-    for one in workers:
-        one._leave()
+    for worker in workers:
+        worker._turn()
+    for worker in workers:
+        worker._leave()
     p.worker_status()
     p.revoke_before(p.clock.ms / 1000 - 30, by="staff", reason="test", message="hello")
     p.reindex()
@@ -151,7 +167,7 @@ def _declared(words: list[bytes]) -> set[bytes]:
 
 
 def _keys_of(raw: Any, lines: list[Line]) -> list[set[bytes]]:
-    """The server itself says which of a command's words are keys."""
+    """The keys of a command, as the server reports them."""
     pipe = raw.pipeline(transaction=False)
     for line in lines:
         pipe.execute_command("COMMAND GETKEYS", *line.words)
@@ -160,7 +176,7 @@ def _keys_of(raw: Any, lines: list[Line]) -> list[set[bytes]]:
 
 
 def _only_declared(raw: Any, lines: list[Line]) -> set[str]:
-    """What scripts that write did is within the keys that they declared; answers which ran."""
+    """Check that scripts that write used only their declared keys; returns the names of these scripts."""
     calls, owners = [], []
     script: Line | None = None
     for line in lines:
@@ -169,7 +185,7 @@ def _only_declared(raw: Any, lines: list[Line]) -> set[str]:
             continue
         assert script is not None
         assert line.words[0].upper() not in (b"KEYS", b"SCAN", b"RANDOMKEY", b"EVAL")
-        if script.words[0].upper() == b"EVALSHA":  # a read-only script may derive keys of the same tag
+        if script.words[0].upper() == b"EVALSHA":  # a read-only script may derive keys with the same tag
             calls.append(line)
             owners.append(script)
     for line, owner, keys in zip(calls, owners, _keys_of(raw, calls), strict=True):
@@ -180,13 +196,13 @@ def _only_declared(raw: Any, lines: list[Line]) -> set[str]:
     return {_name(owner) for owner in owners}
 
 
-@on("valkey", "redis7")
+@on("valkey-sync", "redis7-sync", soak=("valkey", "redis7"))
 def test_a_script_that_writes_touches_only_keys_that_it_declared(bed: Bed, raw: Any) -> None:
     p = bed.connect(shards=4, **SETTINGS)
     p.freeze()
     p.counts()
     shard = p.context.keys.shards[0]
-    raw.zadd(shard.addresses, {b"4\x00\x00\x00\x00gone:session-1": 0})  # what a crash may leave in an index
+    raw.zadd(shard.addresses, {b"4\x00\x00\x00\x00gone:session-1": 0})  # entries that a crash may leave in an index
     raw.zadd(shard.words, {b"nnobody\x00gone": 0})
     with Monitor(raw) as monitor:
         _everything(p)
@@ -196,10 +212,8 @@ def test_a_script_that_writes_touches_only_keys_that_it_declared(bed: Bed, raw: 
 
 
 @on("valkey-sync", "redis7-sync")
-def test_a_move_to_other_shards_writes_only_keys_that_it_declared(
-    bed: Bed, raw: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(upkeep, "MOVED_FOR", 0.0)
+def test_a_reshard_writes_only_keys_that_it_declared(bed: Bed, raw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reshard, "KEEP_OLD_KEYS_SECONDS", 0.0)
     p, other = bed.connect(shards=2), bed.connect()
     rows = [
         {"uid": f"u{n % 9}", "name": "N", "device": "phone", "user_agent": "curl/8", "ip": "::1"} for n in range(30)
@@ -210,11 +224,11 @@ def test_a_move_to_other_shards_writes_only_keys_that_it_declared(
     other.counts()
 
     def meanwhile(step: str, _: int) -> None:
-        if step == "copy":  # so that something has changed
-            other.heartbeats([one.ref for one in other.sessions("u3")])
+        if step == "copy":  # to change something
+            other.heartbeats([session.ref for session in other.sessions("u3")])
 
     with Monitor(raw) as monitor:
-        assert p.migrate(4, on_progress=meanwhile).sessions > 20
+        assert p.reshard(4, on_progress=meanwhile).sessions > 20
     assert _only_declared(raw, monitor.lines) >= MOVERS
 
 
@@ -279,7 +293,7 @@ def _random_run(p: P, steps: int) -> None:
         elif what == "bulk":
             p.kick_where(SessionFilter(uid=uid), by="staff", reason="bulk", expected=1000)
         elif what == "forget":
-            p.forget(uid, by="staff", reason="asked")
+            p.erase(uid, by="staff", reason="asked")
         elif what == "time":
             p.advance(random.randrange(20))
         elif what == "sweep":
@@ -287,15 +301,15 @@ def _random_run(p: P, steps: int) -> None:
         else:
             p.list_sessions()
             p.sessions(uid)
-            p._run(history.sample(p._ctx, p.clock.ms))
+            p.internal.run(history.sample(p.internal.context, p.clock.ms))
             p.blocks()
 
 
-@on("valkey-sync", "redis7-async", "cluster-sync")
-def test_a_long_random_run_leaves_no_key_that_no_table_documents(bed: Bed, raw: Any) -> None:
+@on("valkey-sync", soak=("redis7-async", "cluster-sync"))
+def test_a_long_random_run_leaves_only_documented_keys(bed: Bed, raw: Any) -> None:
     p = bed.connect(**SETTINGS)
     p.freeze()
-    _random_run(p, 1500)
+    _random_run(p, size(500, 1500))
     families = bed.families()
     assert families.keys() <= DOCUMENTED
     assert {
@@ -311,7 +325,7 @@ def test_a_long_random_run_leaves_no_key_that_no_table_documents(bed: Bed, raw: 
     } <= families.keys()
     tag = re.compile(rb"^\{" + re.escape(bed.namespace.encode()) + rb"(:\d+:\d+)?\}:")
     assert all(tag.match(key) for keys in families.values() for key in keys)
-    # Everything per session, text or device has an end: nothing piles up where no sweep comes.
+    # Every key of a session, text or device expires, so nothing accumulates without a sweep.
     for family in ("session:", "note:", "devices:", "ended:", "person:", "history:", "job:"):
         assert all(raw.ttl(key) > 0 for key in families.get(family, [])), family
     listed = sum(raw.zcard(key) for key in families["sessions"])
@@ -325,19 +339,21 @@ def test_a_long_random_run_leaves_no_key_that_no_table_documents(bed: Bed, raw: 
 # -- the layout -------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_client_writes_the_layout_down_and_others_adopt_it(bed: Bed, raw: Any) -> None:
+@every_backend
+def test_the_first_client_writes_the_layout_and_others_adopt_it(bed: Bed, raw: Any) -> None:
     first = bed.connect()
     login = first.login("ada")
     [layout] = bed.families()["layout"]
     shards = 64 if bed.is_cluster else 1
     assert layout == f"{{{bed.namespace}}}:layout".encode()
-    assert raw.hgetall(layout) == {b"schema": b"1", b"shards": b"%d" % shards, b"indexes": b"uid,name,alias,ip"}
+    assert raw.hgetall(layout) == {b"schema": b"1", b"shards": b"%d" % shards, b"indexes": b"uid.2,name.2,alias.2,ip"}
     for other in (bed.connect(), bed.connect(shards=shards)):
         assert other.validate(login.token)
-    with pytest.raises(InvalidArgument, match=rf"^shards must be {shards}, .* is laid out, and presence migrate"):
+    with pytest.raises(InvalidArgument, match=rf"^shards must be {shards}, .* and presence reshard changes it"):
         bed.connect(shards=3).validate(login.token)
 
 
+@every_topology
 def test_a_layout_of_another_schema_is_refused(bed: Bed, raw: Any) -> None:
     bed.connect().counts()
     [layout] = bed.families()["layout"]
@@ -346,7 +362,7 @@ def test_a_layout_of_another_schema_is_refused(bed: Bed, raw: Any) -> None:
         bed.connect().counts()
 
 
-def test_users_are_spread_over_the_shards_and_each_keeps_to_one(bed: Bed) -> None:
+def test_users_are_spread_over_the_shards_and_each_stays_on_one(bed: Bed) -> None:
     p = bed.connect(shards=8)
     p.login_many({"uid": f"u{number}", "name": "N"} for number in range(400))
     for number in range(50):
@@ -362,20 +378,21 @@ def test_users_are_spread_over_the_shards_and_each_keeps_to_one(bed: Bed) -> Non
     assert all(len(tags) == 1 for tags in homes.values())
 
 
-def test_two_namespaces_know_nothing_of_each_other(bed: Bed) -> None:
-    one, two = bed.connect(namespace=f"{bed.namespace}-a"), bed.connect(namespace=f"{bed.namespace}-b")
-    login = one.login("ada")
-    assert not two.validate(login.token)
-    assert two.counts().sessions == 0
-    assert two.list_sessions().items == []
-    assert not two.kick("ada", by="staff", reason="test")
-    two.sweep()
-    two.repair()
-    assert one.validate(login.token)
+@every_topology
+def test_two_namespaces_are_independent(bed: Bed) -> None:
+    first, second = bed.connect(namespace=f"{bed.namespace}-a"), bed.connect(namespace=f"{bed.namespace}-b")
+    login = first.login("ada")
+    assert not second.validate(login.token)
+    assert second.counts().sessions == 0
+    assert second.list_sessions().items == []
+    assert not second.kick("ada", by="staff", reason="test")
+    second.sweep()
+    second.repair()
+    assert first.validate(login.token)
 
 
 @on("cluster-sync")
-def test_on_a_cluster_the_shards_lie_on_every_node(p: P, raw: Any) -> None:
+def test_on_a_cluster_every_node_has_shards(p: P, raw: Any) -> None:
     p.login_many({"uid": f"u{number}"} for number in range(500))
     nodes = {raw.get_node_from_key(shard.sessions).name for shard in p.context.keys.shards}
     assert len(nodes) == 3

@@ -1,4 +1,4 @@
-"""The servers that the other tests run on do what those tests take for granted."""
+"""The servers of the other tests behave as those tests expect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.servers import Cluster, Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
+from tests.support.servers import KEEPS_ALL, Cluster, Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
+from tests.support.soak import size
 
 ONCE = Retry(NoBackoff(), 0)
 
@@ -70,7 +71,7 @@ def test_a_server_on_a_port_answers_and_listens_on_loopback_only(binary: str, tm
         assert client.config_get("bind") == {"bind": "127.0.0.1"}
 
 
-def test_a_restarted_server_has_a_new_process_and_kept_nothing(server: Server) -> None:
+def test_a_restarted_server_has_a_new_process_and_no_data(server: Server) -> None:
     with server.client() as client:
         client.set("key", "value")
         before = server.pid
@@ -79,9 +80,8 @@ def test_a_restarted_server_has_a_new_process_and_kept_nothing(server: Server) -
         assert client.get("key") is None
 
 
-def test_a_server_asked_to_keep_its_data_has_it_after_a_kill(any_binary: str, tmp_path: Path) -> None:
-    keep = ("--appendonly", "yes", "--appendfsync", "always")
-    with Server.start(any_binary, tmp_path, *keep) as server, server.client(decode_responses=True) as client:
+def test_a_server_that_keeps_its_data_has_it_after_a_kill(any_binary: str, tmp_path: Path) -> None:
+    with Server.start(any_binary, tmp_path, *KEEPS_ALL) as server, server.client(decode_responses=True) as client:
         client.set("key", "value")
         server.kill()
         assert not server.running
@@ -91,7 +91,7 @@ def test_a_server_asked_to_keep_its_data_has_it_after_a_kill(any_binary: str, tm
         assert client.get("key") == "value"
 
 
-def test_a_paused_server_is_silent_until_it_is_resumed(server: Server) -> None:
+def test_a_paused_server_sends_nothing_until_it_is_resumed(server: Server) -> None:
     with server.client(socket_timeout=1, retry=ONCE) as client:
         assert client.ping()
         server.pause()
@@ -110,7 +110,7 @@ def test_a_paused_server_can_be_stopped(server: Server) -> None:
     server.stop()
 
 
-def test_a_directory_too_long_for_a_socket_gets_a_short_one(any_binary: str, tmp_path: Path) -> None:
+def test_a_directory_path_too_long_for_a_socket_gets_a_short_one(any_binary: str, tmp_path: Path) -> None:
     with Server.start(any_binary, tmp_path / ("deep" * 25)) as server:
         assert server.socket is not None
         assert len(str(server.socket)) <= 100
@@ -120,7 +120,7 @@ def test_a_directory_too_long_for_a_socket_gets_a_short_one(any_binary: str, tmp
     assert not server.socket.parent.exists()
 
 
-def test_a_server_that_asks_for_a_password_starts(any_binary: str, tmp_path: Path) -> None:
+def test_a_server_with_a_password_starts(any_binary: str, tmp_path: Path) -> None:
     with (
         Server.start(any_binary, tmp_path, "--requirepass", "secret") as server,
         server.client(password="secret") as client,
@@ -128,15 +128,15 @@ def test_a_server_that_asks_for_a_password_starts(any_binary: str, tmp_path: Pat
         assert client.ping()
 
 
-def test_a_server_that_cannot_start_says_why(any_binary: str, tmp_path: Path) -> None:
+def test_a_server_that_cannot_start_reports_the_reason(any_binary: str, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="no-such-option"):
         Server.start(any_binary, tmp_path, "--no-such-option", "1")
 
 
 def test_no_server_outlives_a_test_run_ended_by_kill_9(any_binary: str, tmp_path: Path) -> None:
-    # The forked child lives on and has inherited all that the test run had open.
+    # The forked child continues, and has inherited all files that the test run had open.
     script = (
-        "import os, sys, time; from tests.servers import Server\n"
+        "import os, sys, time; from tests.support.servers import Server\n"
         "servers = [Server.start(sys.argv[1], sys.argv[2] + name) for name in 'ab']\n"
         "child = os.fork()\n"
         "if child: print(child, *(server.url for server in servers), flush=True)\n"
@@ -144,7 +144,7 @@ def test_no_server_outlives_a_test_run_ended_by_kill_9(any_binary: str, tmp_path
     )
     run = subprocess.Popen(
         [sys.executable, "-c", script, any_binary, str(tmp_path / "server-")],
-        cwd=Path(__file__).parent.parent,
+        cwd=Path(__file__).parents[3],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -154,7 +154,7 @@ def test_no_server_outlives_a_test_run_ended_by_kill_9(any_binary: str, tmp_path
         assert [_answers(url) for url in urls] == [True, True]
         run.kill()
         run.wait()
-        # Their pids would not do: where nobody reaps orphans, as in some containers, these remain.
+        # Not by pid: where no process reaps orphans, as in some containers, the pids remain.
         wait_for("the servers to be gone", lambda: not any(map(_answers, urls)))
         os.kill(int(child), 0)
     finally:
@@ -164,6 +164,7 @@ def test_no_server_outlives_a_test_run_ended_by_kill_9(any_binary: str, tmp_path
         os.kill(int(child), signal.SIGKILL)
 
 
+@pytest.mark.parametrize("binary", size(["valkey"], ["valkey", "redis"]), indirect=True)
 @pytest.mark.cluster
 def test_a_cluster_serves_keys_on_every_master_and_survives_the_kill_of_one(binary: str, tmp_path: Path) -> None:
     with Cluster.start(binary, tmp_path) as cluster:
@@ -199,6 +200,7 @@ def test_a_cluster_without_replicas_has_as_many_masters_as_asked(any_binary: str
     assert all(map(_gone, pids))
 
 
+@pytest.mark.parametrize("binary", size(["redis"], ["valkey", "redis"]), indirect=True)
 @pytest.mark.cluster
 def test_sentinels_name_the_master_and_another_one_after_its_kill(binary: str, tmp_path: Path) -> None:
     with Sentinels.start(binary, tmp_path) as sentinels:

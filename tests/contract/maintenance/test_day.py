@@ -1,11 +1,8 @@
-"""A day of traffic in seconds, by the clock that tests turn: what is kept of it does not grow.
-
-``make soak`` plays ten days.
-"""
+"""A day of traffic in seconds, on the clock of the tests: the stored data does not grow. ``make soak`` plays ten
+days."""
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Iterator
@@ -17,19 +14,20 @@ import pytest
 
 from presence_core import AuditEntry, Page, SessionFilter
 from tests.conftest import Bed
-from tests.servers import Server, missing, valkey_binary
+from tests.support.servers import Server, missing, valkey_binary
+from tests.support.soak import size
 
-SOAK: Final = bool(int(os.environ.get("PRESENCE_SOAK") or 0))
-HOURS: Final = 240 if SOAK else 36
+HOURS: Final = size(36, 240)
+PEOPLE, LOGINS = size((25, 30), (50, 60))
 STEP: Final = 600
 """Seconds from one round of traffic to the next."""
 
-# What goes by Redis's own TTL does not go in a day of seconds: here all that is kept is capped by number, or goes with
-# the sweep. Retention by time has tests of its own (test_kick.py, test_audit.py, test_history.py).
+# Data that Redis expires by TTL does not expire in a day of seconds. So everything kept here is capped by number, or
+# removed by the sweep. Retention by time has tests of its own (test_kick.py, test_audit.py, test_history.py).
 KEPT: Final[dict[str, Any]] = {"max_ended": 400, "max_events": 500, "max_audit": 100, "keep_people": 7200}
 AGENTS: Final = [f"Mozilla/5.0 (X11; Linux x86_64; rv:{number}.0) Firefox/{number}.0" for number in range(100, 120)]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 if SOAK else 300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(size(300, 1800))]
 
 
 @pytest.fixture
@@ -40,9 +38,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("anywhere", ["sync"], indirect=True)
-def test_after_its_first_hours_a_day_of_traffic_takes_no_more_memory_and_leaves_no_more_keys(
-    server: Server, anywhere: Bed
-) -> None:
+def test_after_its_first_hours_a_day_of_traffic_needs_no_more_memory_and_keys(server: Server, anywhere: Bed) -> None:
     p = anywhere.connect_to(server.url, idle_timeout=1800, absolute_timeout=28_800, max_sessions=3, **KEPT)
     rng = random.Random(24)
     used: list[int] = []
@@ -51,20 +47,20 @@ def test_after_its_first_hours_a_day_of_traffic_takes_no_more_memory_and_leaves_
     with server.client() as raw:
         for number in range(HOURS * 3600 // STEP):
             people = rng.choices(
-                range(50), k=60
-            )  # so few that each has a hundred ends, the most that are kept, in 14 hours
+                range(PEOPLE), k=LOGINS
+            )  # so few users that each reaches the cap of a hundred ends in 14 hours
             p.login_many(
                 {
-                    "uid": f"u{one}",
-                    "name": f"Name {one}",
-                    "aliases": [f"user-{one}@example.org"],
+                    "uid": f"u{uid}",
+                    "name": f"Name {uid}",
+                    "aliases": [f"user-{uid}@example.org"],
                     "device": rng.choice(("phone", "desk", "pad")),
                     "app": "shop",
                     "ip": f"10.{rng.randrange(256)}.{rng.randrange(256)}.1",
                     "user_agent": rng.choice(AGENTS),
                     "attributes": {"plan": rng.choice(("pro", "free"))},
                 }
-                for one in people
+                for uid in people
             )
             here = [session.ref for session in p.iter_sessions()]
             p.heartbeats(rng.sample(here, len(here) // 2))
@@ -84,9 +80,9 @@ def test_after_its_first_hours_a_day_of_traffic_takes_no_more_memory_and_leaves_
     assert min(counts.totals.values()) > 0, "all kinds of ends were there"
     third = len(used) // 3
     grown = median(used[-third:]) - median(used[third : 2 * third])
-    jobs = 1500 * third // 12  # each stays for thirty days
-    # How far the server is with making its tables larger depends on the machine, by tens of thousands of bytes.
-    # Fourteen bytes that stay of each login would be more than this.
+    jobs = 1500 * third // 12  # each is kept for thirty days
+    # The server grows its hash tables at times that depend on the machine, which is tens of thousands of bytes. A leak
+    # of fourteen bytes per login would be more than this.
     assert grown <= jobs + 60_000, "bytes"
     assert median(keys[-third:]) <= median(keys[third : 2 * third]) * 1.02 + third // 12
     audit: Page[AuditEntry] = p.audit(limit=1000)

@@ -1,4 +1,4 @@
-"""What foreign hands, lost keys and crashes leave behind: readers do not see it, a sweep or a repair puts it right."""
+"""Data left by other programs, lost keys and crashes: reads do not show it, a sweep or a repair corrects it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from presence_core import CorruptData, PresenceError
-from presence_core.operations import ending, login
-from presence_core.scripts import Call
-from tests.conftest import Bed, on
-from tests.facade import P
+from presence_core.operations.sessions import end, login
+from presence_core.scripts.calls import Call
+from tests.conftest import Bed, every_topology, on
+from tests.support.facade import P
 
 NOT_UTF8 = b"\xff\xfe\x80"
 
@@ -32,7 +32,7 @@ def _reads(p: P) -> dict[str, Callable[[], Any]]:
 
 
 def _story(p: P) -> None:
-    """ada lives on session-1 and was kicked from session-0; bob lives."""
+    """ada is live on session-1 and was kicked from session-0; bob is live."""
     for sid in ("session-0", "session-1"):
         p.login("ada", session_id=sid, name="Ada", device="phone", user_agent="curl/8", attributes={"a": 1}, ip="::1")
     p.login("bob", session_id="session-2", name="Bob")
@@ -42,7 +42,7 @@ def _story(p: P) -> None:
 # -- bytes that we never wrote ----------------------------------------------------------------------------------------
 
 
-def test_bytes_that_are_no_text_in_the_lists_crash_no_read_and_no_sweep(p: P, raw: Any) -> None:
+def test_bytes_that_are_not_text_in_the_lists_break_no_read_and_no_sweep(p: P, raw: Any) -> None:
     p.freeze()
     _story(p)
     shard = p.context.keys.shard("ada")
@@ -75,9 +75,9 @@ def test_bytes_that_are_no_text_in_the_lists_crash_no_read_and_no_sweep(p: P, ra
     for _ in range(2):
         for name, read in _reads(p).items():
             assert read() is not None, name
-        assert [one.ref for one in p.sessions("ada")] == ["ada:session-1"]
-        assert {one.ref for one in p.list_sessions(limit=1000)} == {"ada:session-1", "bob:session-2"}
-        assert {one.ref for one in p.iter_sessions(page_size=1)} == {"ada:session-1", "bob:session-2"}
+        assert [session.ref for session in p.sessions("ada")] == ["ada:session-1"]
+        assert {session.ref for session in p.list_sessions(limit=1000)} == {"ada:session-1", "bob:session-2"}
+        assert {session.ref for session in p.iter_sessions(page_size=1)} == {"ada:session-1", "bob:session-2"}
         p.sweep()
         p.repair()
     assert p.heartbeat("ada", "session-1")
@@ -86,6 +86,7 @@ def test_bytes_that_are_no_text_in_the_lists_crash_no_read_and_no_sweep(p: P, ra
     assert len(p.sessions("ada")) == 1
 
 
+@every_topology
 def test_a_repair_leaves_no_stray_entry_in_any_list(p: P, raw: Any) -> None:
     p.freeze()
     _story(p)
@@ -103,7 +104,7 @@ def test_a_repair_leaves_no_stray_entry_in_any_list(p: P, raw: Any) -> None:
     assert not raw.exists(shard.user("ghost"))
 
 
-def test_texts_of_a_record_that_are_not_utf8_are_shown_with_marks(p: P, raw: Any) -> None:
+def test_texts_of_a_record_that_are_not_utf8_are_shown_with_replacement_marks(p: P, raw: Any) -> None:
     _story(p)
     shard = p.context.keys.shard("ada")
     for sid in ("session-0", "session-1"):
@@ -129,7 +130,7 @@ def test_texts_of_a_record_that_are_not_utf8_are_shown_with_marks(p: P, raw: Any
      ("x", b"[1"), ("x", b"5"), ("x", b"[" * 5000), ("i", b"12345"), ("e", NOT_UTF8), ("ea", NOT_UTF8)],
 )  # fmt: skip
 @on("valkey-sync", "redis7-sync")
-def test_a_spoiled_record_spoils_nothing_but_itself(p: P, raw: Any, field: str, value: bytes | None) -> None:
+def test_a_damaged_record_affects_only_itself(p: P, raw: Any, field: str, value: bytes | None) -> None:
     p.freeze()
     _story(p)
     p.login("eve", session_id="session-3", idle_timeout=10)
@@ -140,14 +141,14 @@ def test_a_spoiled_record_spoils_nothing_but_itself(p: P, raw: Any, field: str, 
             raw.hdel(record, field)
         elif field not in ("e", "ea") or sid == "session-0":
             raw.hset(record, field, value)
-    assert "bob:session-2" in {one.ref for one in p.list_sessions()}
-    assert "bob:session-2" in {one.ref for one in p.iter_sessions(page_size=1)}
+    assert "bob:session-2" in {session.ref for session in p.list_sessions()}
+    assert "bob:session-2" in {session.ref for session in p.iter_sessions(page_size=1)}
     assert p.heartbeats(["bob:session-2", "ada:session-1", "nobody:no-such-session"])[-1] == "nobody:no-such-session"
     for read in _reads(p).values():
         try:
             read()
         except CorruptData:
-            pass  # it says so; anything but a PresenceError is a mistake
+            pass  # it may raise PresenceError; any other error is a bug
     p.advance(10)
     assert p.sweep().expired >= 1
     assert p.validate_session("eve", "session-3").ended is not None
@@ -159,7 +160,7 @@ def test_a_spoiled_record_spoils_nothing_but_itself(p: P, raw: Any, field: str, 
 
 @pytest.mark.parametrize("score", [1.5, float("inf"), float("-inf"), -5, 1e20, 2**53 + 2])
 @on("valkey-sync", "redis7-sync")
-def test_a_score_that_we_never_wrote_crashes_no_read(p: P, raw: Any, score: float) -> None:
+def test_an_impossible_score_breaks_no_read(p: P, raw: Any, score: float) -> None:
     _story(p)
     shard = p.context.keys.shard("ada")
     raw.zadd(shard.sessions, {b"ada:session-1": score, b"stray:session-1": score})
@@ -167,27 +168,29 @@ def test_a_score_that_we_never_wrote_crashes_no_read(p: P, raw: Any, score: floa
     raw.zadd(shard.users, {b"ada": score})
     for name, read in _reads(p).items():
         assert read() is not None, name
-    assert {one.ref for one in p.iter_sessions(page_size=1)} == {"ada:session-1", "bob:session-2"}
+    assert {session.ref for session in p.iter_sessions(page_size=1)} == {"ada:session-1", "bob:session-2"}
     p.sweep()
     p.repair()
     assert raw.zscore(shard.sessions, b"ada:session-1") == p.sessions("ada")[0].login_at.timestamp() * 1000
 
 
 @on("valkey")
-def test_a_page_behind_thousands_of_strays_comes_to_an_end(p: P, raw: Any) -> None:
+def test_a_page_after_thousands_of_stray_entries_ends(p: P, raw: Any) -> None:
     p.login("ada")
     shard = p.context.keys.shard("ada")
     for stray in (b"\x80:%08d", b"\xff:%08d", b"no colon %d"):
         raw.zadd(shard.sessions, {stray % number: 9e12 for number in range(1500)})
     found: list[str] = []
-    looking = threading.Thread(target=lambda: found.extend(one.uid for one in p.list_sessions(limit=10)), daemon=True)
+    looking = threading.Thread(
+        target=lambda: found.extend(session.uid for session in p.list_sessions(limit=10)), daemon=True
+    )
     looking.start()
     looking.join(60)
     assert found == ["ada"], "it never ends"
 
 
 @on("valkey-sync")
-def test_layouts_and_counters_that_we_never_wrote_are_said_to_be_corrupt(bed: Bed, raw: Any) -> None:
+def test_impossible_layouts_and_counters_are_reported_as_corrupt(bed: Bed, raw: Any) -> None:
     layout = f"{{{bed.namespace}}}:layout"
     for mapping in ({"schema": "x", "shards": "1"}, {"schema": "1", "shards": NOT_UTF8}, {"schema": "1", "shards": "0"},
                     {"schema": "1", "shards": "5000"}, {"shards": "1"}):  # fmt: skip
@@ -203,7 +206,7 @@ def test_layouts_and_counters_that_we_never_wrote_are_said_to_be_corrupt(bed: Be
     p = bed.connect()
     p.login("ada")
     shard = p.context.keys.shard("ada")
-    for key, field in ((shard.totals, "login"), (shard.meta, "swept")):
+    for key, field in ((shard.totals, "sessions/login"), (shard.meta, "swept")):
         raw.hset(key, field, "x")
         with pytest.raises(PresenceError):
             p.counts()
@@ -214,17 +217,17 @@ def test_layouts_and_counters_that_we_never_wrote_are_said_to_be_corrupt(bed: Be
 
 
 @pytest.mark.parametrize("lost", ["sessions", "deadlines", "users", "user", "sessions+user", "deadlines+users+user"])
-@on("sync", "valkey-async")
-def test_a_repair_makes_lost_lists_again(p: P, bed: Bed, raw: Any, lost: str) -> None:
+@on("valkey-sync", "cluster-async", soak=("sync", "valkey-async"))
+def test_a_repair_restores_lost_lists(p: P, bed: Bed, raw: Any, lost: str) -> None:
     p.freeze()
     p.login_many({"uid": f"u{number % 40}", "session_id": f"session-{number}"} for number in range(120))
     before = bed.dump()
-    for shard in p.context.keys.shards:
-        for part in lost.split("+"):
-            if part == "user":
-                for number in range(40):
-                    raw.delete(shard.user(f"u{number}"))
-            else:
+    for part in lost.split("+"):
+        if part == "user":
+            for number in range(40):
+                raw.delete(p.context.keys.shard(f"u{number}").user(f"u{number}"))
+        else:
+            for shard in p.context.keys.shards:
                 raw.delete(getattr(shard, part))
     report = p.repair()
     assert report.repaired > 0
@@ -232,10 +235,10 @@ def test_a_repair_makes_lost_lists_again(p: P, bed: Bed, raw: Any, lost: str) ->
     changed = {
         key for key in before | after if before.get(key) != after.get(key) and not key.endswith((b":meta", b":moved"))
     }
-    # A SET's or hash's dump depends on the order in which it was filled; what they hold is compared below.
+    # The dump of a SET or hash depends on the order in which it was filled, so the members are compared below.
     assert not {key for key in changed if b":user:" not in key and not key.endswith(b":facets")}
     counters = [raw.hgetall(shard.facets) for shard in p.context.keys.shards]
-    assert sum(int(count) for one in counters for name, count in one.items() if name != b"-") == 240
+    assert sum(int(count) for counter in counters for name, count in counter.items() if name != b"-") == 240
     assert p.counts().users == 40
     assert sum(len(p.sessions(f"u{number}")) for number in range(40)) == p.counts().sessions == 120
     assert len(list(p.iter_sessions())) == 120
@@ -243,7 +246,7 @@ def test_a_repair_makes_lost_lists_again(p: P, bed: Bed, raw: Any, lost: str) ->
     assert (again.expired, again.repaired) == (0, 0)
 
 
-def test_a_repair_of_what_is_whole_changes_nothing(p: P, bed: Bed) -> None:
+def test_a_repair_of_intact_data_changes_nothing(p: P, bed: Bed) -> None:
     _story(p)
     p.repair()
     before = bed.dump(but=(b"meta",))
@@ -255,7 +258,8 @@ def test_a_repair_of_what_is_whole_changes_nothing(p: P, bed: Bed) -> None:
     }
 
 
-def test_a_login_by_an_id_whose_record_was_lost_is_a_new_session_and_an_end_of_the_old(p: P, raw: Any) -> None:
+@every_topology
+def test_a_login_with_an_id_whose_record_was_lost_begins_a_new_session_and_ends_the_old(p: P, raw: Any) -> None:
     p.login("ada", session_id="session-1")
     raw.delete(p.context.keys.shard("ada").record("ada", "session-1"))
     again = p.login("ada", session_id="session-1")
@@ -265,13 +269,13 @@ def test_a_login_by_an_id_whose_record_was_lost_is_a_new_session_and_an_end_of_t
     assert [event.kind for event in p.events()] == ["login", "expired", "login"]
 
 
-def test_a_record_that_was_lost_keeps_no_place_from_its_owner(bed: Bed, raw: Any) -> None:
+def test_a_lost_record_takes_no_place_in_its_users_limit(bed: Bed, raw: Any) -> None:
     p = bed.connect(max_sessions=2, on_limit="reject")
     p.login("ada", session_id="session-1")
     p.login("ada", session_id="session-2")
     raw.delete(p.context.keys.shard("ada").record("ada", "session-1"))
     p.login("ada", session_id="session-3")
-    assert {one.session_id for one in p.sessions("ada")} == {"session-2", "session-3"}
+    assert {session.session_id for session in p.sessions("ada")} == {"session-2", "session-3"}
     assert p.counts().totals["expired"] == 1
 
 
@@ -279,7 +283,7 @@ def test_a_record_that_was_lost_keeps_no_place_from_its_owner(bed: Bed, raw: Any
 
 
 def _only_the_first_half(bed: Bed, p: P, calls: list[Call], script: str) -> None:
-    """Send a batch up to and with this script, as a client does that dies then."""
+    """Send the calls up to and including this script, as a client does that dies then."""
     for call in calls:
         if call.script is not None:
             bed.raw.script_load(call.script.text)
@@ -289,23 +293,26 @@ def _only_the_first_half(bed: Bed, p: P, calls: list[Call], script: str) -> None
     raise AssertionError(f"no {script} in the batch")
 
 
+@every_topology
 @pytest.mark.parametrize("way", ["kick one", "kick all", "logout", "limit"])
-def test_a_crash_half_way_through_an_end_leaves_the_session_dead_and_a_sweep_tells_why(bed: Bed, way: str) -> None:
+def test_a_crash_halfway_through_an_end_leaves_the_session_dead_and_a_sweep_reports_why(bed: Bed, way: str) -> None:
     p = bed.connect(max_sessions=1)
     p.freeze()
     token = p.login("ada", session_id="session-1", name="Ada").token
     ctx = p.context
     if way == "logout":
-        _only_the_first_half(bed, p, next(ending.logout(ctx, "ada", "session-1")), "finish")
+        _only_the_first_half(bed, p, next(end.logout(ctx, "ada", "session-1")), "sessions/end_sessions")
     elif way == "limit":
-        _only_the_first_half(bed, p, next(login.login(ctx, {"uid": "ada", "session_id": "session-2"})), "login")
+        _only_the_first_half(
+            bed, p, next(login.login(ctx, {"uid": "ada", "session_id": "session-2"})), "sessions/login"
+        )
     else:
         sid = "session-1" if way == "kick one" else None
-        kick = ending.kick(ctx, "ada", sid, "staff", "why", "hello", None, ())
+        kick = end.kick(ctx, "ada", sid, "staff", "why", "hello", None, ())
         calls = next(kick)
         if way == "kick all":
             calls = kick.send([bed.raw.execute_command(*call.words) for call in calls])
-        _only_the_first_half(bed, p, calls, "finish")
+        _only_the_first_half(bed, p, calls, "sessions/end_sessions")
     reason = {"logout": "logout", "limit": "replaced"}.get(way, "kicked")
 
     def dead() -> None:
@@ -317,7 +324,7 @@ def test_a_crash_half_way_through_an_end_leaves_the_session_dead_and_a_sweep_tel
             assert answer.ended.at == p.clock.now
         assert not p.heartbeat("ada", "session-1")
         assert p.get("ada", "session-1") is None
-        assert "session-1" not in {one.session_id for one in [*p.sessions("ada"), *p.list_sessions()]}
+        assert "session-1" not in {session.session_id for session in [*p.sessions("ada"), *p.list_sessions()]}
 
     dead()
     with pytest.raises(PresenceError):
@@ -329,6 +336,6 @@ def test_a_crash_half_way_through_an_end_leaves_the_session_dead_and_a_sweep_tel
     dead()
     assert p.sweep().repaired == 0
     assert p.counts().totals[reason] == 1
-    assert [event.kind for event in p.events()].count(reason) == 1
+    assert sum(event.kind == reason for event in p.events()) == 1
     record = p.context.keys.shard("ada").record("ada", "session-1")
     assert bed.raw.ttl(record) <= 30 * 86400

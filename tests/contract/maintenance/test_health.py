@@ -1,4 +1,4 @@
-"""What `health` says of servers, data and upkeep: on servers that are well, and on such as are not."""
+"""The findings of `health` about servers, data and the worker: healthy ones, and ones with problems."""
 
 from __future__ import annotations
 
@@ -14,34 +14,36 @@ from typing import Any
 import pytest
 
 from presence_core import Health, Presence, Settings, Unavailable, Worker
-from presence_core.cli.doctor import _told
+from presence_core.cli.commands.health import health_lines
 from presence_core.keyspace import slot
 from presence_core.models import LEVELS
 from presence_core.models.health import SentinelHealth, Spread
-from presence_core.operations import health as asking
 from presence_core.operations.context import Context
-from presence_core.operations.health import COMMANDS
+from presence_core.operations.maintenance import health as asking
+from presence_core.operations.maintenance.health import COMMANDS
 from presence_core.scripts import EVERY
-from tests.conftest import Bed, on
-from tests.facade import P
-from tests.fair_clock import PATIENT
+from tests.conftest import Bed, every_backend, on
+from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
 
-OPERATIONS = Path(asking.__file__).parent
-DOCUMENT = Path(__file__).parent.parent / "docs" / "architecture.md"
+OPERATIONS = Path(asking.__file__).parents[1]
+DOCUMENT = Path(__file__).parents[3] / "docs" / "operations.md"
 
 
 def levels(health: Health, subject: str) -> list[str]:
-    return [one.level for one in health.findings if one.subject == subject]
+    return [finding.level for finding in health.findings if finding.subject == subject]
 
 
 def said(health: Health, subject: str) -> str:
-    """Sentences and advice of one subject."""
-    return " ".join(f"{one.text} {one.advice or ''}" for one in health.findings if one.subject == subject)
+    """Sentences and advice about one subject."""
+    return " ".join(
+        f"{finding.text} {finding.advice or ''}" for finding in health.findings if finding.subject == subject
+    )
 
 
 @contextmanager
 def configured(raw: Any, **values: str) -> Iterator[None]:
-    """The shared server with other settings, for a moment."""
+    """The shared server with other settings, restored afterwards."""
     names = {name: name.replace("_", "-") for name in values}
     before = {name: raw.config_get(given)[given] for name, given in names.items()}
     try:
@@ -56,6 +58,7 @@ def configured(raw: Any, **values: str) -> Iterator[None]:
 # -- what is -----------------------------------------------------------------------------------------------------------
 
 
+@every_backend
 def test_a_fresh_namespace_is_described_node_by_node(p: P, bed: Bed) -> None:
     p.login_many({"uid": f"u{number}"} for number in range(200))
     health = p.health()
@@ -86,26 +89,26 @@ def test_a_fresh_namespace_is_described_node_by_node(p: P, bed: Bed) -> None:
     is_sentinel = bed.backend.server == "sentinel"
     assert health.level == ("error" if is_sentinel else "warning")
     assert (health.sentinels is not None) == is_sentinel
-    wrong = {one.subject for one in health.findings if one.level in ("warning", "error")}
+    wrong = {finding.subject for finding in health.findings if finding.level in ("warning", "error")}
     fenced = {"sentinel"} if is_sentinel else set()
     assert wrong == {"persistence", "worker"} | fenced, "nothing kept on disk, no worker, no min-replicas-to-write"
     assert "a restart logs everybody out" in said(health, "persistence")
     assert "No worker has ever run here" in said(health, "worker")
-    worst_first = [LEVELS.index(one.level) for one in health.findings]
+    worst_first = [LEVELS.index(finding.level) for finding in health.findings]
     assert worst_first == sorted(worst_first, reverse=True)
     assert levels(health, "permissions") == levels(health, "version") == ["ok"]
     assert levels(health, "spread") == (["ok"] if bed.is_cluster else [])
 
 
-@on("valkey", "cluster-sync")
-def test_a_look_changes_nothing(p: P, bed: Bed) -> None:
+@on("valkey-async", "cluster-sync", soak=("valkey",))
+def test_health_changes_nothing(p: P, bed: Bed) -> None:
     p.login("ada", name="Ada")
     before = bed.dump()
     p.health()
     assert bed.dump() == before
 
 
-def test_redis_that_is_away_is_no_health_but_an_error(anywhere: Bed) -> None:
+def test_health_raises_an_error_while_redis_is_down(anywhere: Bed) -> None:
     p = anywhere.connect_to("redis://user:s3cret@127.0.0.1:1", timeout=0.1)
     with pytest.raises(Unavailable) as away:
         p.health()
@@ -114,10 +117,10 @@ def test_redis_that_is_away_is_no_health_but_an_error(anywhere: Bed) -> None:
 
 
 @on("cluster-sync")
-def test_how_evenly_shards_and_keys_lie_on_the_nodes_of_a_cluster_is_told(bed: Bed, p: P) -> None:
+def test_health_reports_the_distribution_of_shards_and_keys_over_cluster_nodes(bed: Bed, p: P) -> None:
     p.login_many({"uid": f"u{number}"} for number in range(200))
     health = p.health()
-    tags = [one.tag for one in p.context.keys.shards]
+    tags = [shard.tag for shard in p.context.keys.shards]
     served = Counter(f"127.0.0.1:{bed.raw.get_node_from_key(tag).port}" for tag in tags)
     assert {node.address: node.shards for node in health.nodes} == served
     assert sorted(served.values()) == [21, 21, 22]
@@ -129,14 +132,14 @@ def test_how_evenly_shards_and_keys_lie_on_the_nodes_of_a_cluster_is_told(bed: B
     assert min(keys) > 0
     sizes = health.sessions_per_shard
     assert sizes is not None
-    text = "\n".join(_told(health))
-    assert f"200 sessions on 64 shards: {sizes.least} to {sizes.most} on each" in text
-    assert f"{min(keys):,} to {max(keys):,} keys of a shard" in text
+    text = "\n".join(health_lines(health))
+    assert f"200 sessions on 64 shards: {sizes.least} to {sizes.most} per shard" in text
+    assert f"{min(keys):,} to {max(keys):,} keys per shard" in text
     assert said(health, "spread").startswith("64 shards on 3 nodes")
 
 
 @on("cluster-sync")
-def test_a_node_of_a_cluster_that_is_away_is_told_beside_the_others(bed: Bed) -> None:
+def test_a_cluster_node_that_is_down_is_reported_with_the_others(bed: Bed) -> None:
     p = bed.connect(timeout=2)
     transport = p._transport
     looking = asking.health(
@@ -149,7 +152,7 @@ def test_a_node_of_a_cluster_that_is_away_is_told_beside_the_others(bed: Bed) ->
     assert health.sessions == 0
 
 
-def test_a_server_below_the_floor_is_told_and_not_asked_further() -> None:
+def test_a_server_version_below_the_minimum_is_reported_and_nothing_else_is_checked() -> None:
     ids = iter(range(9))
     ctx = Context(
         Settings(), False, new_id=lambda: str(next(ids)), new_secret=lambda: b"", random=int, clock=float, server_of=str
@@ -179,7 +182,7 @@ def test_a_server_below_the_floor_is_told_and_not_asked_further() -> None:
     ],
 )  # fmt: skip
 @on("valkey-sync", "redis7-sync")
-def test_eviction_is_warned_of(bed: Bed, policy: str, maxmemory: str, record_ttl: bool, level: str) -> None:
+def test_eviction_is_a_finding(bed: Bed, policy: str, maxmemory: str, record_ttl: bool, level: str) -> None:
     p = bed.connect(record_ttl=record_ttl)
     with configured(bed.raw, maxmemory_policy=policy, maxmemory=maxmemory):
         health = p.health()
@@ -189,14 +192,14 @@ def test_eviction_is_warned_of(bed: Bed, policy: str, maxmemory: str, record_ttl
 
 
 @on("valkey-sync", "redis7-sync")
-def test_memory_that_is_nearly_full_is_told(p: P, bed: Bed) -> None:
+def test_nearly_full_memory_is_a_finding(p: P, bed: Bed) -> None:
     used = bed.raw.info("memory")["used_memory"]
     with configured(bed.raw, maxmemory=str(round(used / 0.87))):
         assert levels(p.health(), "memory") == ["warning"]
 
 
 @on("valkey-sync", "redis7-sync")
-def test_what_is_kept_on_disk_is_told(p: P, bed: Bed) -> None:
+def test_persistence_settings_are_findings(p: P, bed: Bed) -> None:
     with configured(bed.raw, save="3600 1"):
         health = p.health()
         assert levels(health, "persistence") == ["note"]
@@ -206,7 +209,7 @@ def test_what_is_kept_on_disk_is_told(p: P, bed: Bed) -> None:
 
 
 @on("sentinel")
-def test_a_master_behind_sentinel_that_is_not_fenced_is_an_error(bed: Bed, p: P, raw: Any) -> None:
+def test_a_master_behind_sentinel_without_fencing_is_an_error(bed: Bed, p: P, raw: Any) -> None:
     p.login("ada")
     health = p.health()
     assert levels(health, "sentinel") == ["error"]
@@ -231,7 +234,7 @@ def test_a_master_behind_sentinel_that_is_not_fenced_is_an_error(bed: Bed, p: P,
 
 
 @on("valkey-sync")
-def test_a_clock_that_is_off_is_a_note(p: P) -> None:
+def test_a_clock_that_is_wrong_is_a_note(p: P) -> None:
     transport = p._transport
 
     def looked(ahead: float) -> Health:
@@ -252,7 +255,7 @@ def test_a_clock_that_is_off_is_a_note(p: P) -> None:
 
 
 @on("valkey-sync", "cluster-sync")
-def test_a_worker_is_told_of_while_it_runs_is_paused_or_has_left(p: P, bed: Bed) -> None:
+def test_a_worker_is_reported_as_running_paused_or_gone(p: P, bed: Bed) -> None:
     p.login("ada")
     worker = Worker(p)
     worker._turn()
@@ -265,16 +268,16 @@ def test_a_worker_is_told_of_while_it_runs_is_paused_or_has_left(p: P, bed: Bed)
     bed.raw.hset(key, "paused", "Redis's clock went forward by 3600 s.")
     health = p.health()
     assert levels(health, "worker") == ["error"]
-    assert "went forward by 3600 s. See which clock is right" in said(health, "worker")
+    assert "went forward by 3600 s. Check which clock is right" in said(health, "worker")
     bed.raw.hset(key, "paused", "")
     worker._leave()
     health = p.health()
     assert levels(health, "worker") == ["warning"]
-    assert "the last was heard of at" in said(health, "worker")
+    assert "the last report was at" in said(health, "worker")
 
 
 @on("valkey-sync")
-def test_a_sweep_that_lags_is_told(p: P) -> None:
+def test_sweep_lag_is_a_finding(p: P) -> None:
     now = p.freeze()
     p.login("ada", idle_timeout=60)
     worker = Worker(p)
@@ -285,7 +288,7 @@ def test_a_sweep_that_lags_is_told(p: P) -> None:
     assert (health.sessions, health.users) == (0, 1)
 
 
-@on("valkey-sync", "redis7-sync", "cluster-sync")
+@on("valkey-sync", "cluster-sync", soak=("redis7-sync",))
 def test_lists_that_lost_an_entry_are_found_and_repaired(p: P, bed: Bed) -> None:
     session = p.login("ada", device="phone").session
     p.login("bob", device="phone")
@@ -294,23 +297,23 @@ def test_lists_that_lost_an_entry_are_found_and_repaired(p: P, bed: Bed) -> None
     health = p.health()
     assert health.disagreeing == (shard.index,)
     assert levels(health, "indexes") == ["warning"]
-    assert f"shard {shard.index} are not of the same sessions. Run presence repair." in said(health, "indexes")
+    assert f"shard {shard.index} name different sessions. Run presence repair." in said(health, "indexes")
     p.repair()
     bed.raw.delete(shard.facets)
     health = p.health()
     assert health.disagreeing == (shard.index,)
-    assert f"facets of shard {shard.index} do not add up" in said(health, "indexes")
+    assert f"facets of shard {shard.index} do not match the sessions" in said(health, "indexes")
     p.repair()
     assert p.health().disagreeing == ()
 
 
 @on("valkey-sync", "cluster-sync")
-def test_indexes_that_are_wanted_and_not_whole_are_told(bed: Bed) -> None:
+def test_incomplete_indexes_are_findings(bed: Bed) -> None:
     bed.connect(indexes=("uid", "ip")).login("ada")
     health = bed.connect(indexes=("uid", "name")).health()
     assert (health.indexes, health.indexes_wanted) == (("uid", "ip"), ("uid", "name"))
     assert sorted(levels(health, "indexes")) == ["note", "warning"]
-    assert "Not whole: name; " in said(health, "indexes")
+    assert "Index incomplete: name. " in said(health, "indexes")
     assert "not in these settings: ip." in said(health, "indexes")
 
 
@@ -329,9 +332,9 @@ def test_a_foreign_key_in_the_namespace_is_a_finding(p: P, bed: Bed) -> None:
 
 
 def _rights() -> list[str]:
-    """What docs/architecture.md lists, as test_acl.py reads it, and what the scripts call beside it."""
-    section = DOCUMENT.read_text("utf-8").split("## The ACL of a site")[1]
-    return [*re.findall(r"\+[@a-z_]+(?:\|[a-z]+)?", section), "+rename", "+sismember", "+smismember", "+zlexcount"]
+    """The rights that docs/operations.md lists, read as test_acl.py does."""
+    section = DOCUMENT.read_text("utf-8").split("### A user with all rights")[1].split("\n## ")[0]
+    return re.findall(r"\+[@a-z_]+(?:\|[a-z]+)?", section)
 
 
 @contextmanager
@@ -348,7 +351,7 @@ def user(bed: Bed, *rules: str, **settings: Any) -> Iterator[Presence]:
 
 
 @on("valkey-sync", "redis7-sync")
-def test_a_site_s_own_user_sees_its_health_and_leaves_no_trace_in_the_log_of_refusals(p: P, bed: Bed) -> None:
+def test_the_sites_acl_user_gets_its_health_and_leaves_no_entry_in_the_acl_log(p: P, bed: Bed) -> None:
     p.login("ada")
     keys = f"~{{{bed.namespace}:*}}*", f"~{{{bed.namespace}}}*"
     with user(bed, *keys, *_rights()) as ours:
@@ -362,14 +365,14 @@ def test_a_site_s_own_user_sees_its_health_and_leaves_no_trace_in_the_log_of_ref
         ours.is_online("ada")
         bed.raw.execute_command("ACL", "LOG", "RESET")
         health = ours.health()
-        [finding] = [one for one in health.findings if one.subject == "permissions"]
+        [finding] = [finding for finding in health.findings if finding.subject == "permissions"]
         assert finding.level == "error"
         assert finding.text.startswith(
             f"The ACL user may not run xtrim, zadd on keys that begin with {{{bed.namespace}:1:0}}"
         )
-        assert "docs/architecture.md" in (finding.advice or "")
+        assert "docs/operations.md" in (finding.advice or "")
         assert health.sessions == 1, "what it may see it sees"
-        asked = {one["object"] for one in bed.raw.acl_log()}
+        asked = {entry["object"] for entry in bed.raw.acl_log()}
         assert asked <= {"config|get"}, "nothing was tried that changes anything"
     with user(bed, f"~{{{bed.namespace}:*}}*", f"%R~{{{bed.namespace}}}*", *_rights()) as ours:
         assert "hset, hsetnx" in said(ours.health(), "permissions"), "keys count, too"
@@ -377,20 +380,20 @@ def test_a_site_s_own_user_sees_its_health_and_leaves_no_trace_in_the_log_of_ref
 
 
 @on("valkey-sync", "redis7-sync")
-def test_what_a_server_keeps_to_itself_is_a_note(p: P, bed: Bed) -> None:
+def test_information_that_a_server_refuses_is_a_note(p: P, bed: Bed) -> None:
     p.login("ada")
     with user(bed, "~*", *_rights(), "-info") as ours:
         health = ours.health()
     [node] = health.nodes
-    told = {name for name, value in dataclasses.asdict(node).items() if value is not None}
-    assert told == {"address", "latency_ms", "time", "clock_offset", "shards"}
+    known = {name for name, value in dataclasses.asdict(node).items() if value is not None}
+    assert known == {"address", "latency_ms", "time", "clock_offset", "shards"}
     assert levels(health, "version") == ["note"]
     assert levels(health, "persistence") == levels(health, "eviction") == []
     assert health.sessions == 1
 
 
 @on("valkey-sync", "redis7-sync")
-def test_a_user_without_scripts_or_keys_learns_what_is_missing(p: P, bed: Bed) -> None:
+def test_a_user_without_scripts_or_keys_learns_which_right_is_missing(p: P, bed: Bed) -> None:
     p.login("ada")
     with user(bed, "~*", *_rights(), "-evalsha_ro") as ours:
         health = ours.health()
@@ -403,7 +406,7 @@ def test_a_user_without_scripts_or_keys_learns_what_is_missing(p: P, bed: Bed) -
 
 
 @on("valkey-sync")
-def test_who_may_only_read_and_says_so_gets_a_note(p: P, bed: Bed) -> None:
+def test_a_client_that_is_declared_read_only_gets_a_note(p: P, bed: Bed) -> None:
     p.login("ada")
     with user(
         bed, "%R~*", "+@read", "+@connection", "+evalsha_ro", "+script|load", "+info", "+time", heal=False
@@ -414,21 +417,13 @@ def test_who_may_only_read_and_says_so_gets_a_note(p: P, bed: Bed) -> None:
 
 
 @on("valkey-sync")
-def test_every_command_that_is_run_is_asked_about(bed: Bed) -> None:
+def test_every_command_that_is_used_is_checked_for_a_right(bed: Bed) -> None:
     known = {name.decode() for name in bed.raw.command_list()}
-    trackers = {"touch", "prune", "visits", "friends", "mark", "buckets"}
-    movers = {
-        "freeze",
-        "put",
-        "clear",
-        "flip",
-        "step",
-        "migrate",
-        "copying",
-    }  # for the one who moves shards, and nobody else
-    code = [script.text for script in EVERY if script.name not in trackers | movers]
+    code = [script.text for script in EVERY if not script.name.startswith(("trackers/", "reshard/"))]
     code += [
-        path.read_text("utf-8") for path in OPERATIONS.glob("*.py") if path.stem not in movers | {"health", "activity"}
+        path.read_text("utf-8")
+        for path in OPERATIONS.rglob("*.py")
+        if path.parent.name != "reshard" and path.stem not in {"health", "trackers"}
     ]
     words = {word.lower() for text in code for word in re.findall(r"['\"]([A-Z]{3,})['\"]", text)}
-    assert words & known - {"info", "readonly", "script", "cluster"} <= set(COMMANDS)  # the last asks for itself
+    assert words & known - {"info", "readonly", "script", "cluster"} <= set(COMMANDS)  # the last one checks for itself

@@ -1,4 +1,4 @@
-"""Counts over time: each ten seconds once, rolled up exactly, gaps as gaps, kept as long as the settings say."""
+"""Counts over time: each ten seconds once, rolled up exactly, gaps stay gaps, kept as long as the settings say."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from typing import Any
 import pytest
 
 from presence_core import CorruptData, InvalidArgument, Sample, Settings
-from presence_core.operations import history
-from presence_core.operations.history import DAY, HOUR, RESOLUTIONS, SLOT
-from presence_core.scripts import SAMPLE, run
-from tests.conftest import Bed, on
-from tests.facade import P
+from presence_core.operations.maintenance import history
+from presence_core.operations.maintenance.history import DAY, HOUR, RESOLUTIONS, SLOT
+from presence_core.scripts.calls import run
+from presence_core.scripts.maintenance import WRITE_SAMPLE
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
+from tests.support.soak import size
 
 
 def _align(p: P, ms: int = HOUR) -> int:
-    """Stop the clock at the begin of an hour (a day, …) that is near; answers it, ms."""
+    """Stop the clock at the next full hour (or day, …); returns this time in ms."""
     now = p.freeze()
     p.set_now(now - now % ms + ms)
     return p.clock.ms
 
 
 def _take(p: P) -> bool:
-    """What the worker does once in ten seconds."""
-    return p._run(history.sample(p._ctx, p.clock.ms))
+    """The steps that the worker takes every ten seconds."""
+    return p.internal.run(history.sample(p.internal.context, p.clock.ms))
 
 
 def _step(p: P, seconds: float = 10) -> None:
@@ -37,10 +39,11 @@ def _at(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-def test_a_sample_holds_the_ten_seconds_before_it_and_what_happened_in_them(p: P) -> None:
+@every_backend
+def test_a_sample_has_the_counts_of_its_ten_seconds(p: P) -> None:
     start = _align(p)
     p.login("ada")
-    _step(p)  # the first: what was before it is not known to have happened in these ten seconds
+    _step(p)  # the first sample: earlier events are not known to be from these ten seconds
     sessions = [p.login(uid).session for uid in ("ada", "bob", "eve")]
     p.logout("bob", sessions[1].session_id)
     p.kick("eve", by="staff", reason="test")
@@ -56,7 +59,7 @@ def test_a_sample_holds_the_ten_seconds_before_it_and_what_happened_in_them(p: P
     assert (second.uniques, second.apps, second.devices) == (None, None, None)
 
 
-def test_whoever_comes_second_in_the_same_ten_seconds_changes_nothing(bed: Bed) -> None:
+def test_a_second_sample_in_the_same_ten_seconds_changes_nothing(bed: Bed) -> None:
     p, other = bed.connect(), bed.connect()
     start = _align(p)
     _step(p)
@@ -72,24 +75,24 @@ def test_whoever_comes_second_in_the_same_ten_seconds_changes_nothing(bed: Bed) 
             assert between[key] == bed.raw.dump(key) == before[key]
     p.advance(0.001)
     assert _take(other)
-    assert [one.logins for one in p.history(start / 1000)] == [0, 1, 1]
+    assert [sample.logins for sample in p.history(start / 1000)] == [0, 1, 1]
     [hour] = p.history(start / 1000, step=3600)
     assert (hour.samples, hour.logins, hour.complete) == (3, 2, False)
 
 
-def test_a_sample_that_comes_too_late_or_twice_on_the_way_is_not_written(p: P) -> None:
+def test_a_sample_that_arrives_late_or_twice_is_not_written(p: P) -> None:
     start = _align(p)
     _step(p)
-    late = history.sample(p._ctx, p.clock.ms)
+    late = history.sample(p.internal.context, p.clock.ms)
     p.advance(10)
-    assert not p._run(late)
+    assert not p.internal.run(late)
     assert len(p.history(start / 1000)) == 1
-    early = history.sample(p._ctx, p.clock.ms + 10_000)
-    assert not p._run(early)
+    early = history.sample(p.internal.context, p.clock.ms + 10_000)
+    assert not p.internal.run(early)
     assert len(p.history(start / 1000)) == 1
 
 
-def test_a_counter_that_was_lost_takes_nothing_back(p: P, bed: Bed) -> None:
+def test_a_lost_counter_subtracts_nothing(p: P, bed: Bed) -> None:
     start = _align(p)
     _step(p)
     p.login_many({"uid": f"u{number}"} for number in range(20))
@@ -99,10 +102,10 @@ def test_a_counter_that_was_lost_takes_nothing_back(p: P, bed: Bed) -> None:
     _step(p)
     p.login("ada")
     _step(p)
-    assert [one.logins for one in p.history(start / 1000)] == [0, 20, 0, 1]
+    assert [sample.logins for sample in p.history(start / 1000)] == [0, 20, 0, 1]
 
 
-def test_ten_seconds_without_a_worker_are_a_gap_and_what_happened_in_them_counts_afterwards(p: P) -> None:
+def test_ten_seconds_without_a_worker_are_a_gap_and_its_events_count_afterwards(p: P) -> None:
     start = _align(p)
     _step(p)
     p.login("ada")
@@ -110,7 +113,7 @@ def test_ten_seconds_without_a_worker_are_a_gap_and_what_happened_in_them_counts
     p.login("bob")
     _step(p)
     samples = p.history(start / 1000)
-    assert [(one.at, one.sessions, one.logins) for one in samples] == [
+    assert [(sample.at, sample.sessions, sample.logins) for sample in samples] == [
         (_at(start), 0, 0), (_at(start + 40_000), 1, 1), (_at(start + 50_000), 2, 1)
     ]  # fmt: skip
     [minute] = p.history(start / 1000, step=60)
@@ -120,28 +123,30 @@ def test_ten_seconds_without_a_worker_are_a_gap_and_what_happened_in_them_counts
     assert minute.complete, "nothing can be added to it any more"
 
 
-def test_the_bucket_that_is_running_says_so(p: P) -> None:
+@every_topology
+def test_the_current_bucket_is_marked_as_incomplete(p: P) -> None:
     start = _align(p)
     for _ in range(6):
         _step(p)
     [minute] = p.history(start / 1000, step=60)
     assert (minute.samples, minute.complete) == (6, True)
     _step(p)
-    assert [one.complete for one in p.history(start / 1000, step=60)] == [True, False]
-    assert [one.complete for one in p.history(start / 1000, step=300)] == [False]
+    assert [sample.complete for sample in p.history(start / 1000, step=60)] == [True, False]
+    assert [sample.complete for sample in p.history(start / 1000, step=300)] == [False]
 
 
-def test_a_bucket_is_whole_wherever_since_and_until_lie_in_it(p: P) -> None:
+def test_a_bucket_is_whole_even_if_the_period_begins_or_ends_within_it(p: P) -> None:
     start = _align(p)
     for _ in range(12):
         _step(p)
-    [one] = p.history((start + 30_000) / 1000, (start + 31_000) / 1000, step=60)
-    assert (one.at, one.samples) == (_at(start), 6)
+    [sample] = p.history((start + 30_000) / 1000, (start + 31_000) / 1000, step=60)
+    assert (sample.at, sample.samples) == (_at(start), 6)
     both = p.history((start + 59_999) / 1000, (start + 60_001) / 1000, step=60)
-    assert [one.samples for one in both] == [6, 6]
+    assert [sample.samples for sample in both] == [6, 6]
 
 
-def test_users_of_an_hour_and_of_a_day_are_counted_once_though_they_have_left(p: P) -> None:
+@every_topology
+def test_users_of_an_hour_and_of_a_day_are_counted_once_even_if_they_have_left(p: P) -> None:
     start = _align(p, DAY)
     p.login("early", idle_timeout=60)
     p.advance(60)
@@ -160,14 +165,14 @@ def test_users_of_an_hour_and_of_a_day_are_counted_once_though_they_have_left(p:
     assert (hourly.samples, hourly.uniques) == (2, 3)
     p.login("dan")
     _step(p)
-    assert [one.uniques for one in p.history(start / 1000, step=3600)] == [3, 1]
+    assert [sample.uniques for sample in p.history(start / 1000, step=3600)] == [3, 1]
     [daily] = p.history(start / 1000, step=86_400)
     assert daily.uniques == 5
     assert p.history(start / 1000, step=7200)[0].uniques is None
 
 
 def _expected(rows: list[tuple[int, list[int]]], step: int, now: int) -> list[Sample]:
-    """The roll-up, said in plain Python: rows of (at, users, sessions, logins, logouts, kicked, expired, replaced)."""
+    """The roll-up in plain Python: rows of (at, users, sessions, logins, logouts, kicked, expired, replaced)."""
     out = []
     width = step * 1000
     for at in sorted({slot // width * width for slot, _ in rows}):
@@ -188,9 +193,9 @@ def _expected(rows: list[tuple[int, list[int]]], step: int, now: int) -> list[Sa
     return out
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_what_is_rolled_up_is_what_a_plain_model_makes_of_the_same_samples(p: P, seed: int) -> None:
-    """The script is given random counts, over the edges of minutes, hours, days and of the keys' periods."""
+@pytest.mark.parametrize("seed", range(size(1, 3)))
+def test_the_roll_up_agrees_with_a_plain_model_of_the_same_samples(p: P, seed: int) -> None:
+    """The script gets random counts across minutes, hours, days and the periods of the keys."""
     chance = random.Random(seed)
     start = _align(p, 30 * DAY) - HOUR
     p.counts()
@@ -207,7 +212,7 @@ def test_what_is_rolled_up_is_what_a_plain_model_makes_of_the_same_samples(p: P,
         sessions = chance.choice((0, chance.randrange(1000), 4_294_967_295))
         rows.append((at, [users, sessions, *grown]))
         p.set_now(at + SLOT + chance.randrange(SLOT))
-        p._run(_write(p, keys, at, users, sessions, totals))
+        p.internal.run(_write(p, keys, at, users, sessions, totals))
         at += SLOT
     now = p.clock.ms
     for step in (10, 20, 60, 120, 300, 900, 1800, 3600, 7200, 86_400):
@@ -218,18 +223,18 @@ def test_what_is_rolled_up_is_what_a_plain_model_makes_of_the_same_samples(p: P,
 
 def _write(p: P, keys: Any, at: int, users: int, sessions: int, totals: list[int]) -> Any:
     names, places = [keys.history], []
-    for one in RESOLUTIONS:
-        period, index = divmod(at // (one.step * 1000), one.slots)
-        names.append(keys.samples(one.step, period))
-        places += [index * one.record.size, one.size, 86_400]
-    assert (yield [run(SAMPLE, names, p.context.now, at // SLOT, users, sessions, *totals, 7, 8, *places)]) == [1]
+    for resolution in RESOLUTIONS:
+        period, index = divmod(at // (resolution.step * 1000), resolution.slots)
+        names.append(keys.samples(resolution.step, period))
+        places += [index * resolution.record.size, resolution.size, 86_400]
+    assert (yield [run(WRITE_SAMPLE, names, p.context.now, at // SLOT, users, sessions, *totals, 7, 8, *places)]) == [1]
 
 
-def test_every_key_goes_when_its_time_is_over(bed: Bed, raw: Any) -> None:
+def test_every_key_expires_after_its_retention(bed: Bed, raw: Any) -> None:
     p = bed.connect(keep_history_10s=7200, keep_history_1m=2 * 86_400, keep_history_1h=40 * 86_400)
     _align(p)
     _step(p)
-    p._run(history.split(p._ctx, p.clock.ms, {"web": 1}, {}))
+    p.internal.run(history.split(p.internal.context, p.clock.ms, {"web": 1}, {}))
     margin, ttl = 3600, {}
     for key in bed.families()["history:"]:
         ttl[key.split(b":")[2].decode()] = raw.ttl(key)
@@ -240,19 +245,20 @@ def test_every_key_goes_when_its_time_is_over(bed: Bed, raw: Any) -> None:
     assert raw.ttl(bed.families()["history"][0]) == -1
 
 
-def test_the_hourly_split_names_the_twenty_largest_and_sums_up_the_rest(p: P) -> None:
+@every_topology
+def test_the_hourly_split_names_the_twenty_largest_and_adds_up_the_rest(p: P) -> None:
     start = _align(p)
     _step(p)
     apps = {f"app{number}": number + 1 for number in range(25)}
-    p._run(history.split(p._ctx, p.clock.ms, apps, {"phone": 1}))
-    p._run(history.split(p._ctx, p.clock.ms, {"late": 1}, {"late": 1}))
+    p.internal.run(history.split(p.internal.context, p.clock.ms, apps, {"phone": 1}))
+    p.internal.run(history.split(p.internal.context, p.clock.ms, {"late": 1}, {"late": 1}))
     [hour] = p.history(start / 1000, step=3600)
     assert hour.devices == {"phone": 1}
     assert hour.apps == {f"app{number}": number + 1 for number in range(5, 25)} | {"(other)": 15}
     assert p.history(start / 1000, step=60)[0].apps is None
 
 
-def test_without_a_step_the_finest_is_chosen_that_fits_and_is_kept(p: P) -> None:
+def test_without_a_step_the_finest_stored_one_that_fits_is_chosen(p: P) -> None:
     now = _align(p, DAY) + DAY // 2
     p.set_now(now)
     _step(p)
@@ -267,7 +273,7 @@ def test_without_a_step_the_finest_is_chosen_that_fits_and_is_kept(p: P) -> None
 
 
 @on("valkey")
-def test_what_is_no_longer_kept_finely_is_answered_coarsely(bed: Bed) -> None:
+def test_a_period_without_fine_data_is_answered_with_coarse_data(bed: Bed) -> None:
     p = bed.connect(keep_history_10s=3600, keep_history_1h=3650 * 86_400)
     now = _align(p)
     _step(p)
@@ -277,7 +283,7 @@ def test_what_is_no_longer_kept_finely_is_answered_coarsely(bed: Bed) -> None:
     assert (sample.step, sample.samples) == (3 * 86_400, 1)
 
 
-def test_nothing_was_sampled_and_nothing_is_invented(p: P) -> None:
+def test_without_samples_the_history_is_empty(p: P) -> None:
     now = p.freeze() / 1000
     assert p.history(now - 3600) == []
     assert p.history(now - 3600 * 24 * 365, now - 3600 * 24 * 300, step=86_400) == []
@@ -288,7 +294,7 @@ def test_nothing_was_sampled_and_nothing_is_invented(p: P) -> None:
     p.history(now // 10 * 10 - 9_990, step=10)
 
 
-def test_a_clock_that_was_far_ahead_for_a_while_does_not_end_the_history(p: P) -> None:
+def test_a_clock_that_was_far_ahead_does_not_end_the_history(p: P) -> None:
     start = _align(p)
     _step(p)
     p.advance(400 * 86_400)
@@ -297,7 +303,10 @@ def test_a_clock_that_was_far_ahead_for_a_while_does_not_end_the_history(p: P) -
     p.set_now(start + 20_000)
     p.login("bob")
     assert _take(p)
-    assert [(one.at, one.logins) for one in p.history(start / 1000)] == [(_at(start), 0), (_at(start + 10_000), 1)]
+    assert [(sample.at, sample.logins) for sample in p.history(start / 1000)] == [
+        (_at(start), 0),
+        (_at(start + 10_000), 1),
+    ]
 
 
 def test_a_key_of_a_foreign_type_is_named_and_nothing_is_written(p: P, bed: Bed, raw: Any) -> None:
@@ -322,10 +331,10 @@ def test_a_key_of_a_foreign_type_is_named_and_nothing_is_written(p: P, bed: Bed,
     assert len(p.history(start / 1000)) == 1
 
 
-def test_damaged_bytes_are_read_as_far_as_they_make_sense(p: P, bed: Bed, raw: Any) -> None:
+def test_damaged_bytes_are_read_as_far_as_they_are_valid(p: P, bed: Bed, raw: Any) -> None:
     start = _align(p)
     _step(p)
-    p._run(history.split(p._ctx, p.clock.ms, {"web": 1}, {"phone": 1}))
+    p.internal.run(history.split(p.internal.context, p.clock.ms, {"web": 1}, {"phone": 1}))
     for key in bed.families()["history:"]:
         kind = key.split(b":")[2]
         if kind == b"split":
@@ -338,11 +347,11 @@ def test_damaged_bytes_are_read_as_far_as_they_make_sense(p: P, bed: Bed, raw: A
     p.history(start // DAY * 86_400, start // DAY * 86_400 + 100, step=10)
 
 
-def test_all_history_of_two_years_fits_into_a_few_megabytes() -> None:
-    """What docs/architecture.md says, as arithmetic: keys that live at once, times their size."""
+def test_the_history_of_two_years_fits_into_a_few_megabytes() -> None:
+    """The numbers of docs/keys.md: keys that exist at once, times their size."""
     settings = Settings()
     total = 0
-    for one in RESOLUTIONS:
-        periods = -(-(one.keep(settings) + 3600) // (one.days * 86_400)) + 1
-        total += periods * one.size
+    for resolution in RESOLUTIONS:
+        periods = -(-(resolution.keep(settings) + 3600) // (resolution.days * 86_400)) + 1
+        total += periods * resolution.size
     assert 4_000_000 < total < 6_000_000

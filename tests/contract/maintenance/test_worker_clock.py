@@ -1,4 +1,4 @@
-"""A clock of Redis's that jumps ends nobody: the worker pauses, says so, and goes on when the clock is right."""
+"""A clock of Redis that jumps ends no session: the worker pauses, reports it, and continues when the clock is right."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from presence_core import LoginRefused, Worker, worker
-from presence_core.worker import Duty
+from presence_core import LoginRefused, Worker
+from presence_core.worker import clock_check, loop
+from presence_core.worker.duties import Duty
 from tests.conftest import Bed, on
-from tests.facade import P
-from tests.workers import Own, look_at_clocks, work
+from tests.support.facade import P
+from tests.support.workers import Own, look_at_clocks, work
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Own:
 
 
 @pytest.mark.parametrize("jump", [3600, -3600, 400 * 86_400])
-def test_a_jump_of_the_clock_pauses_the_sweep_and_ends_nobody_until_it_is_right_again(
+def test_a_clock_jump_pauses_the_sweep_and_ends_no_session_until_it_is_right_again(
     p: P, own: Own, jump: int
 ) -> None:  # fmt: skip
     p.freeze()
@@ -56,7 +57,7 @@ def test_a_jump_of_the_clock_pauses_the_sweep_and_ends_nobody_until_it_is_right_
 
 
 @on("valkey-sync", "cluster-async")
-def test_up_to_half_the_idle_timeout_a_clock_may_be_put_right(bed: Bed, own: Own) -> None:
+def test_a_clock_may_be_corrected_by_up_to_half_the_idle_timeout(bed: Bed, own: Own) -> None:
     p = bed.connect(idle_timeout=600)
     p.freeze()
     at_work = Worker(p)
@@ -71,7 +72,7 @@ def test_up_to_half_the_idle_timeout_a_clock_may_be_put_right(bed: Bed, own: Own
 
 
 @on("valkey-sync")
-def test_a_machine_that_slept_does_not_take_it_for_a_jump(bed: Bed, own: Own) -> None:
+def test_a_machine_that_was_suspended_does_not_report_a_jump(bed: Bed, own: Own) -> None:
     p = bed.connect()
     p.freeze()
     p.login("ada")
@@ -128,10 +129,10 @@ def test_an_operator_may_accept_the_new_clock(bed: Bed, own: Own, leads: bool) -
     assert third.paused == "", "nor do those that come later take it for a jump"
 
 
-def test_own_seconds_go_on_and_never_back() -> None:
-    first = worker._own_seconds()
+def test_the_workers_own_clock_never_goes_back() -> None:
+    first = clock_check.own_seconds()
     time.sleep(0.01)
-    assert 0.01 <= worker._own_seconds() - first < 5
+    assert 0.01 <= clock_check.own_seconds() - first < 5
 
 
 @on("valkey-sync")
@@ -159,8 +160,8 @@ def test_a_duty_waits_for_its_time_and_most_wait_while_the_clock_is_wrong(bed: B
 # -- an answer that said "expired" -------------------------------------------------------------------------------------
 
 
-def told_that_they_expired(p: P) -> dict[str, Any]:
-    """Everybody who is told that their session is over, each in another way; and what they hold."""
+def reported_expired(p: P) -> dict[str, Any]:
+    """Visitors who learn that their session has expired, each by another call; and their tokens."""
     held: dict[str, Any] = {}
     for way in ("validate", "untouched", "by id", "heartbeat", "heartbeats", "rotate", "login", "get"):
         held[way] = p.login(way, session_id="session-1", idle_timeout=60)
@@ -182,10 +183,10 @@ def tell_them(p: P, held: dict[str, Any]) -> None:
     assert not p.validate(held["absolute"].token)
 
 
-@on("valkey-sync", "redis7-async", "cluster-sync")
-def test_who_was_told_that_their_session_expired_is_not_live_again_when_the_clock_goes_back(p: P, own: Own) -> None:
+@on("redis7-async", "cluster-sync", soak=("valkey-sync",))
+def test_a_session_reported_as_expired_is_not_live_again_when_the_clock_goes_back(p: P, own: Own) -> None:
     start = p.freeze()
-    held, stays = told_that_they_expired(p), p.login("stays", session_id="session-1")
+    held, stays = reported_expired(p), p.login("stays", session_id="session-1")
     at_work = Worker(p)
     look_at_clocks(at_work)
     own.elapse(p, 61)
@@ -205,17 +206,17 @@ def test_who_was_told_that_their_session_expired_is_not_live_again_when_the_cloc
     assert p.counts().totals["expired"] == len(held), "each is counted once"
 
 
-@on("valkey-sync", "redis7-async", "cluster-sync")
-def test_while_the_clock_is_wrong_no_look_ends_a_visitor(p: P, bed: Bed, own: Own) -> None:
+@on("redis7-async", "cluster-sync", soak=("valkey-sync",))
+def test_while_the_clock_is_wrong_no_read_ends_a_session(p: P, bed: Bed, own: Own) -> None:
     start = p.freeze()
-    held, stays = told_that_they_expired(p), p.login("stays", session_id="session-1", idle_timeout=80_000)
+    held, stays = reported_expired(p), p.login("stays", session_id="session-1", idle_timeout=80_000)
     at_work = Worker(p)
     look_at_clocks(at_work)
     p.set_now(start + 3_600_000)
     sessions = bed.families()["session:"]
     for _ in range(2):  # before the worker has noticed, and after
         tell_them(p, held)
-        assert {one.uid for one in p.list_sessions()} == {"stays"}
+        assert {session.uid for session in p.list_sessions()} == {"stays"}
         assert p.sessions("by id") == []
         assert not p.is_online("rotate")
         look_at_clocks(at_work)
@@ -229,7 +230,7 @@ def test_while_the_clock_is_wrong_no_look_ends_a_visitor(p: P, bed: Bed, own: Ow
 
 
 @on("valkey-sync", "redis7-async")
-def test_without_a_worker_an_expired_session_may_live_again_until_a_sweep_has_ended_it(p: P) -> None:
+def test_without_a_worker_an_expired_session_may_be_live_again_until_a_sweep_ends_it(p: P) -> None:
     start = p.freeze()
     first, second = p.login("ada", idle_timeout=60), p.login("bob", idle_timeout=60)
     p.advance(61)
@@ -244,7 +245,7 @@ def test_without_a_worker_an_expired_session_may_live_again_until_a_sweep_has_en
 
 
 @on("valkey-sync", "redis7-async")
-def test_a_worker_speaks_for_the_clock_only_for_a_short_while(p: P, own: Own) -> None:
+def test_a_worker_vouches_for_the_clock_only_for_a_short_time(p: P, own: Own) -> None:
     p.freeze()
     first, second = p.login("ada", idle_timeout=60), p.login("bob", idle_timeout=60)
     at_work = Worker(p)
@@ -262,7 +263,7 @@ def test_a_worker_speaks_for_the_clock_only_for_a_short_while(p: P, own: Own) ->
 
 
 @on("valkey-sync", "redis7-async")
-def test_the_next_worker_speaks_for_the_clock_if_nothing_jumped_between_the_two(
+def test_the_next_worker_vouches_for_the_clock_if_it_did_not_jump_in_between(
     bed: Bed, own: Own, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     p, q = bed.connect(), bed.connect()
@@ -272,7 +273,8 @@ def test_the_next_worker_speaks_for_the_clock_if_nothing_jumped_between_the_two(
     look_at_clocks(first)
     own.elapse(p, 100)
     booted = own.ms - 5000
-    monkeypatch.setattr(worker, "_own_seconds", lambda: (own.ms - booted) / 1000)  # another machine
+    for module in (clock_check, loop):  # a worker on another machine
+        monkeypatch.setattr(module, "own_seconds", lambda: (own.ms - booted) / 1000)
     second = Worker(q)
     look_at_clocks(second)
     assert second.leads
@@ -301,7 +303,7 @@ def test_on_a_cluster_the_clock_of_every_shard_counts(p: P, bed: Bed, own: Own) 
     look_at_clocks(at_work)
     shard = p.context.shard("u7")
     true = int(bed.raw.hget(shard.meta, "good_from"))
-    bed.raw.hset(shard.meta, "good_from", true - 3_600_000)  # as if that node's clock had gone forward since
+    bed.raw.hset(shard.meta, "good_from", true - 3_600_000)  # as if that node's clock had since gone forward
     own.elapse(p, 61)
     work(at_work)
     assert at_work.paused.startswith("Redis's clock at ")
@@ -322,7 +324,7 @@ def test_on_a_cluster_the_clock_of_every_shard_counts(p: P, bed: Bed, own: Own) 
 
 
 @on("valkey-sync", "redis7-async")
-def test_of_many_who_are_told_at_once_while_a_sweep_runs_each_end_is_counted_once(bed: Bed, own: Own) -> None:
+def test_many_expirations_reported_during_a_sweep_are_each_counted_once(bed: Bed, own: Own) -> None:
     clients = [bed.connect() for _ in range(6)]
     p = clients[0]
     p.freeze()
@@ -342,12 +344,12 @@ def test_of_many_who_are_told_at_once_while_a_sweep_runs_each_end_is_counted_onc
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(act, range(6)))
     assert p.counts().totals["expired"] == 60
-    told = [(one.uid, one.session_id) for one in p.events(limit=1000) if one.kind == "expired"]
-    assert len(told) == len(set(told)) == 60
+    expired = [(event.uid, event.session_id) for event in p.events(limit=1000) if event.kind == "expired"]
+    assert len(expired) == len(set(expired)) == 60
 
 
 @on("valkey-sync", "redis7-async")
-def test_where_the_end_cannot_be_written_the_answer_is_the_same(bed: Bed, own: Own) -> None:
+def test_if_the_end_cannot_be_written_the_reply_is_the_same(bed: Bed, own: Own) -> None:
     p, silent = bed.connect(), bed.connect(heal=False)
     p.freeze()
     login = p.login("ada", idle_timeout=60)

@@ -1,4 +1,4 @@
-"""A person is forgotten, or exported, and addresses lose their end: every key is searched, byte by byte."""
+"""Erase a person, export a person, and shorten addresses: every key is searched, byte by byte."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from typing import Any
 import pytest
 
 from presence_core import SessionFilter, Settings, Unavailable, Worker, cli
-from presence_core.client import upkeep as client_upkeep
-from presence_core.operations import forgetting, migrate, running
-from presence_core.scripts import RETELL, Op
-from tests.conftest import Bed, on
-from tests.facade import Clock, P, sync_facade
-from tests.servers import Server, missing, redis_binary, valkey_binary, wait_for
+from presence_core.client import reshard
+from presence_core.operations.bulk_kick import runner
+from presence_core.operations.privacy import erase, rewrite
+from presence_core.operations.reshard import coordinator
+from presence_core.scripts.calls import Op
+from presence_core.scripts.privacy import REWRITE_STREAM
+from tests.conftest import Bed, every_topology, on
+from tests.support.facade import Clock, P, sync_facade
+from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary, wait_for
 
 UID, NAME, ALIAS = "pat:7f3a-quill", "Zoë Vantongeren", "zv@mail.example"
 FOUR, LATEST, SIX = "198.51.100.77", "203.0.113.99", "2001:db8:77:1::beef"
@@ -35,7 +38,7 @@ SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "fa
 
 @pytest.fixture
 def p(bed: Bed) -> Iterator[P]:
-    """A client of a server that writes DUMP as it is: nothing hides in compressed text."""
+    """A client of a server that does not compress DUMP, so that every text is visible in it."""
     where = {"target_nodes": "primaries"} if bed.is_cluster else {}
     bed.raw.config_set("rdbcompression", "no", **where)
     made = bed.connect(**SETTINGS)
@@ -45,7 +48,8 @@ def p(bed: Bed) -> Iterator[P]:
 
 
 def _live_a_life(p: P) -> list[str]:
-    """Somebody who left a trace wherever one can be left, beside two others; answers their session ids."""
+    """Log in a person who leaves a trace in every family of keys, and two other users; returns the person's session
+    ids."""
     sids: list[str] = []
 
     def login(**given: Any) -> str:
@@ -66,7 +70,7 @@ def _live_a_life(p: P) -> list[str]:
     p.advance(6)
     p.sweep()
     for _ in range(3):
-        login(device=PHONE)  # replaced, for the device
+        login(device=PHONE)  # replaced, because of the device limit
     for device in (None, "tv", None):
         login(device=device)  # replaced
     p.block(UID, **SAID, message=f"Dear {NAME}")
@@ -93,7 +97,7 @@ def _needles(sids: list[str]) -> list[bytes]:
 
 
 def _traces(bed: Bed, sids: list[str]) -> list[tuple[bytes, bytes]]:
-    """Which keys still hold what of this person, in their names or in any byte of their values."""
+    """The keys that still contain data of this person, in their names or in any byte of their values."""
     return [
         (key, needle)
         for key, value in bed.dump().items()
@@ -106,7 +110,8 @@ def _of_others(bed: Bed) -> dict[bytes, bytes]:
     return {key: value for key, value in bed.dump().items() if b":bob" in key or key.endswith(b"pat:7f3a")}
 
 
-def test_a_forgotten_person_is_in_no_byte_of_any_key(p: P, bed: Bed) -> None:
+@every_topology
+def test_an_erased_person_is_in_no_byte_of_any_key(p: P, bed: Bed) -> None:
     sids = _live_a_life(p)
     families = {key.split(b"}:")[1].split(b":")[0] for key, _ in _traces(bed, sids)}
     assert families >= {
@@ -117,7 +122,7 @@ def test_a_forgotten_person_is_in_no_byte_of_any_key(p: P, bed: Bed) -> None:
     acts = len(p.audit(limit=1000).items)
     ends, others = p.ended("bob").items, p.sessions("bob")
 
-    report = p.forget(UID, by="dpo", reason=f"asked by {NAME}")
+    report = p.erase(UID, by="dpo", reason=f"asked by {NAME}")
 
     assert _traces(bed, sids) == []
     assert _of_others(bed) == before
@@ -130,31 +135,29 @@ def test_a_forgotten_person_is_in_no_byte_of_any_key(p: P, bed: Bed) -> None:
     assert p.facets("device") == {"tv": 2}
     page = p.audit(limit=1000)
     assert len(page.items) == page.total == acts + 1, "nothing that staff did is lost"
-    told = p.audit(uid=report.pseudonym, limit=1000).items
-    assert {one.action for one in told} == {"kick", "block", "unblock", "denied", "forget"}
-    assert told[0].reason == f"asked by {report.pseudonym}"
-    assert all(one.session_id is None for one in told)
-    assert [one.by for one in p.audit(uid="bob").items].count("staff") >= 3
+    reported = p.audit(uid=report.pseudonym, limit=1000).items
+    assert {entry.action for entry in reported} == {"kick", "block", "unblock", "denied", "forget"}
+    assert reported[0].reason == f"asked by {report.pseudonym}"
+    assert all(entry.session_id is None for entry in reported)
+    assert [entry.by for entry in p.audit(uid="bob").items].count("staff") >= 3
     assert len(p.jobs().items) == 4, "what is left of each can still be read"
-    assert {one.uid for one in p.blocks()} == {"bob", "pat:7f3a"}
+    assert {block.uid for block in p.blocks()} == {"bob", "pat:7f3a"}
     assert p.repair().repaired == 0, "nothing was left untidy"
 
 
 @pytest.mark.parametrize("name", ["valkey", "redis7"])
-def test_a_forgotten_person_is_in_no_byte_of_the_files_of_redis_once_they_are_written_anew(
-    name: str, tmp_path: Path
-) -> None:
+def test_an_erased_person_is_in_no_byte_of_the_rewritten_files_of_redis(name: str, tmp_path: Path) -> None:
     binary = (valkey_binary() if name == "valkey" else redis_binary()) or missing(name)
-    kept = ("--appendonly", "yes", "--rdbcompression", "no")
+    kept = (*KEEPS_ALL, "--rdbcompression", "no")
 
     def found(sids: list[str]) -> dict[str, int]:
-        """How many of the needles are in the snapshot, and how many in the append-only file."""
+        """How many of the searched texts are in the snapshot, and how many in the append-only file."""
         files = [path for path in server.directory.rglob("*") if path.suffix in (".rdb", ".aof")]
         held = {"snapshot": b"", "append-only": b""}
         for path in files:
             held["snapshot" if path.name == "dump.rdb" else "append-only"] += path.read_bytes()
         assert all(held.values())
-        return {what: sum(one in said for one in _needles(sids)) for what, said in held.items()}
+        return {what: sum(needle in said for needle in _needles(sids)) for what, said in held.items()}
 
     with Server.start(binary, tmp_path, *kept) as server, P.from_url(server.url, Settings(**SETTINGS)) as made:
         p = sync_facade(made, Clock(lambda: round(time.time() * 1000)))
@@ -162,23 +165,23 @@ def test_a_forgotten_person_is_in_no_byte_of_the_files_of_redis_once_they_are_wr
         sids = _live_a_life(p)
         server.command("SAVE")
         assert min(found(sids).values()) > len(sids)
-        assert p.forget(UID, by="dpo", reason=f"asked by {NAME}").complete
+        assert p.erase(UID, by="dpo", reason=f"asked by {NAME}").complete
         server.command("SAVE")
         server.command("BGREWRITEAOF")
         wait_for("files without the person", lambda: set(found(sids).values()) == {0})
 
 
 @on("valkey-async", "redis7-sync")
-def test_a_forget_may_be_told_twice_and_the_person_may_come_back(p: P, bed: Bed) -> None:
+def test_an_erasure_may_be_repeated_and_the_person_may_return(p: P, bed: Bed) -> None:
     sids = _live_a_life(p)
-    first = p.forget(UID, by="dpo", reason="asked")
-    again = p.forget(UID, by="dpo", reason="asked")
+    first = p.erase(UID, by="dpo", reason="asked")
+    again = p.erase(UID, by="dpo", reason="asked")
     assert (again.pseudonym, again.kicked, again.sessions, again.rewritten) == (first.pseudonym, 0, 0, 0)
     assert _traces(bed, sids) == []
     back = p.login(UID, name=NAME, ip=FOUR)
     assert p.validate(back.token)
     assert p.sessions(UID)[0].name == NAME
-    assert [one.uid for one in p.people("vanton")] == [UID]
+    assert [person.uid for person in p.people("vanton")] == [UID]
 
 
 class _Killed(Exception):
@@ -186,7 +189,7 @@ class _Killed(Exception):
 
 
 def _counted(op: Op[Any], seen: list[int], most: int = 10_000) -> Op[Any]:
-    """An operation whose process dies after so many batches; how many there were."""
+    """Run an operation whose process dies after some batches; returns the number of batches sent."""
     replies = None
     try:
         while seen[0] < most:
@@ -199,27 +202,28 @@ def _counted(op: Op[Any], seen: list[int], most: int = 10_000) -> Op[Any]:
 
 
 @on("valkey-sync")
-def test_a_forget_that_was_killed_anywhere_is_ended_by_the_next(
+def test_an_erasure_killed_at_any_step_is_completed_by_the_next(
     p: P, bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "ENTRIES", 9)
-    monkeypatch.setattr(forgetting, "BATCH", 4)
+    monkeypatch.setattr(rewrite, "ENTRIES", 9)
+    monkeypatch.setattr(erase, "BATCH", 4)
+    monkeypatch.setattr(rewrite, "BATCH", 4)
     _live_a_life(p)
     total = [0]
-    p._run(_counted(forgetting.forget(p._ctx, UID, "dpo", "asked"), total))
+    p.internal.run(_counted(erase.erase(p.internal.context, UID, "dpo", "asked"), total))
     assert total[0] > 50
     for most in range(2, total[0], 9):
         p.unblock("bob", by="staff", reason="test")
         p.unblock("pat:7f3a", by="staff", reason="test")
         sids = _live_a_life(p)
         with pytest.raises(_Killed):
-            p._run(_counted(forgetting.forget(p._ctx, UID, "dpo", "asked"), [0], most))
-        assert p.forget(UID, by="dpo", reason="asked").complete
+            p.internal.run(_counted(erase.erase(p.internal.context, UID, "dpo", "asked"), [0], most))
+        assert p.erase(UID, by="dpo", reason="asked").complete
         assert _traces(bed, sids) == [], most
 
 
 def _meddled(op: Op[Any], at: int, act: Callable[[], object]) -> Op[Any]:
-    """An operation that something comes in between before one of its batches."""
+    """Run an operation, and call something else before one of its batches."""
     replies = None
     for number in itertools.count():
         try:
@@ -233,7 +237,9 @@ def _meddled(op: Op[Any], at: int, act: Callable[[], object]) -> Op[Any]:
 
 @pytest.mark.parametrize("how", ["kicked", "replaced", "not let in"])
 @on("valkey-sync")
-def test_who_comes_and_goes_while_they_are_forgotten_leaves_no_trace_or_that_is_said(p: P, bed: Bed, how: str) -> None:
+def test_a_person_who_logs_in_and_out_during_the_erasure_leaves_no_trace_or_it_is_reported(
+    p: P, bed: Bed, how: str
+) -> None:
     other = bed.connect(max_sessions=1)
     sids: list[str] = []
     came: list[int] = []
@@ -255,14 +261,14 @@ def test_who_comes_and_goes_while_they_are_forgotten_leaves_no_trace_or_that_is_
     for at in itertools.count(2):
         p.logout(UID, p.login(UID, name=NAME, aliases=[ALIAS], ip=FOUR).session.session_id)
         p.audit_note(by="staff", what="look", uid=UID)
-        report = p._run(_meddled(forgetting.forget(p._ctx, UID, "dpo", "asked"), at, come_and_go))
-        if len(came) < at - 1:  # it was over before
+        report = p.internal.run(_meddled(erase.erase(p.internal.context, UID, "dpo", "asked"), at, come_and_go))
+        if len(came) < at - 1:  # it had expired before
             break
         said.add(report.complete)
         if report.complete and _traces(bed, sids):
             missed.append(at)
         assert report.complete or report.live == 1
-        assert p.forget(UID, by="dpo", reason="asked").complete
+        assert p.erase(UID, by="dpo", reason="asked").complete
         assert _traces(bed, sids) == [], at
     assert len(came) > 20
     assert min(missed) >= at - 2, "once it has looked for the last time, at events and at the audit: that is a return"
@@ -270,10 +276,8 @@ def test_who_comes_and_goes_while_they_are_forgotten_leaves_no_trace_or_that_is_
 
 
 @on("valkey-sync")
-def test_a_bulk_kick_does_not_remember_by_its_place_in_the_list_whom_it_came_by(
-    p: P, bed: Bed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(running, "BATCH", 1)
+def test_a_bulk_kick_keeps_no_uid_in_its_stored_position(p: P, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "BATCH", 1)
 
     def logins() -> None:
         for uid in ("zed", "bob", UID, "eve"):
@@ -290,54 +294,54 @@ def test_a_bulk_kick_does_not_remember_by_its_place_in_the_list_whom_it_came_by(
     assert place(done.id) == b""
     logins()
     waits = p.start_kick(SessionFilter(device="tv"), expected=4, **TEST)
-    at_work = running.Run(p.context, waits.id)
+    at_work = runner.Run(p.context, waits.id)
     for _ in range(3):
-        p._run(at_work.step())
+        p.internal.run(at_work.step())
     p.pause_job(waits.id, by="staff")
     assert UID.encode() in place(waits.id)
-    report = p.forget(UID, by="dpo", reason="asked")
+    report = p.erase(UID, by="dpo", reason="asked")
     assert report.unfinished == (waits.id,)
     assert UID.encode() in place(waits.id), "it is needed to go on"
     p.cancel_job(waits.id, by="staff")
-    assert p.forget(UID, by="dpo", reason="asked").complete
+    assert p.erase(UID, by="dpo", reason="asked").complete
     assert place(waits.id) == b""
     assert p.job(waits.id)
 
 
 @on("valkey-sync")
-def test_a_name_is_found_however_it_is_written_and_half_of_it_in_what_is_about_them(p: P, bed: Bed) -> None:
+def test_a_name_is_found_in_any_spelling_and_half_of_it_in_texts_about_the_person(p: P, bed: Bed) -> None:
     p.login(UID, name=NAME, aliases=["张 伟"])
     for written in ("Zoe Vantongeren", "ZOË  VANTONGEREN", unicodedata.normalize("NFD", NAME)):
         p.audit_note(by="staff", what="look", uid="bob", reason=f"knows {written}.")
         p.kick_where(SessionFilter(text=written, device="none"), expected=0, **TEST)
     p.block(UID, by="staff", reason="Ms Vantongeren: 请给张 伟打电话")
-    assert p.forget(UID, by="dpo", reason="asked").complete
-    told = "".join(one.reason or "" for one in p.audit(limit=100).items).casefold()
+    assert p.erase(UID, by="dpo", reason="asked").complete
+    reported = "".join(entry.reason or "" for entry in p.audit(limit=100).items).casefold()
     asked = "".join(str(job.filter.text) for job in p.jobs()).casefold()
     for half in ("zoe", "zoë", unicodedata.normalize("NFD", "zoë"), "vantongeren", "伟"):
-        assert half not in told + asked, half
-    assert "请给forgotten:" in told
+        assert half not in reported + asked, half
+    assert "请给forgotten:" in reported
 
 
 @on("valkey-sync")
-def test_what_others_are_told_in_the_same_words_stays_as_it_was(p: P) -> None:
+def test_the_same_words_in_texts_about_others_stay_as_they_were(p: P) -> None:
     for uid, name in (("u-17", "May Lee"), ("bob", "Bob Other")):
         p.login(uid, name=name)
         p.kick(uid, **TEST, message="You may sign in again.")
-    assert p.forget("u-17", by="dpo", reason="asked").complete
+    assert p.erase("u-17", by="dpo", reason="asked").complete
     assert p.ended("bob").items[0].message == "You may sign in again."
 
 
 @on("valkey-sync")
-def test_a_uid_that_is_a_small_number_takes_no_number_from_what_is_about_others(p: P) -> None:
+def test_a_uid_that_is_a_small_number_removes_no_number_from_texts_about_others(p: P) -> None:
     p.login("44", name="Ann Other")
     said = "44 of 1,044 sessions, by 44 from 10.0.0.44, ticket T-44"
     p.audit_note(by="staff", what="look", uid="bob", reason=said, outcome=said)
     p.audit_note(by="staff", what="look", uid="44", reason="44 called from 10.0.0.44: 1,044 times")
     asked = SessionFilter(app="web", app_version="2026.44", ip="10.0.0.44", uid="44-b", attributes={"floor": "44"})
     waits = p.start_kick(asked, expected=0, **TEST)
-    report = p.forget("44", by="dpo", reason="asked")
-    assert report.complete, "that is under way, and names somebody else"
+    report = p.erase("44", by="dpo", reason="asked")
+    assert report.complete, "that is running, and names another user"
     [other] = p.audit(uid="bob").items
     assert (other.reason, other.outcome) == (said, said)
     assert p.audit(uid=report.pseudonym).items[-1].reason == (f"{report.pseudonym} called from 10.0.0.44: 1,044 times")
@@ -346,64 +350,64 @@ def test_a_uid_that_is_a_small_number_takes_no_number_from_what_is_about_others(
 
 
 @on("valkey-sync")
-def test_a_text_that_an_ended_session_of_somebody_else_shares_stays(p: P) -> None:
+def test_a_text_shared_with_the_ended_session_of_another_user_stays(p: P) -> None:
     for uid in (UID, "bob"):
         p.kick(uid, p.login(uid, device="slate", user_agent=f"curl/{uid}").session.session_id, **TEST)
-    assert p.forget(UID, by="dpo", reason="asked").complete
+    assert p.erase(UID, by="dpo", reason="asked").complete
     [ended] = p.ended("bob").items
     assert (ended.device, ended.user_agent) == ("slate", "curl/bob")
 
 
 @on("valkey-sync")
-def test_attempts_of_who_is_forgotten_twice_in_an_hour_are_counted_together(p: P) -> None:
+def test_denied_attempts_against_a_person_erased_twice_in_an_hour_are_counted_together(p: P) -> None:
     for times in (1, 2):
         for _ in range(times):
             p.advance(1)
             p.denied(by=UID, what="kick", uid="bob", reason="role viewer")
-        report = p.forget(UID, by="dpo", reason="asked")
-    [tried] = [one for one in p.audit(by=report.pseudonym) if one.action == "denied"]
+        report = p.erase(UID, by="dpo", reason="asked")
+    [tried] = [entry for entry in p.audit(by=report.pseudonym) if entry.action == "denied"]
     assert tried.count == 3
 
 
 @on("valkey-sync")
-def test_what_waits_for_a_replica_of_somebody_who_is_forgotten_is_let_go(bed: Bed) -> None:
+def test_a_held_change_of_an_erased_person_is_dropped(bed: Bed) -> None:
     p = bed.connect(confirm_replicas=1, confirm_timeout=20, confirm_hold=0)
     for uid in (UID, "bob"):
         p.login(uid)
         p.kick(uid, **TEST)
         p.block(uid, **TEST)
     assert p.unconfirmed() == 4
-    p.forget(UID, by="dpo", reason="asked")
+    p.erase(UID, by="dpo", reason="asked")
     assert p.unconfirmed() == 3, "what bob has, and that the person was erased"
 
 
 @on("valkey-sync", "cluster-sync")
-def test_while_the_sessions_are_moved_nobody_is_said_to_be_forgotten(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The old keys are still there, and nobody would look for them."""
+def test_during_a_reshard_no_person_is_reported_as_erased(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old keys still exist, and no search would look at them."""
     p = bed.connect()
     p.login(UID, name=NAME)
-    monkeypatch.setattr(client_upkeep, "MOVED_FOR", 0.0)
+    monkeypatch.setattr(reshard, "KEEP_OLD_KEYS_SECONDS", 0.0)
 
     def die(*_: object) -> Op[int]:
         raise _Killed
 
-    monkeypatch.setattr(migrate, "remove", die)
+    monkeypatch.setattr(coordinator, "remove", die)
     with pytest.raises(_Killed):
-        p.migrate(8)
-    with pytest.raises(Unavailable, match="presence migrate has come to its end"):
-        p.forget(UID, by="dpo", reason="asked")
+        p.reshard(8)
+    with pytest.raises(Unavailable, match="presence reshard has finished"):
+        p.erase(UID, by="dpo", reason="asked")
     assert p.sessions(UID)
     monkeypatch.undo()
-    monkeypatch.setattr(client_upkeep, "MOVED_FOR", 0.0)
-    p.migrate(8)
-    assert p.forget(UID, by="dpo", reason="asked").complete
+    monkeypatch.setattr(reshard, "KEEP_OLD_KEYS_SECONDS", 0.0)
+    p.reshard(8)
+    assert p.erase(UID, by="dpo", reason="asked").complete
     assert not [key for key, value in bed.dump().items() if UID.encode() in key + (value or b"")]
 
 
 @on("valkey-sync", "cluster-sync")
-def test_others_come_and_go_while_somebody_is_forgotten(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the clock of Redis; the streams are told anew while they grow."""
-    monkeypatch.setattr(forgetting, "ENTRIES", 100)
+def test_other_users_log_in_and_out_during_an_erasure(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the clock of Redis; the streams are copied again while they grow."""
+    monkeypatch.setattr(rewrite, "ENTRIES", 100)
     p, other = bed.connect(), bed.connect()
     people = [f"u{number}" for number in range(40)]
     p.login_many({"uid": uid, "name": f"N {uid}", "ip": FOUR, "device": "tv"} for uid in people[:20] for _ in range(40))
@@ -426,76 +430,78 @@ def test_others_come_and_go_while_somebody_is_forgotten(bed: Bed, monkeypatch: p
     thread.start()
     started.wait()
     try:
-        reports = [p.forget(uid, by="dpo", reason="asked") for uid in people[:8]]
+        reports = [p.erase(uid, by="dpo", reason="asked") for uid in people[:8]]
     finally:
         done.set()
         thread.join()
-    assert all(one.complete and one.kicked == 40 for one in reports)
+    assert all(report.complete and report.kicked == 40 for report in reports)
     [number] = counted
-    audit = [one for shard in p.context.keys.shards for _, one in bed.raw.xrange(shard.audit)]
-    events = [one for shard in p.context.keys.shards for _, one in bed.raw.xrange(shard.events)]
-    assert sum(one[b"uid"].startswith(b"v") for one in audit) == number, "no entry of another's is lost, none is twice"
-    assert sum(one[b"r"].startswith(b"v") for one in events) == 2 * number
-    assert len({one[b"r"].partition(b":")[0] for one in events} & {uid.encode() for uid in people}) == 12
+    audit = [entry for shard in p.context.keys.shards for _, entry in bed.raw.xrange(shard.audit)]
+    events = [event for shard in p.context.keys.shards for _, event in bed.raw.xrange(shard.events)]
+    assert sum(entry[b"uid"].startswith(b"v") for entry in audit) == number, (
+        "no entry of another's is lost, none is twice"
+    )
+    assert sum(event[b"r"].startswith(b"v") for event in events) == 2 * number
+    assert len({event[b"r"].partition(b":")[0] for event in events} & {uid.encode() for uid in people}) == 12
     assert p.counts().sessions == 12 * 40
     assert "retold:" not in bed.families()
 
 
 @on("valkey-sync", "redis7-sync")
-def test_what_comes_between_the_last_look_and_the_last_step_is_told_too(
+def test_changes_between_the_last_read_and_the_last_write_are_erased_too(
     p: P, bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "ENTRIES", 2)
+    monkeypatch.setattr(rewrite, "ENTRIES", 2)
     for _ in range(2):
         p.audit_note(by="staff", what="look")
     s = p.context.keys.shards[0]
-    op = forgetting._retell_once(p.context, s, s.audit, lambda _: None)
-    calls, looked = next(op), True  # at anything
-    told = None
+    op = rewrite._copy_stream(p.context, s, s.audit, lambda _: None)
+    calls, looked = next(op), True  # returns at once
+    reported = None
     try:
         while True:
-            if calls[0].script is RETELL and not looked:
+            if calls[0].script is REWRITE_STREAM and not looked:
                 p.audit_note(by="staff", what="late")
-            bed.raw.script_load(RETELL.text)
+            bed.raw.script_load(REWRITE_STREAM.text)
             replies = [bed.raw.execute_command(*call.words) for call in calls]
             looked = bool(replies[0])
             calls = op.send(replies)
     except StopIteration as done:
-        told = done.value
-    assert told == 0, "nobody else was done before: there is nothing to begin again"
+        reported = done.value
+    assert reported == 0, "no other erasure came before: nothing to begin again"
     assert bed.raw.xlen(s.audit) == 3
     assert "retold:" not in bed.families()
 
 
 @on("valkey-sync")
-def test_several_are_forgotten_at_the_same_time(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forgetting, "ENTRIES", 20)
+def test_several_people_are_erased_at_the_same_time(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewrite, "ENTRIES", 20)
     p = bed.connect()
     people = [f"u{number}" for number in range(8)]
     for uid in people * 10:
         p.login(uid)
         p.audit_note(by="staff", what="look", uid=uid)
     with ThreadPoolExecutor(4) as pool:
-        reports = list(pool.map(lambda uid: p.forget(uid, by="dpo", reason="asked"), people[:4]))
-    assert all(one.complete for one in reports)
+        reports = list(pool.map(lambda uid: p.erase(uid, by="dpo", reason="asked"), people[:4]))
+    assert all(report.complete for report in reports)
     [audit], [events] = bed.families()["audit"], bed.families()["events"]
-    acts = [one[b"uid"].decode() for _, one in bed.raw.xrange(audit)]
+    acts = [entry[b"uid"].decode() for _, entry in bed.raw.xrange(audit)]
     assert {uid: acts.count(uid) for uid in people} == {uid: 10 * (uid in people[4:]) for uid in people}
-    assert sorted(acts.count(one.pseudonym) for one in reports) == [11] * 4
-    assert {one[b"r"].partition(b":")[0].decode() for _, one in bed.raw.xrange(events)} == set(people[4:])
+    assert sorted(acts.count(report.pseudonym) for report in reports) == [11] * 4
+    assert {event[b"r"].partition(b":")[0].decode() for _, event in bed.raw.xrange(events)} == set(people[4:])
 
 
 @on("valkey-sync")
-def test_a_connection_that_speaks_resp3_forgets_and_exports_too(p: P, bed: Bed) -> None:
+def test_a_connection_that_uses_resp3_can_erase_and_export_too(p: P, bed: Bed) -> None:
     newer = bed.connect_to(f"{bed.url}?protocol=3", **SETTINGS)
     sids = _live_a_life(p)
     assert len(newer.export_person(UID)["ended"]) == len(sids) - 3
-    assert newer.forget(UID, by="dpo", reason="asked").sessions == len(sids)
+    assert newer.erase(UID, by="dpo", reason="asked").sessions == len(sids)
     assert _traces(bed, sids) == []
 
 
 @on("valkey-sync", "redis7-sync")
-def test_readers_of_events_and_audit_go_on_where_they_were(p: P) -> None:
+def test_readers_of_events_and_audit_continue_where_they_were(p: P) -> None:
     for number in range(6):
         p.login(UID if number % 2 else f"u{number}")
     first = p.events(limit=2)
@@ -503,51 +509,52 @@ def test_readers_of_events_and_audit_go_on_where_they_were(p: P) -> None:
     for number in range(3):
         p.audit_note(by="staff", what=f"act {number}")
     page = p.audit(limit=1)
-    p.forget(UID, by="dpo", reason="asked")
+    p.erase(UID, by="dpo", reason="asked")
     rest = p.events(after=first[-1].cursor)
-    assert [one.uid for one in rest] == ["u2", "u4"]
+    assert [event.uid for event in rest] == ["u2", "u4"]
     p.login("late")
-    assert [one.uid for one in p.events(after=rest[-1].cursor)] == ["late"]
-    assert [one.action for one in p.audit(cursor=page.next_cursor)] == ["act 1", "act 0"]
+    assert [event.uid for event in p.events(after=rest[-1].cursor)] == ["late"]
+    assert [entry.action for entry in p.audit(cursor=page.next_cursor)] == ["act 1", "act 0"]
 
 
-@on("valkey", "cluster-sync")
-def test_a_bulk_kick_that_is_under_way_is_left_alone_and_named(p: P) -> None:
+@on("valkey-async", "cluster-sync", soak=("valkey",))
+def test_a_running_bulk_kick_is_not_changed_and_is_reported(p: P) -> None:
     p.login(UID)
     p.advance(0.01)
     job = p.start_kick(SessionFilter(uid=UID), by="staff", reason="test", expected=1)
-    report = p.forget(UID, by="dpo", reason="asked")
+    report = p.erase(UID, by="dpo", reason="asked")
     assert report.unfinished == (job.id,)
     assert not report.complete
     p.cancel_job(job.id, by="staff")
-    report = p.forget(UID, by="dpo", reason="asked")
+    report = p.erase(UID, by="dpo", reason="asked")
     assert report.complete
     after = p.job(job.id)
     assert after is not None
     assert after.filter.uid == report.pseudonym
 
 
-def test_an_export_has_all_that_is_kept_of_one_person_and_nothing_of_others(p: P) -> None:
+@every_topology
+def test_an_export_has_all_data_of_one_person_and_none_of_others(p: P) -> None:
     sids = _live_a_life(p)
     out = json.loads(json.dumps(p.export_person(UID)))
-    assert {one["session_id"] for one in out["sessions"] + out["ended"]} == set(sids)
-    assert {one["reason"] for one in out["ended"]} == {"logout", "kicked", "expired", "replaced"}
+    assert {session["session_id"] for session in out["sessions"] + out["ended"]} == set(sids)
+    assert {ended["reason"] for ended in out["ended"]} == {"logout", "kicked", "expired", "replaced"}
     assert out["sessions"][0]["last_ip"] == LATEST
     assert out["block"]["ticket"] == "T-9"
-    assert {one["action"] for one in out["audit"]} == {"kick", "block", "unblock", "denied"}
-    assert [one["kind"] for one in out["events"]].count("login") == len(sids)
+    assert {entry["action"] for entry in out["audit"]} == {"kick", "block", "unblock", "denied"}
+    assert [event["kind"] for event in out["events"]].count("login") == len(sids)
     assert out["person"]["online"]
     assert out["cut"] == []
     assert "bob" not in json.dumps({**out, "audit": []})
-    nobody = p.export_person("nobody")
-    assert nobody["sessions"] == nobody["ended"] == nobody["events"] == []
+    unknown = p.export_person("unknown")
+    assert unknown["sessions"] == unknown["ended"] == unknown["events"] == []
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
 
 
 @on("valkey-sync")
-def test_the_command_asks_for_the_uid_and_forgets(
+def test_the_command_asks_for_the_uid_and_erases(
     p: P, bed: Bed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PRESENCE_REDIS_URL", bed.url)
@@ -562,22 +569,22 @@ def test_the_command_asks_for_the_uid_and_forgets(
 
     code, out, _ = said("export-person", UID, "--by", "dpo")
     assert code == 0
-    assert {one["session_id"] for one in json.loads(out)["ended"]} < set(sids)
+    assert {ended["session_id"] for ended in json.loads(out)["ended"]} < set(sids)
     assert p.audit(by="dpo").items[0].action == "export_person"
     for typed in ("", "yes\n", "3\n"):
-        code, out, err = said("forget", UID, "--by", "dpo", "--reason", "asked", typed=typed)
+        code, out, err = said("erase", UID, "--by", "dpo", "--reason", "asked", typed=typed)
         assert (code, out) == (1, "")
         assert "3 live sessions" in err
         assert err.endswith("Nothing was done.\n")
     assert len(p.sessions(UID)) == 3
-    code, out, _ = said("forget", UID, "--by", "dpo", "--reason", "asked", typed=f"{UID}\n")
+    code, out, _ = said("erase", UID, "--by", "dpo", "--reason", "asked", typed=f"{UID}\n")
     assert code == 0
-    assert f"{len(sids)} sessions, 3 of them live" in out
+    assert f"Erased {len(sids)} sessions, of which 3 were live." in out
     assert _traces(bed, sids) == []
-    code, out, _ = said("forget", UID, "--by", "dpo", "--reason", "asked", "--yes", "--json")
+    code, out, _ = said("erase", UID, "--by", "dpo", "--reason", "asked", "--yes", "--json")
     assert (code, json.loads(out)["sessions"]) == (0, 0)
     assert said("export-person", "nobody", "--by", "dpo")[0] == 1
-    for words in (["forget", ""], ["forget", "ada", "--reason", " "], ["export-person", ""]):
+    for words in (["erase", ""], ["erase", "ada", "--reason", " "], ["export-person", ""]):
         rest = [] if "--reason" in words or words[0] == "export-person" else ["--reason", "x"]
         code, out, err = said(*words, *rest)
         assert (code, out) == (2, "")
@@ -587,7 +594,8 @@ def test_the_command_asks_for_the_uid_and_forgets(
 # -- addresses lose their end ------------------------------------------------------------------------------------------
 
 
-def test_the_worker_cuts_addresses_of_ended_sessions_after_so_many_days(bed: Bed) -> None:
+@every_topology
+def test_the_worker_shortens_addresses_of_ended_sessions_after_the_configured_days(bed: Bed) -> None:
     p = bed.connect(truncate_addresses_after=3, idle_timeout=30 * 86_400, absolute_timeout=30 * 86_400,
                     keep_logout=30 * 86_400)  # fmt: skip
     p.freeze()
@@ -601,21 +609,21 @@ def test_the_worker_cuts_addresses_of_ended_sessions_after_so_many_days(bed: Bed
     p.logout("bob", late.session_id)
     worker = Worker(p if bed.backend.mode == "sync" else _sync(bed, p))
     for _ in range(2):
-        worker._truncate()
-    assert {one.ip for one in p.ended("ada")} == {FOUR, SIX}
+        worker._truncation.run()
+    assert {ended.ip for ended in p.ended("ada")} == {FOUR, SIX}
     p.advance(0.2 * 86_400)
-    worker._presence._ctx.now = p.context.now
-    while worker._truncate():
+    worker._presence.internal.context.now = p.context.now
+    while worker._truncation.run():
         pass
-    assert {(one.ip, one.last_ip) for one in p.ended("ada")} == {
+    assert {(ended.ip, ended.last_ip) for ended in p.ended("ada")} == {
         ("198.51.100.0", "203.0.113.0"), ("2001:db8:77::", "203.0.113.0"),
     }  # fmt: skip
     assert p.ended("bob").items[0].ip == FOUR, "not yet"
     assert p.get("ada", live.session.session_id) is not None
     assert p.sessions("ada")[0].ip == FOUR, "a live session keeps its address"
     p.advance(3 * 86_400)
-    worker._presence._ctx.now = p.context.now
-    while worker._truncate():
+    worker._presence.internal.context.now = p.context.now
+    while worker._truncation.run():
         pass
     assert p.ended("bob").items[0].ip == "198.51.100.0"
 
@@ -623,20 +631,20 @@ def test_the_worker_cuts_addresses_of_ended_sessions_after_so_many_days(bed: Bed
 def _sync(bed: Bed, p: P) -> P:
     made = P.from_url(bed.url, p.settings)
     bed._open.append(made.close)
-    made._ctx.now = p.context.now
+    made.internal.context.now = p.context.now
     made.counts()
     assert isinstance(made, P)
     return made
 
 
 @on("valkey-sync", "redis7-sync")
-def test_many_that_ended_in_one_millisecond_are_all_cut(bed: Bed) -> None:
+def test_many_sessions_that_ended_in_one_millisecond_are_all_shortened(bed: Bed) -> None:
     p = bed.connect(truncate_addresses_after=0)
     p.freeze()
     p.login_many({"uid": f"u{number}", "ip": FOUR, "idle_timeout": 10} for number in range(950))
     p.advance(20)
     p.sweep()
     worker = Worker(p)
-    while worker._truncate():
+    while worker._truncation.run():
         pass
-    assert {one.ip for one in p.ended(limit=1000)} == {"198.51.100.0"}
+    assert {ended.ip for ended in p.ended(limit=1000)} == {"198.51.100.0"}

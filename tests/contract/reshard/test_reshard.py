@@ -1,4 +1,4 @@
-"""Moving to another number of shards: everything comes along, while visitors come and go and movers die on the way."""
+"""Reshard: all data is copied, while visitors log in and out and coordinators die at any step."""
 
 from __future__ import annotations
 
@@ -27,34 +27,39 @@ from presence_core import (
     Worker,
 )
 from presence_core.cli import main
-from presence_core.client import upkeep
+from presence_core.client import reshard
 from presence_core.keyspace import Keyspace, Shard
-from presence_core.operations import copying, forgetting, migrate, reindex
-from presence_core.operations import upkeep as upkeep_operations
-from presence_core.operations.identity import Identity, Trace
-from presence_core.operations.listing import list_sessions
-from presence_core.scripts import FLIP, Call, Script, run
+from presence_core.operations import layout
+from presence_core.operations.privacy import erase
+from presence_core.operations.privacy.identity import Identity, Trace
+from presence_core.operations.reshard import coordinator, copier
+from presence_core.operations.search import rebuild
+from presence_core.operations.search.list_sessions import list_sessions
+from presence_core.scripts.calls import Call, run
+from presence_core.scripts.reshard import COMMIT_LAYOUT
+from presence_core.scripts.script import Script
 from presence_core.transport import SyncTransport
 from tests.conftest import Bed, on
-from tests.facade import P
-from tests.outages import all_at_once, failure
-from tests.servers import wait_for
+from tests.support.facade import P
+from tests.support.outages import all_at_once, failure
+from tests.support.servers import wait_for
+from tests.support.soak import size
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 AGENTS = ("curl/8", "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0")
 
 
 class Died(BaseException):
-    """Stands for the end of the process at this point: nothing is tidied up."""
+    """Raised where the process would die: no cleanup runs."""
 
 
 @pytest.fixture(autouse=True)
-def _nobody_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "MOVED_FOR", 0.0)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reshard, "KEEP_OLD_KEYS_SECONDS", 0.0)
 
 
 def _seed(p: P) -> list[Any]:
-    """Some of everything; answers the logins."""
+    """Write some data of every kind; returns the logins."""
     rows = [{"uid": f"u{n % 40}", "name": f"Name {n % 40}", "aliases": [f"alias{n % 40}"], "device": f"d{n % 3}",
              "user_agent": AGENTS[n % 2], "ip": f"192.0.2.{n % 9}", "attributes": {"plan": n % 2}}
             for n in range(90)]  # fmt: skip
@@ -62,13 +67,14 @@ def _seed(p: P) -> list[Any]:
     p.login("a:{b}:ü")
     p.kick("u1", by="staff", reason="one", message="Bye.", ticket="T1")
     p.kick("u2", p.sessions("u2")[0].session_id, by="staff", reason="only one")
-    for one in p.sessions("u3"):
-        p.logout("u3", one.session_id)
+    for session in p.sessions("u3"):
+        p.logout("u3", session.session_id)
     p.block("u4", by="staff", reason="hold", message="Held.", duration=3600)
     p.block("nobody", by="staff", reason="for ever")
     p.kick_where(SessionFilter(device="bulk"), by="staff", reason="bulk", expected=9)
     p.audit_note(by="staff", what="export", reason="asked for")
     p.set_staff("boss@example.org", "admin", by="setup")
+    p.save_item("watch", "u1", "Name 1", by="boss@example.org")
     p.sweep()
     return logins
 
@@ -82,7 +88,7 @@ def _picture(p: P) -> dict[str, Any]:
         "recently ended": sorted(map(repr, p.ended(limit=1000).items)),
         "counts": (counts.users, counts.sessions, counts.totals, counts.swept_at),
         "facets": [p.facets(name) for name in ("browser", "device", "plan")],
-        "found": [sorted(one.ref for one in p.iter_sessions(SessionFilter(text=word)))
+        "found": [sorted(session.ref for session in p.iter_sessions(SessionFilter(text=word)))
                   for word in ("alias7", "name", "192.0.2.3", "u1")],
         "people": [sorted(map(repr, p.people(word, limit=100))) for word in ("name 3", "u1", "alias1")],
         "online": sorted(p.online_users(3600)),
@@ -90,28 +96,29 @@ def _picture(p: P) -> dict[str, Any]:
         "audit": sorted(map(repr, p.audit(limit=1000).items)),
         "jobs": [(job.id, job.kicked, job.state) for job in p.jobs().items],
         "staff": p.staff(),
+        "saved": p.saved_items("watch", owner="boss@example.org"),
     }  # fmt: skip
 
 
 def _left(bed: Bed, shards: int) -> set[bytes]:
-    """Keys of this layout, but for the fences that turn away who comes late."""
+    """The keys of this layout, without the fences that refuse outdated clients."""
     found = bed.raw.scan_iter(match=f"{{{bed.namespace}:{shards}:*", count=5000)
     return {key for key in found if not key.endswith(b"}:moved")}
 
 
 def _hold_ends(bed: Bed) -> None:
-    """As ten seconds do by themselves."""
+    """As if ten seconds had passed."""
     assert 0 < bed.raw.pttl(f"{{{bed.namespace}}}:moving") <= 10_000
     bed.raw.delete(f"{{{bed.namespace}}}:moving")
 
 
 def _is_refused(error: Unavailable) -> bool:
-    """It may try until it has no time left to hear the answer to the last try."""
-    return "moved to another number of shards" in str(error) or isinstance(error, OutcomeUnknown)
+    """It may retry until there is no time left for the reply of the last try."""
+    return "is being resharded" in str(error) or isinstance(error, OutcomeUnknown)
 
 
 def _first(bed: Bed) -> tuple[int, ...]:
-    return (4, 16, 8) if bed.is_cluster else (1, 4, 2)
+    return size((2, 4, 3), (4, 16, 8)) if bed.is_cluster else (1, 4, 2)
 
 
 STOPS_WHILE_IT_COPIES = """
@@ -120,12 +127,13 @@ from presence_core import Presence
 def stop(step, _):
     if step == "copy":
         os.kill(os.getpid(), signal.SIGSTOP)
-Presence.from_env().migrate(int(sys.argv[1]), on_progress=stop)
+Presence.from_env().reshard(int(sys.argv[1]), on_progress=stop)
 """
 
 
 class Visitors(threading.Thread):
-    """Log in, are seen, are kicked. Each waits while shards are moved, and tries again what was refused."""
+    """Log in, send heartbeats, and are kicked. Each call waits while the writes are frozen, and is repeated if
+    refused."""
 
     def __init__(self, p: P) -> None:
         super().__init__(daemon=True)
@@ -156,9 +164,9 @@ class Visitors(threading.Thread):
                     self._surely(p.kick, at.uid, at.session_id, by="staff", reason="traffic")
                     self.kicked[at.session_id] = gone
                 for known, expected in ((self.live, True), (self.kicked, False)):
-                    for one in rng.sample(list(known.values()), min(3, len(known))):
-                        if bool(self._surely(p.validate, one.token)) is not expected:
-                            self.wrong.append(f"{one.session.ref} ought to be {expected}")
+                    for checked in rng.sample(list(known.values()), min(3, len(known))):
+                        if bool(self._surely(p.validate, checked.token)) is not expected:
+                            self.wrong.append(f"{checked.session.ref} ought to be {expected}")
                 self.rounds += 1
         except BaseException as error:
             self.wrong.append(repr(error))
@@ -168,8 +176,8 @@ class Visitors(threading.Thread):
         self.join(60)
 
 
-@on("sync")
-def test_everything_comes_along_wherever_the_mover_dies(bed: Bed) -> None:
+@on("valkey-sync", "cluster-sync", soak=("sync",))
+def test_all_data_is_copied_wherever_the_coordinator_dies(bed: Bed) -> None:
     first, second, third = _first(bed)
     p = bed.connect(shards=first, facets=("plan",))
     logins = _seed(p)
@@ -182,12 +190,12 @@ def test_everything_comes_along_wherever_the_mover_dies(bed: Bed) -> None:
                     raise Died
 
             with pytest.raises(Died):
-                p.migrate(goal, on_progress=die)
+                p.reshard(goal, on_progress=die)
             _hold_ends(bed)
-        done = p.migrate(goal)
+        done = p.reshard(goal)
         assert done.shards == goal
         assert _picture(p) == before
-        assert p.migrate(goal).keys == 0, "there is nothing to do"
+        assert p.reshard(goal).keys == 0, "there is nothing to do"
     assert not _left(bed, first)
     assert not _left(bed, second)
     assert _left(bed, third)
@@ -198,10 +206,10 @@ def test_everything_comes_along_wherever_the_mover_dies(bed: Bed) -> None:
     assert not p.validate(logins[1].token)
 
 
-@on("sync")
-def test_visitors_come_and_go_while_the_shards_are_moved_and_a_mover_is_killed(bed: Bed) -> None:
+@on("valkey-sync", "cluster-sync", soak=("sync",))
+def test_visitors_log_in_and_out_during_a_reshard_whose_coordinator_is_killed(bed: Bed) -> None:
     first, second, third = _first(bed)
-    p, many = bed.connect(shards=first, timeout=5.0), 300 if bed.is_cluster else 1_000
+    p, many = bed.connect(shards=first, timeout=5.0), 300 if bed.is_cluster else size(300, 1_000)
     p.login_many([{"uid": f"u{n}", "name": "Somebody"} for n in range(many)])
     visitors = Visitors(bed.connect(timeout=5.0))
     visitors.start()
@@ -211,24 +219,24 @@ def test_visitors_come_and_go_while_the_shards_are_moved_and_a_mover_is_killed(b
     with subprocess.Popen(words, cwd=ROOT, env=environ) as mover:
         os.waitpid(mover.pid, os.WUNTRACED)
         assert bed.raw.hget(fence, "state") == b"copying"
-        with pytest.raises(Unavailable, match="Somebody else is moving"):
-            bed.connect().migrate(third)
+        with pytest.raises(Unavailable, match="Another process is resharding"):
+            bed.connect().reshard(third)
         mover.send_signal(signal.SIGKILL)
     assert bed.raw.hget(f"{{{bed.namespace}}}:layout", "shards") == str(first).encode(), "killed while it copied"
     assert 0 < bed.raw.pttl(fence) <= 3_600_000, "nor is anything noted for ever"
     _hold_ends(bed)
     for goal in (second, third):
         rounds = visitors.rounds
-        assert p.migrate(goal).shards == goal
+        assert p.reshard(goal).shards == goal
         while visitors.rounds < rounds + 5 and visitors.is_alive():
             time.sleep(0.01)
     visitors.stop()
     assert not visitors.wrong
     assert visitors.kicked
-    listed = {one.session_id for one in p.iter_sessions() if one.uid.startswith("v")}
+    listed = {session.session_id for session in p.iter_sessions() if session.uid.startswith("v")}
     assert listed == set(visitors.live)
-    assert all(map(p.validate, (one.token for one in visitors.live.values())))
-    assert not any(map(p.validate, (one.token for one in visitors.kicked.values())))
+    assert all(map(p.validate, (login.token for login in visitors.live.values())))
+    assert not any(map(p.validate, (login.token for login in visitors.kicked.values())))
     counts = p.counts()
     assert counts.sessions == many + len(visitors.live)
     assert counts.totals["kicked"] == len(visitors.kicked)
@@ -241,9 +249,11 @@ def test_visitors_come_and_go_while_the_shards_are_moved_and_a_mover_is_killed(b
 
 @on("valkey-sync")
 @pytest.mark.parametrize(
-    ("room", "act"), [(copying, "put"), (migrate, "_done"), (migrate, "_scan")], ids=["copies", "opens", "removes"]
+    ("room", "act"),
+    [(copier, "write_keys"), (coordinator, "_finish_step"), (coordinator, "_scan_node")],
+    ids=["copies", "opens", "removes"],
 )
-def test_a_mover_that_was_stopped_and_wakes_later_writes_nothing(
+def test_a_coordinator_that_was_paused_and_wakes_later_writes_nothing(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, room: Any, act: str
 ) -> None:
     p, other = bed.connect(shards=1, facets=("plan",)), bed.connect(facets=("plan",))
@@ -256,24 +266,24 @@ def test_a_mover_that_was_stopped_and_wakes_later_writes_nothing(
     def sleep() -> None:
         late.append(act)
         _hold_ends(bed)
-        other.migrate(2)
+        other.reshard(2)
         other.kick("victim", by="staff", reason="while it slept")
-        if act == "_scan":  # what it has found and would remove is in use again
-            other.migrate(1)
+        if act == "_scan_node":  # the shards that it would remove are in use again
+            other.reshard(1)
         pictures.append(_picture(other))
 
     def before_writing(*words: Any) -> Any:
-        if act != "_scan" and not late:
+        if act != "_scan_node" and not late:
             sleep()
         answer = yield from real(*words)
-        if act == "_scan" and not late and bed.raw.hget(f"{{{bed.namespace}}}:layout", "step") == b"remove":
+        if act == "_scan_node" and not late and bed.raw.hget(f"{{{bed.namespace}}}:layout", "step") == b"remove":
             assert answer[1]
             sleep()
         return answer
 
     monkeypatch.setattr(room, act, before_writing)
-    with pytest.raises(Unavailable, match="could not be held"):
-        p.migrate(2)
+    with pytest.raises(Unavailable, match="lost its hold"):
+        p.reshard(2)
     assert late
     assert not bed.raw.hexists(f"{{{bed.namespace}}}:layout", "step")
     assert _picture(other) == pictures[0]
@@ -281,7 +291,7 @@ def test_a_mover_that_was_stopped_and_wakes_later_writes_nothing(
 
 
 @on("valkey-sync", "redis7-sync")
-def test_while_the_last_changes_are_copied_reads_go_on_and_what_writes_is_refused_whole(bed: Bed) -> None:
+def test_during_the_freeze_reads_work_and_writes_are_refused_whole(bed: Bed) -> None:
     p, reader, hasty = bed.connect(shards=2), bed.connect(), bed.connect(timeout=1)
     login = p.login("ada")
     seen: list[Any] = []
@@ -292,7 +302,7 @@ def test_while_the_last_changes_are_copied_reads_go_on_and_what_writes_is_refuse
         frozen = bed.dump()
         assert reader.validate(login.token)
         assert reader.counts().sessions == 1
-        assert [one.uid for one in reader.list_sessions()] == ["ada"]
+        assert [session.uid for session in reader.list_sessions()] == ["ada"]
         at = login.session
         writes: dict[str, Callable[[], Any]] = {
             "login": lambda: hasty.login("eve"),
@@ -306,14 +316,14 @@ def test_while_the_last_changes_are_copied_reads_go_on_and_what_writes_is_refuse
             assert _is_refused(error), name
         seen.append(bed.dump() == frozen)
 
-    p.migrate(4, on_progress=try_all)
+    p.reshard(4, on_progress=try_all)
     assert seen == [True]
     wait_for("the reader to look again", lambda: reader.validate(login.token))
     assert reader.kick("ada", by="staff", reason="now").count == 1
 
 
 class Staff:
-    """Does something of everything, by chance, each time it is called."""
+    """A random action of any kind at each call."""
 
     def __init__(self, p: P, seed: int) -> None:
         self._p, self._rng, self._n = p, random.Random(seed), 0
@@ -323,19 +333,19 @@ class Staff:
         p, rng = self._p, self._rng
         uid = f"u{rng.randrange(12)}"
         live = p.sessions(uid)
-        one = rng.choice(live).session_id if live else "none"
+        sid = rng.choice(live).session_id if live else "none"
         said: dict[str, Any] = {"by": "staff", "reason": rng.choice(("one", "again", "a reason of its own"))}
         phones = SessionFilter(device="d1")
         self._n += 1
         acts: dict[str, Callable[[], Any]] = {
             "login": lambda: p.login(uid, session_id=f"new-{self._n:05}", name=f"Name {self._n}",
                                      user_agent=f"agent/{rng.randrange(5)}", device=f"d{rng.randrange(4)}"),
-            "login anew": lambda: p.login(uid, session_id=one, name="Renamed") if live else None,
+            "login again": lambda: p.login(uid, session_id=sid, name="Renamed") if live else None,
             "short": lambda: p.login(uid, session_id=f"brief-{self._n:05}", idle_timeout=60),
             "kick": lambda: p.kick(uid, **said, message="Bye."),
-            "kick one": lambda: p.kick(uid, one, **said),
-            "logout": lambda: p.logout(uid, one),
-            "heartbeat": lambda: p.heartbeat(uid, one),
+            "kick one": lambda: p.kick(uid, sid, **said),
+            "logout": lambda: p.logout(uid, sid),
+            "heartbeat": lambda: p.heartbeat(uid, sid),
             "validate": lambda: p.validate(self._token(live), ip=f"192.0.2.{rng.randrange(99)}"),
             "block": lambda: p.block(uid, by="staff", reason=f"held {self._n}", duration=3600),
             "kick and block": lambda: p.kick(uid, **said, block_for=600),
@@ -354,17 +364,15 @@ class Staff:
             self.done.append(name)
 
     def _token(self, live: list[Any]) -> str:
-        """Of a new session, whose secret is known."""
+        """The login of a new session, whose token is known."""
         return str(self._p.login("guest", session_id=f"guest-{self._n:05}").token)
 
 
-@on("sync")
-@pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_while_everything_is_copied_comes_along(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    monkeypatch.setattr(migrate, "FEW", 0)
-    monkeypatch.setattr(migrate, "BATCH", 40)
+@on("valkey-sync", "cluster-sync", soak=("sync",))
+@pytest.mark.parametrize("seed", range(size(1, 3)))
+def test_every_change_during_the_copy_is_copied_too(bed: Bed, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(coordinator, "FEW", 0)
+    monkeypatch.setattr(coordinator, "BATCH", 40)
     first, second, third = _first(bed)
     p = bed.connect(shards=first, facets=("plan",), max_sessions=4)
     _seed(p)
@@ -379,17 +387,17 @@ def test_whatever_happens_while_everything_is_copied_comes_along(
             for _ in range(min(20, left[0])):
                 left[0] -= 1
                 act()
-                if left[0] == 0:  # what a reindex would do
+                if left[0] == 0:  # as a reindex would do
                     other.sweep()
         elif step == "last":
             pictures.append(_picture(other))
         steps.append(step)
 
     for goal in (second, third):
-        left[0] = 120
-        with contextlib.suppress(Unavailable):  # the first call after a move may only learn of it
+        left[0] = size(80, 120)
+        with contextlib.suppress(Unavailable):  # the first call after a reshard may only report the new layout
             other.counts()
-        done = p.migrate(goal, on_progress=meanwhile)
+        done = p.reshard(goal, on_progress=meanwhile)
         assert _picture(p) == pictures[-1]
         assert p.repair().repaired == 0
         assert done.sessions == sum(1 for _ in p.iter_sessions())
@@ -398,15 +406,13 @@ def test_whatever_happens_while_everything_is_copied_comes_along(
     assert set(steps) >= {"copy", "check", "change", "last", "index", "remove"}
 
 
-@on("valkey-sync", "cluster-sync")
-def test_the_next_mover_copies_only_what_has_not_been_copied_and_what_has_changed(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(migrate, "BATCH", 40)
+@on("valkey-sync", soak=("cluster-sync",))
+def test_the_next_coordinator_copies_only_uncopied_and_changed_data(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "BATCH", 40)
     first, second, _ = _first(bed)
     p = bed.connect(shards=first, facets=("plan",))
     logins = _seed(p)
-    p.login_many([{"uid": f"more{n}", "name": "More", "user_agent": f"agent/{n}"} for n in range(200)])
+    p.login_many([{"uid": f"more{n}", "name": "More", "user_agent": f"agent/{n}"} for n in range(size(100, 200))])
     said: list[int] = []
 
     def die(step: str, copied: int) -> None:
@@ -415,32 +421,32 @@ def test_the_next_mover_copies_only_what_has_not_been_copied_and_what_has_change
             raise Died
 
     with pytest.raises(Died):
-        p.migrate(second, on_progress=die)
+        p.reshard(second, on_progress=die)
     _hold_ends(bed)
     for n in range(5):
         p.kick(f"more{n}", by="staff", reason="meanwhile", message="Bye.")
         p.login(f"late{n}", name="Late", user_agent="late/1")
     p.kick(logins[5].session.uid, by="staff", reason="meanwhile")
     before = _picture(p)
-    done = p.migrate(second)
+    done = p.reshard(second)
     assert _picture(p) == before
     assert done.keys < said[-1] / 4, "those of some users only"
     assert p.repair().repaired == 0
 
     with pytest.raises(Died):
-        p.migrate(first, on_progress=die)
+        p.reshard(first, on_progress=die)
     _hold_ends(bed)
     for shard in p.context.keys.shards:  # an hour later
         bed.raw.delete(shard.moved)
     p.kick("more7", by="staff", reason="nobody notes this")
     before = _picture(p)
-    assert p.migrate(first).keys > said[-1] / 2, "begun anew"
+    assert p.reshard(first).keys > said[-1] / 2, "begun again"
     assert _picture(p) == before
 
 
 @on("valkey-sync")
-def test_nobody_is_forgotten_while_everything_is_copied(bed: Bed) -> None:
-    """Neither at the beginning, nor by one that was begun before."""
+def test_no_person_can_be_erased_during_the_copy(bed: Bed) -> None:
+    """Neither if the erasure begins now, nor if it began before."""
     p, other = bed.connect(shards=1), bed.connect(timeout=0.3)
     p.login("quill", name="Quill")
     p.kick("quill", by="staff", reason="quill asked")
@@ -450,20 +456,22 @@ def test_nobody_is_forgotten_while_everything_is_copied(bed: Bed) -> None:
 
     def meanwhile(step: str, _: int) -> None:
         if step == "copy" and not tried:
-            with pytest.raises(Unavailable, match="call forget once presence migrate has come to its end"):
-                other.forget("quill", by="dpo", reason="asked")
-            with pytest.raises(Unavailable, match="moved to another number of shards"):
-                other._run(forgetting._erase(other.context, shard, Identity("quill", "forgotten:x"), Trace()))
+            with pytest.raises(Unavailable, match="call erase when presence reshard has finished"):
+                other.erase("quill", by="dpo", reason="asked")
+            with pytest.raises(Unavailable, match="is being resharded"):
+                other.internal.run(
+                    erase._erase_records(other.context, shard, Identity("quill", "forgotten:x"), Trace())
+                )
             tried.append(step)
 
-    p.migrate(2, on_progress=meanwhile)
+    p.reshard(2, on_progress=meanwhile)
     assert tried
-    assert p.forget("quill", by="dpo", reason="asked").complete
+    assert p.erase("quill", by="dpo", reason="asked").complete
     assert not [key for key, value in bed.dump().items() if b"quill" in key + value]
 
 
 @on("valkey-sync")
-def test_a_bulk_kick_that_begins_meanwhile_is_waited_for_and_what_is_copied_stays(bed: Bed) -> None:
+def test_a_bulk_kick_that_begins_during_the_copy_is_waited_for_and_the_copy_is_kept(bed: Bed) -> None:
     p, other = bed.connect(shards=1), bed.connect()
     p.login_many([{"uid": f"u{n}", "device": "phone"} for n in range(50)])
     jobs: list[Any] = []
@@ -473,10 +481,10 @@ def test_a_bulk_kick_that_begins_meanwhile_is_waited_for_and_what_is_copied_stay
             jobs.append(other.start_kick(SessionFilter(device="phone"), by="staff", reason="r", expected=50))
 
     with pytest.raises(Unavailable, match="bulk kick is running"):
-        p.migrate(2, on_progress=meanwhile)
+        p.reshard(2, on_progress=meanwhile)
     assert other.login("eve").token, "nothing stays closed"
     assert other.run_job(jobs[0].id).count == 50
-    done = p.migrate(2)
+    done = p.reshard(2)
     assert done.sessions == 1
     assert p.counts().totals["kicked"] == 50
     assert [job.kicked for job in p.jobs().items] == [50]
@@ -484,23 +492,23 @@ def test_a_bulk_kick_that_begins_meanwhile_is_waited_for_and_what_is_copied_stay
 
 
 @on("valkey-sync")
-def test_a_bulk_kick_that_runs_is_waited_for(bed: Bed) -> None:
+def test_a_running_bulk_kick_is_waited_for(bed: Bed) -> None:
     p = bed.connect(shards=1)
     p.login("ada")
     p.start_kick(SessionFilter(uid="ada"), by="staff", reason="r", expected=1)
     with pytest.raises(Unavailable, match="bulk kick is running"):
-        p.migrate(2)
+        p.reshard(2)
     assert p.login("eve").token, "nothing stays closed"
     [job] = p.jobs().items
     p.pause_job(job.id, by="staff")
-    p.migrate(2)
+    p.reshard(2)
     p.resume_job(job.id, by="staff")
     assert p.run_job(job.id).count == 1
     assert p.counts().sessions == 1
 
 
 @on("valkey-sync")
-def test_a_copy_that_does_not_agree_is_thrown_away(bed: Bed) -> None:
+def test_a_copy_that_differs_is_discarded(bed: Bed) -> None:
     p = bed.connect(shards=1, facets=("plan",))
     _seed(p)
     before = _picture(p)
@@ -511,63 +519,63 @@ def test_a_copy_that_does_not_agree_is_thrown_away(bed: Bed) -> None:
             bed.raw.zremrangebyrank(shard.sessions, 0, 0)
 
     with pytest.raises(CorruptData, match="do not agree"):
-        p.migrate(2, on_progress=lose)
+        p.reshard(2, on_progress=lose)
     assert _picture(p) == before
     assert not _left(bed, 2), "nor does it take memory"
     bed.raw.set(f"{{{bed.namespace}:1:0}}:unheard-of", "x")
     with pytest.raises(CorruptData, match="no key that this version knows"):
-        p.migrate(2)
+        p.reshard(2)
     assert _picture(p) == before
     assert p.login("eve").token
 
 
 def _die_at(script: Script, patch: pytest.MonkeyPatch) -> None:
-    """The mover dies before this is told."""
+    """The coordinator dies before it reports this step."""
 
     def dying(asked: Script, *words: Any) -> Call:
         if asked is script:
             raise Died
         return run(asked, *words)
 
-    patch.setattr(migrate, "run", dying)
+    patch.setattr(coordinator, "run", dying)
 
 
 @on("valkey-sync", "cluster-sync")
 @pytest.mark.parametrize("goal", [1, 2], ids=["back", "elsewhere"])
-def test_a_move_is_given_up_by_asking_for_another_number(bed: Bed, monkeypatch: pytest.MonkeyPatch, goal: int) -> None:
+def test_a_reshard_is_given_up_by_a_request_for_another_number(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, goal: int
+) -> None:
     p, visitor = bed.connect(shards=1, facets=("plan",)), bed.connect(timeout=1)
     _seed(p)
     before = _picture(p)
     with monkeypatch.context() as patch:
-        _die_at(FLIP, patch)
+        _die_at(COMMIT_LAYOUT, patch)
         with pytest.raises(Died):
-            p.migrate(4)
+            p.reshard(4)
     assert _left(bed, 4)
     assert _is_refused(failure(lambda: visitor.login("eve")))
     _hold_ends(bed)
-    [told] = [one for one in p.health().findings if "being moved to 4 shards" in one.text]
-    assert told.advice is not None
-    assert "presence migrate --shards 4" in told.advice
-    assert p.migrate(goal).shards == goal
+    [informed] = [finding for finding in p.health().findings if "reshard to 4 shards" in finding.text]
+    assert informed.advice is not None
+    assert "presence reshard --shards 4" in informed.advice
+    assert p.reshard(goal).shards == goal
     assert not _left(bed, 4), "a forget would not reach it"
     assert _picture(p) == before
     wait_for("a login", lambda: visitor.login("eve"))
-    assert not any("being moved" in one.text for one in p.health().findings)
+    assert not any("being moved" in finding.text for finding in p.health().findings)
 
 
 @on("valkey-sync")
-def test_doctor_tells_of_a_move_that_broke_off_before_the_new_shards_were_opened(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_reports_an_interrupted_reshard(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     p = bed.connect(shards=1)
     p.login("ada")
     with monkeypatch.context() as patch:
-        patch.setattr(migrate, "_open", _died)
+        patch.setattr(coordinator, "_open", _died)
         with pytest.raises(Died):
-            p.migrate(4)
-    assert any("being moved to 4 shards" in one.text for one in bed.connect().health().findings)
+            p.reshard(4)
+    assert any("reshard to 4 shards" in finding.text for finding in bed.connect().health().findings)
     _hold_ends(bed)
-    p.migrate(4)
+    p.reshard(4)
     assert p.counts().sessions == 1
 
 
@@ -576,8 +584,9 @@ def _died(*_: object) -> Any:
 
 
 @on("valkey-sync")
-def test_a_worker_goes_on_in_the_new_shards(bed: Bed) -> None:
-    """What it does in parts is begun anew there: the parts that it holds are of shards that nobody uses any more."""
+def test_a_worker_continues_in_the_new_shards(bed: Bed) -> None:
+    """Duties that it does in parts begin again there, because their stored positions are of shards that are no longer
+    used."""
     p = bed.connect(shards=1, truncate_addresses_after=1)
     at_work = Worker(bed.connect(truncate_addresses_after=1), interval=0.05)
 
@@ -591,8 +600,8 @@ def test_a_worker_goes_on_in_the_new_shards(bed: Bed) -> None:
     work(1)
     assert at_work.last_error is None
     shard = Keyspace(bed.namespace, 1).shards[0]
-    at_work._filling = [reindex.Filling(at_work._presence._ctx, shard)]
-    p.migrate(2)
+    at_work._index_repair._rebuilds = [rebuild.Filling(at_work._presence.internal.context, shard)]
+    p.reshard(2)
     new = p.context.keys.shards[1]
     bed.raw.zadd(new.words, {"nnobody\0nobody": 0})
     work(6)
@@ -601,47 +610,47 @@ def test_a_worker_goes_on_in_the_new_shards(bed: Bed) -> None:
 
 
 @on("valkey")
-def test_a_call_that_a_move_crosses_is_refused_and_not_mixed_up(bed: Bed) -> None:
+def test_a_call_that_meets_a_reshard_is_refused_and_not_mixed_up(bed: Bed) -> None:
     p = bed.connect(shards=2)
     p.login("ada", device="phone")
-    asked = upkeep_operations.at_home(p.context, list_sessions(p.context, SessionFilter(device="phone"), 10, None))
+    asked = layout.with_layout(p.context, list_sessions(p.context, SessionFilter(device="phone"), 10, None))
     first = next(asked)
     transport = SyncTransport(bed.raw, 2.0)
 
     def reply(to: list[Call]) -> list[Any]:
-        def one() -> Any:
+        def send() -> Any:
             return (yield to)
 
-        return transport.run(one())
+        return transport.run(send())
 
     def go_on(calls: list[Call]) -> None:
         while True:
             calls = asked.send(reply(calls))
 
     then = asked.send(reply(first))
-    p.context.adopt(4, b"")  # another thread has looked
+    p.context.adopt(4, b"")  # another thread has read the layout
     with pytest.raises(Unavailable) as refused:
         go_on(then)
     assert refused.value.code == "LAYOUT"
 
 
 @on("valkey-sync")
-def test_a_client_does_not_go_on_beside_a_snapshot_from_before_the_move(bed: Bed) -> None:
+def test_a_client_with_a_layout_newer_than_a_restored_snapshot_stops(bed: Bed) -> None:
     p = bed.connect(shards=1)
     p.login("ada")
     layout = bed.raw.hgetall(p.context.keys.layout)
-    p.migrate(2)
+    p.reshard(2)
     p.counts()
     bed.raw.delete(p.context.keys.layout)
-    bed.raw.hset(p.context.keys.layout, mapping=layout)  # and with it the one shard, had there been a snapshot
+    bed.raw.hset(p.context.keys.layout, mapping=layout)  # and with it the one shard, if there were a snapshot
     p.context.look_at = 0.001  # some seconds later
     for _ in range(2):
-        with pytest.raises(CorruptData, match="start it again"):
+        with pytest.raises(CorruptData, match="restart the process"):
             p.login("eve")
 
 
 @on("cluster-sync")
-def test_a_mover_knows_masters_that_joined_since_its_client_began(bed: Bed) -> None:
+def test_the_coordinator_knows_masters_that_joined_after_its_client_began(bed: Bed) -> None:
     p = bed.connect(shards=4)
     uids = [f"u{n}" for n in range(20)]
     for uid in uids:
@@ -649,12 +658,12 @@ def test_a_mover_knows_masters_that_joined_since_its_client_began(bed: Bed) -> N
     client = p._transport._client
     newest = client.get_primaries()[0]
     del client.nodes_manager.nodes_cache[newest.name]
-    p.migrate(2)
+    p.reshard(2)
     assert all(map(p.blocked, uids))
 
 
 @on("valkey-sync")
-def test_texts_that_share_a_label_id_on_two_shards_are_not_taken_for_one_another(bed: Bed) -> None:
+def test_texts_with_the_same_label_id_on_two_shards_are_not_confused(bed: Bed) -> None:
     p = bed.connect(shards=2)
     uids = [f"u{n}" for n in range(12)]
     for uid in uids:
@@ -663,60 +672,60 @@ def test_texts_that_share_a_label_id_on_two_shards_are_not_taken_for_one_another
     for uid in uids:
         by_shard.setdefault(p.context.shard(uid), []).append(uid)
     ids = []
-    for shard, (uid, *_) in by_shard.items():  # two texts of one digest are rare: they are made
+    for shard, (uid, *_) in by_shard.items():  # two texts with one digest are rare, so the test makes them
         record = shard.record(uid, p.sessions(uid)[0].session_id)
         core = bed.raw.hget(record, "c")
         ids.append(core[36:40])
         bed.raw.hset(record, "c", core[:36] + b"same" + core[40:])
         bed.raw.hset(shard.labels, "same", bed.raw.hget(shard.labels, core[36:40]))
     assert len(ids) == 2
-    p.migrate(1)
-    assert {one.uid: one.user_agent for one in p.iter_sessions()} == {uid: f"{uid}/1" for uid in uids}
+    p.reshard(1)
+    assert {session.uid: session.user_agent for session in p.iter_sessions()} == {uid: f"{uid}/1" for uid in uids}
 
 
 @on("valkey")
-def test_clients_that_know_the_old_number_find_the_new_one(bed: Bed) -> None:
-    p, told = bed.connect(shards=2), bed.connect(shards=2)
-    login = told.login("ada")
-    cursor = told.events_end()
-    p.migrate(1)
-    with pytest.raises(Unavailable, match="moved to another number of shards"):
-        told.validate(login.token)
-    assert told.validate(login.token), "the next call looks where they are"
-    [gap] = told.events(after=cursor)
+def test_clients_with_the_old_number_find_the_new_one(bed: Bed) -> None:
+    p, informed = bed.connect(shards=2), bed.connect(shards=2)
+    login = informed.login("ada")
+    cursor = informed.events_end()
+    p.reshard(1)
+    with pytest.raises(Unavailable, match="is being resharded"):
+        informed.validate(login.token)
+    assert informed.validate(login.token), "the next call looks where they are"
+    [gap] = informed.events(after=cursor)
     assert gap.kind == "gap"
-    told.login("eve")
-    assert [one.kind for one in told.events(after=gap.cursor)] == ["login"]
+    informed.login("eve")
+    assert [event.kind for event in informed.events(after=gap.cursor)] == ["login"]
     assert bed.connect(shards=2).counts().sessions == 2, "settings may follow later"
     with pytest.raises(InvalidArgument, match="must be 1"):
         bed.connect(shards=8).counts()
     with pytest.raises(InvalidArgument, match="1024"):
-        p.migrate(1025)
+        p.reshard(1025)
 
 
 @on("valkey-sync")
-def test_the_command_moves_and_says_what_it_did(
+def test_the_command_reshards_and_reports_its_result(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PRESENCE_REDIS_URL", bed.url)
     monkeypatch.setenv("PRESENCE_NAMESPACE", bed.namespace)
     bed.connect().login("ada")
-    assert main(["migrate", "--shards", "4", "--json"]) == 0
+    assert main(["reshard", "--shards", "4", "--json"]) == 0
     done = json.loads(capsys.readouterr().out)
     assert (done["before"], done["shards"], done["sessions"]) == (1, 4, 1)
     assert done["removed"] > 0
-    assert main(["migrate", "--shards", "2"]) == 0
-    assert "Moved from 4 to 2 shards: 1 sessions" in capsys.readouterr().out
-    assert main(["migrate", "--shards", "2"]) == 0
-    assert "There are 2 shards already." in capsys.readouterr().out
-    assert main(["migrate", "--shards", "0"]) == 2
+    assert main(["reshard", "--shards", "2"]) == 0
+    assert "Moved from 4 to 2 shards: copied 1 session in" in capsys.readouterr().out
+    assert main(["reshard", "--shards", "2"]) == 0
+    assert "There are already 2 shards." in capsys.readouterr().out
+    assert main(["reshard", "--shards", "0"]) == 2
     with monkeypatch.context() as patch:
-        patch.setattr(migrate, "_open", _died)
+        patch.setattr(coordinator, "_open", _died)
         with pytest.raises(Died):
-            bed.connect().migrate(3)
+            bed.connect().reshard(3)
     _hold_ends(bed)
-    assert main(["migrate", "--shards", "3"]) == 0
-    assert "Moved from 2 to 3 shards; " in capsys.readouterr().out
+    assert main(["reshard", "--shards", "3"]) == 0
+    assert "Moved from 2 to 3 shards: removed " in capsys.readouterr().out
     bed.raw.hset(f"{{{bed.namespace}}}:moving", mapping={"state": "frozen", "token": "another"})
-    assert main(["migrate", "--shards", "4"]) == 3
-    assert "Somebody else is moving" in capsys.readouterr().err
+    assert main(["reshard", "--shards", "4"]) == 3
+    assert "Another process is resharding" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Moving to another number of shards, key by key: each family that a table documents comes along, or is said not to."""
+"""Reshard, key by key: each documented family is copied, or documented as not copied."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 
 from presence_core import SessionFilter
-from presence_core.client import upkeep
+from presence_core.client import reshard
 from presence_core.keyspace import Keyspace
-from presence_core.operations import ending, migrate
-from presence_core.operations.reindex import reindex
-from presence_core.scripts import Call
+from presence_core.operations.reshard import coordinator
+from presence_core.operations.search.rebuild import reindex
+from presence_core.operations.sessions import end
+from presence_core.scripts.calls import Call
 from tests.conftest import Bed, family, on
-from tests.facade import P
-from tests.servers import wait_for
+from tests.support.facade import P
+from tests.support.servers import wait_for
 
-ARCHITECTURE = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text("utf-8")
+KEY_TABLE = (Path(__file__).parents[3] / "docs" / "keys.md").read_text("utf-8")
 SAID: dict[str, Any] = {"by": "staff", "reason": "why", "message": "Bye."}
 
 AS_THEY_ARE = {
@@ -33,22 +34,24 @@ AS_THEY_ARE = {
     "job:",
     "jobs",
     "running",
+    "saved",
     "staff",
 }
 DIVIDED = {"sessions", "deadlines", "ended", "users", "people", "blocks", "closing", "labels", "audit"}
 SUMMED = {"totals", "meta"}
-MADE_ANEW = {"words", "addresses", "facets"}
+EVERYWHERE = {"block_rules"}
+REBUILT = {"words", "addresses", "facets", "ids"}
 STAYS_BEHIND = {"events", "retold:", "recount", "counted", "moved"}
 
 
 @pytest.fixture(autouse=True)
-def _nobody_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "MOVED_FOR", 0.0)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reshard, "KEEP_OLD_KEYS_SECONDS", 0.0)
 
 
 def _documented() -> set[str]:
     """The families of a shard in the table of keys."""
-    cells = re.findall(r"^\| (`T:[^|]*) \|", ARCHITECTURE, re.MULTILINE)
+    cells = re.findall(r"^\| (`T:[^|]*) \|", KEY_TABLE, re.MULTILINE)
     names = re.findall(r"`T:([^`<]*)", " ".join(cells))
     return set(names)
 
@@ -62,27 +65,29 @@ def _leave_a_trace_everywhere(p: P, bed: Bed) -> None:
     p.kick("u1", **SAID)
     p.logout("u2", p.sessions("u2")[0].session_id)
     p.block("u3", **SAID, duration=3600)
+    p.add_block_rule(network="192.0.2.0/24", **SAID, expected=0)
     p.kick_where(SessionFilter(device="bulk"), **SAID, expected=4)
     p.login("late", device="bulk")
     p.advance(0.01)
     waits = p.start_kick(SessionFilter(device="bulk"), **SAID, expected=1)
     p.set_staff("boss@example.org", "admin", by="setup")
-    p.forget("u4", by="dpo", reason="asked")
+    p.save_item("watch", "u1", "Name 1", by="boss@example.org")
+    p.erase("u4", by="dpo", reason="asked")
     p.revoke_before(p.clock.ms / 1000 - 100, **SAID)
     p.sweep()
     _die_half_way_through_a_kick(p, "u5")
     p.pause_job(waits.id, by="staff")
     shard = p.context.keys.shards[0]
-    bed.raw.xadd(shard.retold("whoever"), {"k": "login"})  # forgot somebody, and died
+    bed.raw.xadd(shard.retold("whoever"), {"k": "login"})  # an erasure that died
     bed.raw.zadd(shard.recount, {"-": 1})
     bed.raw.sadd(shard.counted, "u1:session")
 
 
 def _die_half_way_through_a_kick(p: P, uid: str) -> None:
-    op = ending.kick(p.context, uid, None, "staff", "half", None, None, (), None)
+    op = end.kick(p.context, uid, None, "staff", "half", None, None, (), None)
     reply: Any = None
     for _ in range(2):
-        reply = p._run(_relay(op.send(reply)))
+        reply = p.internal.run(_relay(op.send(reply)))
 
 
 def _relay(calls: list[Call]) -> Any:
@@ -113,7 +118,7 @@ def _as_they_are(bed: Bed, found: dict[str, list[bytes]]) -> dict[bytes, tuple[A
 
 
 def _divided(bed: Bed, found: dict[str, list[bytes]]) -> dict[str, list[Any]]:
-    """Everything in the lists of all shards."""
+    """All entries of the lists of all shards."""
     out: dict[str, list[Any]] = {}
     for name in DIVIDED:
         keys = found.get(name, [])
@@ -128,13 +133,13 @@ def _divided(bed: Bed, found: dict[str, list[bytes]]) -> dict[str, list[Any]]:
 
 
 def _of_the_namespace(bed: Bed) -> dict[bytes, bytes]:
-    """What no shard has."""
+    """The data that belong to no shard."""
     keys = bed.raw.scan_iter(match=f"{{{bed.namespace}}}:*", count=5000)
     return {key: bed.raw.dump(key) for key in keys if family(key) not in ("layout", "moving")}
 
 
 def _all_of(bed: Bed, shards: int) -> dict[str, Any]:
-    """What is copied, as far as it does not depend on the number of shards."""
+    """The copied data, without the parts that depend on the number of shards."""
     found = _by_family(bed, shards)
     metas = [bed.raw.hgetall(key) for key in found["meta"]]
     one_of_them = {k: v for k, v in metas[0].items() if k not in (b"retold", b"confirmed", b"indexes")}
@@ -145,16 +150,16 @@ def _all_of(bed: Bed, shards: int) -> dict[str, Any]:
         "divided": _divided(bed, found),
         "totals": [bed.raw.hgetall(key) for key in found["totals"]],
         "meta": one_of_them,
-        "beside the shards": _of_the_namespace(bed),
+        "outside the shards": _of_the_namespace(bed),
         "pseudonyms": bed.raw.hget(f"{{{bed.namespace}}}:layout", "pseudonyms"),
     }
 
 
 @on("valkey-sync", "redis7-sync")
-def test_every_family_of_keys_comes_along_from_one_shard_to_four_and_back_or_is_said_not_to(
+def test_every_family_of_keys_is_copied_from_one_shard_to_four_and_back_or_documented_as_not_copied(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _documented() == AS_THEY_ARE | DIVIDED | SUMMED | MADE_ANEW | STAYS_BEHIND
+    assert _documented() == AS_THEY_ARE | DIVIDED | SUMMED | EVERYWHERE | REBUILT | STAYS_BEHIND
     p = bed.connect(shards=1, max_sessions_per_device=3, truncate_addresses_after=0)
     _leave_a_trace_everywhere(p, bed)
     there = _by_family(bed, 1)
@@ -164,47 +169,47 @@ def test_every_family_of_keys_comes_along_from_one_shard_to_four_and_back_or_is_
 
     def look(*words: Any) -> Any:
         copies.append(_all_of(bed, goals[len(copies)]))
-        return reindex(*words)  # which also ends what had been ended half
+        return reindex(*words)  # which also completes half-ended sessions
 
-    monkeypatch.setattr(migrate, "reindex", look)
-    p.migrate(4)
+    monkeypatch.setattr(coordinator, "reindex", look)
+    p.reshard(4)
     assert copies == [before]
     assert _by_family(bed, 1).keys() == {"moved"}
     assert _by_family(bed, 4).keys() == _documented() - STAYS_BEHIND - {"running", "closing"}
-    assert p.facets("device") == Counter(one.device for one in p.iter_sessions())
+    assert p.facets("device") == Counter(session.device for session in p.iter_sessions())
     assert p.ended("u5").total == 3
     before = _all_of(bed, 4)
-    p.migrate(1)
+    p.reshard(1)
     assert copies[1] == before
     assert _by_family(bed, 4).keys() == {"moved"}
     assert p.repair().repaired == 0
 
 
 @on("valkey-sync")
-def test_a_person_is_forgotten_in_the_new_shards_as_in_the_old(bed: Bed) -> None:
+def test_a_person_is_erased_in_the_new_shards_as_in_the_old(bed: Bed) -> None:
     p = bed.connect(shards=1)
     for uid in ("quill", "other"):
         p.login(uid, name=f"{uid}'s name", ip="192.0.2.1", user_agent=f"{uid}/1")
         p.kick(uid, p.login(uid).session.session_id, by="staff", reason=f"{uid} asked")
-    was = p.forget("quill", by="dpo", reason="asked").pseudonym
+    was = p.erase("quill", by="dpo", reason="asked").pseudonym
     p.login("quill", name="quill's name")
-    p.migrate(4)
-    report = p.forget("quill", by="dpo", reason="asked")
+    p.reshard(4)
+    report = p.erase("quill", by="dpo", reason="asked")
     assert (report.complete, report.pseudonym) == (True, was)
-    p.forget("other", by="dpo", reason="asked")
+    p.erase("other", by="dpo", reason="asked")
     left = [key for key, value in bed.dump().items() for word in (b"quill", b"other") if word in key + value]
     assert not left
-    assert [one.action for one in p.audit(uid=was).items] == ["forget", "forget", "kick"]
+    assert [entry.action for entry in p.audit(uid=was).items] == ["forget", "forget", "kick"]
 
 
 @on("valkey")
-def test_a_kick_that_no_replica_has_confirmed_is_applied_again_in_the_new_shards(bed: Bed) -> None:
+def test_an_unconfirmed_kick_is_applied_again_in_the_new_shards(bed: Bed) -> None:
     p, other = bed.connect(shards=1, confirm_replicas=1, confirm_timeout=20, confirm_hold=0), bed.connect()
     p.freeze()
     other.counts()
     p.login("ada", session_id="session-1")
     assert p.kick("ada", **SAID).confirmed is False
-    other.migrate(4)
+    other.reshard(4)
     record = Keyspace(bed.namespace, 4).shard("ada").record("ada", "session-1")
     assert bed.raw.delete(record) == 1
     assert other.login("ada", session_id="session-1").token, "as a failover brings back who was kicked"

@@ -1,4 +1,4 @@
-"""Who is online: one user, some of many, everybody who was seen of late."""
+"""Who is online: one user, some of many, all users who were seen recently."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ import threading
 
 import pytest
 
-from presence_core.operations import online
-from tests.conftest import Bed, on
-from tests.facade import P
-from tests.monitor import Monitor
+from presence_core.operations.search import online_users
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
+from tests.support.monitor import Monitor
 
 
 def _agree(p: P, *expected: str, among: tuple[str, ...] = ("ada", "bob", "cy")) -> None:
-    """All four ways of asking say the same."""
+    """All four methods give the same answer."""
     assert p.online_among(among) == set(expected)
     assert {uid for uid in among if p.is_online(uid)} == set(expected)
     assert set(p.online_users()) == set(expected)
     assert p.count_users(900) == len(expected)
 
 
+@every_backend
 def test_a_user_is_online_from_the_first_login_to_the_last_end(p: P) -> None:
     _agree(p)
-    one, two = p.login("ada").session, p.login("ada").session
+    first, second = p.login("ada").session, p.login("ada").session
     _agree(p, "ada")
-    p.logout("ada", one.session_id)
+    p.logout("ada", first.session_id)
     _agree(p, "ada")
-    p.kick("ada", two.session_id, by="staff", reason="test")
+    p.kick("ada", second.session_id, by="staff", reason="test")
     _agree(p)
 
 
-def test_past_the_deadline_nobody_is_online_though_no_sweep_has_come_by(p: P) -> None:
+@every_topology
+def test_past_the_deadline_a_user_is_offline_even_before_a_sweep(p: P) -> None:
     p.freeze()
     p.login("ada", idle_timeout=10)
     p.login("bob", idle_timeout=10)
@@ -45,7 +47,7 @@ def test_past_the_deadline_nobody_is_online_though_no_sweep_has_come_by(p: P) ->
     _agree(p, "bob")
 
 
-def test_after_a_sign_everybody_out_only_who_comes_back_is_online(p: P) -> None:
+def test_after_a_revocation_of_all_sessions_only_users_who_log_in_again_are_online(p: P) -> None:
     p.freeze()
     p.login_many([{"uid": uid} for uid in ("ada", "bob", "cy")])
     p.advance(1)
@@ -60,7 +62,7 @@ def test_after_a_sign_everybody_out_only_who_comes_back_is_online(p: P) -> None:
 
 @pytest.mark.parametrize("waiting", [30, 1500])
 @on("valkey", "redis7", "cluster-sync")
-def test_however_many_sessions_wait_for_a_sweep(p: P, waiting: int) -> None:
+def test_this_holds_for_any_number_of_sessions_that_wait_for_a_sweep(p: P, waiting: int) -> None:
     p.freeze()
     p.login_many([{"uid": f"old{number}", "idle_timeout": 10} for number in range(waiting)])
     p.login("ada", idle_timeout=10)
@@ -75,7 +77,8 @@ def test_however_many_sessions_wait_for_a_sweep(p: P, waiting: int) -> None:
     _agree(p, "ada", "bob")
 
 
-def test_online_users_are_those_seen_within_the_latest_first(p: P) -> None:
+@every_topology
+def test_online_users_lists_those_seen_within_the_period_latest_first(p: P) -> None:
     p.freeze()
     for place in range(7):
         p.login(f"u{place}")
@@ -90,7 +93,7 @@ def test_online_users_are_those_seen_within_the_latest_first(p: P) -> None:
     assert p.online_users(within=1) == ["u1"]
 
 
-def test_a_user_has_one_place_by_the_device_that_was_seen_last(p: P) -> None:
+def test_a_user_is_listed_once_by_the_device_seen_last(p: P) -> None:
     p.freeze()
     p.login("ada")
     p.advance(500)
@@ -101,8 +104,21 @@ def test_a_user_has_one_place_by_the_device_that_was_seen_last(p: P) -> None:
     assert p.count_users(10) == 2
 
 
-def test_everybody_is_found_once_page_by_page(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(online, "LOOK", 7)
+def test_a_users_last_seen_does_not_go_back_with_the_clock(p: P) -> None:
+    now = p.freeze()
+    first, second, third = (p.login("ada") for _ in range(3))
+    p.advance(60)
+    assert p.validate(first.token)
+    p.set_now(now + 30_000)
+    assert p.validate(second.token)
+    assert p.heartbeats([third.session.ref]) == []
+    p.set_now(now + 60_000)
+    assert p.online_users(within=1) == ["ada"]
+
+
+@every_backend
+def test_every_user_is_found_once_page_by_page(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(online_users, "MOST_READ", 7)
     p.freeze()
     p.login_many([{"uid": f"same{number}"} for number in range(60)])
     for number in range(20):
@@ -113,11 +129,11 @@ def test_everybody_is_found_once_page_by_page(p: P, monkeypatch: pytest.MonkeyPa
     assert sorted(found[20:]) == sorted(f"same{number}" for number in range(60))
 
 
-@on("valkey", "redis7")
-def test_who_is_seen_again_meanwhile_is_neither_missed_nor_told_twice(
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_a_user_seen_again_between_two_pages_is_neither_missed_nor_repeated(
     p: P, bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(online, "LOOK", 5)
+    monkeypatch.setattr(online_users, "MOST_READ", 5)
     p.login_many([{"uid": f"u{number}"} for number in range(150)])
     refs = [session.ref for session in p.iter_sessions()]
     other, stop = bed.connect(), threading.Event()
@@ -136,7 +152,7 @@ def test_who_is_seen_again_meanwhile_is_neither_missed_nor_told_twice(
         busy.join()
 
 
-def test_online_among_takes_any_list_and_repetitions(p: P) -> None:
+def test_online_among_takes_any_list_with_duplicates(p: P) -> None:
     p.login("ada")
     p.login("a:b")
     p.login("ü😀")
@@ -146,7 +162,7 @@ def test_online_among_takes_any_list_and_repetitions(p: P) -> None:
     assert p.online_among(["ada", *many]) == {"ada"}
 
 
-@on("valkey", "redis7")
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
 def test_online_among_is_one_round_trip_that_writes_nothing(bed: Bed) -> None:
     p = bed.connect(shards=4)
     p.login_many([{"uid": f"u{number}", "idle_timeout": 1} for number in range(50)])
@@ -161,45 +177,15 @@ def test_online_among_is_one_round_trip_that_writes_nothing(bed: Bed) -> None:
     assert bed.dump() == before
 
 
-@on("valkey-sync", "valkey-async", "cluster-sync")
-def test_live_among_names_the_sessions_that_are_live_and_no_others(p: P) -> None:
-    kept, kicked, over = p.login("ada"), p.login("ada"), p.login("bob", idle_timeout=10)
-    others = [p.login(f"u{number}:x") for number in range(20)]
-    p.kick("ada", kicked.session.session_id, by="alex", reason="test")
-    refs = [login.session.ref for login in (kept, kicked, over, *others)]
-    p.freeze()
-    p.advance(11)
-    expected = {login.session.ref for login in (kept, *others)}
-    assert p.live_among([*refs, refs[0], "nobody:no-such-session"]) == expected
-    assert p.live_among(ref for ref in refs[:1]) == {kept.session.ref}
-    assert p.live_among(()) == set()
-    p.revoke_before(by="alex", reason="test")
-    assert p.live_among(refs) == set(), "also before a sweep has come by"
-
-
-@on("valkey")
-def test_live_among_is_one_round_trip_that_writes_nothing(bed: Bed) -> None:
-    p = bed.connect(shards=4)
-    p.login_many([{"uid": f"u{number}", "idle_timeout": 1} for number in range(50)])
-    refs = [session.ref for session in p.list_sessions(limit=50)]
-    p.freeze()
-    p.advance(5)
-    p.live_among(refs[:1])
-    before = bed.dump()
-    with Monitor(bed.raw) as monitor:
-        assert p.live_among(refs) == set()
-    assert {line.words[0] for line in monitor.lines if not line.by_script} == {b"EVALSHA_RO"}
-    assert bed.dump() == before
-
-
-def test_is_online_is_exact_where_a_record_was_lost_and_heals(p: P, bed: Bed) -> None:
+@every_topology
+def test_is_online_is_exact_when_a_record_was_lost_and_heals(p: P, bed: Bed) -> None:
     session = p.login("ada").session
     bed.raw.unlink(p.context.shard("ada").record("ada", session.session_id))
     assert not p.is_online("ada")
     _agree(p)
 
 
-def test_a_foreign_type_where_a_users_set_was_hinders_nobody(p: P, bed: Bed) -> None:
+def test_a_users_set_of_a_foreign_type_affects_no_other_user(p: P, bed: Bed) -> None:
     p.freeze()
     p.login("ada", idle_timeout=10)
     p.login("bob")
@@ -211,8 +197,8 @@ def test_a_foreign_type_where_a_users_set_was_hinders_nobody(p: P, bed: Bed) -> 
     assert p.online_users() == ["bob"]
 
 
-@on("valkey-sync", "redis7-async", "cluster-async")
-def test_the_four_agree_with_the_list_in_a_random_life(p: P) -> None:
+@on("valkey-sync", "cluster-async", soak=("redis7-async",))
+def test_the_four_methods_agree_with_the_list_after_random_actions(p: P) -> None:
     dice = random.Random(5)
     p.freeze()
     uids = [f"u{number}" for number in range(30)]

@@ -1,4 +1,4 @@
-"""Indexes and facets made anew, while logins go on."""
+"""Indexes and facets are rebuilt while logins continue."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from presence_core import InvalidArgument, SessionFilter, Settings, Worker
-from presence_core.operations import reindex
-from presence_core.scripts import Op
-from tests.conftest import Bed, on
-from tests.facade import P
+from presence_core.operations.search import rebuild
+from presence_core.scripts.calls import Op
+from tests.conftest import Bed, every_topology, on
+from tests.support.facade import P
+from tests.support.soak import size
 
 ASKED = [
     SessionFilter(text="okaf"), SessionFilter(name_prefix="em"), SessionFilter(ip="192.0.0.0/28"),
@@ -35,7 +36,7 @@ def _crowd(p: P, count: int = 60) -> None:
 
 
 def _answers(p: P) -> list[list[str]]:
-    return [[one.ref for one in p.iter_sessions(asked)] for asked in ASKED]
+    return [[session.ref for session in p.iter_sessions(asked)] for asked in ASKED]
 
 
 def _state(bed: Bed, p: P) -> dict[bytes, Any]:
@@ -48,7 +49,8 @@ def _state(bed: Bed, p: P) -> dict[bytes, Any]:
     return out
 
 
-def test_lost_indexes_and_counters_come_back_as_they_were(bed: Bed) -> None:
+@every_topology
+def test_lost_indexes_and_counters_are_restored(bed: Bed) -> None:
     p = bed.connect(facets=("plan",))
     _crowd(p)
     p.kick("u30", by="staff", reason="test")
@@ -65,7 +67,8 @@ def test_lost_indexes_and_counters_come_back_as_they_were(bed: Bed) -> None:
     assert p.reindex().repaired == 0
 
 
-def test_entries_that_nobody_backs_go(bed: Bed) -> None:
+@every_topology
+def test_entries_without_a_session_are_removed(bed: Bed) -> None:
     p = bed.connect()
     _crowd(p)
     before = _state(bed, p)
@@ -76,7 +79,7 @@ def test_entries_that_nobody_backs_go(bed: Bed) -> None:
     assert _state(bed, p) == before
 
 
-def test_indexes_are_added_and_taken_away_as_the_settings_say(bed: Bed) -> None:
+def test_indexes_are_added_and_removed_according_to_the_settings(bed: Bed) -> None:
     bare = bed.connect(indexes=())
     _crowd(bare)
     expected = _answers(bare)
@@ -101,21 +104,21 @@ def test_indexes_are_added_and_taken_away_as_the_settings_say(bed: Bed) -> None:
 
 
 def _cut_short(op: Op[Any], batches: int) -> Op[None]:
-    """The first commands only; then the process dies."""
+    """Send only the first commands; then the process dies."""
     calls = next(op)
     for _ in range(batches):
         calls = op.send((yield calls))
     op.close()
 
 
-@on("valkey-sync", "redis7-async", "cluster-sync")
-def test_begun_and_left_half_way_it_is_begun_again(bed: Bed, monkeypatch: Any) -> None:
-    monkeypatch.setattr(reindex, "ROUND", 10)
+@on("redis7-async", "cluster-sync", soak=("valkey-sync",))
+def test_an_interrupted_rebuild_begins_again(bed: Bed, monkeypatch: Any) -> None:
+    monkeypatch.setattr(rebuild, "ROUND", 10)
     p = bed.connect(shards=2, facets=("plan",))
     _crowd(p, 300)
     before = _state(bed, p)
     bed.raw.delete(*(s.facets for s in p.context.keys.shards)) if not bed.is_cluster else None
-    p._run(_cut_short(reindex.Filling(p.context, p.context.keys.shards[0]).step(), 3))
+    p.internal.run(_cut_short(rebuild.Filling(p.context, p.context.keys.shards[0]).step(), 3))
     p.login("late", attributes={"plan": "p9"}, name="Late")
     p.kick("u1", by="staff", reason="test")
     p.reindex()
@@ -126,11 +129,11 @@ def test_begun_and_left_half_way_it_is_begun_again(bed: Bed, monkeypatch: Any) -
     assert not {"recount", "counted"} & bed.families().keys()
 
 
-@on("valkey-sync", "redis7-sync")
-def test_logins_kicks_and_renames_meanwhile_are_counted_once(bed: Bed, monkeypatch: Any) -> None:
-    monkeypatch.setattr(reindex, "ROUND", 20)
+@on("valkey-sync", soak=("redis7-sync",))
+def test_logins_kicks_and_renames_during_a_rebuild_are_counted_once(bed: Bed, monkeypatch: Any) -> None:
+    monkeypatch.setattr(rebuild, "ROUND", 20)
     p = bed.connect(facets=("plan",))
-    _crowd(p, 1000)
+    _crowd(p, size(300, 1000))
     stop = threading.Event()
     errors: list[BaseException] = []
 
@@ -163,14 +166,16 @@ def test_logins_kicks_and_renames_meanwhile_are_counted_once(bed: Bed, monkeypat
     p.sweep()
     every = list(p.iter_sessions())
     for field in ("device", "plan"):
-        values = [one.attributes.get("plan") if field == "plan" else one.device for one in every]
+        values = [session.attributes.get("plan") if field == "plan" else session.device for session in every]
         assert p.facets(field) == {value: values.count(value) for value in set(values) if value}
     for asked in (SessionFilter(name_prefix="renam"), SessionFilter(text="busy"), SessionFilter(text="t1-")):
-        assert [one.ref for one in p.iter_sessions(asked)] == [one.ref for one in every if asked.matches(one, 0)]
+        assert [session.ref for session in p.iter_sessions(asked)] == [
+            session.ref for session in every if asked.matches(session, 0)
+        ]
 
 
 @on("valkey-sync", "cluster-sync")
-def test_a_worker_mends_indexes_and_counts_facets_anew_by_itself(bed: Bed) -> None:
+def test_a_worker_rebuilds_indexes_and_facets_automatically(bed: Bed) -> None:
     p = bed.connect(shards=4)
     _crowd(p)
     for s in p.context.keys.shards:
@@ -179,7 +184,7 @@ def test_a_worker_mends_indexes_and_counts_facets_anew_by_itself(bed: Bed) -> No
     worker = Worker(p)
     worker._beat()
     for _ in range(20):
-        worker._mend()
+        worker._index_repair.run()
     assert sum(p.facets("device").values()) == p.counts().sessions
     assert not any(bed.raw.zscore(s.words, "nnobody\0nobody") == 0 for s in p.context.keys.shards)
 
@@ -192,7 +197,7 @@ def test_a_worker_mends_indexes_and_counts_facets_anew_by_itself(bed: Bed) -> No
         ({"facets": ("",)}, "facets must be names of attributes, text of 1 to 64 bytes."),
     ],
 )
-def test_a_setting_that_breaks_a_limit_gets_one_sentence(given: dict[str, Any], sentence: str) -> None:
+def test_a_setting_beyond_a_limit_is_reported_in_one_sentence(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         Settings(**given)
     assert str(caught.value) == sentence

@@ -1,4 +1,4 @@
-"""Whatever drives a search, however it is paged and whatever goes on meanwhile, it finds what a plain filter finds.
+"""A search finds what a plain filter finds, with any index and page size, also while sessions change.
 
 The plain filter is ``oracle.found_by`` over the unfiltered list. Alphabets are small, so that names, addresses and
 times collide. ``PRESENCE_SOAK=1`` plays many more histories.
@@ -6,7 +6,6 @@ times collide. ``PRESENCE_SOAK=1`` plays many more histories.
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
@@ -18,14 +17,29 @@ import pytest
 
 from presence_core import Login, Session
 from presence_core.filters import SessionFilter
-from presence_core.operations import listing, merging
+from presence_core.operations.search import list_sessions, shard_merge
 from tests.conftest import Bed, on
-from tests.facade import P
-from tests.oracle import folded, found_by
+from tests.support.facade import P
+from tests.support.oracle import folded, found_by
+from tests.support.soak import size
 
-SOAK: Final = int(os.environ.get("PRESENCE_SOAK") or 0)
-
-UIDS: Final = ["a", "ab", "A", "á", "a:b", "b 1", " b", "10.0.0.1", "山a", "김", "u😀", "x" * 50]
+UIDS: Final = [
+    "u10",
+    "x-101",
+    "b@an.no",
+    "a",
+    "ab",
+    "A",
+    "á",
+    "a:b",
+    "b 1",
+    " b",
+    "10.0.0.1",
+    "山a",
+    "김",
+    "u😀",
+    "x" * 50,
+]
 WORDS: Final = [
     "an",
     "Ann",
@@ -44,6 +58,14 @@ WORDS: Final = [
     "ễ",
     "ﬁ",
     "10.0.",
+    "O'an",
+    "ün",
+    "no-an",
+    "ø",
+    "b.an@no.an",
+    "+49 (0)30 10-1",
+    "0049301019",
+    "10",
 ]
 IPS: Final = [
     "10.0.0.1",
@@ -66,7 +88,7 @@ AGENTS: Final = [
 ]
 VALUES: Final = [None, True, False, 1, 0, 1.0, 2.5, "", "1", "é", [1], [True], {"k": 1}, {"k": True}]
 SPAN: Final = 40
-"""Seconds over which logins are spread: many in the same second."""
+"""Logins are spread over this many seconds, so many are in the same second."""
 
 
 def _text(rng: random.Random, most: int = 3) -> str:
@@ -74,7 +96,10 @@ def _text(rng: random.Random, most: int = 3) -> str:
 
 
 def _login(rng: random.Random, now: float) -> dict[str, Any]:
-    row: dict[str, Any] = {"uid": rng.choice(UIDS), "session_id": f"session-{rng.randrange(10**9)}"}
+    row: dict[str, Any] = {
+        "uid": rng.choice(UIDS),
+        "session_id": f"session-{rng.randrange(9) if rng.random() < 0.1 else rng.randrange(10**9)}",
+    }
     optional: dict[str, Callable[[], Any]] = {
         "name": lambda: _text(rng, 11 if rng.random() < 0.1 else 3),
         "aliases": lambda: [_text(rng, 2) for _ in range(rng.randint(0, 2))],
@@ -104,7 +129,11 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
 
     optional: dict[str, Callable[[], Any]] = {
         "text": lambda: rng.choice(
-            [piece(), rng.choice(UIDS), rng.choice(UIDS).strip()[:1], rng.choice(BLOCKS), "10.", "10.0."]
+            [
+                *(piece(), piece(), " ".join(reversed(piece().split())) or "a", rng.choice(UIDS)),
+                *(rng.choice(UIDS).strip()[:1], rng.choice(BLOCKS), "10.", "10.0.", "10.0", "101", "+4930", "030 101"),
+                *("uen", "@no", "no.an", "an, no", "an,no b", f"session-{rng.randrange(9)}"),
+            ]
         ),
         "uid": lambda: rng.choice(UIDS),
         "name_prefix": piece,
@@ -128,39 +157,42 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
 
 
 def _some_things_happen(rng: random.Random, p: P, now: float) -> None:
-    """Kicks, logouts, renames, expiries: by the client, and behind no index's back."""
-    for one in rng.sample(living := list(p.iter_sessions()), min(12, len(living))):
+    """Kicks, logouts, renames and expiries through the client, so that all indexes are updated."""
+    for session in rng.sample(living := list(p.iter_sessions()), min(12, len(living))):
         what = rng.choice(["kick", "kick all", "logout", "rename", "rename", "heartbeat", "nothing"])
         if what.startswith("kick"):
             p.kick(
-                one.uid, *([] if what.endswith("all") and rng.random() < 0.3 else [one.session_id]), by="s", reason="r"
+                session.uid,
+                *([] if what.endswith("all") and rng.random() < 0.3 else [session.session_id]),
+                by="s",
+                reason="r",
             )
         elif what == "logout":
-            p.logout(one.uid, one.session_id)
+            p.logout(session.uid, session.session_id)
         elif what == "heartbeat":
-            p.heartbeat(one.uid, one.session_id)
+            p.heartbeat(session.uid, session.session_id)
         elif what == "rename":
-            fields = _login(rng, now) | {"uid": one.uid, "session_id": one.session_id}
+            fields = _login(rng, now) | {"uid": session.uid, "session_id": session.session_id}
             for field in ("login_at", "last_seen", "absolute_timeout", "idle_timeout"):
                 fields.pop(field, None)
-            if p.get(one.uid, one.session_id):
+            if p.get(session.uid, session.session_id):
                 p.login(**fields)
 
 
-def _check(rng: random.Random, p: P, asked: dict[str, Any], everybody: list[Session]) -> None:
-    expected = [one.ref for one in everybody if found_by(one, p.clock.ms, asked)]
-    one, found, cursor = SessionFilter(**asked), [], None
+def _check(rng: random.Random, p: P, asked: dict[str, Any], sessions: list[Session]) -> None:
+    expected = [session.ref for session in sessions if found_by(session, p.clock.ms, asked)]
+    session_filter, found, cursor = SessionFilter(**asked), [], None
     while True:
-        page = p.list_sessions(one, limit=rng.choice([1, 2, 3, 7, 50, 1000]), cursor=cursor)
+        page = p.list_sessions(session_filter, limit=rng.choice([1, 2, 3, 7, 50, 1000]), cursor=cursor)
         found += [session.ref for session in page]
         if page.total_is_exact:
             assert page.total == len(expected), asked
-        assert len(found) <= len(everybody), "it goes round in circles"
+        assert len(found) <= len(sessions), "it goes round in circles"
         cursor = page.next_cursor
         if cursor is None:
             break
     assert found == expected, asked
-    assert p.count_sessions(one) == len(expected), asked
+    assert p.count_sessions(session_filter) == len(expected), asked
 
 
 SETTINGS: Final[list[dict[str, Any]]] = [
@@ -171,11 +203,11 @@ SETTINGS: Final[list[dict[str, Any]]] = [
 
 def _history(bed: Bed, seed: int, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, questions: int) -> None:
     rng = random.Random(seed)
-    if rng.random() < 0.5:  # short steps
-        monkeypatch.setattr(listing, "BUDGET", rng.choice([5, 20, 60]))
-        monkeypatch.setattr(listing, "PROBE", rng.choice([3, 10, 40]), raising=False)
-        monkeypatch.setattr(listing, "LOOK", rng.choice([1, 10, 40]), raising=False)
-        monkeypatch.setattr(merging, "STEP", rng.choice([1, 5, 20]))
+    if rng.random() < 0.5:  # small limits per call
+        monkeypatch.setattr(list_sessions, "BUDGET", rng.choice([5, 20, 60]))
+        monkeypatch.setattr(list_sessions, "PROBE", rng.choice([3, 10, 40]), raising=False)
+        monkeypatch.setattr(list_sessions, "MOST_READ", rng.choice([1, 10, 40]), raising=False)
+        monkeypatch.setattr(shard_merge, "STEP", rng.choice([1, 5, 20]))
     p = bed.connect(namespace=f"{bed.namespace}-{seed}", **settings)
     p.freeze()
     now = p.clock.ms / 1000
@@ -183,34 +215,34 @@ def _history(bed: Bed, seed: int, settings: dict[str, Any], monkeypatch: pytest.
         rows = [_login(rng, now) for _ in range(rng.choice([20, 70]))]
         assert all(isinstance(answer, Login) for answer in p.login_many(rows, imported=True))
         _some_things_happen(rng, p, now)
-        everybody = list(p.iter_sessions())
+        sessions = list(p.iter_sessions())
         for _ in range(questions):
-            _check(rng, p, _question(rng, now), everybody)
+            _check(rng, p, _question(rng, now), sessions)
         p.advance(rng.choice([0, 1, 20]))
         now = p.clock.ms / 1000
         if rng.random() < 0.3:
             p.sweep()
-        everybody = list(p.iter_sessions())
+        sessions = list(p.iter_sessions())
         for _ in range(questions):
-            _check(rng, p, _question(rng, now), everybody)
+            _check(rng, p, _question(rng, now), sessions)
     p.sweep()
     for field in ("device", "app", "app_version", "os", "browser"):
-        assert p.facets(field) == Counter(value for one in everybody if (value := getattr(one, field))), field
+        assert p.facets(field) == Counter(value for session in sessions if (value := getattr(session, field))), field
     monkeypatch.undo()
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@on("valkey-sync", "redis7-sync")
-def test_a_search_to_its_end_finds_what_a_plain_filter_finds(
+@on("valkey-sync", soak=("redis7-sync",))
+def test_a_search_read_to_its_end_finds_what_a_plain_filter_finds(
     bed: Bed, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for seed in range(5 + 200 * SOAK):
+    for seed in range(size(1, 50)):
         _history(bed, 1000 * SETTINGS.index(settings) + seed, settings, monkeypatch, 12)
 
 
 @on("valkey-async", "cluster-sync")
 def test_an_async_or_cluster_search_finds_what_a_plain_filter_finds(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(2 + 40 * SOAK):
+    for seed in range(size(1, 20)):
         _history(bed, 90_000 + seed, {"shards": 16} if bed.is_cluster else {}, monkeypatch, 8)
 
 
@@ -221,14 +253,14 @@ QUESTIONS: Final[list[dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("shards", [1, 4])
-@on("valkey-sync", "redis7-sync")
-def test_whoever_matched_throughout_is_found_exactly_once_while_others_come_go_and_change(
+@on("valkey-sync", soak=("redis7-sync",))
+def test_a_session_that_matches_throughout_is_found_exactly_once_while_others_change(
     bed: Bed, shards: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "BUDGET", 60)
-    monkeypatch.setattr(listing, "PROBE", 30, raising=False)
-    monkeypatch.setattr(listing, "LOOK", 50, raising=False)
-    monkeypatch.setattr(merging, "STEP", 20)
+    monkeypatch.setattr(list_sessions, "BUDGET", 60)
+    monkeypatch.setattr(list_sessions, "PROBE", 30, raising=False)
+    monkeypatch.setattr(list_sessions, "MOST_READ", 50, raising=False)
+    monkeypatch.setattr(shard_merge, "STEP", 20)
     p = bed.connect(shards=shards, timeout=20)
     p.freeze()
     now = p.clock.ms / 1000
@@ -245,41 +277,41 @@ def test_whoever_matched_throughout_is_found_exactly_once_while_others_come_go_a
     broken: list[BaseException] = []
 
     def churn(seed: int) -> None:
-        one, rng = bed.connect(shards=shards, timeout=20), random.Random(seed)
+        p, rng = bed.connect(shards=shards, timeout=20), random.Random(seed)
         passing = [row for row in rows if row["attributes"] == {"stays": False}][seed::2]
         try:
             while not stop.is_set():
                 some = rng.choice(rows)
-                told = {key: value for key, value in some.items() if key not in ("login_at", "last_seen")}
-                if some["attributes"]["stays"]:  # what is asked of it stays; the rest changes
+                given = {key: value for key, value in some.items() if key not in ("login_at", "last_seen")}
+                if some["attributes"]["stays"]:  # the searched fields stay, the others change
                     changed = {"app": rng.choice("ab"), "name": "Lasting One " + rng.choice(["山", "김", "Ü", "x y z"])}
-                    one.login(**told | changed)
+                    p.login(**given | changed)
                 elif passing and rng.random() < 0.1:
                     row = passing.pop()
-                    one.kick(row["uid"], row["session_id"], by="s", reason="r")
-                one.login_many(
+                    p.kick(row["uid"], row["session_id"], by="s", reason="r")
+                p.login_many(
                     [{"uid": f"new{seed}-{rng.randrange(50)}", "name": "Lasting One", "device": "phone",
                       "ip": "10.9.9.9", "login_at": now - rng.randrange(7), "last_seen": now}], imported=True,
                 )  # fmt: skip
-                one.kick(f"new{seed}-{rng.randrange(50)}", by="s", reason="r")
+                p.kick(f"new{seed}-{rng.randrange(50)}", by="s", reason="r")
         except BaseException as error:
             broken.append(error)
 
     threads = [threading.Thread(target=churn, args=(seed,)) for seed in range(2)]
     for thread in threads:
         thread.start()
-    until = time.monotonic() + (2.5 if not SOAK else 60)
+    until = time.monotonic() + size(0.5, 60)
     walks = 0
     try:
         while time.monotonic() < until or walks < len(QUESTIONS):
             asked = QUESTIONS[walks % len(QUESTIONS)]
             seen = list(p.iter_sessions(SessionFilter(**asked), page_size=(9, 50, 500)[walks % 3]))
-            refs = [one.ref for one in seen]
+            refs = [session.ref for session in seen]
             assert len(set(refs)) == len(refs), f"{asked}: shown twice"
             assert lasting <= set(refs), f"{asked}: {len(lasting - set(refs))} were missed"
-            places = [(one.login_at, one.ref.encode()) for one in seen]
+            places = [(session.login_at, session.ref.encode()) for session in seen]
             assert places == sorted(places, reverse=True), f"{asked}: out of order"
-            assert all(found_by(one, p.clock.ms, asked) for one in seen)
+            assert all(found_by(session, p.clock.ms, asked) for session in seen)
             walks += 1
     finally:
         stop.set()

@@ -1,4 +1,5 @@
-"""Kicks that replicas are to confirm: said when they do not, and applied again until they do."""
+"""Kicks that replicas must confirm: a missing confirmation is reported, and the kick is applied again until
+confirmed."""
 
 from __future__ import annotations
 
@@ -15,13 +16,15 @@ import httpx
 import pytest
 
 from presence_core import AsyncPresence, SessionFilter, Settings, Unavailable, cli
-from presence_core.operations import confirming
-from presence_core.scripts import READ
-from presence_core.web.app import create_app
+from presence_core.operations.sessions import replica_ack
+from presence_core.scripts.sessions import READ_SESSIONS
+from presence_core.web.service.app import create_app
 from tests.conftest import Bed, on
-from tests.facade import P
-from tests.fair_clock import PATIENT
-from tests.servers import Server, _in_sync, missing, redis_binary, valkey_binary, wait_for
+from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Server, in_sync, missing, redis_binary, valkey_binary, wait_for
+
+pytestmark = pytest.mark.xdist_group("confirm")
 
 SAID: dict[str, Any] = {"by": "staff", "reason": "test"}
 
@@ -37,7 +40,7 @@ class Chain:
 
 @pytest.fixture(scope="module")
 def chains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Chain]]:
-    """One for each mode: Valkey for sync, Redis for async. Their WAITs differ in what a read counts for."""
+    """One trio for each mode: Valkey for sync, Redis for async. Their WAIT counts reads differently."""
     with ExitStack() as running:
 
         @cache
@@ -49,7 +52,7 @@ def chains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
                 directory = tmp_path_factory.mktemp(name)
                 quick = ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", *follow]
                 servers.append(running.enter_context(Server.start(binary, directory, *quick, port=True)))
-            wait_for("replicas in sync", lambda: all(map(_in_sync, servers[1:])))
+            wait_for("replicas in sync", lambda: all(map(in_sync, servers[1:])))
             return Chain(*servers)
 
         yield start
@@ -57,7 +60,7 @@ def chains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
 
 @pytest.fixture
 def chain(anywhere: Bed, chains: Callable[[str], Chain], monkeypatch: pytest.MonkeyPatch) -> Chain:
-    monkeypatch.setattr("presence_core.client.base.CONFIRM_EVERY", 0.1)
+    monkeypatch.setattr("presence_core.client.replica_ack.ROUND_SECONDS", 0.1)
     return chains(anywhere.backend.mode)
 
 
@@ -69,7 +72,7 @@ def _connect(bed: Bed, server: Server, confirm_timeout: int = 400) -> P:
     return p
 
 
-def test_an_unconfirmed_kick_is_said_and_held_until_a_replica_has_it(anywhere: Bed, chain: Chain) -> None:
+def test_an_unconfirmed_kick_is_reported_and_held_until_a_replica_has_it(anywhere: Bed, chain: Chain) -> None:
     p, patient = _connect(anywhere, chain.master), _connect(anywhere, chain.master, 10_000)
     p.login_many({"uid": uid} for uid in ("ada", "bob", "bob", "eve", "kim", "lee"))
     sure = patient.kick("ada", **SAID)
@@ -82,8 +85,8 @@ def test_an_unconfirmed_kick_is_said_and_held_until_a_replica_has_it(anywhere: B
 
     chain.replica.pause()
     [bob, _] = p.sessions("bob")
-    one = p.kick("bob", bob.session_id, block_for=600, by="staff", reason="test")
-    assert (one.count, one.confirmed) == (1, False)
+    kick = p.kick("bob", bob.session_id, block_for=600, by="staff", reason="test")
+    assert (kick.count, kick.confirmed) == (1, False)
     assert p.kick("bob", **SAID).confirmed is False
     assert p.block("kim", **SAID).confirmed is False
     assert p.kick_where(SessionFilter(uid="eve"), by="staff", reason="test", expected=1).confirmed is False
@@ -91,14 +94,14 @@ def test_an_unconfirmed_kick_is_said_and_held_until_a_replica_has_it(anywhere: B
     assert p.unconfirmed() == 6, "three sessions, two blocks, a watermark"
     assert p.confirm() == 6
     assert anywhere.connect_to(chain.master.url).unblock("kim", **SAID)
-    told = p.audit(limit=100)
+    audit = p.audit(limit=100)
     chain.replica.resume()
     wait_for("the replica to confirm all", lambda: p.unconfirmed() == 0)
-    assert p.audit(limit=100).items == told.items, "nothing was lost, so nothing was done again"
+    assert p.audit(limit=100).items == audit.items, "nothing was lost, so nothing was done again"
     assert p.blocked("kim") is None, "staff have lifted it"
 
 
-def test_what_a_failover_loses_is_ended_again_and_what_began_later_is_not(  # the last one of a chain
+def test_kicks_lost_in_a_failover_are_applied_again_but_not_to_later_logins(  # the last replica of a chain
     anywhere: Bed, chain: Chain
 ) -> None:
     p = _connect(anywhere, chain.master)
@@ -110,17 +113,17 @@ def test_what_a_failover_loses_is_ended_again_and_what_began_later_is_not(  # th
         assert raw.execute_command("INFO", "replication")
     wait_for("the replica to have it all", lambda: _connect(anywhere, chain.replica).counts().sessions == 3)
 
-    chain.replica.command("REPLICAOF", "NO", "ONE")  # the network is cut: what comes now will be lost
+    chain.replica.command("REPLICAOF", "NO", "ONE")  # the network is cut: later writes will be lost
     for uid in ("ada", "eve"):
         assert p.kick(uid, **SAID).confirmed is False
     for uid in ("kim", "lee"):
         assert p.block(uid, duration=600, **SAID).confirmed is False
     chain.master.kill()
-    beside = _connect(anywhere, chain.replica)
-    assert beside.validate(ada.token), "it lives again"
-    assert not beside.blocked("kim")
-    assert beside.logout("eve", "session-1")
-    later = beside.login("eve", session_id="session-1")
+    direct = _connect(anywhere, chain.replica)
+    assert direct.validate(ada.token), "it lives again"
+    assert not direct.blocked("kim")
+    assert direct.logout("eve", "session-1")
+    later = direct.login("eve", session_id="session-1")
 
     chain.replica.command("CONFIG", "SET", "port", chain.master.port or 0)  # the promoted replica takes the address
     wait_for("all to be confirmed there", lambda: p.unconfirmed() == 0)
@@ -131,22 +134,22 @@ def test_what_a_failover_loses_is_ended_again_and_what_began_later_is_not(  # th
         block = p.blocked(uid)
         assert block is not None
         assert block.until is not None
-    assert [one.action for one in p.audit(uid="ada")] == ["kick"]
+    assert [entry.action for entry in p.audit(uid="ada")] == ["kick"]
     assert p.ended("ada").items[0].note == "test"
 
 
 @on("cluster-sync", "cluster-async")
-def test_a_cluster_is_asked_once_a_node_and_answers_within_the_calls_time(bed: Bed) -> None:
+def test_a_cluster_is_asked_once_per_node_and_answers_within_the_time_limit(bed: Bed) -> None:
     p = bed.connect(timeout=5, confirm_replicas=1, confirm_timeout=300, confirm_hold=0)
     p.login_many({"uid": f"u{number}"} for number in range(12))
     assert p.kick("u1", **SAID).confirmed is False
-    assert p.revoke_before(**SAID) == 11  # 64 shards: one wait after the other would outlast any time limit
+    assert p.revoke_before(**SAID) == 11  # 64 shards: waiting for one after the other would exceed any time limit
     assert p.unconfirmed() == 2
     assert p.counts().sessions == 0
 
 
 @on("valkey-async")
-def test_nothing_goes_on_behind_a_client_that_was_closed_be_it_used_by_the_http_service(bed: Bed) -> None:
+def test_a_closed_client_does_nothing_more_even_in_the_http_service(bed: Bed) -> None:
     settings = Settings(
         namespace=bed.namespace, timeout=PATIENT, confirm_replicas=1, confirm_timeout=10, confirm_hold=0
     )
@@ -169,7 +172,7 @@ def test_nothing_goes_on_behind_a_client_that_was_closed_be_it_used_by_the_http_
 
 
 @on("valkey-sync")
-def test_the_command_says_it_and_is_done_all_the_same(
+def test_the_command_reports_an_unconfirmed_kick_and_succeeds(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bed.connect().login_many([{"uid": "ada"}, {"uid": "bob"}])
@@ -177,18 +180,18 @@ def test_the_command_says_it_and_is_done_all_the_same(
     environ["CONFIRM_HOLD"] = "0"
     for name, value in environ.items():
         monkeypatch.setenv(f"PRESENCE_{name}", value)
-    said = "This is not confirmed on a replica: should Redis fail over now, look, and do it again."
-    for words in (["kick", "ada"], ["block", "ada"], ["sign-out-all", "--before", "now", "--yes"]):
+    said = "No replica has confirmed this change. If Redis fails over now, check the result and repeat the command."
+    for words in (["kick", "ada"], ["block", "ada"], ["revoke-before", "--before", "now", "--yes"]):
         assert cli.main([*words, "--reason", "test"]) == 0
         assert said in capsys.readouterr().out.splitlines()
 
 
 @on("valkey-sync", "redis7-async")
-def test_an_end_that_is_tried_again_after_noreplicas_is_held_also_where_it_was_made_before(bed: Bed) -> None:
+def test_an_end_repeated_after_noreplicas_is_held_even_if_it_was_made_before(bed: Bed) -> None:
     p = bed.connect(confirm_replicas=1, confirm_timeout=10)
     uids = ("one", "all", "out")
     sids = {uid: p.login(uid).session.session_id for uid in uids}
-    earlier = bed.connect()  # its answers were lost, as it were
+    earlier = bed.connect()  # as if its replies were lost
     for uid in uids:
         earlier.kick(uid, **SAID)
 
@@ -214,15 +217,15 @@ def test_an_end_that_is_tried_again_after_noreplicas_is_held_also_where_it_was_m
 
 
 @on("valkey-sync")
-def test_a_round_tries_a_server_that_is_away_twice_and_leaves_the_rest_to_the_next(bed: Bed) -> None:
+def test_a_round_tries_an_unreachable_server_twice_and_leaves_the_rest_to_the_next_round(bed: Bed) -> None:
     p = bed.connect(confirm_replicas=1, confirm_timeout=1, confirm_hold=0)
     p.login_many({"uid": f"u{number}", "device": "phone"} for number in range(301))
     assert p.kick_where(SessionFilter(device="phone"), by="staff", reason="test", expected=301).confirmed is False
-    round_, tried = confirming.confirm(p.context), 0
+    round_, tried = replica_ack.confirm(p.context), 0
     calls = next(round_)
     with contextlib.suppress(Unavailable):
         while True:
-            tried += any(call.script is READ for call in calls)
+            tried += any(call.script is READ_SESSIONS for call in calls)
             calls = round_.throw(Unavailable("away"))
     assert tried == 2, "of four batches"
     assert p.unconfirmed() == 301

@@ -1,16 +1,16 @@
-"""Everybody was signed out, and no sweep has come yet: each session has one end, and counts stay exact."""
+"""After a revocation of all sessions, before a sweep: each session has one end, and counts stay exact."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.conftest import Bed, on
-from tests.facade import P
+from tests.support.facade import P
 
 
-@on("valkey", "redis7-sync", "cluster-sync")
+@on("valkey-async", "cluster-sync", soak=("valkey", "redis7-sync"))
 @pytest.mark.parametrize("then", ["sweep", "kick", "kick all", "login", "look"])
-def test_signed_out_first_is_kicked_although_its_time_passes_before_the_sweep(bed: Bed, then: str) -> None:
+def test_a_session_revoked_before_its_deadline_is_kicked_even_if_swept_after_it(bed: Bed, then: str) -> None:
     p = bed.connect(max_sessions=1)
     p.freeze()
     first = p.login("ada", idle_timeout=10)
@@ -36,7 +36,7 @@ def test_signed_out_first_is_kicked_although_its_time_passes_before_the_sweep(be
 
 
 @on("valkey-sync")
-def test_past_its_deadline_first_is_expired_although_everybody_is_signed_out_before_the_sweep(p: P) -> None:
+def test_a_session_revoked_after_its_deadline_has_expired(p: P) -> None:
     p.freeze()
     first = p.login("ada", idle_timeout=10)
     p.advance(20)
@@ -47,8 +47,8 @@ def test_past_its_deadline_first_is_expired_although_everybody_is_signed_out_bef
     assert p.counts().totals["expired"] == 1
 
 
-@on("valkey", "redis7-sync", "cluster-sync")
-def test_signed_out_and_past_its_deadline_a_session_still_ends_once(p: P) -> None:
+@on("valkey-async", "cluster-sync", soak=("valkey", "redis7-sync"))
+def test_a_session_both_revoked_and_past_its_deadline_ends_once(p: P) -> None:
     p.freeze()
     p.login_many([{"uid": f"u{number}", "idle_timeout": 10, "device": "phone"} for number in range(30)])
     p.login("late", device="phone")
@@ -62,8 +62,8 @@ def test_signed_out_and_past_its_deadline_a_session_still_ends_once(p: P) -> Non
     assert p.facets("device") == {}
 
 
-@on("valkey", "redis7-sync", "cluster-sync")
-def test_while_signed_out_sessions_are_drained_counts_are_exact(p: P) -> None:
+@on("valkey-async", "cluster-sync", soak=("valkey", "redis7-sync"))
+def test_counts_are_exact_while_revoked_sessions_are_drained(p: P) -> None:
     p.freeze()
     p.login_many([{"uid": f"u{number}"} for number in range(10)])
     p.advance(1)
@@ -75,7 +75,7 @@ def test_while_signed_out_sessions_are_drained_counts_are_exact(p: P) -> None:
     assert (counts.sessions, counts.draining) == (1, True)
     page = p.list_sessions()
     assert (page.total, page.total_is_exact) == (1, True)
-    assert [one.uid for one in p.iter_sessions(page_size=2)] == ["ada"]
+    assert [session.uid for session in p.iter_sessions(page_size=2)] == ["ada"]
 
 
 def _cause(p: P, token: str) -> str:

@@ -1,4 +1,4 @@
-"""Why was this user logged out? Everybody's ends and one user's, by reason, staff and time."""
+"""Why was this user logged out? The ends of all users and of one user, by reason, staff member and time."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 from presence_core import CorruptData, Ended
-from presence_core.operations import ending
-from tests.conftest import Bed, on
-from tests.facade import P
+from presence_core.operations.sessions import end
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
+from tests.support.monitor import Monitor
 
 BY: dict[str, Any] = {"by": "Grace Hopper", "reason": "stolen phone", "ticket": "T-4711", "message": "Call us."}
 HOSTILE = ["a:b", "{x}", "*", "ended:ada", "ü😀"]
 
 
 def _story(p: P) -> None:
-    """One end of each reason, a second apart: expired is the oldest but one."""
+    """One end of each reason, a second apart: expired is the second oldest."""
     p.freeze()
     p.login("ada", session_id="kicked-1", device="phone", name="Ada", user_agent="curl/8")
     p.login("bob", session_id="logout-1")
@@ -46,25 +47,26 @@ def two(bed: Bed) -> P:
 
 
 def _refs(items: Any) -> list[str]:
-    return [one.ref for one in items]
+    return [ended.ref for ended in items]
 
 
-def test_ends_are_listed_the_latest_first_with_why(bed: Bed) -> None:
+@every_backend
+def test_ends_are_listed_latest_first_with_their_reason(bed: Bed) -> None:
     p = bed.connect()
     _story(p)
     p.kick("eve", **BY, keep=["live-one"])
     page = p.ended()
-    assert {one.session_id[:-2] for one in page} == {"kicked", "logout", "expired", "replaced"}
-    assert [one.at for one in page] == sorted((one.at for one in page), reverse=True)
-    assert all(isinstance(one, Ended) for one in page)
-    kicked = next(one for one in page if one.session_id == "kicked-1")
+    assert {ended.session_id[:-2] for ended in page} == {"kicked", "logout", "expired", "replaced"}
+    assert [ended.at for ended in page] == sorted((ended.at for ended in page), reverse=True)
+    assert all(isinstance(ended, Ended) for ended in page)
+    kicked = next(ended for ended in page if ended.session_id == "kicked-1")
     assert (kicked.reason, kicked.cause, kicked.by, kicked.note) == ("kicked", "staff", BY["by"], BY["reason"])
     assert (kicked.ticket, kicked.message, kicked.at) == (BY["ticket"], BY["message"], p.clock.now)
     assert (kicked.name, kicked.device, kicked.user_agent) == ("Ada", "phone", "curl/8")
     assert (page.total, page.total_is_exact, page.next_cursor, page.as_of) == (4, True, None, p.clock.now)
 
 
-def test_a_users_ends_are_hers_alone(p: P) -> None:
+def test_a_users_ends_are_only_their_own(p: P) -> None:
     _story(p)
     assert _refs(p.ended("ada")) == ["ada:kicked-1", "ada:expired-1"]
     assert _refs(p.ended("bob")) == ["bob:logout-1"]
@@ -72,7 +74,8 @@ def test_a_users_ends_are_hers_alone(p: P) -> None:
     assert (p.ended("nobody").total, p.ended("nobody").total_is_exact) == (0, True)
 
 
-def test_ends_are_found_by_reason_staff_and_time(single: P) -> None:
+@every_topology
+def test_ends_are_found_by_reason_staff_member_and_time(single: P) -> None:
     p = single
     now = p.freeze()
     p.login("eve", session_id="replaced-1")
@@ -88,11 +91,11 @@ def test_ends_are_found_by_reason_staff_and_time(single: P) -> None:
     p.sweep()
     for reason in ("replaced", "kicked", "logout", "expired"):
         page = p.ended(reason=reason)
-        assert [one.session_id for one in page] == [f"{reason}-1"]
+        assert [ended.session_id for ended in page] == [f"{reason}-1"]
         assert (page.total, page.total_is_exact, page.scanned) == (1, True, 4)
     assert _refs(p.ended(by=BY["by"])) == ["ada:kicked-1"]
     assert _refs(p.ended(by="bob")) == ["bob:logout-1"]
-    assert p.ended(by="nobody").items == []
+    assert p.ended(by="unknown").items == []
     assert p.ended("ada", reason="logout").items == []
     at = [now / 1000, now / 1000 + 10, now / 1000 + 20]
     assert _refs(p.ended(since=at[1])) == ["dan:expired-1", "bob:logout-1", "ada:kicked-1"]
@@ -103,22 +106,27 @@ def test_ends_are_found_by_reason_staff_and_time(single: P) -> None:
     assert _refs(p.ended(since=aware, until=aware + timedelta(seconds=0.001), reason="kicked")) == ["ada:kicked-1"]
 
 
-def test_an_end_whose_tombstone_is_still_to_be_written_is_shown(p: P, bed: Bed) -> None:
+def test_an_end_whose_tombstone_is_not_yet_written_is_shown(p: P, bed: Bed) -> None:
     """A kick of all that dies after its first half leaves the ends in `closing`."""
     p.freeze()
     for sid in ("session-1", "session-2"):
         p.login("ada", session_id=sid, device="phone", name="Ada")
-    op = ending.kick(p.context, "ada", None, BY["by"], BY["reason"], BY["message"], BY["ticket"], (), None)
+    op = end.kick(p.context, "ada", None, BY["by"], BY["reason"], BY["message"], BY["ticket"], (), None)
     reply: Any = None
-    for _ in range(2):  # the read before it, then finish.lua; what follows is lost
+    for _ in range(2):  # the read before it, then sessions/end_sessions.lua; later calls are lost
         calls = op.send(reply)
         reply = _send(p, calls)
     assert {"closing"} <= bed.families().keys()
     for page in (p.ended(), p.ended("ada"), p.ended(reason="kicked", by=BY["by"])):
         assert sorted(_refs(page)) == ["ada:session-1", "ada:session-2"]
-        for one in page:
-            assert (one.reason, one.by, one.note, one.message) == ("kicked", BY["by"], BY["reason"], BY["message"])
-            assert (one.at, one.device, one.name) == (p.clock.now, "phone", "Ada")
+        for ended in page:
+            assert (ended.reason, ended.by, ended.note, ended.message) == (
+                "kicked",
+                BY["by"],
+                BY["reason"],
+                BY["message"],
+            )
+            assert (ended.at, ended.device, ended.name) == (p.clock.now, "phone", "Ada")
     p.sweep()
     assert sorted(_refs(p.ended())) == ["ada:session-1", "ada:session-2"]
 
@@ -127,10 +135,11 @@ def _send(p: P, calls: list[Any]) -> list[Any]:
     def op() -> Any:
         return (yield calls)
 
-    return p._run(op())
+    return p.internal.run(op())
 
 
-def test_an_end_that_is_no_longer_kept_is_not_shown(bed: Bed, raw: Any) -> None:
+@every_topology
+def test_an_end_past_its_retention_is_not_shown(bed: Bed, raw: Any) -> None:
     p = bed.connect()
     for number in range(10):
         p.login(f"u{number}", session_id="session-1")
@@ -138,13 +147,13 @@ def test_an_end_that_is_no_longer_kept_is_not_shown(bed: Bed, raw: Any) -> None:
     for number in range(0, 10, 2):
         raw.delete(p.context.shard(f"u{number}").record(f"u{number}", "session-1"))
     page = p.ended()
-    assert sorted(one.uid for one in page) == [f"u{number}" for number in range(1, 10, 2)]
+    assert sorted(ended.uid for ended in page) == [f"u{number}" for number in range(1, 10, 2)]
     assert (page.total, page.total_is_exact) == (5, True)
     assert p.ended("u0").items == []
 
 
-@on("valkey", "redis7")
-def test_an_id_that_came_back_to_life_after_its_tombstone_ran_out_is_no_end(p: P, raw: Any) -> None:
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_an_id_used_again_after_its_tombstone_expired_is_not_shown_as_ended(p: P, raw: Any) -> None:
     p.login("ada", session_id="session-1")
     p.kick("ada", **BY)
     raw.delete(p.context.shard("ada").record("ada", "session-1"))
@@ -157,13 +166,13 @@ def test_hostile_uids_have_their_own_ends(p: P) -> None:
     for uid in HOSTILE:
         p.login(uid, session_id="session-1")
         p.kick(uid, by="staff", reason=uid)
-    assert sorted(one.uid for one in p.ended()) == sorted(HOSTILE)
+    assert sorted(ended.uid for ended in p.ended()) == sorted(HOSTILE)
     for uid in HOSTILE:
-        assert [(one.uid, one.note) for one in p.ended(uid)] == [(uid, uid)]
+        assert [(ended.uid, ended.note) for ended in p.ended(uid)] == [(uid, uid)]
     assert p.ended("x").items == []
 
 
-def test_pages_of_ends_put_together_are_all_of_them(p: P) -> None:
+def test_pages_of_ends_together_are_all_of_them(p: P) -> None:
     now = p.freeze()
     p.login_many({"uid": f"u{number % 7}", "session_id": f"session-{number}"} for number in range(60))
     for number in range(60):
@@ -191,7 +200,8 @@ def test_pages_of_ends_put_together_are_all_of_them(p: P) -> None:
     assert p.ended(limit=1).total == 60
 
 
-def test_pages_of_ends_are_stable_while_others_end(p: P) -> None:
+@every_topology
+def test_pages_of_ends_are_stable_while_other_sessions_end(p: P) -> None:
     p.freeze()
     for number in range(20):
         p.login(f"u{number:02}", session_id="session-1")
@@ -202,11 +212,11 @@ def test_pages_of_ends_are_stable_while_others_end(p: P) -> None:
     p.login("new", session_id="session-1")
     p.logout("new", "session-1")
     second = p.ended(limit=100, cursor=first.next_cursor)
-    assert [one.uid for one in [*first, *second]] == [f"u{number:02}" for number in range(19, -1, -1)]
+    assert [ended.uid for ended in [*first, *second]] == [f"u{number:02}" for number in range(19, -1, -1)]
 
 
-@on("valkey-sync", "redis7-sync", "cluster-sync")
-def test_one_call_looks_at_a_bounded_number_of_ends_and_goes_on(p: P) -> None:
+@on("valkey-sync", soak=("redis7-sync", "cluster-sync"))
+def test_one_call_reads_a_limited_number_of_ends_and_returns_a_cursor(p: P) -> None:
     p.freeze()
     p.login("rare", session_id="session-1")
     p.kick("rare", **BY)
@@ -231,7 +241,7 @@ def test_one_call_looks_at_a_bounded_number_of_ends_and_goes_on(p: P) -> None:
     assert (page.total, page.total_is_exact) == (1, True)
 
 
-@on("valkey-sync", "redis7-async", "cluster-sync")
+@on("redis7-async", "cluster-sync", soak=("valkey-sync",))
 def test_a_foreign_value_under_a_list_of_ends_is_named(p: P, raw: Any) -> None:
     p.login("ada", session_id="session-1")
     p.kick("ada", **BY)
@@ -244,8 +254,8 @@ def test_a_foreign_value_under_a_list_of_ends_is_named(p: P, raw: Any) -> None:
         assert key in str(caught.value)
 
 
-@on("valkey", "redis7-sync")
-def test_bytes_that_we_never_wrote_break_no_list_of_ends(p: P, raw: Any) -> None:
+@on("valkey-async", "redis7-sync", soak=("valkey",))
+def test_damaged_bytes_break_no_list_of_ends(p: P, raw: Any) -> None:
     p.freeze()
     _story(p)
     shard = p.context.shard("ada")
@@ -269,7 +279,7 @@ def test_bytes_that_we_never_wrote_break_no_list_of_ends(p: P, raw: Any) -> None
 
 
 @on("valkey-sync", "redis7-async")
-def test_ends_beyond_the_cap_go_and_it_is_said_from_when_on_all_are_there(bed: Bed) -> None:
+def test_ends_beyond_the_cap_are_removed_and_the_complete_period_is_reported(bed: Bed) -> None:
     p = bed.connect(max_ended=3, keep_kicked=600)
     now = p.freeze()
     for number in range(6):
@@ -286,19 +296,19 @@ def test_ends_beyond_the_cap_go_and_it_is_said_from_when_on_all_are_there(bed: B
     assert round(since.timestamp() * 1000) == now + 2_001
     assert _refs(p.ended()) == [f"u{number}:session-1" for number in (5, 4, 3)]
     assert [p.ended(f"u{number}").complete_since for number in (0, 5)] == [since, since]
-    assert all(one.at >= since for one in p.ended())
+    assert all(ended.at >= since for ended in p.ended())
     health = p.health()
     assert health.ended_complete_since == since
-    [finding] = [one for one in health.findings if one.subject == "ended sessions"]
+    [finding] = [finding for finding in health.findings if finding.subject == "ended sessions"]
     assert finding.level == "note"
     assert finding.text == f"Ended sessions are complete since {since:%Y-%m-%d %H:%M:%S} UTC."
-    p.advance(7 * 86_400)  # by now all of them would have gone in any case
+    p.advance(7 * 86_400)  # all of them have expired in any case
     assert p.ended().complete_since is None
     assert p.health().ended_complete_since is None
 
 
 @on("cluster-sync")
-def test_on_a_cluster_the_latest_of_the_shards_counts(bed: Bed) -> None:
+def test_on_a_cluster_the_latest_start_of_all_shards_counts(bed: Bed) -> None:
     p = bed.connect(max_ended=64)  # one on each of 64 shards
     now = p.freeze()
     for number in range(200):
@@ -307,7 +317,7 @@ def test_on_a_cluster_the_latest_of_the_shards_counts(bed: Bed) -> None:
         p.advance(1)
     p.sweep()
     page, cut = p.ended(limit=1000), [0] * 64
-    kept = {one.uid for one in page}
+    kept = {ended.uid for ended in page}
     for number in range(200):
         if f"u{number}" not in kept:
             index = p.context.shard(f"u{number}").index
@@ -318,7 +328,7 @@ def test_on_a_cluster_the_latest_of_the_shards_counts(bed: Bed) -> None:
 
 
 @on("valkey-sync", "redis7-async")
-def test_of_one_user_the_hundred_latest_ends_are_complete_since_the_oldest(p: P) -> None:
+def test_the_hundred_latest_ends_of_a_user_are_complete_since_the_oldest(p: P) -> None:
     p.freeze()
     for number in range(103):
         p.login("ada", session_id=f"session-{number}")
@@ -330,3 +340,47 @@ def test_of_one_user_the_hundred_latest_ends_are_complete_since_the_oldest(p: P)
     assert len(page) == 100
     assert page.complete_since == page.items[-1].at
     assert p.ended().complete_since is None
+
+
+# -- What given sessions are now ---------------------------------------------------------------------------------------
+
+
+@on("valkey-sync", "valkey-async", "cluster-sync")
+def test_sessions_among_names_the_live_ones_and_why_the_others_ended(p: P) -> None:
+    kept, kicked, over = p.login("ada", device="Mac"), p.login("ada"), p.login("bob", idle_timeout=10)
+    left, others = p.login("eve"), [p.login(f"u{number}:x") for number in range(20)]
+    p.kick("ada", kicked.session.session_id, **BY)
+    p.logout("eve", left.session.session_id)
+    refs = [login.session.ref for login in (kept, kicked, over, left, *others)]
+    p.freeze()
+    p.advance(11)
+    found = p.sessions_among([*refs, refs[0], "nobody:no-such-session"])
+    assert set(found) == set(refs)
+    assert found[refs[0]] == p.get("ada", kept.session.session_id)
+    assert [ended.reason for ended in found.values() if isinstance(ended, Ended)] == ["kicked", "expired", "logout"]
+    ended = found[refs[1]]
+    assert isinstance(ended, Ended)
+    assert (ended.by, ended.note, ended.message, ended.ticket) == ("Grace Hopper", "stolen phone", "Call us.", "T-4711")
+    assert set(p.sessions_among(ref for ref in refs[:1])) == {refs[0]}
+    assert p.sessions_among(()) == {}
+    p.revoke_before(by="alex", reason="test")
+    found = p.sessions_among(refs)
+    assert all(isinstance(session, Ended) for session in found.values()), "also before a sweep has come by"
+    assert {session.reason for session in found.values() if isinstance(session, Ended)} >= {"kicked", "expired"}
+
+
+@on("valkey")
+def test_sessions_among_is_one_round_trip_that_writes_nothing(bed: Bed) -> None:
+    p = bed.connect(shards=4)
+    p.login_many([{"uid": f"u{number}", "idle_timeout": 1} for number in range(50)])
+    refs = [session.ref for session in p.list_sessions(limit=50)]
+    p.freeze()
+    p.advance(5)
+    p.sessions_among(refs[:1])
+    before = bed.dump()
+    with Monitor(bed.raw) as monitor:
+        assert {session.reason for session in p.sessions_among(refs).values() if isinstance(session, Ended)} == {
+            "expired"
+        }
+    assert {line.words[0] for line in monitor.lines if not line.by_script} == {b"EVALSHA_RO"}
+    assert bed.dump() == before

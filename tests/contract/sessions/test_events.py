@@ -1,4 +1,4 @@
-"""What began and ended, in order, to be read on from wherever a reader left off."""
+"""Events of logins and ends, in order; a reader continues from any cursor."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from presence_core import Event, InvalidArgument
-from tests.conftest import Bed, on
-from tests.facade import P
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
 
 
-def _told(events: list[Event]) -> list[tuple[str, str]]:
+def _summary(events: list[Event]) -> list[tuple[str, str]]:
     return [(event.kind, event.uid) for event in events]
 
 
 def _story(p: P) -> list[tuple[str, str]]:
-    """One of each kind; what happens on different shards is in order only to the millisecond."""
+    """One event of each kind. Events of different shards are ordered only to the millisecond."""
     p.login("ada")
     p.login("b:b", session_id="session-1")
     p.login("b:b", session_id="session-2")
@@ -32,15 +32,16 @@ def _story(p: P) -> list[tuple[str, str]]:
             ("replaced", "b:b"), ("kicked", "b:b"), ("expired", "eve")]  # fmt: skip
 
 
-def test_every_beginning_and_every_end_is_reported_once(bed: Bed) -> None:
+@every_backend
+def test_every_begin_and_every_end_is_reported_once(bed: Bed) -> None:
     p = bed.connect(max_sessions=1)
     now = p.freeze()
     story = _story(p)
     events = p.events()
-    assert sorted(_told(events)) == sorted(story)
+    assert sorted(_summary(events)) == sorted(story)
     if not bed.is_cluster:
-        assert _told(events)[:2] == story[:2]
-        assert _told(events)[-2:] == story[-2:]
+        assert _summary(events)[:2] == story[:2]
+        assert _summary(events)[-2:] == story[-2:]
     for event in events:
         expected = now + 1000 if event.kind == "expired" else now
         assert round(event.at.timestamp() * 1000) == expected
@@ -48,7 +49,7 @@ def test_every_beginning_and_every_end_is_reported_once(bed: Bed) -> None:
     assert {event.session_id for event in events if event.uid == "b:b"} == {"session-1", "session-2"}
 
 
-def test_reading_on_from_any_event_misses_none_and_repeats_none(bed: Bed) -> None:
+def test_reading_from_any_event_misses_none_and_repeats_none(bed: Bed) -> None:
     p = bed.connect(max_sessions=1)
     p.freeze()
     _story(p)
@@ -62,20 +63,21 @@ def test_reading_on_from_any_event_misses_none_and_repeats_none(bed: Bed) -> Non
             cursor = batch[-1].cursor
         assert seen == everything
     for number, event in enumerate(everything):
-        assert _told(p.events(after=event.cursor)) == _told(everything[number + 1 :])
+        assert _summary(p.events(after=event.cursor)) == _summary(everything[number + 1 :])
     last = everything[-1].cursor
     assert p.events(after=last) == []
     p.login("new")
-    assert _told(p.events(after=last)) == [("login", "new")]
-    assert _told(bed.connect().events(after=last)) == [("login", "new")]
+    assert _summary(p.events(after=last)) == [("login", "new")]
+    assert _summary(bed.connect().events(after=last)) == [("login", "new")]
 
 
-def test_events_of_many_shards_are_told_in_the_order_in_which_they_happened(bed: Bed) -> None:
+@every_topology
+def test_events_of_many_shards_are_reported_in_the_order_in_which_they_happened(bed: Bed) -> None:
     p = bed.connect(shards=8)
     uids = [f"u{number}" for number in range(25)]
     for uid in uids:
         p.login(uid)
-        time.sleep(0.002)  # a stream's clock has milliseconds
+        time.sleep(0.002)  # stream ids have milliseconds
     assert len(bed.families()["events"]) == 8
     assert [event.uid for event in p.events()] == uids
     seen: list[Event] = []
@@ -84,7 +86,7 @@ def test_events_of_many_shards_are_told_in_the_order_in_which_they_happened(bed:
     assert [event.uid for event in seen] == uids
 
 
-def test_what_changes_nothing_is_no_event(p: P) -> None:
+def test_a_call_that_changes_nothing_writes_no_event(p: P) -> None:
     p.freeze()
     login = p.login("ada", session_id="session-1")
     count = len(p.events())
@@ -100,8 +102,8 @@ def test_what_changes_nothing_is_no_event(p: P) -> None:
     assert len(p.events()) == count == 1
 
 
-@on("valkey", "redis7")
-def test_a_reader_who_was_away_too_long_is_told_of_the_gap_first(bed: Bed) -> None:
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_a_reader_that_missed_events_gets_a_gap_first(bed: Bed) -> None:
     p = bed.connect(max_events=100)
     p.login("first")
     cursor = p.events()[-1].cursor
@@ -116,10 +118,11 @@ def test_a_reader_who_was_away_too_long_is_told_of_the_gap_first(bed: Bed) -> No
     assert p.events(after=gap.cursor, limit=1000) == rest
     assert p.events(after=rest[-1].cursor) == []
     for event in rest[:: len(rest) // 5]:
-        assert all(one.kind != "gap" for one in p.events(after=event.cursor))
+        assert all(later.kind != "gap" for later in p.events(after=event.cursor))
 
 
-def test_a_reader_whose_stream_is_gone_is_told_of_the_gap(p: P, bed: Bed, raw: Any) -> None:
+@every_topology
+def test_a_reader_whose_stream_was_deleted_gets_a_gap(p: P, bed: Bed, raw: Any) -> None:
     p.login("ada")
     cursor = p.events()[-1].cursor
     for key in bed.families()["events"]:
@@ -133,9 +136,9 @@ def test_a_reader_whose_stream_is_gone_is_told_of_the_gap(p: P, bed: Bed, raw: A
     assert next(watch).uid == "bob", "a watcher goes on behind a gap"
     watch.close()  # type: ignore[attr-defined]
     p.login("ada", session_id="session-2")
-    told = _told(p.events(after=cursor))
-    assert told[0] == ("gap", "")
-    assert set(told[1:]) == {("login", "ada"), ("login", "bob")}
+    summary = _summary(p.events(after=cursor))
+    assert summary[0] == ("gap", "")
+    assert set(summary[1:]) == {("login", "ada"), ("login", "bob")}
 
 
 @pytest.mark.parametrize(
@@ -145,13 +148,14 @@ def test_a_reader_whose_stream_is_gone_is_told_of_the_gap(p: P, bed: Bed, raw: A
          "5", "5-", "-5", "a-b", "5-5-5", "5-5,5-5,5-5", "1" * 50 + "-1", "١-١", ",", "5-5 ", "5.5-1"))],
 )  # fmt: skip
 @on("valkey")
-def test_what_is_no_cursor_of_an_event_is_refused(p: P, after: Any) -> None:
+def test_an_invalid_event_cursor_is_refused(p: P, after: Any) -> None:
     p.login("ada")
     with pytest.raises(InvalidArgument, match=r"^after must be the cursor of an event of this namespace\.$"):
         p.events(after=after)
 
 
-def test_watching_from_a_cursor_yields_what_was_and_what_comes(p: P, bed: Bed) -> None:
+@every_backend
+def test_watching_from_a_cursor_yields_past_and_future_events(p: P, bed: Bed) -> None:
     p.login("ada", session_id="session-1")
     p.login("ada", session_id="session-2")
     watch = p.watch(after=p.events()[0].cursor)
@@ -168,7 +172,8 @@ def test_watching_from_a_cursor_yields_what_was_and_what_comes(p: P, bed: Bed) -
     watch.close()  # type: ignore[attr-defined]
 
 
-def test_watching_from_now_on_skips_what_was(p: P, bed: Bed) -> None:
+@every_topology
+def test_watching_from_now_on_skips_past_events(p: P, bed: Bed) -> None:
     p.login("before")
     other = bed.connect()
     ready, stop = threading.Event(), threading.Event()
@@ -189,12 +194,12 @@ def test_watching_from_now_on_skips_what_was(p: P, bed: Bed) -> None:
         stop.set()
         thread.join()
         watch.close()  # type: ignore[attr-defined]
-    assert _told(seen) == [("login", "after")] * 3
+    assert _summary(seen) == [("login", "after")] * 3
     assert len({event.cursor for event in seen}) == 3
 
 
-@on("sync", "valkey-async")
-def test_a_busy_stream_is_watched_whole(p: P, bed: Bed) -> None:
+@on("valkey-async", "cluster-sync", soak=("sync",))
+def test_a_busy_stream_is_watched_without_a_loss(p: P, bed: Bed) -> None:
     p.login("first")
     watch = p.watch(after=p.events()[0].cursor)
     other = bed.connect()

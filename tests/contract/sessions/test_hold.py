@@ -1,4 +1,4 @@
-"""Confirmed changes that a failover loses all the same: the client holds them and applies them again."""
+"""Confirmed changes that a failover loses nevertheless: the client holds them and applies them again."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typing import Any
 import pytest
 
 from presence_core import SessionFilter, Unavailable, cli
-from presence_core.operations import holding
-from tests.conftest import Bed, on
-from tests.facade import P
-from tests.fair_clock import PATIENT
-from tests.servers import Server, _in_sync, missing, redis_binary, valkey_binary, wait_for
+from presence_core.operations.sessions import held_changes
+from tests.conftest import Bed, on, one_mode
+from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Server, in_sync, missing, redis_binary, valkey_binary, wait_for
 
 SAID: dict[str, Any] = {"by": "staff", "reason": "test"}
 
 
 @dataclass
 class Three:
-    """A master and two replicas; one of them takes its place without what the other has confirmed."""
+    """A master and two replicas; one replica becomes master without the changes that the other one confirmed."""
 
     master: Server
     kept: Server
@@ -39,20 +39,20 @@ class Three:
             follow = ["--replicaof", "127.0.0.1", str(servers[0].port)] if servers else []
             quick = ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", *follow]
             servers.append(running.enter_context(Server.start(binary, directory / name, *quick, port=True)))
-        wait_for("replicas in sync", lambda: all(map(_in_sync, servers[1:])))
+        wait_for("replicas in sync", lambda: all(map(in_sync, servers[1:])))
         return cls(*servers)
 
     def promote(self) -> None:
-        """``other`` hears no more of the master, and would take writes."""
+        """``other`` no longer receives data from the master, and would accept writes."""
         sizes = [self.master, self.kept, self.other]
-        wait_for("replicas to have it all", lambda: len({one.command("DBSIZE") for one in sizes}) == 1)
+        wait_for("replicas to have it all", lambda: len({node.command("DBSIZE") for node in sizes}) == 1)
         with self.master.client() as raw:
             raw.set("mark", "1")
             assert raw.execute_command("WAIT", 2, 5000) == 2
         self.other.command("REPLICAOF", "NO", "ONE")
 
     def take_over(self) -> None:
-        """The master dies, ``other`` gets its address, and so the second replica, too."""
+        """The master dies, ``other`` gets its address, and the second replica follows it."""
         self.master.kill()
         self.other.command("CONFIG", "SET", "port", self.master.port or 0)
 
@@ -60,20 +60,20 @@ class Three:
 @pytest.fixture
 def three(anywhere: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Three]:
     """Valkey for sync, Redis for async."""
-    monkeypatch.setattr("presence_core.client.base.CONFIRM_EVERY", 0.1)
+    monkeypatch.setattr("presence_core.client.replica_ack.ROUND_SECONDS", 0.1)
     binary = (valkey_binary, redis_binary)[anywhere.backend.mode == "async"]() or missing("a server of the kind wanted")
     with ExitStack() as running:
         yield Three.start(binary, tmp_path, running)
 
 
 def _connect(bed: Bed, server: Server, **settings: Any) -> P:
-    chosen = {"timeout": PATIENT, "confirm_replicas": 1, "confirm_timeout": 5000, "confirm_hold": 20}
+    chosen = {"timeout": PATIENT, "confirm_replicas": 1, "confirm_timeout": 5000, "confirm_hold": 600}
     p = bed.connect_to(server.url, **chosen | settings)
     p.clock.run_freely()
     return p
 
 
-def test_what_a_failover_loses_although_a_replica_confirmed_it_is_applied_again(anywhere: Bed, three: Three) -> None:
+def test_a_confirmed_change_lost_in_a_failover_is_applied_again(anywhere: Bed, three: Three) -> None:
     p = _connect(anywhere, three.master)
     single = _connect(anywhere, three.master, max_sessions=1)
     first = p.login("first")
@@ -87,36 +87,37 @@ def test_what_a_failover_loses_although_a_replica_confirmed_it_is_applied_again(
     p.close(wait=0)
     three.promote()
 
-    hasty = _connect(anywhere, three.master)  # its answers were lost, as it were; and it holds nothing
+    hasty = _connect(anywhere, three.master)  # as if its replies were lost; and it holds nothing
     hasty.kick("again", sids["again"], **SAID)
     hasty.kick("all-again", **SAID)
     hasty.logout("out-again", sids["out-again"])
     hasty.close(wait=0)
 
     p = _connect(anywhere, three.master)
-    told: list[Any] = [
+    results: list[Any] = [
         p.kick("one", sids["one"], block_for=600, **SAID),
         p.kick("all", **SAID),
         p.kick("again", sids["again"], **SAID),
         p.kick("all-again", **SAID),
         p.kick_where(SessionFilter(uid="where"), expected=1, **SAID),
         *(p.block(uid, duration=600, **SAID) for uid in ("blocked", "longer", "lifted", "shortened")),
+        p.add_block_rule(network="198.51.100.0/24", expected=0, **SAID),
     ]
     assert p.logout("out", sids["out"])
     assert not p.logout("out-again", sids["out-again"])
     second = p.rotate(rotated)
     new = [p.rotate(tokens["rotated"]).token, p.rotate(second.token).token]
     assert single.login("replaced").replaced
-    p.forget("forgotten", **SAID)
+    p.erase("forgotten", **SAID)
     p.revoke_before(before, **SAID)
-    assert all(one.confirmed for one in told)
+    assert all(result.confirmed for result in results)
     assert (p.unconfirmed(), single.unconfirmed(), single.held()) == (0, 0, 1)
 
-    beside = _connect(anywhere, three.other, confirm_replicas=0)
+    direct = _connect(anywhere, three.other, confirm_replicas=0)
     dead = [first.token, *tokens.values(), rotated, second.token]
-    assert all(beside.validate(token) for token in dead if token != second.token), "all of them live again"
-    beside.unblock("lifted", **SAID)
-    beside.block("shortened", duration=60, **SAID)
+    assert all(direct.validate(token) for token in dead if token != second.token), "all of them live again"
+    direct.unblock("lifted", **SAID)
+    direct.block("shortened", duration=60, **SAID)
     three.take_over()
 
     def is_all_applied() -> bool:
@@ -126,13 +127,14 @@ def test_what_a_failover_loses_although_a_replica_confirmed_it_is_applied_again(
     wait_for("all to be applied again", is_all_applied)
     assert all(p.validate(token) for token in new), "who has the new secret goes on"
     wait_for("blocks", lambda: all(p.blocked(uid) for uid in ("one", "blocked")))
+    wait_for("the block rule", p.block_rules)
     wait_for("the longer block", lambda: _until(p, "longer") > _in(120))
     wait_for("replicas to confirm it", lambda: p.unconfirmed() == 0)
+    wait_for("the person to be erased again", lambda: p.ended("forgotten").items == [])
     assert p.blocked("lifted") is None, "staff have lifted it"
     assert _until(p, "shortened") < _in(120), "staff have shortened it"
-    assert [one.reason for one in p.ended("replaced")] == ["replaced"]
-    assert [one.reason for one in p.ended("out")] == ["logout"]
-    assert p.ended("forgotten").items == []
+    assert [ended.reason for ended in p.ended("replaced")] == ["replaced"]
+    assert [ended.reason for ended in p.ended("out")] == ["logout"]
     p.close(wait=0)
     single.close(wait=0)
 
@@ -148,7 +150,8 @@ def _in(seconds: float) -> datetime:
     return datetime.now(UTC) + timedelta(seconds=seconds)
 
 
-def test_what_is_confirmed_costs_nothing_while_it_is_held_and_close_waits_for_its_end(
+@one_mode("sync")
+def test_a_held_change_costs_no_calls_and_close_waits_for_its_end(
     anywhere: Bed, three: Three, caplog: pytest.LogCaptureFixture
 ) -> None:
     p = _connect(anywhere, three.master, confirm_hold=2)
@@ -180,33 +183,36 @@ def _scripts(server: Server) -> str:
 
 
 @on("valkey-sync")
-def test_where_no_more_can_be_held_staff_are_refused_and_bulk_kicks_wait(
+def test_when_no_more_can_be_held_staff_are_refused_and_bulk_kicks_wait(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holding, "MOST_HELD", 10)
-    monkeypatch.setattr("presence_core.operations.running.MOST_HELD", 10)
-    monkeypatch.setattr("presence_core.operations.running.BATCH", 5)
-    monkeypatch.setattr("presence_core.operations.running.POLL", 0.05)
+    monkeypatch.setattr(held_changes, "MOST_HELD", 10)
+    monkeypatch.setattr("presence_core.operations.bulk_kick.runner.MOST_HELD", 10)
+    monkeypatch.setattr("presence_core.operations.bulk_kick.runner.BATCH", 5)
+    monkeypatch.setattr("presence_core.operations.bulk_kick.runner.POLL", 0.05)
     p = bed.connect(confirm_replicas=1, confirm_timeout=1, confirm_hold=0)
     logins = p.login_many({"uid": f"u{number}"} for number in range(20))
-    told: list[int] = []
+    results: list[int] = []
     result: list[Any] = []
     runner = threading.Thread(
         target=lambda: result.append(
             p.kick_where(
-                SessionFilter(logged_in_after=1.0), expected=20, on_progress=lambda job: told.append(job.kicked), **SAID
+                SessionFilter(logged_in_after=1.0),
+                expected=20,
+                on_progress=lambda job: results.append(job.kicked),
+                **SAID,
             )
         )
     )
     runner.start()
-    wait_for("the runner to wait", lambda: told.count(10) > 2)
+    wait_for("the runner to wait", lambda: results.count(10) > 2)
     assert (p.held(), p.counts().sessions) == (10, 10)
     with pytest.raises(Unavailable, match="Nothing was done: this process already holds 10 changes"):
         p.kick("u1", **SAID)
     with pytest.raises(Unavailable, match="Nothing was done"):
         p.block("u1", **SAID)
     p.context.held.clear()
-    wait_for("the runner to go on", lambda: told.count(20) > 0)
+    wait_for("the runner to go on", lambda: results.count(20) > 0)
     p.context.held.clear()
     runner.join(30)
     assert result[0].count == 20
@@ -215,7 +221,7 @@ def test_where_no_more_can_be_held_staff_are_refused_and_bulk_kicks_wait(
 
 
 @on("valkey-sync")
-def test_the_command_waits_and_says_what_it_gives_up(
+def test_the_command_waits_and_names_the_changes_that_it_gives_up(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bed.connect().login_many([{"uid": "ada"}, {"uid": "bob"}])
@@ -227,27 +233,27 @@ def test_the_command_waits_and_says_what_it_gives_up(
     assert cli.main(["kick", "ada", "--reason", "test"]) == 0
     assert time.monotonic() - begun > 1.9, "twice the time for which a confirmed one is held"
     said = capsys.readouterr().err
-    assert "Waiting at most 2 s" in said
-    assert "Given up: 1 change, 1 of them not confirmed on a replica." in said
+    assert "Waiting up to 2 s" in said
+    assert "Stopped waiting for 1 change, 1 of them not confirmed by a replica." in said
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("presence_core.cli.waiting.Growing.say", interrupt)
+    monkeypatch.setattr("presence_core.cli.replica_wait.ProgressLine.show", interrupt)
     assert cli.main(["kick", "bob", "--reason", "test"]) == 130
     said = capsys.readouterr().err
-    assert said.count("failover") == 1
-    assert "Given up: 1 change, 1 of them not confirmed on a replica." in said
+    assert "a failover cannot undo it" in said
+    assert "Stopped waiting for 1 change, 1 of them not confirmed by a replica." in said
 
 
 @on("cluster-sync")
-def test_the_command_says_that_no_replica_was_asked_where_a_failover_may_undo_it(
+def test_the_command_reports_that_no_replica_was_asked(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bed.connect().login_many([{"uid": "ada"}, {"uid": "bob"}])
     monkeypatch.setenv("PRESENCE_REDIS_URL", bed.url)
     monkeypatch.setenv("PRESENCE_NAMESPACE", bed.namespace)
-    said = "This is not confirmed on a replica, because confirm_replicas is 0 (PRESENCE_CONFIRM_REPLICAS)"
+    said = "No replica has confirmed this change, because confirm_replicas is 0 (PRESENCE_CONFIRM_REPLICAS)"
     for words in (["kick", "ada"], ["block", "ada"], ["kick-where", "--text", "bob", "--expected", "1", "--yes"]):
         assert cli.main([*words, "--reason", "test"]) == 0
         assert said in capsys.readouterr().out

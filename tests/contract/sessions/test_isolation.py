@@ -1,4 +1,4 @@
-"""What is done to one user touches no byte of another's, whatever they are called; and no namespace is another's."""
+"""An action on one user changes no byte of another user's data, for any uid; and namespaces are independent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from presence_core import InvalidArgument, LoginRefused, SessionFilter
-from presence_core.filters import uid_of
-from presence_core.operations import history
+from presence_core.operations.maintenance import history
+from presence_core.search_text import uid_of
 from tests.conftest import Bed, on
-from tests.facade import P
+from tests.support.facade import P
+from tests.support.soak import size
 
 HOSTILE = ["a", "a:b", "*", "{x}", "a*", "[a-z]", "a:session-1", "user:a", "session:a", "a\\", "ended", "}:sessions"]
 REFUSED = ["a\0b", "x" * 10_240, "", "\ud800"]
@@ -60,18 +61,20 @@ ACTS: dict[str, Act] = {
     "kick_where": lambda p, uid: p.kick_where(SessionFilter(uid=uid), expected=9, **WHY),
     "set_staff": lambda p, uid: p.set_staff(uid, "viewer", by="root"),
     "remove_staff": lambda p, uid: p.remove_staff(uid, by="root"),
+    "save_item": lambda p, uid: p.save_item("watch", uid, "Ann", by="root"),
+    "note_viewer": lambda p, uid: p.note_viewer(uid, by="root"),
     "expiry": _expired,
     "reads": lambda p, uid: (p.sessions(uid), p.people(uid), p.is_online(uid), p.ended(uid), p.blocked(uid),
                              p.list_sessions(SessionFilter(text=uid)), p.get(uid, "session-1"), p.export_person(uid),
                              p.list_sessions(SessionFilter(uid=uid)), p.audit(uid=uid)),
     "repair": lambda p, uid: p.repair(),
     "reindex": lambda p, uid: p.reindex(),
-    "forget": lambda p, uid: p.forget(uid, **WHY),
+    "erase": lambda p, uid: p.erase(uid, **WHY),
 }  # fmt: skip
 
 
 def _prepare(p: P, uids: list[str]) -> None:
-    """Everybody has two live sessions, ended ones, a name, and a block."""
+    """Give each user two live sessions, ended ones, a name, and a block."""
     p.freeze()
     for uid in uids:
         about: dict[str, Any] = PHONE | {"name": f"Name of {uid}", "attributes": {"tenant": "t"}}
@@ -84,14 +87,14 @@ def _prepare(p: P, uids: list[str]) -> None:
 
 
 def _of(bed: Bed, p: P, uid: str) -> dict[str, Any]:
-    """Every byte that is this user's: the keys that carry the name, and the entries in what all share."""
+    """Every byte of this user: the keys that contain the uid, and the entries in shared keys."""
     s, raw, mine = p.context.keys.shard(uid), bed.raw, uid.encode()
 
     def is_ref(entry: bytes) -> bool:
         return entry.rpartition(b":")[0] == mine
 
     found: dict[str, Any] = {key: raw.dump(key) for key in (*s.of_user(uid), s.user(uid), s.block(uid))}
-    for ref in (one for key in (s.sessions, s.ended) for one in raw.zrange(key, 0, -1) if is_ref(one)):
+    for ref in (member for key in (s.sessions, s.ended) for member in raw.zrange(key, 0, -1) if is_ref(member)):
         key = s.record_prefix + ref.decode()
         found[key] = raw.hgetall(key)
     for key in (s.sessions, s.deadlines, s.ended):
@@ -107,14 +110,16 @@ def _of(bed: Bed, p: P, uid: str) -> dict[str, Any]:
     return found
 
 
-@on("valkey-sync", "redis7-async", "cluster-sync")
-def test_what_is_done_to_one_user_touches_no_other(bed: Bed) -> None:
+@on("valkey-sync", soak=("redis7-async", "cluster-sync"))
+def test_an_action_on_one_user_changes_no_data_of_others(bed: Bed) -> None:
     p = bed.connect(**SETTINGS)
     _prepare(p, HOSTILE)
-    acting = HOSTILE[:4] if bed.backend.server == "valkey" else HOSTILE[1:2] if bed.is_cluster else HOSTILE[2:4]
+    acting = (
+        HOSTILE[: size(2, 4)] if bed.backend.server == "valkey" else HOSTILE[1:2] if bed.is_cluster else HOSTILE[2:4]
+    )
     for uid in acting:
-        others = [one for one in HOSTILE if one != uid]
-        before = {one: _of(bed, p, one) for one in others}
+        others = [other for other in HOSTILE if other != uid]
+        before = {other: _of(bed, p, other) for other in others}
         mine = _of(bed, p, uid)
         for name, act in ACTS.items():
             try:
@@ -122,22 +127,22 @@ def test_what_is_done_to_one_user_touches_no_other(bed: Bed) -> None:
             except LoginRefused:
                 assert name.startswith("login") or name in ("validate", "rotate", "expiry"), (uid, name)
             if name == "login":
-                p.unblock(uid, **WHY)  # from here on they get in
-            for one in others:
-                assert _of(bed, p, one) == before[one], f"{name} of {uid!r} has changed {one!r}"
+                p.unblock(uid, **WHY)  # from now on their logins are accepted
+            for other in others:
+                assert _of(bed, p, other) == before[other], f"{name} of {uid!r} has changed {other!r}"
         assert _of(bed, p, uid) != mine
         _prepare(p, [uid])
 
 
 @on("valkey-sync", "cluster-async")
-def test_a_uid_that_is_refused_writes_nothing_whatever_is_asked(bed: Bed) -> None:
+def test_a_refused_uid_writes_nothing_in_any_call(bed: Bed) -> None:
     p = bed.connect(**SETTINGS)
     _prepare(p, HOSTILE[:3])
     before = bed.dump()
     for uid in REFUSED:
         for name, act in ACTS.items():
             if name in ("repair", "reindex", "validate", "rotate", "expiry", "login over the limit"):
-                continue  # which are told no uid, or come behind a login
+                continue  # calls without a uid, or after a login
             with pytest.raises(InvalidArgument):
                 act(p, uid)
     assert bed.dump() == before
@@ -148,19 +153,19 @@ def _dump_of(bed: Bed, namespace: str) -> dict[bytes, bytes | None]:
     return {key: bed.raw.dump(key) for key in keys}
 
 
-@on("valkey-sync", "redis7-async", "cluster-sync")
-def test_no_act_in_one_namespace_touches_another(bed: Bed) -> None:
+@on("valkey-sync", soak=("redis7-async", "cluster-sync"))
+def test_no_action_in_one_namespace_changes_another(bed: Bed) -> None:
     names = [bed.namespace, f"{bed.namespace}-b", f"{bed.namespace}0"]
     uids = HOSTILE[1:2] if bed.is_cluster else HOSTILE[:3]
     for namespace in names:
         p = bed.connect(namespace=namespace, **SETTINGS)
         _prepare(p, uids)
-        p._run(history.sample(p.context, p.clock.ms))
+        p.internal.run(history.sample(p.context, p.clock.ms))
         p.login("expires", idle_timeout=1)
     p.advance(5)
     for namespace in names:
         p = bed.connect(namespace=namespace, **SETTINGS)
-        others = {one: _dump_of(bed, one) for one in names if one != namespace}
+        others = {name: _dump_of(bed, name) for name in names if name != namespace}
         assert all(len(dump) > 10 for dump in others.values())
         for uid in uids:
             for act in ACTS.values():
@@ -171,18 +176,18 @@ def test_no_act_in_one_namespace_touches_another(bed: Bed) -> None:
         p.revoke_before(by="staff", reason="test")
         p.sweep()
         p.repair()
-        p._run(history.sample(p.context, p.clock.ms))
+        p.internal.run(history.sample(p.context, p.clock.ms))
         assert p.counts().sessions == 0
-        assert {one: _dump_of(bed, one) for one in others} == others
+        assert {name: _dump_of(bed, name) for name in others} == others
         for uid in uids:
             p.unblock(uid, **WHY)
-            p.login(uid)  # so that the next has something to leave alone
+            p.login(uid)  # so that the next action has data to leave unchanged
 
 
 @on("valkey-sync")
-def test_a_token_of_one_namespace_opens_nothing_in_another(bed: Bed) -> None:
-    one, two = bed.connect(), bed.connect(namespace=f"{bed.namespace}-b")
-    token = one.login("ada", session_id="session-1").token
-    two.login("ada", session_id="session-1")
-    assert one.validate(token)
-    assert not two.validate(token)
+def test_a_token_of_one_namespace_is_invalid_in_another(bed: Bed) -> None:
+    first, second = bed.connect(), bed.connect(namespace=f"{bed.namespace}-b")
+    token = first.login("ada", session_id="session-1").token
+    second.login("ada", session_id="session-1")
+    assert first.validate(token)
+    assert not second.validate(token)

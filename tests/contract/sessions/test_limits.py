@@ -1,4 +1,4 @@
-"""Limits per user and per device: kept inside the login itself, so that no race can show one session too many."""
+"""Limits per user and per device are enforced inside the login script, so that no race exceeds them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import Any
 import pytest
 
 from presence_core import Login, LoginRefused
-from tests.conftest import Bed, on
-from tests.facade import P
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
 
 
 def _live(p: P, uid: str) -> list[str]:
-    return [one.session_id for one in p.sessions(uid)]
+    return [session.session_id for session in p.sessions(uid)]
 
 
-def test_one_more_than_the_limit_ends_the_oldest(bed: Bed) -> None:
+@every_backend
+def test_a_login_above_the_limit_ends_the_oldest_session(bed: Bed) -> None:
     p = bed.connect(max_sessions=3)
     p.freeze()
     logins = []
     for number in range(5):
         p.advance(1)
         logins.append(p.login("ada", session_id=f"session-{number}"))
-    assert [[one.session_id for one in login.replaced] for login in logins] == [
+    assert [[session.session_id for session in login.replaced] for login in logins] == [
         [],
         [],
         [],
@@ -42,7 +43,7 @@ def test_one_more_than_the_limit_ends_the_oldest(bed: Bed) -> None:
     assert p.login("bob").replaced == [], "a limit is each user's own"
 
 
-def test_a_limit_lowered_since_is_kept_at_the_next_login(bed: Bed) -> None:
+def test_a_lowered_limit_is_enforced_at_the_next_login(bed: Bed) -> None:
     many = bed.connect()
     many.freeze()
     for number in range(6):
@@ -50,11 +51,12 @@ def test_a_limit_lowered_since_is_kept_at_the_next_login(bed: Bed) -> None:
         many.login("ada", session_id=f"session-{number}")
     p = bed.connect(max_sessions=2)
     login = p.login("ada", session_id="session-6")
-    assert [one.session_id for one in login.replaced] == [f"session-{number}" for number in range(5)]
+    assert [session.session_id for session in login.replaced] == [f"session-{number}" for number in range(5)]
     assert _live(p, "ada") == ["session-6", "session-5"]
 
 
-def test_the_limit_on_reject_refuses_and_changes_nothing(bed: Bed) -> None:
+@every_backend
+def test_with_on_limit_reject_the_login_is_refused_and_changes_nothing(bed: Bed) -> None:
     p = bed.connect(max_sessions=2, on_limit="reject")
     p.freeze()
     p.login("ada", session_id="session-1")
@@ -73,7 +75,8 @@ def test_the_limit_on_reject_refuses_and_changes_nothing(bed: Bed) -> None:
     p.login("ada")
 
 
-def test_a_limit_per_device_leaves_other_devices_alone(bed: Bed) -> None:
+@every_topology
+def test_a_device_limit_does_not_affect_other_devices(bed: Bed) -> None:
     p = bed.connect(max_sessions_per_device=1)
     p.freeze()
     p.login("ada", device="phone", session_id="phone-01")
@@ -83,7 +86,7 @@ def test_a_limit_per_device_leaves_other_devices_alone(bed: Bed) -> None:
     p.login("ada", session_id="nowhere-2")
     p.advance(1)
     login = p.login("ada", device="phone", session_id="phone-02")
-    assert [one.session_id for one in login.replaced] == ["phone-01"]
+    assert [session.session_id for session in login.replaced] == ["phone-01"]
     assert set(_live(p, "ada")) == {"phone-02", "desk-001", "nowhere-1", "nowhere-2"}
     ended = p.validate_session("ada", "phone-01").ended
     assert ended is not None
@@ -93,7 +96,7 @@ def test_a_limit_per_device_leaves_other_devices_alone(bed: Bed) -> None:
     assert p.login("bob", device="phone").replaced == []
 
 
-def test_a_limit_per_device_may_refuse_too(bed: Bed) -> None:
+def test_a_device_limit_may_refuse_too(bed: Bed) -> None:
     p = bed.connect(max_sessions_per_device=2, max_sessions=3, on_limit="reject")
     p.login("ada", device="phone")
     p.login("ada", device="phone")
@@ -106,7 +109,8 @@ def test_a_limit_per_device_may_refuse_too(bed: Bed) -> None:
     assert refused.value.code == "limit"
 
 
-def test_both_limits_together_end_no_more_than_they_must(bed: Bed) -> None:
+@every_topology
+def test_both_limits_together_end_no_more_sessions_than_needed(bed: Bed) -> None:
     p = bed.connect(max_sessions=3, max_sessions_per_device=2)
     p.freeze()
     for number, device in enumerate(("desk", "phone", "phone")):
@@ -114,11 +118,11 @@ def test_both_limits_together_end_no_more_than_they_must(bed: Bed) -> None:
         p.login("ada", device=device, session_id=f"session-{number}")
     p.advance(1)
     login = p.login("ada", device="phone", session_id="session-3")
-    assert [one.session_id for one in login.replaced] == ["session-1"], "one end makes room under both"
+    assert [session.session_id for session in login.replaced] == ["session-1"], "one end makes room under both"
     assert _live(p, "ada") == ["session-3", "session-2", "session-0"]
 
 
-def test_a_device_that_changed_its_name_counts_under_the_new_one(bed: Bed) -> None:
+def test_a_session_with_a_changed_device_counts_under_the_new_one(bed: Bed) -> None:
     p = bed.connect(max_sessions_per_device=1)
     p.login("ada", device="phone", session_id="session-1")
     p.login("ada", device="desk", session_id="session-1")
@@ -128,7 +132,7 @@ def test_a_device_that_changed_its_name_counts_under_the_new_one(bed: Bed) -> No
     assert set(_live(p, "ada")) == {"session-1", "session-2", "session-3"}
 
 
-def test_a_session_past_its_deadline_makes_room_as_expired_not_as_replaced(bed: Bed) -> None:
+def test_a_session_past_its_deadline_is_expired_and_not_replaced_by_the_limit(bed: Bed) -> None:
     p = bed.connect(max_sessions=2)
     p.freeze()
     p.login("ada", session_id="session-1")
@@ -148,20 +152,20 @@ def test_the_highest_limit_is_a_thousand_sessions(p: P) -> None:
     p.login_many({"uid": "ada", "session_id": f"session-{number:04}"} for number in range(1000))
     p.advance(1)
     login = p.login("ada", session_id="one-more")
-    assert [one.session_id for one in login.replaced] == ["session-0000"]
+    assert [session.session_id for session in login.replaced] == ["session-0000"]
     assert len(p.sessions("ada")) == 1000
 
 
-def test_200_threads_logging_one_user_in_never_have_more_than_three_live(bed: Bed) -> None:
-    _two_hundred_at_once(bed, max_sessions=3)
+def test_many_threads_logging_in_one_user_never_exceed_three_live_sessions(bed: Bed) -> None:
+    _many_threads_at_once(bed, max_sessions=3)
 
 
-@on("valkey-async", "redis7-sync", "cluster-sync")
-def test_nor_do_they_where_three_is_the_limit_of_each_device(bed: Bed) -> None:
-    _two_hundred_at_once(bed, max_sessions_per_device=3)
+@on("valkey-async", "cluster-sync", soak=("redis7-sync",))
+def test_many_threads_logging_in_one_user_never_exceed_three_live_sessions_per_device(bed: Bed) -> None:
+    _many_threads_at_once(bed, max_sessions_per_device=3)
 
 
-def _two_hundred_at_once(bed: Bed, **limit: int) -> None:
+def _many_threads_at_once(bed: Bed, **limit: int) -> None:
     p, watcher = bed.connect(**limit), bed.connect()
     p.login("ada", device="phone")
     shard = p.context.keys.shard("ada")
@@ -195,7 +199,7 @@ def _two_hundred_at_once(bed: Bed, **limit: int) -> None:
     assert most <= 3
     live = set(_live(p, "ada"))
     assert len(live) == 3
-    replaced = [one.session_id for login in logins for one in login.replaced]
+    replaced = [session.session_id for login in logins for session in login.replaced]
     assert len(replaced) == len(set(replaced)) == 198, "201 logins, 3 live"
     assert not live & set(replaced)
     counts = p.counts()
@@ -210,7 +214,7 @@ def _two_hundred_at_once(bed: Bed, **limit: int) -> None:
             assert answer.ended.reason == "replaced"
 
 
-def test_hundreds_racing_for_the_last_places_are_refused_exactly(bed: Bed) -> None:
+def test_racing_logins_for_the_last_places_are_refused_exactly(bed: Bed) -> None:
     p = bed.connect(max_sessions=7, on_limit="reject")
     p.counts()
     barrier = threading.Barrier(100)

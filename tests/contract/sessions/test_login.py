@@ -1,4 +1,4 @@
-"""A login begins a session: what it keeps, for how long it lives, and what a second one with the same id does."""
+"""A login begins a session: which fields it stores, how long it lives, and a second login with the same id."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from presence_core import InvalidArgument, Login, LoginRefused, Session
 from presence_core.models import NO_LABEL
-from presence_core.operations import login as login_operations
-from tests.conftest import Bed, on
-from tests.facade import P
+from presence_core.operations.sessions import login as login_operations
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
 
 HOSTILE_UIDS = [
     "a:b", "a:b:c", ":", "::", "*", "?", "[x]", "{x}", "}{", "{}", "a}:sessions", "'", '"', "`$(reboot)`", "\\",
@@ -39,19 +39,20 @@ EVERYTHING: dict[str, Any] = {
 
 
 def _seen_everywhere(p: P, login: Login) -> list[Session | None]:
-    """The same session by every way that leads to it."""
-    one = login.session
+    """The same session, read in every possible way."""
+    session = login.session
     return [
-        one,
-        p.get(one.uid, one.session_id),
-        p.sessions(one.uid)[0],
+        session,
+        p.get(session.uid, session.session_id),
+        p.sessions(session.uid)[0],
         p.list_sessions().items[0],
         p.validate(login.token, touch=False).session,
-        p.validate_session(one.uid, one.session_id, touch=False).session,
+        p.validate_session(session.uid, session.session_id, touch=False).session,
         next(iter(p.iter_sessions())),
     ]
 
 
+@every_backend
 def test_every_field_given_at_login_is_read_back_as_it_was(p: P) -> None:
     p.login("someone else", device="Pixel 8", user_agent=CHROME)
     now = p.freeze()
@@ -70,7 +71,8 @@ def test_every_field_given_at_login_is_read_back_as_it_was(p: P) -> None:
     assert login.replaced == []
 
 
-def test_a_login_needs_nothing_but_a_uid(p: P) -> None:
+@every_topology
+def test_a_login_needs_only_a_uid(p: P) -> None:
     for session in _seen_everywhere(p, p.login("ada")):
         assert session is not None
         for name in ("name", "device", "app", "app_version", "ip", "last_ip", "user_agent", "os", "browser"):
@@ -79,22 +81,22 @@ def test_a_login_needs_nothing_but_a_uid(p: P) -> None:
         assert session.attributes == {}
 
 
-def test_hostile_uids_round_trip_exactly_and_stay_apart(p: P) -> None:
+def test_hostile_uids_round_trip_exactly_and_stay_separate(p: P) -> None:
     logins = {uid: p.login(uid, name=uid, aliases=[uid]) for uid in HOSTILE_UIDS}
     assert len(logins) == len(HOSTILE_UIDS)
     assert p.counts().sessions == p.counts().users == len(HOSTILE_UIDS)
-    assert {one.uid for one in p.iter_sessions(page_size=7)} == set(HOSTILE_UIDS)
+    assert {session.uid for session in p.iter_sessions(page_size=7)} == set(HOSTILE_UIDS)
     for uid, login in logins.items():
         sid = login.session.session_id
         assert (login.session.uid, login.session.name, login.session.aliases) == (uid, uid, (uid,))
-        assert [one.session_id for one in p.sessions(uid)] == [sid]
+        assert [session.session_id for session in p.sessions(uid)] == [sid]
         found = p.validate(login.token).session
         assert found is not None
         assert (found.uid, found.name, found.aliases) == (uid, uid, (uid,))
         assert p.heartbeat(uid, sid)
     assert p.heartbeats([login.session.ref for login in logins.values()]) == []
     for uid, login in logins.items():
-        assert [one.ref for one in p.kick(uid, by=uid, reason=uid).kicked] == [login.session.ref]
+        assert [session.ref for session in p.kick(uid, by=uid, reason=uid).kicked] == [login.session.ref]
         ended = p.validate(login.token).ended
         assert ended is not None
         assert (ended.uid, ended.by, ended.note) == (uid, uid, uid)
@@ -110,12 +112,16 @@ def test_uids_that_differ_only_in_normal_form_or_case_are_different_people(p: P)
 
 
 def test_session_ids_are_22_url_safe_characters_and_never_repeat(p: P) -> None:
-    ids = [one.session.session_id for one in p.login_many({"uid": "ada"} for _ in range(50)) if isinstance(one, Login)]
+    ids = [
+        login.session.session_id
+        for login in p.login_many({"uid": "ada"} for _ in range(50))
+        if isinstance(login, Login)
+    ]
     assert len(set(ids)) == 50
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{22}", sid) for sid in ids)
 
 
-def test_a_site_may_bring_session_ids_of_its_own(p: P) -> None:
+def test_a_site_may_use_session_ids_of_its_own(p: P) -> None:
     for sid in ("12345678", "x" * 128, "-_-_-_-_", "abcDEF01"):
         assert p.login("ada", session_id=sid).session.session_id == sid
         assert p.validate_session("ada", sid)
@@ -132,7 +138,8 @@ def test_one_session_id_under_two_users_is_two_sessions(p: P) -> None:
 # -- again with the same id -------------------------------------------------------------------------------------------
 
 
-def test_a_login_told_again_refreshes_the_record_and_keeps_time_and_timeouts(p: P) -> None:
+@every_topology
+def test_a_repeated_login_refreshes_the_record_and_keeps_time_and_timeouts(p: P) -> None:
     p.freeze()
     first = p.login("ada", **EVERYTHING, session_id="own-id-01", idle_timeout=100, absolute_timeout=200)
     p.validate(first.token, ip="192.0.2.9")
@@ -146,7 +153,7 @@ def test_a_login_told_again_refreshes_the_record_and_keeps_time_and_timeouts(p: 
         assert session.last_seen == p.clock.now
         assert session.expires_at == p.clock.now + timedelta(seconds=100)
         assert (session.name, session.device) == ("Ada King", "Nokia")
-        # What this login did not say is gone with the record that said it.
+        # Fields that this login did not send are removed.
         assert (session.aliases, session.app, session.ip, session.last_ip) == ((), None, None, None)
         assert (session.user_agent, session.os, session.browser, session.attributes) == (None, None, None, {})
     assert p.counts().sessions == p.counts().users == 1
@@ -154,7 +161,7 @@ def test_a_login_told_again_refreshes_the_record_and_keeps_time_and_timeouts(p: 
     assert [event.kind for event in p.events()] == ["login"]
 
 
-def test_a_login_told_again_gives_a_new_secret_and_the_old_one_opens_nothing(p: P) -> None:
+def test_a_repeated_login_gives_a_new_secret_and_the_old_one_is_invalid(p: P) -> None:
     first = p.login("ada", session_id="own-id-01")
     again = p.login("ada", session_id="own-id-01")
     assert first.token != again.token
@@ -162,7 +169,7 @@ def test_a_login_told_again_gives_a_new_secret_and_the_old_one_opens_nothing(p: 
     assert p.validate(again.token)
 
 
-def test_a_login_told_again_skips_the_limits(bed: Bed) -> None:
+def test_a_repeated_login_skips_the_limits(bed: Bed) -> None:
     for mode in ("reject", "replace"):
         p = bed.connect(max_sessions=2, max_sessions_per_device=1, on_limit=mode)
         p.login(mode, session_id="own-id-01", device="phone")
@@ -171,6 +178,7 @@ def test_a_login_told_again_skips_the_limits(bed: Bed) -> None:
         assert len(p.sessions(mode)) == 2
 
 
+@every_topology
 def test_an_id_that_has_ended_is_refused_while_its_tombstone_lives(p: P) -> None:
     p.freeze()
     p.login("ada", session_id="logged-out")
@@ -193,7 +201,7 @@ def test_an_id_that_has_ended_is_refused_while_its_tombstone_lives(p: P) -> None
     assert p.sessions("ada") == []
 
 
-def test_an_id_whose_end_nobody_keeps_may_be_used_again(bed: Bed) -> None:
+def test_an_ended_id_without_a_tombstone_may_be_used_again(bed: Bed) -> None:
     p = bed.connect(keep_logout=0)
     p.login("ada", session_id="own-id-01", name="first")
     p.logout("ada", "own-id-01")
@@ -203,7 +211,7 @@ def test_an_id_whose_end_nobody_keeps_may_be_used_again(bed: Bed) -> None:
 # -- timeouts ---------------------------------------------------------------------------------------------------------
 
 
-def test_timeouts_may_be_given_per_login_and_the_others_default_is_clamped(bed: Bed) -> None:
+def test_timeouts_may_be_set_per_login_and_the_other_default_is_adjusted(bed: Bed) -> None:
     p = bed.connect(idle_timeout=600, absolute_timeout=3600)
     cases: list[tuple[dict[str, Any], tuple[int, int]]] = [
         ({}, (600, 3600)),
@@ -225,32 +233,33 @@ def test_timeouts_may_be_given_per_login_and_the_others_default_is_clamped(bed: 
 # -- imported logins, and many at once --------------------------------------------------------------------------------
 
 
-def test_imported_logins_arrive_with_their_past(p: P) -> None:
+@every_backend
+def test_imported_logins_keep_their_times(p: P) -> None:
     now = p.freeze() / 1000
     rows: list[dict[str, Any]] = [
         {"uid": "a", "login_at": now - 3600, "last_seen": now - 60, "name": "A"},
         {"uid": "b", "login_at": datetime.fromtimestamp(now - 7200, UTC), "last_seen": p.clock.now},
-        {"uid": "c", "login_at": now - 90},  # not seen since, as far as is known
+        {"uid": "c", "login_at": now - 90},  # not seen since its login, as far as is known
         {"uid": "d"},  # no past at all
-        {"uid": "e", "login_at": now + 500, "last_seen": now + 900},  # their clock is ahead: never the future
-        {"uid": "f", "login_at": now - 90, "last_seen": now - 1000},  # seen before the login: not before it
+        {"uid": "e", "login_at": now + 500, "last_seen": now + 900},  # a clock that is ahead: never in the future
+        {"uid": "f", "login_at": now - 90, "last_seen": now - 1000},  # seen before the login: corrected to the login
     ]
     answers = p.login_many(rows, imported=True)
     times = {}
     for answer in answers:
         assert isinstance(answer, Login)
-        one = answer.session
-        assert p.get(one.uid, one.session_id) == one
+        session = answer.session
+        assert p.get(session.uid, session.session_id) == session
         assert p.validate(answer.token, touch=False)
-        times[one.uid] = tuple(
-            round((p.clock.now - moment).total_seconds()) for moment in (one.login_at, one.last_seen)
+        times[session.uid] = tuple(
+            round((p.clock.now - moment).total_seconds()) for moment in (session.login_at, session.last_seen)
         )
     assert times == {"a": (3600, 60), "b": (7200, 0), "c": (90, 90), "d": (0, 0), "e": (0, 0), "f": (90, 90)}
-    assert [one.uid for one in p.list_sessions()][2:] == ["f", "c", "a", "b"]
+    assert [session.uid for session in p.list_sessions()][2:] == ["f", "c", "a", "b"]
     assert p.counts().sessions == 6
 
 
-def test_an_imported_login_past_its_deadline_is_refused_in_its_place(p: P) -> None:
+def test_an_imported_login_past_its_deadline_is_refused_in_its_row(p: P) -> None:
     now = p.freeze() / 1000
     rows: list[dict[str, Any]] = [
         {"uid": "idle", "login_at": now - 3600, "last_seen": now - 1800},
@@ -266,7 +275,7 @@ def test_an_imported_login_past_its_deadline_is_refused_in_its_place(p: P) -> No
     assert p.counts().sessions == p.counts().totals["login"] == 1
 
 
-def test_many_logins_answer_in_order_and_a_refused_row_stands_in_its_place(bed: Bed) -> None:
+def test_login_many_answers_in_order_and_a_refused_row_keeps_its_position(bed: Bed) -> None:
     p = bed.connect(max_sessions=1, on_limit="reject")
     rows = [{"uid": f"u{number}", "name": f"N {number}"} for number in range(1100)]
     rows[700] = {"uid": "u3"}
@@ -282,15 +291,16 @@ def test_many_logins_answer_in_order_and_a_refused_row_stands_in_its_place(bed: 
     assert p.counts().sessions == 1099
 
 
+@every_topology
 def test_many_logins_of_one_user_replace_one_another_in_order(bed: Bed) -> None:
     p = bed.connect(max_sessions=2)
     answers = p.login_many({"uid": "ada", "session_id": f"session-{number}"} for number in range(5))
-    replaced = [[one.session_id for one in answer.replaced] for answer in answers if isinstance(answer, Login)]
+    replaced = [[session.session_id for session in answer.replaced] for answer in answers if isinstance(answer, Login)]
     assert replaced == [[], [], ["session-0"], ["session-1"], ["session-2"]]
-    assert {one.session_id for one in p.sessions("ada")} == {"session-3", "session-4"}
+    assert {session.session_id for session in p.sessions("ada")} == {"session-3", "session-4"}
 
 
-def test_one_bad_row_among_many_and_nothing_is_sent(p: P, bed: Bed) -> None:
+def test_one_bad_row_among_many_sends_nothing(p: P, bed: Bed) -> None:
     p.counts()
     before = bed.dump()
     with pytest.raises(InvalidArgument, match=r"^row 3: ip must be an IPv4 or IPv6 address\.$"):
@@ -318,7 +328,7 @@ def test_control_characters_in_a_user_agent_do_no_harm(p: P) -> None:
     assert p.login("bob", user_agent="").session.user_agent is None
 
 
-def test_addresses_are_kept_in_their_one_canonical_form(p: P) -> None:
+def test_addresses_are_stored_in_canonical_form(p: P) -> None:
     for given, kept in (
         ("192.0.2.1", "192.0.2.1"),
         ("::ffff:192.0.2.1", "192.0.2.1"),
@@ -331,7 +341,8 @@ def test_addresses_are_kept_in_their_one_canonical_form(p: P) -> None:
         assert p.get("ada", session.session_id) == session
 
 
-def test_a_text_that_many_sessions_share_is_kept_once(p: P, bed: Bed, raw: Any) -> None:
+@every_topology
+def test_a_text_shared_by_many_sessions_is_stored_once(p: P, bed: Bed, raw: Any) -> None:
     for number in range(20):
         p.login("ada", user_agent=CHROME, device="Pixel 8", session_id=f"session-{number}")
     holding = [key for key, value in bed.dump().items() if CHROME.encode() in value]
@@ -340,7 +351,8 @@ def test_a_text_that_many_sessions_share_is_kept_once(p: P, bed: Bed, raw: Any) 
     assert raw.hlen(labels) == 2
 
 
-def test_a_full_table_of_texts_grows_no_further_and_loses_none(p: P, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+@every_topology
+def test_a_full_label_table_grows_no_further_and_loses_no_text(p: P, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(login_operations, "MAX_LABELS", 4)
     agents = [f"curl/{number}.0" for number in range(12)]
     for number, agent in enumerate(agents):
@@ -354,7 +366,11 @@ def test_a_full_table_of_texts_grows_no_further_and_loses_none(p: P, bed: Bed, m
         assert session is not None
         assert (session.user_agent, session.browser) == (agent, "curl")
         assert (session.device, session.app) == (("another", None) if number == 3 else (f"device {number}", "shop"))
-    assert {one.user_agent for one in p.list_sessions()} == {one.user_agent for one in p.sessions("ada")} == set(agents)
+    assert (
+        {session.user_agent for session in p.list_sessions()}
+        == {session.user_agent for session in p.sessions("ada")}
+        == set(agents)
+    )
     p.kick("ada", "session-11", by="staff", reason="test")
     ended = p.validate_session("ada", "session-11").ended
     assert ended is not None
@@ -362,7 +378,7 @@ def test_a_full_table_of_texts_grows_no_further_and_loses_none(p: P, bed: Bed, m
 
 
 @on("valkey-sync")
-def test_two_texts_with_one_id_are_not_mixed_up(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_texts_with_the_same_id_are_not_confused(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(login_operations, "_label", lambda text: (b"same" if text else NO_LABEL, text.encode()))
     first = p.login("ada", device="phone", user_agent="curl/1.0").session
     second = p.login("ada", device="desk", user_agent="curl/2.0").session

@@ -1,15 +1,15 @@
-"""R2 of the recipes, whole: the online list by login time, in multi-device and in single-device mode."""
+"""Recipe R2, complete: the online list by login time, in multi-device and in single-device mode."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.conftest import Bed, on
-from tests.facade import P
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
 
 
 def _places(p: P, raw: Any, uid: str) -> tuple[list[bytes], list[bytes], set[bytes], set[bytes]]:
-    """What the list, the deadlines, the user's SET and the records hold of one user."""
+    """All entries of one user: in the list, the deadlines, the user's SET and the records."""
     shard = p.context.keys.shard(uid)
     prefix = f"{uid}:".encode()
     listed = [ref for ref in raw.zrange(shard.sessions, 0, -1) if ref.startswith(prefix)]
@@ -31,7 +31,8 @@ def _agree(p: P, raw: Any, uid: str, *sids: str) -> None:
 # -- multi-device mode ------------------------------------------------------------------------------------------------
 
 
-def test_the_list_holds_who_is_online_with_the_login_time_as_score(p: P, raw: Any) -> None:
+@every_topology
+def test_the_list_has_online_sessions_with_the_login_time_as_score(p: P, raw: Any) -> None:
     now = p.freeze()
     p.login("6", session_id="aaaaaaaa")
     p.advance(5)
@@ -40,7 +41,7 @@ def test_the_list_holds_who_is_online_with_the_login_time_as_score(p: P, raw: An
     assert raw.zrange(shard.sessions, 0, -1, withscores=True) == [(b"6:aaaaaaaa", now), (b"6:bbbbbbbb", now + 5000)]
     p.heartbeat("6", "aaaaaaaa")
     assert raw.zscore(shard.sessions, "6:aaaaaaaa") == now, "being seen is no login"
-    assert [one.session_id for one in p.list_sessions()] == ["bbbbbbbb", "aaaaaaaa"]
+    assert [session.session_id for session in p.list_sessions()] == ["bbbbbbbb", "aaaaaaaa"]
 
 
 def test_all_the_sessions_of_user_6_are_one_read(p: P, raw: Any) -> None:
@@ -48,10 +49,11 @@ def test_all_the_sessions_of_user_6_are_one_read(p: P, raw: Any) -> None:
         p.login("6", session_id=sid, device=sid[:1])
     p.login("66", session_id="dddddddd")
     assert raw.smembers(p.context.keys.shard("6").user("6")) == {b"aaaaaaaa", b"bbbbbbbb", b"cccccccc"}
-    assert {one.device for one in p.sessions("6")} == {"a", "b", "c"}
+    assert {session.device for session in p.sessions("6")} == {"a", "b", "c"}
 
 
-def test_all_places_are_written_together_and_removed_together(p: P, raw: Any) -> None:
+@every_backend
+def test_all_keys_of_a_session_are_written_and_removed_together(p: P, raw: Any) -> None:
     sids = [f"session-{number}" for number in range(5)]
     for sid in sids:
         p.login("6", session_id=sid, idle_timeout=10 if sid == "session-4" else 100)
@@ -70,6 +72,7 @@ def test_all_places_are_written_together_and_removed_together(p: P, raw: Any) ->
     _agree(p, raw, "6")
 
 
+@every_topology
 def test_a_kicked_sessions_next_request_is_refused(p: P) -> None:
     login = p.login("6")
     assert p.validate(login.token)
@@ -80,6 +83,7 @@ def test_a_kicked_sessions_next_request_is_refused(p: P) -> None:
 # -- single-device mode -----------------------------------------------------------------------------------------------
 
 
+@every_backend
 def test_in_single_device_mode_a_new_login_replaces_the_old_one(bed: Bed, raw: Any) -> None:
     p = bed.connect(max_sessions=1, on_limit="replace")
     first = p.login("6", session_id="aaaaaaaa", device="phone")
@@ -98,7 +102,7 @@ def test_in_single_device_mode_a_new_login_replaces_the_old_one(bed: Bed, raw: A
     _agree(p, raw, "6")
 
 
-def test_whatever_an_operator_types_becomes_users_and_their_sessions(p: P) -> None:
+def test_any_filter_that_an_operator_types_gives_users_and_their_sessions(p: P) -> None:
     for uid in ("6", "7", "7"):
         p.login(uid)
     assert {uid: len(p.sessions(uid)) for uid in ("6", "7", "8", "*", "6*", "?")} == {
@@ -109,7 +113,8 @@ def test_whatever_an_operator_types_becomes_users_and_their_sessions(p: P) -> No
 # -- dirty entries ----------------------------------------------------------------------------------------------------
 
 
-def test_an_entry_whose_record_is_gone_is_shown_to_nobody_and_removed_everywhere(p: P, raw: Any) -> None:
+@every_backend
+def test_an_entry_without_a_record_is_never_shown_and_is_removed_everywhere(p: P, raw: Any) -> None:
     kept = p.login("6", session_id="aaaaaaaa")
     for way in ("sessions", "get", "list", "iter", "validate", "kick", "kick all", "sweep", "repair"):
         lost = p.login("6", session_id="bbbbbbbb")
@@ -143,22 +148,24 @@ def test_an_entry_whose_record_is_gone_is_shown_to_nobody_and_removed_everywhere
     assert p.counts().users == 1
 
 
-def test_a_read_without_the_right_to_write_shows_no_dirt_and_leaves_it(bed: Bed, raw: Any) -> None:
+@every_topology
+def test_a_read_only_client_shows_no_stale_entry_and_changes_nothing(bed: Bed, raw: Any) -> None:
     p, reader = bed.connect(), bed.connect(heal=False)
     p.login("6", session_id="aaaaaaaa")
     p.login("6", session_id="bbbbbbbb")
     raw.delete(p.context.keys.shard("6").record("6", "bbbbbbbb"))
     before = bed.dump()
-    assert [one.session_id for one in reader.sessions("6")] == ["aaaaaaaa"]
-    assert [one.session_id for one in reader.list_sessions()] == ["aaaaaaaa"]
+    assert [session.session_id for session in reader.sessions("6")] == ["aaaaaaaa"]
+    assert [session.session_id for session in reader.list_sessions()] == ["aaaaaaaa"]
     assert reader.get("6", "bbbbbbbb") is None
     assert not reader.validate_session("6", "bbbbbbbb", touch=False)
     assert bed.dump() == before
-    assert [one.session_id for one in p.list_sessions()] == ["aaaaaaaa"]
+    assert [session.session_id for session in p.list_sessions()] == ["aaaaaaaa"]
     _agree(p, raw, "6", "aaaaaaaa")
 
 
-def test_a_dirty_entry_is_one_expired_session_however_often_it_is_found(p: P, raw: Any) -> None:
+@every_topology
+def test_a_stale_entry_counts_as_one_expired_session_however_often_it_is_found(p: P, raw: Any) -> None:
     p.login("6", session_id="aaaaaaaa")
     raw.delete(p.context.keys.shard("6").record("6", "aaaaaaaa"))
     for _ in range(3):
@@ -173,8 +180,8 @@ def test_a_dirty_entry_is_one_expired_session_however_often_it_is_found(p: P, ra
 # -- expiry with and without a sweeper --------------------------------------------------------------------------------
 
 
-@on("valkey", "cluster-sync")
-def test_stale_elements_are_never_shown_whether_a_sweeper_runs_or_not(p: P, raw: Any) -> None:
+@on("valkey-async", "cluster-sync", soak=("valkey",))
+def test_stale_entries_are_never_shown_with_or_without_a_sweep(p: P, raw: Any) -> None:
     p.freeze()
     for number in range(20):
         p.login(f"u{number}", session_id="session-1", idle_timeout=10 + number)
@@ -182,7 +189,7 @@ def test_stale_elements_are_never_shown_whether_a_sweeper_runs_or_not(p: P, raw:
     for second in range(10, 31):
         p.advance(1)
         live = {f"u{number}" for number in range(20) if 10 + number > second}
-        assert {one.uid for one in p.list_sessions(limit=100)} == live
+        assert {session.uid for session in p.list_sessions(limit=100)} == live
         assert p.counts().sessions == len(live)
         if second % 3 == 0:
             p.sweep()
@@ -193,7 +200,7 @@ def test_stale_elements_are_never_shown_whether_a_sweeper_runs_or_not(p: P, raw:
         _agree(p, raw, f"u{number}")
 
 
-def test_a_sessions_own_record_expires_by_itself_when_nobody_sweeps(p: P, raw: Any) -> None:
+def test_a_session_record_expires_by_ttl_without_a_sweep(p: P, raw: Any) -> None:
     p.login("6", session_id="aaaaaaaa", absolute_timeout=60)
     record = p.context.keys.shard("6").record("6", "aaaaaaaa")
     assert 0 < raw.ttl(record) <= 86400 + 60

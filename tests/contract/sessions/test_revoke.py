@@ -1,15 +1,16 @@
-"""Everybody out: the watermark that ends all sessions that began before it."""
+"""revoke_before: the watermark that ends all sessions that began before it."""
 
 from __future__ import annotations
 
 import pytest
 
 from presence_core import InvalidArgument, LoginRefused, SessionFilter
-from tests.conftest import Bed, on
-from tests.facade import P
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
 
 
-def test_who_logged_in_before_is_out_at_once_and_who_logs_in_after_stays(p: P) -> None:
+@every_backend
+def test_a_revocation_ends_earlier_sessions_at_once_and_spares_later_logins(p: P) -> None:
     p.freeze()
     old = [p.login(f"u{number % 3}", name="Old One", device="phone", ip="192.0.2.1") for number in range(9)]
     assert p.revoke_before(by="staff", reason="leaked keys", message="Please sign in again.") == 9
@@ -34,11 +35,12 @@ def test_who_logged_in_before_is_out_at_once_and_who_logs_in_after_stays(p: P) -
         assert p.count_sessions(asked) == 0
     new = p.login("u0", name="New One")
     assert p.validate(new.token), "a login in the very same millisecond counts as after"
-    assert [one.uid for one in p.list_sessions()] == ["u0"]
+    assert [session.uid for session in p.list_sessions()] == ["u0"]
     assert p.list_sessions().total == 1
 
 
-def test_sweeps_drain_it_and_counts_say_so_until_then(p: P) -> None:
+@every_topology
+def test_sweeps_drain_revoked_sessions_and_counts_report_it_until_then(p: P) -> None:
     p.freeze()
     p.login_many({"uid": f"u{number}", "device": "phone"} for number in range(50))
     p.advance(1)
@@ -47,7 +49,7 @@ def test_sweeps_drain_it_and_counts_say_so_until_then(p: P) -> None:
     p.login("new")
     counts = p.counts()
     assert counts.draining
-    assert counts.sessions == 1
+    assert (counts.sessions, counts.users) == (1, 1)
     assert p.sweep().expired == 50
     counts = p.counts()
     assert not counts.draining
@@ -56,25 +58,26 @@ def test_sweeps_drain_it_and_counts_say_so_until_then(p: P) -> None:
     assert [event.kind for event in p.events(limit=1000)].count("kicked") == 50
     page = p.ended(reason="kicked", limit=100)
     assert len(page) == 50
-    assert {(one.cause, one.by, one.note) for one in page} == {("revoked", "staff", "test")}
+    assert {(ended.cause, ended.by, ended.note) for ended in page} == {("revoked", "staff", "test")}
     assert p.sweep().expired == 0
 
 
-def test_only_sessions_that_began_before_the_moment_go(p: P) -> None:
+@every_topology
+def test_only_sessions_that_began_before_the_given_time_end(p: P) -> None:
     start = p.freeze()
     for number in range(5):
         p.set_now(start + 1000 * number)
         p.login(f"u{number}")
     assert p.revoke_before((start + 2000) / 1000, by="staff", reason="test") == 2
-    assert sorted(one.uid for one in p.list_sessions()) == ["u2", "u3", "u4"]
+    assert sorted(session.uid for session in p.list_sessions()) == ["u2", "u3", "u4"]
     assert p.revoke_before((start + 1000) / 1000, by="staff", reason="test") == 2, "it never falls; these still wait"
-    assert sorted(one.uid for one in p.list_sessions()) == ["u2", "u3", "u4"]
+    assert sorted(session.uid for session in p.list_sessions()) == ["u2", "u3", "u4"]
     assert p.revoke_before((start + 4000) / 1000, by="staff", reason="test") == 2
     p.sweep()
-    assert [one.uid for one in p.list_sessions()] == ["u4"]
+    assert [session.uid for session in p.list_sessions()] == ["u4"]
 
 
-def test_kicks_limits_and_repeated_logins_take_a_revoked_session_for_dead(bed: Bed) -> None:
+def test_kicks_limits_and_repeated_logins_treat_a_revoked_session_as_ended(bed: Bed) -> None:
     p = bed.connect(max_sessions=2, on_limit="reject")
     p.freeze()
     first, second = p.login("ada", session_id="session-1"), p.login("ada", session_id="session-2")
@@ -84,8 +87,8 @@ def test_kicks_limits_and_repeated_logins_take_a_revoked_session_for_dead(bed: B
         p.login("ada", session_id="session-1")
     result = p.kick("ada", first.session.session_id, by="other", reason="late")
     assert not result.kicked
-    assert [(one.reason, one.cause, one.by) for one in result.already_ended] == [("kicked", "revoked", "staff")]
-    for _ in range(2):  # the dead count for no limit
+    assert [(ended.reason, ended.cause, ended.by) for ended in result.already_ended] == [("kicked", "revoked", "staff")]
+    for _ in range(2):  # revoked sessions count for no limit
         p.login("ada")
     assert p.kick("ada", by="other", reason="all").kicked
     ended = p.validate(second.token).ended
@@ -93,25 +96,25 @@ def test_kicks_limits_and_repeated_logins_take_a_revoked_session_for_dead(bed: B
     assert ended.cause == "revoked"
 
 
-def test_it_is_one_entry_of_the_audit_and_may_be_told_again(p: P) -> None:
+def test_a_revocation_is_one_audit_entry_and_may_be_repeated(p: P) -> None:
     p.freeze()
     p.login_many({"uid": f"u{number}"} for number in range(20))
     p.advance(1)
     assert p.revoke_before(by="staff", reason="test") == 20
     assert p.revoke_before(by="staff", reason="test") == 0, "they are out already"
-    assert [(one.action, one.by, one.uid) for one in p.audit()] == [("revoke_before", "staff", None)] * 2
+    assert [(entry.action, entry.by, entry.uid) for entry in p.audit()] == [("revoke_before", "staff", None)] * 2
 
 
 @pytest.mark.parametrize("at", ["now", True, -1, 0, 4e9])
 @on("valkey-sync", "cluster-async")
-def test_a_moment_that_is_none_or_lies_ahead_is_refused(p: P, at: object) -> None:
+def test_an_invalid_or_future_time_is_refused(p: P, at: object) -> None:
     login = p.login("ada")
     with pytest.raises(InvalidArgument, match=r"^at must "):
         p.revoke_before(at, by="staff", reason="test")  # type: ignore[arg-type]
     assert p.validate(login.token)
 
 
-@on("valkey-sync", "redis7-async", "cluster-sync")
+@on("redis7-async", "cluster-sync", soak=("valkey-sync",))
 def test_within_one_millisecond_each_login_lives_until_the_next_revocation(p: P) -> None:
     p.freeze()
     for number in range(30):
@@ -122,8 +125,8 @@ def test_within_one_millisecond_each_login_lives_until_the_next_revocation(p: P)
     assert p.list_sessions().items == []
 
 
-@on("valkey-sync", "redis7-async", "cluster-sync")
-def test_after_a_clock_was_ahead_the_next_revocation_still_signs_everybody_out(p: P) -> None:
+@on("redis7-async", "cluster-sync", soak=("valkey-sync",))
+def test_after_a_clock_was_ahead_the_next_revocation_still_ends_all_sessions(p: P) -> None:
     """A failover to a node with a slower clock is the same."""
     start = p.freeze()
     p.advance(3600)
@@ -144,8 +147,8 @@ def test_after_a_clock_was_ahead_the_next_revocation_still_signs_everybody_out(p
     assert not p.validate(later.token)
 
 
-@on("valkey-sync", "redis7-async", "cluster-sync")
-def test_sessions_that_began_while_the_clock_was_ahead_are_signed_out_as_well(p: P) -> None:
+@on("redis7-async", "cluster-sync", soak=("valkey-sync",))
+def test_sessions_that_began_while_the_clock_was_ahead_are_revoked_as_well(p: P) -> None:
     start = p.freeze()
     p.advance(3600)
     logins = [p.login(f"u{number}") for number in range(10)]
@@ -157,22 +160,22 @@ def test_sessions_that_began_while_the_clock_was_ahead_are_signed_out_as_well(p:
 
 
 @on("cluster-sync", "cluster-async")
-def test_all_shards_get_one_watermark_though_their_clocks_differ(p: P, bed: Bed) -> None:
+def test_all_shards_get_one_watermark_although_their_clocks_differ(p: P, bed: Bed) -> None:
     start = p.freeze()
     p.counts()
     shards = p.context.keys.shards
     ahead = shards[40]
-    bed.raw.hset(ahead.meta, "revoked", start + 5000)  # of a revocation that came to one shard, whose clock is ahead
+    bed.raw.hset(ahead.meta, "revoked", start + 5000)  # of a revocation that reached one shard, whose clock is ahead
     logins = [p.login(f"u{number}") for number in range(200)]
     assert p.revoke_before(by="staff", reason="test") == 200
-    assert {bed.raw.hget(one.meta, "revoked") for one in shards} == {b"%d" % (start + 5001)}
+    assert {bed.raw.hget(shard.meta, "revoked") for shard in shards} == {b"%d" % (start + 5001)}
     assert not any(p.validate(login.token) for login in logins)
     logins = [p.login(f"u{number}") for number in range(200)]
     assert all(p.validate(login.token) for login in logins)
 
 
 @on("valkey-sync", "redis7-async")
-def test_an_entry_that_nobody_logged_in_for_moves_no_watermark(p: P, bed: Bed) -> None:
+def test_a_list_entry_without_a_login_does_not_move_the_watermark(p: P, bed: Bed) -> None:
     start = p.freeze()
     p.counts()
     bed.raw.zadd(p.context.keys.shards[0].sessions, {"foreign:session-1": 1e15})
@@ -181,14 +184,14 @@ def test_an_entry_that_nobody_logged_in_for_moves_no_watermark(p: P, bed: Bed) -
 
 
 @on("valkey-sync", "redis7-async")
-def test_a_watermark_that_is_held_is_applied_again_though_the_clock_is_behind_it(bed: Bed) -> None:
+def test_a_held_watermark_is_applied_again_although_the_clock_is_behind_it(bed: Bed) -> None:
     """As after a failover to a node with a slower clock."""
     p = bed.connect(confirm_replicas=1, confirm_timeout=1, confirm_hold=0)
     start = p.freeze()
     p.advance(3600)
     login = p.login("ada")
     p.revoke_before(by="staff", reason="test")
-    bed.raw.hdel(p.context.keys.shards[0].meta, "revoked")  # the next master had not heard of it
+    bed.raw.hdel(p.context.keys.shards[0].meta, "revoked")  # the next master has not received it
     p.set_now(start)
     assert p.validate(login.token)
     p.confirm()

@@ -1,4 +1,4 @@
-"""Tokens are secrets: never stored, never shown, and what is wrong with one is nobody's business."""
+"""Tokens are secrets: never stored, never printed, and a wrong token does not reveal why it is wrong."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 from presence_core import LoginRefused, Settings
 from presence_core.client.base import new_id
 from presence_core.web.rules import Rules
-from tests.conftest import Bed, on
-from tests.facade import P
-from tests.fair_clock import PATIENT
-from tests.monitor import Monitor
-from tests.web_sites import wsgi_site
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
+from tests.support.monitor import Monitor
+from tests.web.sites import wsgi_site
 
 
 def _b64(raw: bytes) -> str:
@@ -30,13 +30,13 @@ def _unb64(text: str) -> bytes:
 def _malformed(token: str) -> list[Any]:
     uid, sid, secret = token.split(".")
     last = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    twin = (
+    same_bytes = (
         secret[:-1] + last[(last.index(secret[-1]) & ~3) + (last.index(secret[-1]) + 1) % 4]
-    )  # same bytes, other text
+    )  # the same bytes, written differently
     return [
         "", " ", ".", "..", "...", "a", "a.b", "a.b.c", "a.b.c.d", f"{token} ", f" {token}", f"{token}\n", f"{token}=",
         f"{token}.", f".{token}", token[:-1], f"{token}A", token.upper(), token.replace(".", ":"), f"{uid}.{sid}.",
-        f"{uid}.{sid}", f".{sid}.{secret}", f"{uid}..{secret}", f"{uid}.{sid}.{twin}", f"{uid}=.{sid}.{secret}",
+        f"{uid}.{sid}", f".{sid}.{secret}", f"{uid}..{secret}", f"{uid}.{sid}.{same_bytes}", f"{uid}=.{sid}.{secret}",
         f"{uid}.short.{secret}", f"{uid}.{sid}!.{secret}", f"{uid}.{sid}.{secret[:-4]}", f"{uid}.{sid}.{secret}AAAA",
         f"{_b64(bytes([255, 254]))}.{sid}.{secret}", f"{_b64(bytes(3))}.{sid}.{secret}",
         f"{_b64(b'x' * 257)}.{sid}.{secret}", f"{uid}.{sid}.{'é' * 43}", f"{uid}.{sid}.{'٣' * 43}", "\ud800",
@@ -45,7 +45,7 @@ def _malformed(token: str) -> list[Any]:
 
 
 def _wrong(token: str) -> list[str]:
-    """Well formed, but nobody holds them."""
+    """Well formed tokens that were never issued."""
     uid, sid, secret = token.split(".")
     return [
         f"{uid}.{sid}.{_b64(bytes(32))}",
@@ -68,6 +68,7 @@ def test_a_token_is_uid_session_id_and_256_random_bits(p: P) -> None:
     assert len(seen) == 3
 
 
+@every_topology
 def test_neither_token_nor_secret_is_stored_anywhere(p: P, bed: Bed, raw: Any) -> None:
     first = p.login("ada", session_id="own-id-01")
     logins = [first, p.login("ada", session_id="own-id-01"), p.login("bob"), p.login("eve")]
@@ -92,7 +93,7 @@ def test_neither_token_nor_secret_is_stored_anywhere(p: P, bed: Bed, raw: Any) -
 
 
 def _all_values(bed: Bed, raw: Any) -> list[bytes]:
-    """Values as they are: a dump may compress them."""
+    """Values as stored, because a dump may compress them."""
     found: list[bytes] = []
     for keys in bed.families().values():
         for key in keys:
@@ -110,7 +111,7 @@ def _all_values(bed: Bed, raw: Any) -> list[bytes]:
     return found
 
 
-def test_nothing_that_is_printed_shows_a_secret(p: P) -> None:
+def test_no_printed_text_contains_a_secret(p: P) -> None:
     login = p.login("ada")
     secret = login.token.split(".")[2]
     shown = [repr(login), str(login), f"{login}", repr(login.session), repr(p.validate(login.token))]
@@ -118,7 +119,8 @@ def test_nothing_that_is_printed_shows_a_secret(p: P) -> None:
     assert not any(secret in text or login.token in text for text in shown)
 
 
-def test_malformed_and_wrong_tokens_are_all_answered_like_one_that_never_was(p: P) -> None:
+@every_topology
+def test_malformed_and_wrong_tokens_get_the_same_reply_as_unknown_ones(p: P) -> None:
     login = p.login("ada")
     over = p.login("ada")
     p.kick("ada", over.session.session_id, by="staff", reason="test")
@@ -133,7 +135,7 @@ def test_malformed_and_wrong_tokens_are_all_answered_like_one_that_never_was(p: 
     assert p.validate(login.token)
 
 
-@on("valkey", "redis7-sync")
+@on("valkey-async", "redis7-sync", soak=("valkey",))
 def test_every_bit_of_the_digest_counts(p: P, raw: Any) -> None:
     login = p.login("ada")
     record = p.context.keys.shard("ada").record("ada", login.session.session_id)
@@ -164,8 +166,8 @@ def test_malformed_and_unknown_tokens_cost_the_server_the_same_work(p: P, bed: B
     assert all(work(token) == usual for token in bad)
 
 
-def test_a_token_that_a_client_has_made_up_begins_no_session(p: P, bed: Bed) -> None:
-    """Nor does an id: nothing but login writes anything."""
+def test_a_token_made_up_by_a_client_begins_no_session(p: P, bed: Bed) -> None:
+    """Nor does an id: only a login writes a session."""
     login = p.login("ada")
     before = bed.dump()
     for token in [*_malformed(login.token), *_wrong(login.token), f"{_b64(b'eve')}.{'x' * 22}.{_b64(bytes(32))}"]:
@@ -177,19 +179,19 @@ def test_a_token_that_a_client_has_made_up_begins_no_session(p: P, bed: Bed) -> 
     assert p.heartbeats(["ada:made-up-session"]) == ["ada:made-up-session"]
     assert not p.logout("eve", "made-up-session")
     assert bed.dump() == before
-    assert [one.ref for one in p.list_sessions()] == [login.session.ref]
+    assert [session.ref for session in p.list_sessions()] == [login.session.ref]
 
 
 @on("valkey-sync")
 @pytest.mark.parametrize("mode", ["observe", "adopt", "enforce"])
-def test_a_cookie_that_a_client_has_made_up_begins_no_session(p: P, bed: Bed, mode: Any) -> None:
+def test_a_cookie_made_up_by_a_client_begins_no_session(p: P, bed: Bed, mode: Any) -> None:
     login = p.login("ada")
     before = bed.dump()
     site = wsgi_site(bed.url, Settings(namespace=bed.namespace, timeout=PATIENT), Rules(mode=mode), None)
-    for token in [one for one in _malformed(login.token) + _wrong(login.token) if isinstance(one, str)]:
+    for token in [text for text in _malformed(login.token) + _wrong(login.token) if isinstance(text, str)]:
         plain = token[:5000].encode("ascii", "replace").decode()
         if plain.strip() == login.token:
-            continue  # in a header that is the token
+            continue  # in a header, this value is the token
         for headers in ({"cookie": f"presence={plain}"}, {"authorization": f"Bearer {plain}"}):
             answer = site.ask("/", **headers)
             assert answer.body != b"ada"
@@ -208,9 +210,10 @@ def test_a_secret_is_256_bits_of_the_operating_systems(p: P, monkeypatch: pytest
     monkeypatch.setattr("secrets.token_bytes", known)
     token = p.login("ada", session_id="session-1").token
     assert _unb64(token.split(".")[2]) == bytes(range(32))
-    assert asked.count(32) == 1  # a connection pool that is made meanwhile asks for an id of its own
+    assert asked.count(32) == 1  # a connection pool made in between also needs a random id
 
 
+@every_backend
 def test_rotating_gives_a_new_secret_to_the_same_session(p: P) -> None:
     p.freeze()
     login = p.login("ada", name="Ada", device="phone", user_agent="curl/8.0", ip="192.0.2.1", attributes={"a": 1})
@@ -230,7 +233,8 @@ def test_rotating_gives_a_new_secret_to_the_same_session(p: P) -> None:
     assert [event.kind for event in p.events()] == ["login"]
 
 
-def test_a_session_that_is_over_is_not_rotated(p: P) -> None:
+@every_topology
+def test_an_ended_session_is_not_rotated(p: P) -> None:
     login = p.login("ada")
     p.kick("ada", by="staff", reason="test")
     with pytest.raises(LoginRefused) as refused:
@@ -240,7 +244,7 @@ def test_a_session_that_is_over_is_not_rotated(p: P) -> None:
     assert p.validate(login.token).ended is not None
 
 
-def test_an_id_never_looks_like_an_option_of_a_command_line() -> None:
+def test_an_id_never_looks_like_a_command_line_option() -> None:
     ids = {new_id() for _ in range(2000)}
     assert len(ids) == 2000
-    assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", one) for one in ids)
+    assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", token_id) for token_id in ids)

@@ -1,4 +1,4 @@
-"""May this request pass? And what being seen does to a session."""
+"""validate: may this request pass? And the changes of a session that is seen."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from presence_core import InvalidArgument, LoginRefused, Validation
-from tests.conftest import Bed, on
-from tests.facade import P
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
 
 ABSENT = [
     ("nobody", "no-such-session"),
@@ -19,7 +19,8 @@ ABSENT = [
 ]
 
 
-def test_a_live_session_passes_and_says_whose_it_is(p: P) -> None:
+@every_backend
+def test_a_live_session_is_valid_and_names_its_user(p: P) -> None:
     login = p.login("ada", name="Ada")
     for answer in (p.validate(login.token), p.validate_session("ada", login.session.session_id)):
         assert answer
@@ -28,7 +29,8 @@ def test_a_live_session_passes_and_says_whose_it_is(p: P) -> None:
         assert answer.ended is None
 
 
-def test_being_seen_moves_last_seen_and_the_deadline(p: P) -> None:
+@every_topology
+def test_a_validation_moves_last_seen_and_the_deadline(p: P) -> None:
     p.freeze()
     login = p.login("ada", idle_timeout=100, absolute_timeout=1000)
     p.advance(99)
@@ -49,7 +51,7 @@ def test_being_seen_moves_last_seen_and_the_deadline(p: P) -> None:
     assert not p.validate(login.token)
 
 
-def test_counts_know_the_deadline_to_the_millisecond_however_a_session_was_seen(p: P) -> None:
+def test_counts_respect_the_deadline_to_the_millisecond_for_each_kind_of_heartbeat(p: P) -> None:
     p.freeze()
     login = p.login("ada", idle_timeout=100)
     ways: list[Callable[[], Any]] = [
@@ -66,10 +68,10 @@ def test_counts_know_the_deadline_to_the_millisecond_however_a_session_was_seen(
         assert p.counts().sessions == 1
         p.advance(0.001)
         assert p.counts().sessions == 0
-        p.set_now(p.clock.ms - 100_000)  # nobody has looked: it lives
+        p.set_now(p.clock.ms - 100_000)  # not read since: it is live
 
 
-def test_without_touch_nothing_is_noted(p: P, bed: Bed) -> None:
+def test_without_touch_nothing_is_written(p: P, bed: Bed) -> None:
     p.freeze()
     login = p.login("ada", idle_timeout=100, ip="192.0.2.1")
     p.advance(50)
@@ -81,7 +83,8 @@ def test_without_touch_nothing_is_noted(p: P, bed: Bed) -> None:
     assert not p.validate(login.token, touch=False)
 
 
-def test_the_latest_address_is_noted_and_the_address_at_login_kept(p: P) -> None:
+@every_topology
+def test_the_latest_address_is_stored_and_the_login_address_kept(p: P) -> None:
     login = p.login("ada", ip="192.0.2.1")
     plain = p.login("bob")
     for given, last in (
@@ -130,7 +133,8 @@ def test_last_seen_never_falls_when_a_clock_is_set_back(p: P) -> None:
     assert p.get("ada", login.session.session_id) == seen
 
 
-def test_past_its_deadline_nobody_finds_it_live_and_no_sweep_is_needed(p: P) -> None:
+@every_topology
+def test_a_session_past_its_deadline_is_never_live_even_without_a_sweep(p: P) -> None:
     p.freeze()
     login = p.login("ada", idle_timeout=60)
     sid = login.session.session_id
@@ -156,7 +160,7 @@ def test_past_its_deadline_nobody_finds_it_live_and_no_sweep_is_needed(p: P) -> 
     assert not p.logout("ada", sid)
 
 
-def test_a_clock_set_back_after_the_end_is_no_resurrection(p: P) -> None:
+def test_a_clock_set_back_after_the_end_does_not_revive_a_session(p: P) -> None:
     now = p.freeze()
     login = p.login("ada", idle_timeout=60)
     p.advance(61)
@@ -171,7 +175,7 @@ def test_a_clock_set_back_after_the_end_is_no_resurrection(p: P) -> None:
 # -- unknown, malformed, ended ----------------------------------------------------------------------------------------
 
 
-def test_what_never_was_is_not_live_and_has_no_story(p: P, bed: Bed) -> None:
+def test_an_unknown_session_is_not_live_and_has_no_end(p: P, bed: Bed) -> None:
     p.login("ada")
     before = bed.dump()
     for uid, sid in ABSENT:
@@ -185,7 +189,8 @@ def test_what_never_was_is_not_live_and_has_no_story(p: P, bed: Bed) -> None:
     assert bed.dump() == before, "asking about what never was must create nothing"
 
 
-def test_an_ended_session_tells_its_holder_how_it_ended_and_what_it_was(bed: Bed) -> None:
+@every_backend
+def test_an_ended_session_shows_its_holder_the_end_and_the_record(bed: Bed) -> None:
     p = bed.connect(max_sessions=3, max_sessions_per_device=1)
     p.freeze()
     fields = {"name": "Ada", "app": "shop", "ip": "192.0.2.1", "user_agent": "curl/8.0"}
@@ -201,7 +206,7 @@ def test_an_ended_session_tells_its_holder_how_it_ended_and_what_it_was(bed: Bed
     assert p.kick("bob", "kicked-1", by="staff", reason="stolen", message="Call us", ticket="T-1").kicked
     for number in range(3):
         newest = p.login("dan", session_id=f"newer-{number}00")
-    assert [one.session_id for one in newest.replaced] == ["limited-1"]
+    assert [session.session_id for session in newest.replaced] == ["limited-1"]
     p.login("fay", session_id="device-2", device="phone")
     expected = {
         "logout": ("logout", "user", "ada", None, None, None, None),
@@ -211,7 +216,7 @@ def test_an_ended_session_tells_its_holder_how_it_ended_and_what_it_was(bed: Bed
         "device": ("replaced", "device_limit", "fay", None, None, None, "device-2"),
     }
     expected["kicked"] = ("kicked", "staff", "staff", "stolen", "T-1", "Call us", None)
-    for sweeping in (False, True):  # the tombstone says what the last look before it said
+    for sweeping in (False, True):  # the tombstone has the values of the last read before it
         for kind, login in logins.items():
             answer = p.validate(login.token)
             assert not answer
@@ -230,7 +235,7 @@ def test_an_ended_session_tells_its_holder_how_it_ended_and_what_it_was(bed: Bed
             p.sweep()
 
 
-def test_an_answer_reads_well(p: P) -> None:
+def test_a_validation_has_a_readable_repr(p: P) -> None:
     login = p.login("ada")
     answer = p.validate(login.token)
     assert isinstance(answer, Validation)
@@ -241,9 +246,10 @@ def test_an_answer_reads_well(p: P) -> None:
 # -- heartbeats, logout -----------------------------------------------------------------------------------------------
 
 
-def test_heartbeats_answer_the_refs_that_are_not_live(p: P) -> None:
+@every_backend
+def test_heartbeats_return_the_refs_that_are_not_live(p: P) -> None:
     logins = [p.login(f"user:{number}") for number in range(8)]
-    refs = [one.session.ref for one in logins]
+    refs = [login.session.ref for login in logins]
     p.logout("user:2", logins[2].session.session_id)
     p.kick("user:5", by="staff", reason="test")
     asked = [*refs, "nobody:no-such-session", refs[0], refs[5]]
@@ -252,7 +258,7 @@ def test_heartbeats_answer_the_refs_that_are_not_live(p: P) -> None:
     assert p.heartbeats(iter(refs[:2])) == []
 
 
-def test_more_heartbeats_than_one_batch_holds_all_count(p: P) -> None:
+def test_heartbeats_in_more_than_one_batch_all_count(p: P) -> None:
     p.freeze()
     p.login_many({"uid": f"u{number % 50}", "session_id": f"session-{number}"} for number in range(1200))
     p.kick("u7", by="staff", reason="test")
@@ -261,9 +267,10 @@ def test_more_heartbeats_than_one_batch_holds_all_count(p: P) -> None:
     assert set(p.heartbeats(refs)) == {ref for ref in refs if ref.startswith("u7:")}
     p.advance(1700)
     assert p.counts().sessions == 1200 - 24
-    assert {one.last_seen for one in p.list_sessions(limit=1000)} == {p.clock.now - timedelta(seconds=1700)}
+    assert {session.last_seen for session in p.list_sessions(limit=1000)} == {p.clock.now - timedelta(seconds=1700)}
 
 
+@every_backend
 def test_a_logout_ends_one_session_once(p: P) -> None:
     phone, desk = p.login("ada"), p.login("ada")
     sid = phone.session.session_id
@@ -272,12 +279,13 @@ def test_a_logout_ends_one_session_once(p: P) -> None:
     assert not p.validate(phone.token)
     assert not p.heartbeat("ada", sid)
     assert p.validate(desk.token)
-    assert [one.ref for one in p.sessions("ada")] == [desk.session.ref]
+    assert [session.ref for session in p.sessions("ada")] == [desk.session.ref]
     assert p.counts().totals["logout"] == 1
     assert [event.kind for event in p.events()] == ["login", "login", "logout"]
 
 
-def test_a_session_of_another_user_is_not_ones_own(p: P) -> None:
+@every_topology
+def test_a_session_of_another_user_is_not_accepted(p: P) -> None:
     login = p.login("ada", session_id="shared-id")
     assert not p.validate_session("bob", "shared-id")
     assert not p.logout("bob", "shared-id")
@@ -287,7 +295,7 @@ def test_a_session_of_another_user_is_not_ones_own(p: P) -> None:
 
 
 @on("valkey")
-def test_an_address_that_is_none_is_refused_before_anything_is_sent(p: P) -> None:
+def test_an_invalid_address_is_refused_before_anything_is_sent(p: P) -> None:
     login = p.login("ada")
     with pytest.raises(InvalidArgument, match=r"^ip must be an IPv4 or IPv6 address\.$"):
         p.validate(login.token, ip="localhost")

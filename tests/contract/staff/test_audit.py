@@ -1,4 +1,4 @@
-"""Who did what to whom, why, and what came of it: one record per change, and a flood of attempts is a count."""
+"""The audit: actor, action, target, reason and outcome, one entry per change; a flood of denied attempts is a count."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from typing import Any
 
 import pytest
 
-from presence_core import AuditEntry, CorruptData, cli, scripts
-from presence_core.operations import audit as operations
-from tests.conftest import Bed, on
-from tests.facade import P
+from presence_core import AuditEntry, CorruptData, cli
+from presence_core.operations.staff import audit as operations
+from presence_core.scripts.staff import BLOCK_USER, COUNT_DENIED, RELEASE_BLOCKS, TRIM_AUDIT, UNBLOCK_USER
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
+from tests.support.soak import size
 
 GRACE: dict[str, Any] = {"by": "Grace Hopper", "reason": "stolen phone"}
 
 
-def _told(entries: Any) -> list[tuple[str | None, str, str | None]]:
-    return [(one.by, one.action, one.uid) for one in entries]
+def _summary(entries: Any) -> list[tuple[str | None, str, str | None]]:
+    return [(entry.by, entry.action, entry.uid) for entry in entries]
 
 
-def test_every_act_of_staff_is_written_down_with_who_whom_why_and_what_came_of_it(p: P) -> None:
+@every_backend
+def test_every_staff_action_is_in_the_audit_with_actor_target_reason_and_outcome(p: P) -> None:
     p.freeze()
     for sid in ("session-1", "session-2", "session-3"):
         p.login("ada", session_id=sid)
@@ -37,7 +40,7 @@ def test_every_act_of_staff_is_written_down_with_who_whom_why_and_what_came_of_i
     p.advance(1)
     p.unblock("ada", by="fifth", reason="paid")
     page = p.audit()
-    assert _told(page) == [
+    assert _summary(page) == [
         ("fifth", "unblock", "ada"),
         ("fourth", "block", "ada"),
         ("third", "kick", "ada"),
@@ -45,7 +48,7 @@ def test_every_act_of_staff_is_written_down_with_who_whom_why_and_what_came_of_i
         ("Grace Hopper", "kick", "ada"),
     ]
     end = p.clock.now + timedelta(seconds=59)
-    assert [one.outcome for one in page] == [
+    assert [entry.outcome for entry in page] == [
         "unblocked",
         f"blocked until {end:%Y-%m-%d %H:%M:%S} UTC",
         "no session to end",
@@ -60,6 +63,7 @@ def test_every_act_of_staff_is_written_down_with_who_whom_why_and_what_came_of_i
     assert (page.total, page.total_is_exact, page.next_cursor, page.as_of) == (5, True, None, p.clock.now)
 
 
+@every_topology
 def test_a_kick_that_blocks_is_one_entry_with_both(p: P) -> None:
     p.freeze()
     p.login("ada")
@@ -74,7 +78,7 @@ def test_a_kick_that_blocks_is_one_entry_with_both(p: P) -> None:
     assert p.blocks().items == [block]
 
 
-def test_what_was_done_to_nobody_in_particular_names_nobody(p: P, raw: Any) -> None:
+def test_an_action_without_a_target_names_no_user(p: P, raw: Any) -> None:
     p.counts()
     at = p.freeze()
     stream = p.context.keys.shards[0].audit
@@ -86,7 +90,7 @@ def test_what_was_done_to_nobody_in_particular_names_nobody(p: P, raw: Any) -> N
     assert revoked.outcome == f"all that began before {p.clock.now:%Y-%m-%d %H:%M:%S} UTC signed out"
 
 
-def test_what_users_do_themselves_is_no_act_of_staff(p: P) -> None:
+def test_actions_of_users_are_not_in_the_audit(p: P) -> None:
     p.login("ada", session_id="session-1")
     p.logout("ada", "session-1")
     assert (p.audit().items, p.audit().total) == ([], 0)
@@ -99,14 +103,15 @@ def _acts(p: P, number: int) -> None:
         p.advance(1)
 
 
-def test_the_audit_is_asked_by_person_staff_and_time(p: P) -> None:
+@every_topology
+def test_the_audit_is_filtered_by_person_staff_member_and_time(p: P) -> None:
     start = p.freeze() / 1000
     _acts(p, 30)
 
     def acts(**asked: Any) -> list[int]:
         page = p.audit(limit=1000, **asked)
         assert (page.total, page.total_is_exact, page.next_cursor) == (len(page), True, None)
-        return [int((one.reason or "")[4:]) for one in page]
+        return [int((entry.reason or "")[4:]) for entry in page]
 
     assert acts() == list(range(29, -1, -1))
     assert acts(uid="u3") == [step for step in range(29, -1, -1) if step % 5 == 3]
@@ -119,7 +124,7 @@ def test_the_audit_is_asked_by_person_staff_and_time(p: P) -> None:
     assert acts(uid="nobody") == acts(by="s") == acts(since=start + 1000) == []
 
 
-def test_pages_of_the_audit_put_together_are_all_of_it(p: P) -> None:
+def test_pages_of_the_audit_together_are_all_of_it(p: P) -> None:
     p.freeze()
     _acts(p, 40)
     p.denied(by="s1", what="kick")
@@ -136,11 +141,14 @@ def test_pages_of_the_audit_put_together_are_all_of_it(p: P) -> None:
                 break
             assert len(page) == limit
             assert page.total_is_exact == (not asked)
-        assert seen == [one for one in everything if all(getattr(one, name) == value for name, value in asked.items())]
+        assert seen == [
+            entry for entry in everything if all(getattr(entry, name) == value for name, value in asked.items())
+        ]
         assert (page.total, page.total_is_exact) == (len(seen), True)
 
 
-def test_pages_of_the_audit_are_stable_while_more_is_done(p: P) -> None:
+@every_topology
+def test_pages_of_the_audit_are_stable_while_entries_are_added(p: P) -> None:
     p.freeze()
     _acts(p, 20)
     for number in range(5):
@@ -153,16 +161,18 @@ def test_pages_of_the_audit_are_stable_while_more_is_done(p: P) -> None:
         cursor = page.next_cursor
         if cursor is None:
             break
-        p.advance(1)  # rows of one millisecond stand in the order of a digest of their hour and name
-        for number in range(10):  # on every shard, also on those that the page has not reached
+        p.advance(1)  # entries of one millisecond are ordered by a digest of their hour and name
+        for number in range(10):  # on every shard, also on those that the pages have not reached
             p.block(f"new-{step}-{number}", by="new", reason="new")
         p.denied(by="new", what=f"kick {step}")
         p.denied(by="d1", what="kick")
-    assert [(one.at, one.by, one.reason) for one in seen] == [(one.at, one.by, one.reason) for one in wanted]
+    assert [(entry.at, entry.by, entry.reason) for entry in seen] == [
+        (entry.at, entry.by, entry.reason) for entry in wanted
+    ]
 
 
-@on("valkey-sync", "redis7-sync", "cluster-sync")
-def test_one_call_looks_at_a_bounded_number_of_entries_and_goes_on(p: P, raw: Any) -> None:
+@on("valkey-sync", soak=("redis7-sync", "cluster-sync"))
+def test_one_call_reads_a_limited_number_of_entries_and_returns_a_cursor(p: P, raw: Any) -> None:
     now = p.freeze()
     p.block("rare", by="rare", reason="first")
     for shard in (p.context.shard("a"), p.context.shard("b")):
@@ -180,12 +190,13 @@ def test_one_call_looks_at_a_bounded_number_of_entries_and_goes_on(p: P, raw: An
         if cursor is None:
             break
         assert (page.items, page.total, page.total_is_exact) == ([], 0, False)
-    assert _told(found) == [("rare", "block", "rare")]
+    assert _summary(found) == [("rare", "block", "rare")]
     assert calls == 2
     assert p.audit().total == 6001
 
 
-def test_the_audit_is_bounded_by_age(bed: Bed, raw: Any) -> None:
+@every_topology
+def test_the_audit_is_limited_by_age(bed: Bed, raw: Any) -> None:
     day = 86_400
     p = bed.connect(keep_audit=10 * day)
     now = p.freeze()
@@ -198,25 +209,25 @@ def test_the_audit_is_bounded_by_age(bed: Bed, raw: Any) -> None:
     p.advance(-100)
     _trim(p)
     page = p.audit(limit=1000)
-    assert [one.by for one in page] == ["late", *(f"s{number}" for number in range(249, 149, -1))]
+    assert [entry.by for entry in page] == ["late", *(f"s{number}" for number in range(249, 149, -1))]
     assert (page.total, page.total_is_exact) == (101, True)
     p.advance(100)
     _trim(p)
-    assert _told(p.audit(limit=1000)) == [("late", "block", "ada")]
+    assert _summary(p.audit(limit=1000)) == [("late", "block", "ada")]
     assert p.audit().total == 1
 
 
 def _trim(p: P) -> None:
-    """What the sweep does."""
+    """The part of the sweep that removes old entries."""
 
     def op() -> Any:
         yield operations.trim_audit(p.context)
 
-    p._run(op())
+    p.internal.run(op())
 
 
-@on("valkey", "redis7")
-def test_the_audit_is_bounded_in_number(bed: Bed) -> None:
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_the_audit_is_limited_in_number(bed: Bed) -> None:
     p = bed.connect(max_audit=100)
     for number in range(400):
         p.unblock(f"u{number}", by="s", reason="r")
@@ -224,23 +235,23 @@ def test_the_audit_is_bounded_in_number(bed: Bed) -> None:
     assert p.audit().items[0].uid == "u399"
 
 
-def test_a_line_break_in_what_staff_write_makes_no_second_entry(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_break_in_a_text_of_staff_makes_no_second_entry(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
     forged = "ok\n2026-01-01 00:00:00  Grace Hopper  kick  eve\x20\n\n* what kick by Grace"
     p.block("ada", by="s", reason=forged, message=forged)
     p.denied(by="s", what="kick", uid="a:b", reason=forged)
     page = p.audit()
     assert page.total == len(page) == 2
-    assert {one.reason for one in page} == {forged}
-    assert {one.by for one in page} == {"s"}
+    assert {entry.reason for entry in page} == {forged}
+    assert {entry.by for entry in page} == {"s"}
     for name, value in (("by", "s\nt"), ("uid", "a\nb"), ("what", "kick\n1\n2"), ("by", "a\rb"), ("what", "\x1b[2J")):
         with pytest.raises(ValueError, match=rf"^{name} must be text of .*, without control characters\.$"):
             p.denied(**{"by": "s", "what": "kick"} | {name: value})
 
 
-def test_what_changes_nothing_is_written_down_in_words(p: P) -> None:
+def test_an_action_without_effect_is_recorded_with_its_outcome(p: P) -> None:
     p.freeze()
     p.audit_note(by="grace", what="export", outcome="3 sessions exported")
-    p.advance(1)  # two shards of a cluster know no order within a millisecond
+    p.advance(1)  # two shards of a cluster have no common order within a millisecond
     p.audit_note(by="grace", what="export", uid="ada", reason="court order")
     about_ada, all_of_them = p.audit(by="grace")
     assert (all_of_them.action, all_of_them.outcome, all_of_them.uid) == ("export", "3 sessions exported", None)
@@ -255,7 +266,8 @@ def test_what_changes_nothing_is_written_down_in_words(p: P) -> None:
 # -- denied attempts --------------------------------------------------------------------------------------------------
 
 
-def test_denied_attempts_are_counted_by_who_what_and_hour(p: P) -> None:
+@every_topology
+def test_denied_attempts_are_counted_by_actor_action_and_hour(p: P) -> None:
     hour = 3600_000
     p.set_now(p.clock.ms // hour * hour + hour)
     begin = p.clock.now
@@ -267,30 +279,33 @@ def test_denied_attempts_are_counted_by_who_what_and_hour(p: P) -> None:
     p.advance(3600)
     p.denied(by="bob", what="kick")
     page = p.audit()
-    assert [(one.by, one.action, one.count, one.uid, one.reason) for one in page if one.by == "bob"] == [
+    assert [(entry.by, entry.action, entry.count, entry.uid, entry.reason) for entry in page if entry.by == "bob"] == [
         ("bob", "denied", 1, None, None),
         ("bob", "denied", 1, None, None),
         ("bob", "denied", 5, "u4", "viewer 4"),
     ]
-    [many] = [one for one in page if one.count == 5]
+    [many] = [entry for entry in page if entry.count == 5]
     last = begin + timedelta(minutes=4)
     assert many.at == begin
     assert many.outcome == f"kick refused 5 times, last at {last:%Y-%m-%d %H:%M:%S} UTC"
-    assert sorted(one.outcome for one in page if one.count == 1) == ["block refused once", *["kick refused once"] * 2]
+    assert sorted(entry.outcome for entry in page if entry.count == 1) == [
+        "block refused once",
+        *["kick refused once"] * 2,
+    ]
     assert (page.total, page.total_is_exact) == (4, True)
     assert len(p.audit(by="bob")) == 3
-    assert [one.count for one in p.audit(uid="u4")] == [5]
-    assert [one.count for one in p.audit(since=last, by="bob")] == [1, 1, 5], "it went on after that"
-    assert [one.count for one in p.audit(until=begin + timedelta(seconds=1))] == [5]
+    assert [entry.count for entry in p.audit(uid="u4")] == [5]
+    assert [entry.count for entry in p.audit(since=last, by="bob")] == [1, 1, 5], "it went on after that"
+    assert [entry.count for entry in p.audit(until=begin + timedelta(seconds=1))] == [5]
 
 
-@on("valkey-sync", "redis7-sync", "cluster-sync")
-def test_a_flood_of_denied_attempts_leaves_a_handful_of_rows(bed: Bed, raw: Any) -> None:
-    clients = [bed.connect() for _ in range(10)]
+@on("valkey-sync", "cluster-sync", soak=("redis7-sync",))
+def test_a_flood_of_denied_attempts_leaves_a_handful_of_entries(bed: Bed, raw: Any) -> None:
+    clients, attempts = [bed.connect() for _ in range(10)], size(200, 1000)
     clients[0].freeze()
 
     def flood(client: P, number: int) -> None:
-        for step in range(1000):
+        for step in range(attempts):
             client.denied(by=f"mallory {number % 2}", what="kick", uid=f"u{step}")
 
     threads = [threading.Thread(target=flood, args=(client, number)) for number, client in enumerate(clients)]
@@ -299,28 +314,30 @@ def test_a_flood_of_denied_attempts_leaves_a_handful_of_rows(bed: Bed, raw: Any)
     for thread in threads:
         thread.join()
     p = clients[0]
-    assert sorted((one.by, one.count) for one in p.audit()) == [("mallory 0", 5000), ("mallory 1", 5000)]
+    counts = {entry.by: entry.count for entry in p.audit()}
+    assert counts == {"mallory 0": 5 * attempts, "mallory 1": 5 * attempts}
+    assert len(p.audit()) == 2
     [key] = bed.families()["denied"]
     assert raw.hlen(key) == 2
     assert raw.memory_usage(key) < 2000
 
 
 @on("valkey-sync", "redis7-sync")
-def test_a_flood_under_many_names_shares_a_row_and_loses_no_count(p: P, bed: Bed, raw: Any) -> None:
+def test_a_flood_under_many_names_shares_an_entry_and_loses_no_count(p: P, bed: Bed, raw: Any) -> None:
     p.freeze()
     for number in range(500):
         p.denied(by=f"mallory {number}", what="kick")
     page = p.audit(limit=1000)
     assert len(page) == 201
-    assert sum(one.count for one in page) == 500
+    assert sum(entry.count for entry in page) == 500
     [others] = p.audit(by="(others)").items
     assert others.count == 300
     p.denied(by="mallory 3", what="kick")
     assert p.audit(by="mallory 3").items[0].count == 2, "who has a row goes on in it"
 
 
-@on("valkey-sync", "redis7-sync")
-def test_floods_of_many_hours_let_the_oldest_go_first(p: P, bed: Bed, raw: Any) -> None:
+@on("valkey-sync", soak=("redis7-sync",))
+def test_floods_of_many_hours_remove_the_oldest_first(p: P, bed: Bed, raw: Any) -> None:
     p.freeze()
     for hour in range(8):
         for number in range(190):
@@ -328,18 +345,18 @@ def test_floods_of_many_hours_let_the_oldest_go_first(p: P, bed: Bed, raw: Any) 
         p.advance(3600)
     [key] = bed.families()["denied"]
     assert raw.hlen(key) <= 1000
-    kept = {one.outcome for one in p.audit(limit=1000)}
+    kept = {entry.outcome for entry in p.audit(limit=1000)}
     assert "kick 7 refused once" in kept
     assert "kick 0 refused once" not in kept
 
 
-def test_denied_attempts_are_forgotten_with_age(bed: Bed, raw: Any) -> None:
+def test_denied_attempts_expire(bed: Bed, raw: Any) -> None:
     p = bed.connect(keep_audit=86_400)
     p.freeze()
     p.denied(by="bob", what="kick")
     p.advance(26 * 3600)
     p.denied(by="eve", what="kick")
-    assert _told(p.audit()) == [("eve", "denied", None)]
+    assert _summary(p.audit()) == [("eve", "denied", None)]
     [key] = bed.families()["denied"]
     assert 86_000 < raw.ttl(key) <= 86_400, "where nobody is denied any more, the rest goes by itself"
 
@@ -347,8 +364,8 @@ def test_denied_attempts_are_forgotten_with_age(bed: Bed, raw: Any) -> None:
 # -- what is not ours -------------------------------------------------------------------------------------------------
 
 
-@on("valkey-sync", "redis7-async", "cluster-sync")
-def test_a_foreign_value_under_a_key_of_the_audit_is_named(p: P, bed: Bed, raw: Any) -> None:
+@on("redis7-async", "cluster-sync", soak=("valkey-sync",))
+def test_a_foreign_value_under_an_audit_key_is_named(p: P, bed: Bed, raw: Any) -> None:
     p.denied(by="bob", what="kick")
     [table] = bed.families()["denied"]
     p.block("ada", by="s", reason="r")
@@ -372,7 +389,7 @@ def test_a_foreign_value_under_a_key_of_the_audit_is_named(p: P, bed: Bed, raw: 
     assert len(p.audit()) == 2
 
 
-def test_bytes_that_we_never_wrote_break_no_read_of_the_audit(p: P, bed: Bed, raw: Any) -> None:
+def test_damaged_bytes_break_no_read_of_the_audit(p: P, bed: Bed, raw: Any) -> None:
     p.freeze()
     p.block("ada", by="s", reason="r")
     p.denied(by="bob", what="kick")
@@ -383,13 +400,19 @@ def test_bytes_that_we_never_wrote_break_no_read_of_the_audit(p: P, bed: Bed, ra
     for field, value in ((b"\xff", b"\xff"), (b"", b""), (b"1\n2\n3", b"x\ny\nz\n\n"), (b"5", b"1\n1\n1\na\nb")):
         raw.hset(table, field, value)
     assert len(p.audit()) == 4
-    assert {one.action for one in p.audit()} >= {"block", "denied", "unknown"}
+    assert {entry.action for entry in p.audit()} >= {"block", "denied", "unknown"}
     p.denied(by="eve", what="kick")
-    assert len([one for one in p.audit() if one.action == "denied"]) == 2
+    assert len([entry for entry in p.audit() if entry.action == "denied"]) == 2
 
 
-def test_what_staff_do_is_written_also_where_memory_is_full() -> None:
-    for script in (scripts.BLOCK, scripts.UNBLOCK, scripts.RELEASE, scripts.DENIED, scripts.TRIM):
+def test_staff_actions_are_recorded_even_when_memory_is_full() -> None:
+    for script in (
+        BLOCK_USER,
+        UNBLOCK_USER,
+        RELEASE_BLOCKS,
+        COUNT_DENIED,
+        TRIM_AUDIT,
+    ):
         assert script.text.startswith("#!lua flags=allow-oom")
 
 
@@ -406,13 +429,13 @@ def _run(url: str, namespace: str, *words: str) -> tuple[int, str]:
 
 
 @on("valkey-sync")
-def test_the_command_blocks_unblocks_and_shows_what_was_done(bed: Bed) -> None:
+def test_the_command_blocks_unblocks_and_shows_the_audit(bed: Bed) -> None:
     def run(*words: str) -> tuple[int, str]:
         return _run(bed.url, bed.namespace, *words)
 
-    assert run("blocks") == (0, "Nobody is blocked.\n")
-    assert run("audit") == (0, "Nothing is written down.\n")
-    assert run("ended") == (0, "No end is kept.\n")
+    assert run("blocks") == (0, "No user is blocked.\n")
+    assert run("audit") == (0, "There are no audit entries.\n")
+    assert run("ended") == (0, "There are no records of ended sessions.\n")
     code, said = run("block", "ada", "--reason", "two\nlines", "--by", "Grace", "--for", "3600")
     assert code == 0
     assert said.startswith("ada may not log in until 2")

@@ -1,4 +1,4 @@
-"""Two blocks of one user: a later one makes none shorter and loses no ticket, unless it was asked to."""
+"""Two blocks of one user: a later one shortens none and loses no ticket, except on request."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from presence_core import Block, InvalidArgument, LoginRefused, PublicBlock
-from presence_core.operations.confirming import set_again
+from presence_core.operations.sessions.replica_ack import set_again
 from tests.conftest import Bed, on
-from tests.facade import P
+from tests.support.facade import P
 
 FRAUD: dict[str, Any] = {"by": "alice", "reason": "Fraud case", "message": "Please call us.", "ticket": "FR-1"}
 SPAM: dict[str, Any] = {"by": "bob", "reason": "Spam", "message": "Please stop.", "ticket": "SP-2"}
@@ -25,7 +25,7 @@ def facts(block: Block | None) -> tuple[Any, ...]:
 
 
 @on(*SERVERS)
-def test_a_kick_with_an_hour_leaves_a_block_without_end_as_it_is(p: P) -> None:
+def test_a_kick_with_a_block_of_an_hour_does_not_change_a_permanent_block(p: P) -> None:
     p.freeze()
     p.login("ada")
     first = p.block("ada", **FRAUD)
@@ -47,7 +47,7 @@ def test_a_kick_with_an_hour_leaves_a_block_without_end_as_it_is(p: P) -> None:
 
 
 @on(*SERVERS)
-def test_the_longer_block_holds_with_the_tickets_of_both_in_either_order(p: P) -> None:
+def test_the_longer_block_stays_with_the_tickets_of_both_in_either_order(p: P) -> None:
     p.freeze()
     for uid, first, then in (("ada", 60, 3600), ("bob", 3600, 60)):
         p.block(uid, **(SPAM if first < then else FRAUD), duration=first)
@@ -57,11 +57,11 @@ def test_the_longer_block_holds_with_the_tickets_of_both_in_either_order(p: P) -
         assert sorted(again.tickets) == ["FR-1", "SP-2"]
         assert again.until == p.clock.now + timedelta(seconds=3600)
     p.advance(3599)
-    assert {one.uid for one in p.blocks()} == {"ada", "bob"}
+    assert {block.uid for block in p.blocks()} == {"ada", "bob"}
 
 
 @on(*SERVERS)
-def test_of_blocks_that_end_alike_the_newer_one_holds(p: P) -> None:
+def test_of_two_blocks_with_the_same_end_the_newer_one_stays(p: P) -> None:
     p.freeze()
     p.block("ada", **FRAUD)
     p.advance(1)
@@ -91,7 +91,7 @@ def test_shorten_makes_a_block_shorter_and_keeps_its_tickets(p: P) -> None:
 
 
 @on(*SERVERS)
-def test_a_block_whose_time_is_over_is_not_merged_with(bed: Bed) -> None:
+def test_an_expired_block_is_not_merged_with(bed: Bed) -> None:
     p = bed.connect(heal=False)
     p.freeze()
     p.block("ada", **FRAUD, duration=60)
@@ -102,7 +102,7 @@ def test_a_block_whose_time_is_over_is_not_merged_with(bed: Bed) -> None:
 
 
 @on("valkey-sync", "redis7-async")
-def test_the_newest_ten_tickets_are_kept_each_once(p: P) -> None:
+def test_the_newest_ten_tickets_are_kept_once_each(p: P) -> None:
     for number in (*range(12), 11, 5):
         block = p.block("ada", by="s", reason="r", ticket=f"T-{number}, {number}")
     assert block.tickets == [f"T-{number}, {number}" for number in range(2, 12)]
@@ -110,7 +110,7 @@ def test_the_newest_ten_tickets_are_kept_each_once(p: P) -> None:
 
 
 @on("valkey-sync", "redis7-async")
-def test_a_block_that_an_older_version_wrote_is_merged_with(p: P, raw: Any) -> None:
+def test_a_block_written_by_an_older_version_is_merged_with(p: P, raw: Any) -> None:
     now = p.freeze()
     p.counts()
     shard = p.context.shard("ada")
@@ -128,13 +128,13 @@ def test_a_block_that_an_older_version_wrote_is_merged_with(p: P, raw: Any) -> N
 
 
 @on("valkey-sync", "cluster-async")
-def test_an_end_lies_in_the_future_and_is_given_once(p: P) -> None:
+def test_the_end_of_a_block_is_in_the_future_and_given_once(p: P) -> None:
     p.freeze()
     for wrong, sentence in (
         ({"until": p.clock.now}, "until must lie in the future."),
         ({"until": 1.0}, "until must lie in the future."),
         ({"until": "soon"}, "until must be an aware datetime or Unix seconds."),
-        ({"until": p.clock.now, "duration": 1}, "until goes without duration: give one of them."),
+        ({"until": p.clock.now, "duration": 1}, "until must not be given with duration: give one of them."),
         ({"shorten": 1}, "shorten must be True or False."),
     ):
         with pytest.raises(InvalidArgument) as refused:
@@ -145,7 +145,7 @@ def test_an_end_lies_in_the_future_and_is_given_once(p: P) -> None:
 
 
 @on("valkey-sync", "redis7-async")
-def test_whoever_blocks_at_once_the_longest_holds_with_all_tickets(p: P, bed: Bed) -> None:
+def test_of_concurrent_blocks_the_longest_stays_with_all_tickets(p: P, bed: Bed) -> None:
     def work(client: P, number: int) -> None:
         client.block("ada", by=f"s{number}", reason="r", ticket=f"T-{number}", duration=1000 * number or None)
 
@@ -163,7 +163,7 @@ def test_whoever_blocks_at_once_the_longest_holds_with_all_tickets(p: P, bed: Be
 
 
 @on(*SERVERS)
-def test_the_visitor_reads_until_when_at_login_and_at_validate(p: P, raw: Any) -> None:
+def test_the_visitor_gets_the_end_of_the_block_at_login_and_validate(p: P, raw: Any) -> None:
     p.freeze()
     login = p.login("ada")
     p.kick("ada", by="alice", reason="Fraud case", message="Please call us")
@@ -200,11 +200,11 @@ def again(p: P, block: Block) -> None:
     def op() -> Any:
         yield [set_again(p.context, shard, block)]
 
-    (p._run if isinstance(p, P) else p._loop.run)(op() if isinstance(p, P) else p._target._run(op()))
+    p.internal.run(op())
 
 
 @on(*SERVERS)
-def test_setting_a_block_again_changes_nothing_where_it_is_still_there(p: P, bed: Bed) -> None:
+def test_reapplying_an_existing_block_changes_nothing(p: P, bed: Bed) -> None:
     p.freeze()
     p.block("ada", **FRAUD, duration=3600)
     p.advance(1)
@@ -216,7 +216,7 @@ def test_setting_a_block_again_changes_nothing_where_it_is_still_there(p: P, bed
 
 
 @on(*SERVERS)
-def test_a_lost_block_is_set_again_as_it_was_and_merged_with_what_was_not_lost(p: P, raw: Any) -> None:
+def test_a_lost_block_is_reapplied_as_it_was_and_merged_with_remaining_ones(p: P, raw: Any) -> None:
     p.freeze()
     p.block("ada", **SPAM, duration=60)
     shard = p.context.shard("ada")
@@ -224,7 +224,7 @@ def test_a_lost_block_is_set_again_as_it_was_and_merged_with_what_was_not_lost(p
     p.advance(1)
     block = p.block("ada", **FRAUD, duration=3600)
     raw.delete(shard.block("ada"), shard.audit)
-    raw.hset(shard.block("ada"), mapping=kept)  # as a replica had it that heard of the first alone
+    raw.hset(shard.block("ada"), mapping=kept)  # the state of a replica that received only the first
     p.advance(5)
     for _ in range(2):
         again(p, block)
@@ -235,11 +235,11 @@ def test_a_lost_block_is_set_again_as_it_was_and_merged_with_what_was_not_lost(p
     raw.delete(shard.block("ada"), shard.blocks, shard.audit)
     again(p, block)
     assert p.blocked("ada") == block
-    assert [one.uid for one in p.blocks()] == ["ada"]
+    assert [block.uid for block in p.blocks()] == ["ada"]
 
 
 @on(*SERVERS)
-def test_a_block_set_again_never_overrides_what_staff_did_since(p: P) -> None:
+def test_reapplying_a_block_never_overrides_later_staff_actions(p: P) -> None:
     p.freeze()
     block = p.block("ada", **FRAUD)
     p.advance(1)
@@ -257,7 +257,7 @@ def test_a_block_set_again_never_overrides_what_staff_did_since(p: P) -> None:
 
 
 @on(*SERVERS)
-def test_a_block_set_again_never_overrides_what_staff_did_since_by_a_slower_clock(p: P) -> None:
+def test_reapplying_a_block_never_overrides_later_staff_actions_of_a_slower_clock(p: P) -> None:
     """After a failover: the new master's clock is behind."""
     p.freeze()
     block, other = p.block("ada", **FRAUD), p.block("eve", **FRAUD)

@@ -1,4 +1,4 @@
-"""A hold on a user's logins: who is blocked gets in nowhere until it is over or lifted."""
+"""Blocks: every login of a blocked user is refused until the block expires or is removed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from presence_core import Block, CorruptData, InvalidArgument, LoginRefused
-from tests.conftest import Bed, on
-from tests.facade import P
+from presence_core import Block, CorruptData, InvalidArgument, LoginRefused, SessionFilter
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
 
 BY: dict[str, Any] = {"by": "Grace Hopper", "reason": "chargeback, see mail of Monday"}
 HOSTILE = ["a:b", "{x}", "*", "blocks", "ü😀", "a b", "block:ada", "\\n", "'; DROP"]
@@ -21,7 +21,8 @@ def _refused(p: P, uid: str) -> LoginRefused:
     return refused.value
 
 
-def test_who_is_blocked_does_not_get_in(p: P) -> None:
+@every_backend
+def test_a_blocked_user_cannot_log_in(p: P) -> None:
     now = p.freeze()
     block = p.block("ada", **BY, message="Please call us.", ticket="T-1")
     assert block == Block(
@@ -38,35 +39,37 @@ def test_who_is_blocked_does_not_get_in(p: P) -> None:
     assert p.blocked("bob") is None
 
 
-def test_a_session_that_was_live_before_goes_on(p: P) -> None:
+def test_a_live_session_continues_after_a_block(p: P) -> None:
     login = p.login("ada")
     p.block("ada", **BY)
     assert p.validate(login.token)
     assert p.heartbeat("ada", login.session.session_id)
 
 
-def test_who_is_unblocked_gets_in_again(p: P) -> None:
+@every_topology
+def test_an_unblocked_user_can_log_in_again(p: P) -> None:
     p.block("ada", **BY)
     assert p.unblock("ada", by="Ada L.", reason="paid")
     assert p.blocked("ada") is None
     assert p.blocks().items == []
     assert p.login("ada").token
     assert not p.unblock("ada", by="Ada L.", reason="again")
-    assert [(one.action, one.outcome) for one in p.audit(uid="ada")] == [
+    assert [(entry.action, entry.outcome) for entry in p.audit(uid="ada")] == [
         ("unblock", "was not blocked"),
         ("unblock", "unblocked"),
         ("block", "blocked until unblocked"),
     ]
 
 
-def test_a_block_is_over_when_its_time_is(p: P, bed: Bed) -> None:
+@every_topology
+def test_a_block_ends_at_its_time(p: P, bed: Bed) -> None:
     p.freeze()
     block = p.block("ada", **BY, duration=60)
     assert block.until is not None
     assert (block.until - block.at).total_seconds() == 60
     p.advance(59.999)
     assert p.blocked("ada") == block
-    assert [one.uid for one in p.blocks()] == ["ada"]
+    assert [block.uid for block in p.blocks()] == ["ada"]
     assert _refused(p, "ada").code == "blocked"
     p.advance(0.001)
     assert p.blocks().items == []
@@ -76,28 +79,29 @@ def test_a_block_is_over_when_its_time_is(p: P, bed: Bed) -> None:
     assert not p.unblock("ada", **BY), "it was over before"
 
 
-def test_a_read_that_may_not_heal_shows_no_block_that_is_over_and_leaves_it(bed: Bed) -> None:
+def test_a_read_only_client_does_not_show_an_expired_block_and_does_not_remove_it(bed: Bed) -> None:
     p = bed.connect(heal=False)
     p.freeze()
     for number in range(5):
         p.block(f"u{number}", **BY, duration=10 * number or None)
     p.advance(20)
-    assert {one.uid for one in p.blocks()} == {"u0", "u3", "u4"}
+    assert {block.uid for block in p.blocks()} == {"u0", "u3", "u4"}
     assert p.blocked("u1") is None
     assert len(bed.families()["block:"]) == 5
-    assert {one.uid for one in bed.connect().blocks()} == {"u0", "u3", "u4"}
+    assert {block.uid for block in bed.connect().blocks()} == {"u0", "u3", "u4"}
     assert len(bed.families()["block:"]) == 3
 
 
-def test_an_entry_whose_block_is_gone_is_not_shown_and_goes(p: P, bed: Bed, raw: Any) -> None:
+def test_an_entry_without_a_block_is_not_shown_and_is_removed(p: P, bed: Bed, raw: Any) -> None:
     for uid in ("ada", "bob", "a:b"):
         p.block(uid, **BY)
     raw.delete(p.context.shard("ada").block("ada"))
-    assert {one.uid for one in p.blocks()} == {"bob", "a:b"}
+    assert {block.uid for block in p.blocks()} == {"bob", "a:b"}
     assert sum(raw.zcard(key) for key in bed.families()["blocks"]) == 2
 
 
-def test_the_server_lets_go_of_a_block_by_itself_a_little_after_its_end(bed: Bed, raw: Any) -> None:
+@every_topology
+def test_a_block_expires_by_ttl_shortly_after_its_end(bed: Bed, raw: Any) -> None:
     p, untimed = bed.connect(), bed.connect(record_ttl=False)
     p.block("ada", **BY, duration=100)
     p.block("bob", **BY)
@@ -107,13 +111,13 @@ def test_the_server_lets_go_of_a_block_by_itself_a_little_after_its_end(bed: Bed
     assert (ttl["bob"], ttl["eve"]) == (-1, -1)
 
 
-def test_hostile_uids_are_blocked_and_nobody_else(p: P) -> None:
+def test_hostile_uids_are_blocked_exactly(p: P) -> None:
     p.freeze()
     for uid in HOSTILE:
         p.advance(1)
         p.block(uid, **BY, message=uid)
     page = p.blocks()
-    assert [one.uid for one in page] == HOSTILE[::-1]
+    assert [block.uid for block in page] == HOSTILE[::-1]
     for uid in HOSTILE:
         assert _refused(p, uid).code == "blocked"
         block = p.blocked(uid)
@@ -125,7 +129,7 @@ def test_hostile_uids_are_blocked_and_nobody_else(p: P) -> None:
     assert p.blocks().items == []
 
 
-def test_what_staff_write_of_a_block_has_two_faces(p: P) -> None:
+def test_a_block_has_a_note_for_staff_and_a_message_for_the_visitor(p: P) -> None:
     p.block("ada", **BY, message="line 1\nline 2 <b>😀", ticket="T-1", duration=5)
     block = p.blocked("ada")
     assert block is not None
@@ -134,7 +138,7 @@ def test_what_staff_write_of_a_block_has_two_faces(p: P) -> None:
     assert "Grace" not in repr(block.public)
 
 
-def test_once_a_block_has_returned_no_login_gets_in(p: P, bed: Bed) -> None:
+def test_once_a_block_has_returned_every_login_is_refused(p: P, bed: Bed) -> None:
     clients = [bed.connect() for _ in range(5)]
     stop, blocked = threading.Event(), threading.Event()
     late: list[str] = []
@@ -142,7 +146,7 @@ def test_once_a_block_has_returned_no_login_gets_in(p: P, bed: Bed) -> None:
 
     def log_in(client: P) -> None:
         while not stop.is_set():
-            was_blocked = blocked.is_set()  # looked at before the login is sent
+            was_blocked = blocked.is_set()  # read before the login is sent
             try:
                 client.login("ada")
             except LoginRefused:
@@ -167,7 +171,7 @@ def test_once_a_block_has_returned_no_login_gets_in(p: P, bed: Bed) -> None:
     assert len(early) >= 50
 
 
-def test_many_who_block_and_unblock_at_once_leave_one_state(p: P, bed: Bed, raw: Any) -> None:
+def test_concurrent_blocks_and_unblocks_leave_one_state(p: P, bed: Bed, raw: Any) -> None:
     def work(client: P, number: int) -> None:
         for step in range(10):
             if (number + step) % 2:
@@ -183,7 +187,7 @@ def test_many_who_block_and_unblock_at_once_leave_one_state(p: P, bed: Bed, raw:
     page, block = p.audit(limit=1000), p.blocked("ada")
     assert len(page) == page.total == 60, "one record per change"
     assert (page.items[0].action == "block") == (block is not None)
-    assert [one.uid for one in p.blocks()] == (["ada"] if block else [])
+    assert [block.uid for block in p.blocks()] == (["ada"] if block else [])
 
 
 # -- pages ------------------------------------------------------------------------------------------------------------
@@ -193,7 +197,7 @@ def _uids(p: P, limit: int) -> list[list[str]]:
     pages, cursor = [], None
     while True:
         page = p.blocks(limit=limit, cursor=cursor)
-        pages.append([one.uid for one in page])
+        pages.append([block.uid for block in page])
         cursor = page.next_cursor
         if cursor is None:
             assert page.total_is_exact
@@ -202,15 +206,15 @@ def _uids(p: P, limit: int) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("limit", [1, 7, 30, 31, 1000])
-@on("sync", "valkey-async")
-def test_pages_of_blocks_put_together_are_all_of_them(p: P, limit: int) -> None:
+@on("valkey-async", "cluster-sync", soak=("sync",))
+def test_pages_of_blocks_together_are_all_of_them(p: P, limit: int) -> None:
     p.freeze()
     for number in range(30):
         p.block(f"u{number:02}", **BY)
         p.advance(number % 3)
     pages = _uids(p, limit)
     everything = [uid for page in pages for uid in page]
-    assert everything == [one.uid for one in p.blocks(limit=1000)]
+    assert everything == [block.uid for block in p.blocks(limit=1000)]
     assert len(set(everything)) == 30
     assert everything[0] == "u29"
     assert [len(page) for page in pages[:-1]] == [limit] * (len(pages) - 1)
@@ -218,36 +222,39 @@ def test_pages_of_blocks_put_together_are_all_of_them(p: P, limit: int) -> None:
     assert p.blocks(limit=limit).as_of == p.clock.now
 
 
+@every_topology
 def test_pages_of_blocks_are_stable_while_others_are_blocked_and_unblocked(p: P) -> None:
     p.freeze()
     for number in range(20):
         p.block(f"u{number:02}", **BY)
         p.advance(1)
     first = p.blocks(limit=5)
-    assert [one.uid for one in first] == [f"u{number}" for number in range(19, 14, -1)]
+    assert [block.uid for block in first] == [f"u{number}" for number in range(19, 14, -1)]
     p.unblock("u15", **BY)
     p.unblock("u14", **BY)
     p.block("new", **BY)
-    p.block("u00", **BY)  # blocked anew: before every page now
+    p.block("u00", **BY)  # blocked again: now before every page
     second = p.blocks(limit=20, cursor=first.next_cursor)
-    assert [one.uid for one in second] == [f"u{number:02}" for number in range(13, 0, -1)]
+    assert [block.uid for block in second] == [f"u{number:02}" for number in range(13, 0, -1)]
     assert second.next_cursor is None
 
 
-@on("valkey", "redis7-sync", "cluster-sync")
-def test_a_cursor_of_another_call_is_refused_by_one_clear_sentence(p: P) -> None:
+@on("valkey-async", "cluster-sync", soak=("valkey", "redis7-sync"))
+def test_a_cursor_of_another_method_is_refused_in_one_sentence(p: P) -> None:
     for number in range(3):
         p.login(f"u{number}")
         p.kick(f"u{number}", by="staff", reason="test")
         p.block(f"u{number}", **BY)
         p.login(f"v{number}")
+        p.start_kick(SessionFilter(uid="none"), expected=0, **BY)
     cursors = {
+        "jobs": p.jobs(limit=1).next_cursor,
         "blocks": p.blocks(limit=1).next_cursor,
         "audit": p.audit(limit=1).next_cursor,
         "ended": p.ended(limit=1).next_cursor,
         "list_sessions": p.list_sessions(limit=1).next_cursor,
     }
-    for call in ("blocks", "audit", "ended"):
+    for call in ("blocks", "jobs", "audit", "ended"):
         for other, cursor in cursors.items():
             assert cursor is not None
             if other == call:
@@ -267,8 +274,8 @@ def test_a_cursor_of_another_call_is_refused_by_one_clear_sentence(p: P) -> None
 
 
 @pytest.mark.parametrize("family", ["block", "blocks", "audit"])
-@on("valkey-sync", "redis7-async", "cluster-sync")
-def test_a_foreign_value_under_a_key_of_blocks_is_named_and_nothing_is_half_written(
+@on("redis7-async", "cluster-sync", soak=("valkey-sync",))
+def test_a_foreign_value_under_a_block_key_is_named_and_nothing_is_half_written(
     p: P, bed: Bed, raw: Any, family: str
 ) -> None:
     p.block("ada", **BY)
@@ -290,8 +297,8 @@ def test_a_foreign_value_under_a_key_of_blocks_is_named_and_nothing_is_half_writ
     assert bed.dump() == before
 
 
-@on("valkey", "redis7")
-def test_bytes_that_we_never_wrote_break_no_read_of_blocks(p: P, raw: Any) -> None:
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_damaged_bytes_break_no_read_of_blocks(p: P, raw: Any) -> None:
     p.freeze()
     p.block("ada", **BY)
     shard = p.context.shard("ada")

@@ -1,4 +1,4 @@
-"""Who may work with the dashboard: the records, the last admin, the audit; and the command that keeps them."""
+"""Staff members: their records, the last admin, the audit, and the command that manages them."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
 
 from presence_core import CorruptData, InvalidArgument, StaffMember, cli
-from presence_core.passwords import PasswordFile
-from tests.conftest import Bed, on
-from tests.facade import P
+from presence_core.password_file import PasswordFile
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.facade import P
 
 SECRET = "correct horse battery"
 
 
 def roles(p: P) -> dict[str, str | None]:
-    return {one.name: one.role for one in p.staff()}
+    return {member.name: member.role for member in p.staff()}
 
 
 # -- records ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_role_is_given_changed_and_taken_away_and_each_change_is_audited(bed: Bed) -> None:
+@every_backend
+def test_a_role_is_given_changed_and_removed_and_each_change_is_audited(bed: Bed) -> None:
     p = bed.connect()
     p.freeze()
     assert p.staff() == []
@@ -44,7 +46,7 @@ def test_a_role_is_given_changed_and_taken_away_and_each_change_is_audited(bed: 
     assert not p.remove_staff("dana@example.com", by="root")
     assert not p.remove_staff("nobody", by="root")
     assert roles(p) == {"dana@example.com": None, "root": "admin"}
-    assert [(one.action, one.by, one.outcome) for one in p.audit()] == [
+    assert [(entry.action, entry.by, entry.outcome) for entry in p.audit()] == [
         ("staff", "root", "dana@example.com is no longer on the staff, was support"),
         ("staff", "root", "dana@example.com is now support, was viewer"),
         ("staff", "root", "dana@example.com is now viewer"),
@@ -52,7 +54,8 @@ def test_a_role_is_given_changed_and_taken_away_and_each_change_is_audited(bed: 
     ]
 
 
-def test_a_claim_seeds_a_record_once_and_never_somebody_who_was_removed(p: P) -> None:
+@every_topology
+def test_a_claim_creates_a_record_once_and_never_for_a_removed_member(p: P) -> None:
     assert p.seed_staff("dana", "viewer", by="sign-in").role == "viewer"
     assert p.seed_staff("dana", "admin", by="sign-in").role == "viewer"
     assert p.set_staff("dana", "support", by="root").role == "support"
@@ -62,14 +65,14 @@ def test_a_claim_seeds_a_record_once_and_never_somebody_who_was_removed(p: P) ->
     assert p.set_staff("dana", "viewer", by="root").role == "viewer", "staff may take them back"
 
 
-def test_the_last_admin_stays_unless_the_glass_is_broken(p: P) -> None:
+def test_the_last_admin_can_be_removed_only_by_force(p: P) -> None:
     p.set_staff("root", "admin", by="command line")
     for change in (
         lambda: p.remove_staff("root", by="root"),
         lambda: p.set_staff("root", "viewer", by="root"),
     ):
         with pytest.raises(
-            InvalidArgument, match=r"^name must not be the last admin: make somebody else admin first\.$"
+            InvalidArgument, match=r"^name must not be the last admin: make another member admin first\.$"
         ):
             change()
     assert roles(p) == {"root": "admin"}
@@ -102,20 +105,20 @@ def test_admins_who_remove_each_other_at_once_leave_one(p: P) -> None:
     [
         ("", "viewer", "name must be text of 1 to 128 bytes."),
         ("x" * 129, "viewer", "name must be text of 1 to 128 bytes."),
-        (" dana", "viewer", "name must be text of 1 to 128 bytes, all of it printable, with no space at its ends."),
+        (" dana", "viewer", "name must be 1 to 128 bytes of printable text, with no space at either end."),
         (
             "da\u202ena",
             "viewer",
-            "name must be text of 1 to 128 bytes, all of it printable, with no space at its ends.",
+            "name must be 1 to 128 bytes of printable text, with no space at either end.",
         ),
         ("a\nb", "viewer", "name must be text of 1 to 128 bytes, without control characters."),
-        (None, "viewer", "name must be text of 1 to 128 bytes, all of it printable, with no space at its ends."),
+        (None, "viewer", "name must be 1 to 128 bytes of printable text, with no space at either end."),
         ("dana", "root", "role must be one of stats, viewer, support, admin."),
         ("dana", None, "role must be one of stats, viewer, support, admin."),
         ("dana", "removed", "role must be one of stats, viewer, support, admin."),
     ],
 )
-def test_a_bad_name_or_role_is_refused_with_a_sentence(p: P, name: str, role: str, sentence: str) -> None:
+def test_a_bad_name_or_role_is_refused_in_one_sentence(p: P, name: str, role: Any, sentence: str) -> None:
     for give in (p.set_staff, p.seed_staff):
         with pytest.raises(InvalidArgument) as refused:
             give(name, role, by="root")
@@ -124,7 +127,7 @@ def test_a_bad_name_or_role_is_refused_with_a_sentence(p: P, name: str, role: st
 
 
 @on("valkey-sync", "redis7-sync")
-def test_what_was_never_written_so_gives_nobody_a_role(bed: Bed, p: P) -> None:
+def test_a_damaged_record_gives_no_role(bed: Bed, p: P) -> None:
     p.set_staff("root", "admin", by="command line")
     [key] = bed.families()["staff"]
     for name, junk in (
@@ -154,7 +157,7 @@ Said = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def said(bed: Bed, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Said:
-    """Runs ``presence staff …``: its exit code, what it said, what it said on the side."""
+    """Run ``presence staff …``; returns exit code, standard output and standard error."""
     monkeypatch.setenv("PRESENCE_REDIS_URL", bed.url)
     monkeypatch.setenv("PRESENCE_NAMESPACE", bed.namespace)
     monkeypatch.setenv("PRESENCE_STAFF_FILE", str(tmp_path / "staff"))
@@ -169,9 +172,9 @@ def said(bed: Bed, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
 
 
 @on("valkey-sync")
-def test_the_command_keeps_roles_and_passwords(p: P, said: Said, tmp_path: Path) -> None:
+def test_the_command_manages_roles_and_passwords(p: P, said: Said, tmp_path: Path) -> None:
     path = tmp_path / "staff"
-    assert said("list") == (0, "Nobody has a role yet: presence staff add NAME --role admin\n", "")
+    assert said("list") == (0, "No one has a role yet. Add the first: presence staff add NAME --role admin\n", "")
     assert said("add", "Root", "--role", "admin", "--password-stdin", typed=SECRET + "\n")[0] == 0
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     file = PasswordFile(path)
@@ -187,14 +190,14 @@ def test_the_command_keeps_roles_and_passwords(p: P, said: Said, tmp_path: Path)
     assert said("add", "dana", "--role", "viewer", "--password-stdin", typed="x" * 12)[0] == 0
     assert said("add", "dana", "--role", "admin")[0] == 2
     assert said("role", "dana", "support") == (
-        0, "dana is support now, within 5 seconds on every page that is open.\n", "",
+        0, "dana is now support. Open pages follow within 5 seconds.\n", "",
     )  # fmt: skip
     assert said("password", "dana", "--password-stdin", typed="y" * 12)[0] == 0
     assert file.verify("dana", "y" * 12), "a change is seen without a restart"
     lines = said("list")[1].splitlines()
     assert [line.split()[:2] for line in lines[1:]] == [["dana", "support"], ["root", "admin"]]
 
-    assert said("remove", "root") == (2, "", "name must not be the last admin: make somebody else admin first.\n")
+    assert said("remove", "root") == (2, "", "name must not be the last admin: make another member admin first.\n")
     assert file.verify("root", SECRET)
     assert said("role", "root", "viewer", "--break-glass")[0] == 0
     assert said("remove", "dana")[0] == 0
@@ -202,7 +205,7 @@ def test_the_command_keeps_roles_and_passwords(p: P, said: Said, tmp_path: Path)
     assert said("remove", "dana")[0] == 1
     assert said("role", "nobody", "admin")[0] == 1
     assert path.read_text().count("\n") == 1
-    assert [one.name for one in path.parent.iterdir()] == ["staff"]
+    assert [file.name for file in path.parent.iterdir()] == ["staff"]
 
 
 @on("valkey-sync")
@@ -214,7 +217,7 @@ def test_without_a_password_file_there_are_only_roles(p: P, said: Said, monkeypa
     assert roles(p) == {"dana@example.com": "admin"}
 
 
-def test_lines_of_others_survive_and_an_unreadable_file_says_so(tmp_path: Path) -> None:
+def test_lines_of_other_programs_are_kept_and_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "staff"
     path.write_text("# ours\nbroken\n")
     file = PasswordFile(path)
@@ -226,7 +229,7 @@ def test_lines_of_others_survive_and_an_unreadable_file_says_so(tmp_path: Path) 
         file.verify("dana", SECRET)
 
 
-def test_a_hash_that_is_weaker_than_usual_by_now_is_made_anew(tmp_path: Path) -> None:
+def test_a_hash_weaker_than_the_current_setting_is_renewed(tmp_path: Path) -> None:
     path = tmp_path / "staff"
     path.write_text(f"dana:{PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(SECRET)}\n")
     file, weak = PasswordFile(path), path.read_text()
@@ -244,14 +247,14 @@ def test_at_a_terminal_a_password_is_typed_twice_and_never_shown(p: P, said: Sai
     if pid == 0:
         os.execv(command[0], command)
     seen = b""
-    for prompt in (b"New password: ", b"The same again: "):
+    for prompt in (b"New password: ", b"Repeat the password: "):
         while not seen.endswith(prompt):
             seen += os.read(terminal, 1024)
         os.write(terminal, SECRET.encode() + b"\n")
     try:
         while more := os.read(terminal, 1024):
             seen += more
-    except OSError:  # how Linux says that nobody is at the other end any more
+    except OSError:  # how Linux reports that the other end is closed
         pass
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -1,4 +1,4 @@
-"""docs/recipes.md keeps its word: every snippet runs, and answers what the text beside it says."""
+"""docs/recipes.md is correct: every snippet runs, and returns what the text next to it says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import Bed, on
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "recipes.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "recipes.md"
 
 
 def _snippets() -> dict[str, list[str]]:
@@ -25,7 +25,7 @@ def _snippets() -> dict[str, list[str]]:
 
 @pytest.fixture
 def run(bed: Bed) -> Iterator[Any]:
-    """Runs the snippets of a recipe on an empty server; answers what they define."""
+    """Run the snippets of a recipe on an empty server; returns the names that they define."""
     bed.raw.flushall()
     known: dict[str, Any] = {"URL": bed.url, "user": "ada", "friends": [f"u{number}" for number in range(500)]}
 
@@ -51,13 +51,13 @@ def test_every_recipe_has_its_snippets_and_all_of_them_run(run: Any) -> None:
 
 
 @on("valkey-sync")
-def test_the_counter_counts(run: Any) -> None:
+def test_the_visitor_counter_counts(run: Any) -> None:
     counter = run("R1")["counter"]
     assert [counter(visitor) for visitor in ("s1", "s2", "s1")] == [{"online": 1}, {"online": 2}, {"online": 2}]
 
 
 @on("valkey-sync")
-def test_in_single_device_mode_a_login_replaces_the_one_before(run: Any) -> None:
+def test_in_single_device_mode_a_login_replaces_the_previous_one(run: Any) -> None:
     single = run("R2")["single"]
     first, second = single.login("6"), single.login("6")
     assert not single.validate(first.token)
@@ -65,7 +65,7 @@ def test_in_single_device_mode_a_login_replaces_the_one_before(run: Any) -> None
 
 
 @on("valkey-sync", "redis7-sync")
-def test_friends_are_found_both_ways_and_with_sessions(run: Any, bed: Bed) -> None:
+def test_friends_are_found_by_both_trackers_and_by_sessions(run: Any, bed: Bed) -> None:
     known = run("R5")
     bed.raw.zadd("{users}:last.visit", {"bob": 5})
     bed.raw.zadd("{users}:friends:ada", {"bob": 1, "cy": 2, "eve": 3})

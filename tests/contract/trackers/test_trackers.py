@@ -1,4 +1,4 @@
-"""The trackers as black boxes: recipes R1, R3, R4 and both ways of R5, on every backend."""
+"""The trackers as black boxes: recipes R1, R3, R4 and both variants of R5, on every backend."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from presence_core import (
     MinuteSetTracker,
     Unavailable,
 )
-from presence_core.operations import activity
-from tests.conftest import Bed, on
-from tests.monitor import Monitor
-from tests.test_keys import _declared, _keys_of
-from tests.trackers import Trackers
+from presence_core.operations import trackers as activity
+from tests.conftest import Bed, every_backend, every_topology, on
+from tests.contract.connections.test_keys import _declared, _keys_of
+from tests.support.monitor import Monitor
+from tests.support.trackers import Trackers
 
 NOON = 1_790_000_400
 """A full hour, Unix seconds."""
@@ -43,7 +43,7 @@ def _keys(bed: Bed) -> set[str]:
 
 
 def _values(bed: Bed) -> dict[str, Any]:
-    """What every key holds. Not its DUMP: a SET may change its order when it is read."""
+    """The content of every key. Not its DUMP, because a SET may change its order when it is read."""
     return {
         key: bed.raw.smembers(key) if bed.raw.type(key) == b"set" else bed.raw.zrange(key, 0, -1, withscores=True)
         for key in _keys(bed)
@@ -53,7 +53,8 @@ def _values(bed: Bed) -> dict[str, Any]:
 # -- R1: visitor counter ----------------------------------------------------------------------------------------------
 
 
-def test_r1_a_visit_is_recorded_the_old_go_and_the_rest_is_counted_in_one_step(make: Trackers, bed: Bed) -> None:
+@every_backend
+def test_r1_a_visit_is_recorded_old_ones_are_removed_and_the_rest_counted_in_one_step(make: Trackers, bed: Bed) -> None:
     counter = make.last_seen(600)
     assert counter.touch("s1", NOON) == 1
     assert counter.touch("s2", NOON + 1) == 2
@@ -66,8 +67,8 @@ def test_r1_a_visit_is_recorded_the_old_go_and_the_rest_is_counted_in_one_step(m
     assert counter.count(now=NOON + 602) == 2
 
 
-@on("valkey", "redis7")
-def test_r1_all_of_it_is_one_round_trip(make: Trackers, bed: Bed) -> None:
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_r1_one_visit_is_one_round_trip(make: Trackers, bed: Bed) -> None:
     counter = make.last_seen()
     counter.touch("a")
     with Monitor(bed.raw) as monitor:
@@ -75,7 +76,8 @@ def test_r1_all_of_it_is_one_round_trip(make: Trackers, bed: Bed) -> None:
     assert [line.words[0] for line in monitor.lines if not line.by_script] == [b"EVALSHA"]
 
 
-def test_without_now_the_clock_of_redis_tells(make: Trackers, bed: Bed) -> None:
+@every_topology
+def test_without_now_the_clock_of_redis_is_used(make: Trackers, bed: Bed) -> None:
     counter = make.last_seen(60)
     assert counter.touch("a") == 1
     assert abs(bed.raw.zscore(make.key("last.seen"), "a") - time.time()) < 60
@@ -86,7 +88,7 @@ def test_without_now_the_clock_of_redis_tells(make: Trackers, bed: Bed) -> None:
     assert counter.count() == 0
 
 
-def test_who_says_goodbye_is_gone_at_once(make: Trackers) -> None:
+def test_a_visitor_who_leaves_is_removed_at_once(make: Trackers) -> None:
     counter = make.last_seen()
     counter.touch("a")
     counter.touch("b")
@@ -95,14 +97,14 @@ def test_who_says_goodbye_is_gone_at_once(make: Trackers) -> None:
     assert counter.members() == ["b"]
 
 
-def test_a_late_touch_does_not_take_a_last_visit_back(make: Trackers) -> None:
+def test_a_late_touch_does_not_move_a_last_visit_back(make: Trackers) -> None:
     counter = make.last_seen(60)
     counter.touch("a", NOON + 50)
     counter.touch("a", NOON)
     assert counter.count(now=NOON + 100) == 1
 
 
-def test_a_score_in_the_future_is_no_visit_and_a_true_one_replaces_it(make: Trackers, bed: Bed) -> None:
+def test_a_score_in_the_future_is_not_counted_and_a_true_one_replaces_it(make: Trackers, bed: Bed) -> None:
     bed.raw.zadd(make.key("last.seen"), {"milliseconds": 1_790_000_400_000})
     counter = make.last_seen(60)
     assert counter.count() == 0
@@ -110,18 +112,18 @@ def test_a_score_in_the_future_is_no_visit_and_a_true_one_replaces_it(make: Trac
     assert counter.touch("milliseconds") == 1
 
 
-def test_more_stale_members_than_one_touch_removes_are_not_counted_and_go_in_turn(make: Trackers, bed: Bed) -> None:
+def test_more_stale_members_than_one_touch_removes_are_not_counted_and_removed_later(make: Trackers, bed: Bed) -> None:
     key = make.key("last.seen")
     bed.raw.zadd(key, {f"old{number}": number for number in range(12_000)})
     counter = make.last_seen()
     assert counter.touch("a", NOON) == 1
-    assert bed.raw.zcard(key) == 12_001 - activity.GO_ALONG
-    assert counter.trim(NOON) == 12_000 - activity.GO_ALONG
+    assert bed.raw.zcard(key) == 12_001 - activity.TRIMMED_BY_TOUCH
+    assert counter.trim(NOON) == 12_000 - activity.TRIMMED_BY_TOUCH
     assert counter.trim(NOON) == 0
     assert counter.members(now=NOON) == ["a"]
 
 
-def test_keep_older_leaves_last_visits_alone(make: Trackers, bed: Bed) -> None:
+def test_keep_older_keeps_last_visits(make: Trackers, bed: Bed) -> None:
     bed.raw.zadd(make.key("last.seen"), {"last year": NOON - 31_536_000})
     assert make.last_seen(keep_older=True).touch("a", NOON) == 1
     assert bed.raw.zcard(make.key("last.seen")) == 2
@@ -130,7 +132,8 @@ def test_keep_older_leaves_last_visits_alone(make: Trackers, bed: Bed) -> None:
 # -- R4: who's online -------------------------------------------------------------------------------------------------
 
 
-def test_r4_who_is_online_is_the_range_from_fifteen_minutes_ago_until_now(make: Trackers, bed: Bed) -> None:
+@every_topology
+def test_r4_online_is_the_range_from_fifteen_minutes_ago_until_now(make: Trackers, bed: Bed) -> None:
     key = make.key("last.seen")
     bed.raw.zadd(key, {"gone": NOON - 900.5, "just": NOON - 900, "b": NOON - 1.25, "a": NOON - 1.25, "c": NOON,
                        "later": NOON + 0.5})  # fmt: skip
@@ -146,42 +149,42 @@ def test_r4_who_is_online_is_the_range_from_fifteen_minutes_ago_until_now(make: 
     assert bed.raw.zscore(key, "gone") is None
 
 
-def test_members_come_whole_and_in_order_however_many_and_however_equal(
+def test_members_are_complete_and_in_order_for_any_number_and_equal_scores(
     make: Trackers, bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(activity, "LOOK", 10)
+    monkeypatch.setattr(activity, "MOST_READ", 10)
     scores = {f"m{number:03}": NOON - (number // 35 if number < 90 else number) for number in range(200)}
     bed.raw.zadd(make.key("last.seen"), scores)
-    assert make.last_seen().members(now=NOON) == sorted(scores, key=lambda one: (scores[one], one), reverse=True)
+    assert make.last_seen().members(now=NOON) == sorted(scores, key=lambda uid: (scores[uid], uid), reverse=True)
 
 
-@on("valkey", "redis7")
-def test_who_is_seen_again_while_members_are_read_is_there_once(
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_a_user_seen_again_while_members_are_read_is_listed_once(
     make: Trackers, bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(activity, "LOOK", 7)
+    monkeypatch.setattr(activity, "MOST_READ", 7)
     board, key, stop = make.last_seen(3600), make.key("last.seen"), threading.Event()
-    everybody = [f"m{number}" for number in range(300)]
+    members = [f"m{number}" for number in range(300)]
     begin = time.time() - 600
-    bed.raw.zadd(key, {one: begin + place for place, one in enumerate(everybody)})
+    bed.raw.zadd(key, {uid: begin + place for place, uid in enumerate(members)})
 
     def be_seen() -> None:
         place = 0
         while not stop.is_set():
-            bed.raw.zadd(key, {everybody[place % 300]: time.time() - 0.001})
+            bed.raw.zadd(key, {members[place % 300]: time.time() - 0.001})
             place += 1
 
     busy = threading.Thread(target=be_seen)
     busy.start()
     try:
         for _ in range(5):
-            assert sorted(board.members()) == sorted(everybody)
+            assert sorted(board.members()) == sorted(members)
     finally:
         stop.set()
         busy.join()
 
 
-def test_what_a_site_has_kept_so_far_serves_as_it_is(make: Trackers, bed: Bed) -> None:
+def test_existing_data_of_a_site_can_be_used_as_it_is(make: Trackers, bed: Bed) -> None:
     bed.raw.zadd(make.key("last.seen"), {"5": NOON - 60.75, "6": NOON - 3600, "ü😀": NOON - 5, b"\xff": NOON - 6})
     board = make.last_seen(900)
     assert board.members(now=NOON) == ["ü😀", "\ufffd", "5"]
@@ -195,7 +198,7 @@ Friends = Callable[[str, list[str]], None]
 
 @pytest.fixture(params=["set", "zset"])
 def befriend(request: pytest.FixtureRequest, bed: Bed) -> Friends:
-    """Writes friends as a SET, or as a ZSET whose scores (since when they are friends) must not matter."""
+    """Write friends as a SET, or as a ZSET whose scores (since when they are friends) must not matter."""
 
     def write(key: str, names: list[str]) -> None:
         if request.param == "set":
@@ -206,8 +209,9 @@ def befriend(request: pytest.FixtureRequest, bed: Bed) -> Friends:
     return write
 
 
+@every_backend
 @pytest.mark.parametrize("strangers", [0, 50], ids=["by copy", "looked up"])
-def test_r5_online_friends_are_those_of_the_list_the_latest_first(
+def test_r5_online_friends_are_those_on_the_list_latest_first(
     make: Trackers, bed: Bed, befriend: Friends, strangers: int
 ) -> None:
     key, friends = make.key("last.seen"), make.key("friends:ada")
@@ -225,7 +229,7 @@ def test_r5_online_friends_are_those_of_the_list_the_latest_first(
     assert _values(bed) == before, "the source as it was, and no temporary key left"
 
 
-def test_r5_the_trimmed_copy_is_shared_for_a_while(make: Trackers, bed: Bed, befriend: Friends) -> None:
+def test_r5_the_shortened_copy_is_shared_for_some_seconds(make: Trackers, bed: Bed, befriend: Friends) -> None:
     key, friends, others = make.key("last.seen"), make.key("friends:ada"), make.key("friends:bob")
     now = time.time() - 1
     bed.raw.zadd(key, {"bob": now - 5, "ada": now - 6, "old": now - 1000})
@@ -249,7 +253,7 @@ def test_r5_the_trimmed_copy_is_shared_for_a_while(make: Trackers, bed: Bed, bef
     assert bed.raw.dump(key) == before
 
 
-def test_a_copy_of_another_time_is_not_shared(make: Trackers, bed: Bed) -> None:
+def test_a_copy_for_another_time_is_not_shared(make: Trackers, bed: Bed) -> None:
     friends = make.key("friends")
     bed.raw.zadd(make.key("last.seen"), {"a": NOON, "b": NOON + 500})
     bed.raw.sadd(friends, "a", "b")
@@ -282,6 +286,7 @@ def test_the_script_is_atomic_among_twenty_threads(make: Trackers, bed: Bed) -> 
 # -- R3 and R5: minute sets -------------------------------------------------------------------------------------------
 
 
+@every_topology
 def test_r3_online_is_the_union_of_the_last_five_sets(make: Trackers, bed: Bed) -> None:
     tracker = make.minute_sets(300)
     for minute, name in enumerate(["gone", "b", "a", "c", "b", "d"]):
@@ -306,6 +311,7 @@ def test_r3_online_friends_are_computed_inside_redis(make: Trackers, bed: Bed, b
     assert _values(bed) == before
 
 
+@every_topology
 @pytest.mark.parametrize("second", [0, 17, 59.999])
 def test_r5_a_user_seen_at_minute_29_is_online_until_minute_39(make: Trackers, second: float) -> None:
     tracker = make.minute_sets(600)
@@ -316,7 +322,7 @@ def test_r5_a_user_seen_at_minute_29_is_online_until_minute_39(make: Trackers, s
     assert tracker.count(now=NOON + 39 * 60) == 0
 
 
-def test_r5_a_bucket_of_the_previous_hour_never_shows_through(make: Trackers) -> None:
+def test_r5_a_bucket_of_the_previous_hour_is_never_used(make: Trackers) -> None:
     tracker = make.minute_sets(3540)
     tracker.touch("last hour's", NOON + 29 * 60)
     assert tracker.members(now=NOON + 3600 + 29 * 60) == []
@@ -328,11 +334,11 @@ def test_r5_a_bucket_of_the_previous_hour_never_shows_through(make: Trackers) ->
 @pytest.mark.parametrize(
     ("window", "bucket", "least"), [(600, 60, 600), (300, 60, 300), (3540, 60, 3540), (3598, 1, 3598), (5, 5, 5)]
 )
-def test_r5_the_time_to_live_exceeds_the_window_and_stays_under_an_hour(
+def test_r5_the_ttl_exceeds_the_window_and_stays_under_an_hour(
     make: Trackers, bed: Bed, window: int, bucket: int, least: int
 ) -> None:
     tracker = make.minute_sets(window, bucket=bucket)
-    for now in (None, NOON, 5):  # relative, even where now is given
+    for now in (None, NOON, 5):  # relative, even if now is given
         tracker.touch("ada", now)
     keys = _keys(bed)
     assert len(keys) == 3
@@ -340,7 +346,7 @@ def test_r5_the_time_to_live_exceeds_the_window_and_stays_under_an_hour(
     assert all(bed.raw.pttl(key) < 3_600_000 for key in keys)
 
 
-def test_minute_sets_too_go_by_the_clock_of_redis(make: Trackers, bed: Bed) -> None:
+def test_minute_sets_also_use_the_clock_of_redis(make: Trackers, bed: Bed) -> None:
     tracker = make.minute_sets(600)
     tracker.touch("a")
     assert tracker.members() == ["a"]
@@ -352,11 +358,11 @@ def test_minute_sets_too_go_by_the_clock_of_redis(make: Trackers, bed: Bed) -> N
 
 
 @on("valkey-sync", "redis7-sync")
-def test_an_app_server_whose_clock_is_wrong_asks_twice_once(
+def test_an_app_server_with_a_wrong_clock_asks_twice_only_once(
     make: Trackers, bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = time.time
-    monkeypatch.setattr("presence_core.activity.time.time", lambda: right() - 7 * 86400)
+    monkeypatch.setattr("presence_core.trackers.time.time", lambda: right() - 7 * 86400)
     tracker = make.minute_sets(600)
     monkeypatch.undo()
     with Monitor(bed.raw) as monitor:
@@ -369,7 +375,7 @@ def test_an_app_server_whose_clock_is_wrong_asks_twice_once(
     assert all(abs(int(key.rpartition(":")[2]) - time.time() / 60) < 1.1 for key in _keys(bed))
 
 
-def test_minute_sets_lose_nobody_among_twenty_threads(make: Trackers) -> None:
+def test_minute_sets_lose_no_visit_among_twenty_threads(make: Trackers) -> None:
     tracker = make.minute_sets(600, bucket=1)
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(lambda number: tracker.touch(f"m{number}"), range(500)))
@@ -379,8 +385,8 @@ def test_minute_sets_lose_nobody_among_twenty_threads(make: Trackers) -> None:
 # -- both -------------------------------------------------------------------------------------------------------------
 
 
-@on("sync")
-def test_a_caller_may_bring_a_client_of_its_own(bed: Bed, make: Trackers) -> None:
+@on("valkey-sync", "cluster-sync", soak=("sync",))
+def test_a_caller_may_pass_its_own_client(bed: Bed, make: Trackers) -> None:
     with LastSeenTracker(bed.raw, make.key("last.seen"), 60) as tracker:
         assert tracker.touch("a") == 1
     with MinuteSetTracker(bed.raw, make.key("seen"), 60) as sets:
@@ -390,7 +396,7 @@ def test_a_caller_may_bring_a_client_of_its_own(bed: Bed, make: Trackers) -> Non
 
 
 @on("cluster")
-def test_on_a_cluster_a_key_without_a_tag_serves_until_a_second_key_is_needed(make: Trackers, bed: Bed) -> None:
+def test_on_a_cluster_a_key_without_a_hash_tag_works_until_a_second_key_is_needed(make: Trackers, bed: Bed) -> None:
     plain = make.last_seen(600, key=f"last.seen-{bed.namespace}")
     assert plain.touch("a", NOON) == 1
     assert plain.members(now=NOON) == ["a"]
@@ -409,8 +415,8 @@ def test_on_a_cluster_a_key_without_a_tag_serves_until_a_second_key_is_needed(ma
         make.minute_sets().online_friends("{other}:friends")
 
 
-@on("valkey", "redis7")
-def test_any_key_will_do_on_a_single_server(make: Trackers, bed: Bed) -> None:
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_any_key_works_on_a_single_server(make: Trackers, bed: Bed) -> None:
     for key in ("last.seen", "a}b", "{}x", "plain key"):
         named = f"{bed.namespace} {key}"
         bed.raw.sadd(f"{named} friends", "a")
@@ -419,7 +425,7 @@ def test_any_key_will_do_on_a_single_server(make: Trackers, bed: Bed) -> None:
         assert tracker.online_friends(f"{named} friends", now=NOON, reuse_for=1) == ["a"]
 
 
-def test_a_key_that_holds_something_else_is_said_to(make: Trackers, bed: Bed) -> None:
+def test_a_key_with_a_foreign_type_is_named(make: Trackers, bed: Bed) -> None:
     key, friends, text = make.key("last.seen"), make.key("friends"), make.key("text")
     tracker, sets = make.last_seen(), make.minute_sets()
     bed.raw.set(text, "x")
@@ -443,7 +449,7 @@ def test_a_key_that_holds_something_else_is_said_to(make: Trackers, bed: Bed) ->
     assert bed.raw.get(key) == b"x"
 
 
-@on("valkey", "redis7")
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
 def test_trackers_touch_only_keys_that_they_declared(make: Trackers, bed: Bed) -> None:
     friends = make.key("friends")
     bed.raw.sadd(friends, "a", "b", "c")
@@ -468,12 +474,12 @@ def test_trackers_touch_only_keys_that_they_declared(make: Trackers, bed: Bed) -
         assert keys <= _declared(script.words), line.words
 
 
-def test_when_redis_is_away_trackers_say_so(anywhere: Bed) -> None:
+def test_trackers_raise_unavailable_while_redis_is_down(anywhere: Bed) -> None:
     make = Trackers(anywhere, "redis://:hunter2@127.0.0.1:1")
     calls: list[Callable[[], Any]] = []
     trackers: tuple[LastSeenTracker | MinuteSetTracker, ...] = (
-        make.last_seen(timeout=0.3),
-        make.minute_sets(timeout=0.3),
+        make.last_seen(timeout=0.1),
+        make.minute_sets(timeout=0.1),
     )
     for tracker in trackers:
         calls += [tracker.count, tracker.members, partial(tracker.touch, "a"), partial(tracker.online_friends, "f")]
@@ -484,11 +490,11 @@ def test_when_redis_is_away_trackers_say_so(anywhere: Bed) -> None:
     make.close()
 
 
-def test_the_twins_have_the_same_methods() -> None:
+def test_sync_and_async_trackers_have_the_same_methods() -> None:
     for name in ("LastSeenTracker", "MinuteSetTracker"):
         ours, theirs = getattr(presence_core, name), getattr(presence_core, f"Async{name}")
-        methods = [one for one, _ in inspect.getmembers(ours, callable) if not one.startswith("_")]
-        assert methods == [one for one, _ in inspect.getmembers(theirs, callable) if not one.startswith("_")]
+        methods = [name for name, _ in inspect.getmembers(ours, callable) if not name.startswith("_")]
+        assert methods == [name for name, _ in inspect.getmembers(theirs, callable) if not name.startswith("_")]
         for method in ["__init__", *methods]:
             mine, other = inspect.signature(getattr(ours, method)), inspect.signature(getattr(theirs, method))
             assert [(p.name, p.kind, p.default) for p in mine.parameters.values()] == [

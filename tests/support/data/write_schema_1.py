@@ -3,7 +3,7 @@
     mkdir /tmp/earlier && git archive 3b37f3f | tar x -C /tmp/earlier
     redis-server --port 7777 --save "" &
     export PYTHONPATH=/tmp/earlier
-    python tests/data/write_schema_1.py redis://127.0.0.1:7777 > tests/data/schema-1.jsonl
+    python tests/support/data/write_schema_1.py redis://127.0.0.1:7777 > tests/support/data/schema-1.jsonl
 
 3b37f3f is the last commit before there were staff records, `forget`, confirmed kicks and shards that are evenly spaced.
 The first line is what the site knows: the time (ms), and the tokens that it has handed out. Then each line is one
@@ -20,17 +20,17 @@ from typing import Any
 import redis
 
 from presence_core import Presence, SessionFilter, Settings
-from presence_core.operations import history
-from presence_core.operations.upkeep import SCHEMA
+from presence_core.operations.layout import SCHEMA
+from presence_core.operations.maintenance import history
 
 NOW = 2_524_608_000_000
-"""2050: what is written to be kept until some time later is still to be kept whenever the test runs."""
+"""2050, so that data that are kept until some time later still exist when the test runs."""
 
 WHY: dict[str, Any] = {"by": "robin", "reason": "Shared account", "message": "Please sign in again.", "ticket": "T-7"}
 
 
 def live(p: Presence) -> dict[str, str]:
-    """Somebody in every state that the schema knows; answers the tokens."""
+    """Write users in every state that the schema knows; returns the tokens."""
     clock = NOW
     tokens: dict[str, str] = {}
 
@@ -59,7 +59,7 @@ def live(p: Presence) -> dict[str, str]:
     login("expired", "quinn", name="Quinn", idle_timeout=1)
     pass_by(5)
     p.sweep()
-    login("due", "late", name="Late", idle_timeout=1)  # past its deadline, and no sweep has come by
+    login("due", "late", name="Late", idle_timeout=1)  # past its deadline, and not yet swept
     p.block("mallory", **WHY)
     p.block("sam", by="robin", reason="Chargeback", duration=86_400)
     p.denied(by="eve", what="kick", uid="ada", reason="role viewer")
@@ -74,7 +74,7 @@ def live(p: Presence) -> dict[str, str]:
 
 
 def commands(client: Any) -> list[list[Any]]:
-    """What makes every key anew."""
+    """The commands that write every key again."""
     found: list[list[Any]] = []
     for key in sorted(client.scan_iter()):
         kind = client.type(key)
@@ -93,16 +93,16 @@ def commands(client: Any) -> list[list[Any]]:
         until, left = client.execute_command("PEXPIRETIME", key), client.ttl(key)
         if until > NOW:
             found.append([b"PEXPIREAT", key, b"%d" % until])
-        elif until > 0:  # it was told how long, and not until when
+        elif until > 0:  # the command got a duration, and not a time
             found.append([b"EXPIRE", key, b"%d" % (left // 3600 * 3600)])
     return found
 
 
 def written(key: bytes, value: bytes) -> list[list[Any]]:
-    """A text as it is; of one that is nearly all zeros, the places that are not."""
+    """A text as it is; of one that is nearly all zeros, the positions of the other bytes."""
     if len(value) < 1000:
         return [[b"SET", key, value]]
-    parts = [(one.start(), one[0]) for one in re.finditer(rb"[^\0](?:\0{0,60}[^\0])*", value)]
+    parts = [(match.start(), match[0]) for match in re.finditer(rb"[^\0](?:\0{0,60}[^\0])*", value)]
     return [[b"SETRANGE", key, b"%d" % at, part] for at, part in [*parts, (len(value) - 1, value[-1:])]]
 
 

@@ -1,0 +1,98 @@
+"""Arguments that make no sense, exit codes, and the documentation of every command."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+import pytest
+
+from presence_core import cli
+from tests.cli.conftest import ROOT, Run
+from tests.conftest import on
+from tests.support.facade import P
+
+WHEN = "must be like 2026-01-31T12:00 (UTC), or Unix seconds"
+
+WRONG: list[tuple[tuple[str, ...], str]] = [
+    ((), "presence: the following arguments are required: command"),
+    (("lst",), "presence: argument command: invalid choice: 'lst'"),
+    (("list", "--limit", "many"), "presence list: argument --limit: invalid int value: 'many'"),
+    (("list", "--limit", "0"), "limit must be a whole number from 1 to 1000."),
+    (("list", "--limit", "1001"), "limit must be a whole number from 1 to 1000."),
+    (("list", "--cursor", "x", "--count"), "presence list: argument --count: not allowed with argument --cursor"),
+    (("list", "--count", "--explain"), "presence list: argument --explain: not allowed with argument --count"),
+    (("list", "--cursor", "x"), "cursor must be one that list_sessions gave."),
+    (("list", "--ip", "everywhere"), "ip must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24."),
+    (("list", "--text", ""), "text must be text of 1 to 256 bytes."),
+    (("list", "--idle-for", "-1"), "idle_for must be a whole number from 0 to 315360000."),
+    (("list", "--attribute", "tenant"), "attribute must be NAME=VALUE."),
+    (("list", "--attribute", "floor=NaN"), "attributes must be made of what JSON can hold."),
+    *((("list", "--logged-in-after", when), f"presence list: argument --logged-in-after: {WHEN}")
+      for when in ("", "soon", "99", "1790000000000", "1712012300000", "nan", "inf", "-1", "0001-01-01", "20261301")),
+    (("list", "ada"), "presence: unrecognized arguments: ada"),
+    (("list", "a\x1b[2J\nb"), "presence: unrecognized arguments: a\\u{1b}[2J\\u{a}b"),
+    (("people",), "presence people: the following arguments are required: text"),
+    (("people", " "), "text must be text of 1 to 256 bytes, not only white space."),
+    (("people", "ada", "--limit", "0"), "limit must be a whole number from 1 to 100."),
+    (("facets",), "presence facets: the following arguments are required: field"),
+    (("facets", "uid"), "field must be one of device,"),
+    (("revoke-before", "--reason", "x"), "presence revoke-before: the following arguments are required: --before"),
+    (("revoke-before", "--before", "now"), "presence revoke-before: the following arguments are required: --reason"),
+    (("revoke-before", "--before", "yesterday", "--reason", "x"),
+     f"presence revoke-before: argument --before: {WHEN}"),
+    (("reindex", "now"), "presence: unrecognized arguments: now"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "sentence"), WRONG, ids=[" ".join(words) or "-" for words, _ in WRONG])
+@on("valkey-sync")
+def test_a_wrong_argument_is_answered_with_one_sentence(run: Run, words: tuple[str, ...], sentence: str) -> None:
+    code, out, err = run(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith(sentence), err
+    assert err.count("\n") == 1
+    assert err.endswith(".\n")
+
+
+@on("valkey-sync")
+def test_times_are_parsed(p: P, run: Run) -> None:
+    p.login("ada")
+    for when in ("2020-01-31", "20200131", "2020-01-31T12:00", "2020-01-31 12:00:00+02:00", "1580000000", "1.58e9"):
+        assert run("list", "--count", "--logged-in-after", when) == (0, "1\n", ""), when
+        assert run("list", "--count", "--logged-in-before", when) == (0, "0\n", ""), when
+
+
+@on("valkey-sync")
+def test_the_exit_code_is_3_while_redis_is_unavailable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", "redis://127.0.0.1:1")
+    monkeypatch.setenv("PRESENCE_TIMEOUT", "0.1")
+    commands = ("list", "list --count", "list --explain", "people ada", "facets app", "reindex",
+                "revoke-before --before now --reason x --yes")  # fmt: skip
+    for words in commands:
+        code, out, err = run(*words.split())
+        assert (code, out) == (3, ""), words
+        assert err.startswith("Redis at 127.0.0.1:1 "), words
+        assert err.count("\n") == 1
+
+
+def test_every_command_and_every_finding_is_in_the_docs() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    explained = {
+        name
+        for line in page.splitlines()
+        if line.startswith("| `")
+        for name in re.findall(r"`([\w-]+)`", line.split("|")[1])
+    }
+    assert set(_commands()) <= explained
+    modules = (ROOT / "presence_core" / "operations").rglob("*.py")
+    source = "\n".join(module.read_text("utf-8") for module in modules)
+    subjects = set(re.findall(r'Finding\(\s*[^,]+,\s*"(\w+)"', source))
+    assert len(subjects) > 10
+    assert {subject for subject in subjects if f"\n| {subject} |" not in page} == set()
+
+
+def _commands() -> list[str]:
+    parser = cli.build_parser()
+    [commands] = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return list(commands.choices)

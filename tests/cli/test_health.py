@@ -1,0 +1,77 @@
+"""`presence doctor`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from presence_core import Worker
+from tests.cli.conftest import Run, table_of
+from tests.conftest import Bed, on
+from tests.support.facade import P
+
+
+def _row(line: str, column: int = 0) -> str:
+    return line.split()[column]
+
+
+@on("valkey-sync", "cluster-sync")
+def test_the_doctor_prints_the_worst_finding_first_with_advice(p: P, bed: Bed, run: Run) -> None:
+    p.login("ada")
+    code, out, err = run("doctor")
+    assert (code, err) == (1, "")
+    heading, first, advice = table_of(out)[:3]
+    assert heading == ["LEVEL", "SUBJECT", "FINDING AND ADVICE"]
+    assert first[0] == "warning"
+    assert advice[1].startswith("→ ")
+    assert "No worker has ever run here" in out
+    assert ["NODE", "SERVER", "ROLE", "PING", "MEMORY", "CLIENTS", "REPLICAS", "SHARDS"] in table_of(out)
+    assert ("\n1 session on 64 shards: 0 to 1 per shard, mean 0.0.\n" in out) == bed.is_cluster
+    if not bed.is_cluster:
+        assert bed.raw.connection_pool.connection_kwargs["path"] in out
+    health = json.loads(run("doctor", "--json")[1])
+    assert len(health["nodes"]) == (3 if bed.is_cluster else 1)
+    assert {finding["level"] for finding in health["findings"]} == {"ok", "warning"}
+
+
+@on("valkey-sync")
+def test_the_doctor_exits_with_0_if_nothing_is_worse_than_a_note(p: P, bed: Bed, run: Run) -> None:
+    worker = Worker(p)
+    worker._turn()
+    bed.raw.config_set("save", "3600 1")
+    try:
+        code, out, _ = run("doctor")
+    finally:
+        bed.raw.config_set("save", "")
+    assert code == 0
+    assert _row(out.splitlines()[1]) == "note"
+    assert "error" not in out
+
+
+@on("valkey-sync")
+def test_the_doctor_prints_eviction_first(p: P, bed: Bed, run: Run) -> None:
+    p.login("ada")
+    bed.raw.config_set("maxmemory", "1gb")
+    bed.raw.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        code, out, _ = run("doctor")
+    finally:
+        bed.raw.config_set("maxmemory-policy", "noeviction")
+        bed.raw.config_set("maxmemory", "0")
+    assert code == 1
+    first, advice = out.splitlines()[1:3]
+    assert _row(first) == "error"
+    assert "allkeys-lru evicts any key" in first
+    assert advice.strip() == "→ Set maxmemory-policy noeviction."
+
+
+@on("valkey-sync")
+def test_the_doctor_prints_advice_while_redis_is_unavailable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for url in ("redis://ada:s3cret@127.0.0.1:1", "redis+cluster://ada:s3cret@127.0.0.1:1"):
+        monkeypatch.setenv("PRESENCE_REDIS_URL", url)
+        code, out, err = run("doctor")
+        assert (code, out) == (3, "")
+        assert "127.0.0.1:1 cannot be reached" in err
+        assert "that PRESENCE_REDIS_URL is right (host, port, user, password; " in err
+        assert "s3cret" not in err

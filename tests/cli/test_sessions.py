@@ -1,0 +1,39 @@
+"""`presence login` and `presence logout`."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.conftest import Run
+from tests.conftest import on
+from tests.support.facade import P
+
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
+
+
+@on("valkey-sync", "cluster-sync")
+def test_login_and_logout(p: P, run: Run) -> None:
+    words = ("login", "ada", "--name", "Ada", "--alias", "ada@example.org", "--alias", "a", "--device", "phone",
+             "--app", "shop", "--app-version", "2", "--ip", "192.0.2.7", "--user-agent", FIREFOX,
+             "--attribute", "floor=3", "--session-id", "session-1",
+             "--idle-timeout", "60", "--absolute-timeout", "600")  # fmt: skip
+    code, out, err = run(*words)
+    assert (code, err) == (0, "")
+    [session] = p.sessions("ada")
+    first, second = out.splitlines()
+    assert first.split() == ["session", "session-1"]
+    assert p.validate(second.split()[1])
+    assert (session.name, session.aliases, session.device, session.app, session.app_version) == (
+        "Ada", ("ada@example.org", "a"), "phone", "shop", "2"
+    )  # fmt: skip
+    assert (session.ip, session.browser, session.attributes) == ("192.0.2.7", "Firefox", {"floor": 3})
+    assert (session.idle_timeout, session.absolute_timeout) == (60, 600)
+    login = json.loads(run("login", "bob", "--json")[1])
+    assert p.validate(login["token"])
+    assert run("logout", "ada", "session-1") == (0, "Logged out.\n", "")
+    assert run("logout", "ada", "session-1") == (1, "ada has no such live session.\n", "")
+    assert run(*words)[::2] == (
+        1, "This session id has ended; a session never comes back. Log in with a new id.\n"
+    )  # fmt: skip
+    assert run("login", " ")[::2] == (2, "uid must be text of 1 to 256 bytes, not only white space.\n")
+    assert run("login", "ada", "--ip", "x")[::2] == (2, "ip must be an IPv4 or IPv6 address.\n")

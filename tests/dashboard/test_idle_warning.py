@@ -1,0 +1,198 @@
+"""The end of a sign-in of staff: the page warns before it, a click stays, and page, query and open dialog come back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from presence_core import Login, Presence
+from presence_core.password_file import PasswordFile
+from presence_dashboard import drafts, texts
+from presence_dashboard.gate.staff_sessions import COOKIE, StaffSessions, open_staff_sessions
+from tests.dashboard.conftest import SCRIPT, log_in, tick
+from tests.support.behind_gate import stand_behind_gate
+from tests.support.servers import Server
+
+IDLE, ABSOLUTE = 1_800, 43_200
+
+
+@pytest.fixture
+def staff(
+    server: Server, presence: Presence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[StaffSessions]:
+    file = PasswordFile(tmp_path / "staff")
+    file.set("dana", "correct horse battery")
+    presence.set_staff("dana", "support", by="setup")
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ACCESS", "password")
+    monkeypatch.setenv("PRESENCE_STAFF_FILE", str(file.path))
+    st.cache_resource.clear()
+    yield open_staff_sessions()
+    st.cache_resource.clear()
+
+
+def sign_in(staff: StaffSessions, monkeypatch: pytest.MonkeyPatch, *, age: int, idle: int, name: str = "dana") -> str:
+    """A sign-in that began ``age`` seconds ago and was last active ``idle`` seconds ago; its token."""
+    now = time.time()
+    row = {"uid": name, "login_at": now - age, "last_seen": now - idle}
+    [login] = staff.sessions.login_many([row], imported=True)
+    assert isinstance(login, Login)
+    stand_behind_gate(monkeypatch, {COOKIE: login.token})
+    return login.token
+
+
+def only_the_warning() -> None:
+    from presence_dashboard.components import account
+
+    account.idle_warning()
+
+
+def drawn() -> AppTest:
+    """A tick of an open page, which is no activity."""
+    app = AppTest.from_function(only_the_warning, default_timeout=30).run()
+    assert not app.exception
+    return app
+
+
+def test_the_page_warns_before_an_idle_sign_out_and_a_click_stays(
+    staff: StaffSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = sign_in(staff, monkeypatch, age=3_000, idle=IDLE - 100)
+    app = drawn()
+    assert texts.idle_warning("", 1).split(" at ")[0] in app.markdown[0].value
+    app.button(key="stay-signed-in-page").click().run()
+    assert not app.markdown
+    session = staff.sessions.validate(token, touch=False).session
+    assert session is not None
+    assert time.time() - session.last_seen.timestamp() < 60
+
+
+def test_there_is_no_warning_long_before_the_end(staff: StaffSessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign_in(staff, monkeypatch, age=3_000, idle=IDLE - 600)
+    assert not drawn().markdown
+
+
+def test_a_sign_in_that_has_lasted_as_long_as_it_may_cannot_be_extended(
+    staff: StaffSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in(staff, monkeypatch, age=ABSOLUTE - 60, idle=5)
+    app = drawn()
+    assert "Then sign in again" in app.markdown[0].value
+    assert not app.button
+
+
+def test_after_the_sign_out_the_link_leads_back_to_the_page_and_its_query(
+    staff: StaffSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = sign_in(staff, monkeypatch, age=100, idle=5)
+    staff.end_sign_in(token)
+    app = AppTest.from_file(SCRIPT, default_timeout=30)
+    app.query_params["q"] = "dana & co"
+    app.query_params["device"] = ["Mac", "iPad"]
+    app.run()
+    assert not app.exception
+    assert "?q=dana+%26+co&amp;device=Mac&amp;device=iPad" in "".join(element.proto.body for element in app.get("html"))
+
+
+# -- Drafts -----------------------------------------------------------------------------------------------------------
+
+
+def open_page() -> AppTest:
+    app = AppTest.from_file(SCRIPT, default_timeout=30).run()
+    assert not app.exception
+    return app
+
+
+def press(app: AppTest, key: str) -> AppTest:
+    app.button(key=key).click().run()
+    assert not app.exception
+    return app
+
+
+def write_kick(app: AppTest) -> AppTest:
+    """Open the dialog for one session and write into it."""
+    tick(app, 0)
+    press(app, "kick-selected")
+    app.text_area(key="reason-1").set_value("Chargeback 4711")
+    app.text_area(key="message-1").set_value("Call us.")
+    app.text_input(key="ticket-1").set_value("FR-1").run()
+    assert not app.exception
+    return app
+
+
+def texts_of(app: AppTest) -> list[str | None]:
+    return [*(area.value for area in app.text_area), app.text_input(key="ticket-1").value]
+
+
+def test_an_open_dialog_survives_a_sign_out_and_is_sent_after_the_next_sign_in(
+    staff: StaffSessions, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [login] = log_in(presence, 1)
+    token = sign_in(staff, monkeypatch, age=100, idle=5)
+    write_kick(open_page())
+    assert "draft-continue" not in keys(open_page()), "the same sign-in: its tab still shows it"
+    staff.end_sign_in(token)
+    sign_in(staff, monkeypatch, age=10, idle=5)
+    app = open_page()
+    assert texts.draft_kept(f"**{texts.KICK_ONE}** **Person 0**") in [element.value for element in app.markdown]
+    press(app, "draft-continue")
+    assert texts_of(app) == ["Chargeback 4711", "Call us.", "FR-1"]
+    press(app, "danger-1")
+    ended = presence.validate(login.token).ended
+    assert ended is not None
+    assert (ended.note, ended.ticket) == ("Chargeback 4711", "FR-1")
+    sign_in(staff, monkeypatch, age=5, idle=5)
+    assert "draft-continue" not in keys(open_page()), "it was sent"
+
+
+def test_a_draft_is_never_offered_to_another_member_and_can_be_discarded(
+    staff: StaffSessions, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(presence, 1)
+    presence.set_staff("eve", "admin", by="setup")
+    sign_in(staff, monkeypatch, age=100, idle=5)
+    write_kick(open_page())
+    sign_in(staff, monkeypatch, age=50, idle=5, name="eve")
+    assert "draft-continue" not in keys(open_page())
+    sign_in(staff, monkeypatch, age=10, idle=5)
+    app = press(open_page(), "draft-discard")
+    assert "draft-continue" not in keys(app)
+
+
+def test_a_draft_is_kept_for_an_hour(staff: StaffSessions, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_in(presence, 1)
+    sign_in(staff, monkeypatch, age=100, idle=5)
+    write_kick(open_page())
+    sign_in(staff, monkeypatch, age=10, idle=5)
+    monkeypatch.setattr(drafts, "KEEP", 0.0)
+    assert "draft-continue" not in keys(open_page())
+
+
+def test_a_bulk_kick_is_counted_again_when_its_draft_is_continued(
+    staff: StaffSessions, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(presence, 3)
+    sign_in(staff, monkeypatch, age=100, idle=5)
+    app = press(open_page(), "kick-all")
+    app.text_area(key="bulk-reason-1").set_value("Old version")
+    app.text_input(key="bulk-ticket-1").set_value("FR-2").run()
+    presence.logout(*refs_of(presence)[0])
+    sign_in(staff, monkeypatch, age=10, idle=5)
+    app = press(open_page(), "draft-continue")
+    assert (app.text_area(key="bulk-reason-1").value, app.text_input(key="bulk-ticket-1").value) == (
+        "Old version", "FR-2",
+    )  # fmt: skip
+    assert "**2** sessions" in " ".join(element.value for element in app.markdown)
+
+
+def keys(app: AppTest) -> set[str | None]:
+    return {button.key for button in app.button}
+
+
+def refs_of(presence: Presence) -> list[tuple[str, str]]:
+    return [(session.uid, session.session_id) for session in presence.list_sessions()]

@@ -1,0 +1,151 @@
+"""The rest of the table of bad arguments: other staff actions than kicks and blocks, and their searches for people."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from tests.support.bad_input import BY, CONTROL, MOMENTS, NOT_UNICODE, PROSE, SPACE, UIDS, Case, _same, _text
+
+_GOOD: dict[str, Any] = {"by": "staff", "reason": "test"}
+_NAME = "name must be text of 1 to 128 bytes"
+_PRINTABLE = "name must be 1 to 128 bytes of printable text, with no space at either end"
+
+_BYS = _text(BY, 256) + _same(BY, None)
+_NAMES = [
+    *_same(_NAME, "", "x" * 129, "é" * 65, 5, b"ada", True, ["ada"]),
+    *_same(_NAME + SPACE, " ", "\u2028"),
+    *_same(_NAME + CONTROL, "a\nb", "a\0b", "\x1b[2J"),
+    *_same(_NAME + NOT_UNICODE, "\ud800"),
+    *_same(_PRINTABLE, None, " ada", "ada ", "a\u2028b", "a\u202eb"),
+]
+_ROLES = _same(
+    "role must be one of stats, viewer, support, admin",
+    None,
+    "",
+    "root",
+    "Admin",
+    "removed",
+    5,
+    True,
+    b"admin",
+    ["admin"],
+)
+
+
+def _of_staff() -> list[Case]:
+    cases = []
+    for method in ("set_staff", "seed_staff", "remove_staff", "staff_member"):
+        role = ("viewer",) if method in ("set_staff", "seed_staff") else ()
+        options = {} if method == "staff_member" else {"by": "root"}
+        cases += [Case(method, (value, *role), options, sentence) for value, sentence in _NAMES]
+        if role:
+            cases += [Case(method, ("ada", value), options, sentence) for value, sentence in _ROLES]
+        if options:
+            cases += [Case(method, ("ada", *role), {"by": value}, sentence) for value, sentence in _BYS]
+    return cases
+
+
+def _of_saved_items() -> list[Case]:
+    kinds = _same('kind must be "view" or "phrase" or "watch"', None, "", "views", 5, b"view")
+    names = _text("name must be text of 1 to 256 bytes", 256) + _same("name must be text of 1 to 256 bytes", None)
+    names += _same("name must not begin or end with a space", " a", "a ")
+    rule = "text must be text of at most 4,096 bytes"
+    texts = _same(rule, None, 5, b"x", "x" * 4097, "é" * 2049)
+    texts += _same(rule + CONTROL, "a\0b", "\ud800", "\x1b[2J")
+    cases = [Case("saved_items", (value,), {}, sentence) for value, sentence in kinds]
+    cases += [Case("save_item", (value, "a", "b"), {"by": "root"}, sentence) for value, sentence in kinds]
+    cases += [Case("save_item", ("view", value, "b"), {"by": "root"}, sentence) for value, sentence in names]
+    cases += [Case("remove_item", ("view", value), {"by": "root"}, sentence) for value, sentence in names]
+    cases += [Case("save_item", ("view", "a", value), {"by": "root"}, sentence) for value, sentence in texts]
+    cases += [Case("save_item", ("view", "a", "b"), {"by": value}, sentence) for value, sentence in _BYS]
+    cases += [Case("remove_item", ("view", "a"), {"by": value}, sentence) for value, sentence in _BYS]
+    renamed = "instead_of must not begin or end with a space"
+    cases.append(Case("save_item", ("view", "a", "b"), {"by": "root", "instead_of": " a"}, renamed))
+    owner = _text("owner must be text of 1 to 256 bytes", 256)
+    cases += [Case("saved_items", ("view",), {"owner": value}, sentence) for value, sentence in owner]
+    cases += [Case("note_viewer", ("ada",), {"by": value}, sentence) for value, sentence in _BYS]
+    cases += [Case("note_viewer", (value,), {"by": "root"}, sentence) for value, sentence in UIDS]
+    flags: list[Any] = [None, 0, 1, "yes"]
+    for value in flags:
+        shared = {"by": "root", "shared": value}
+        cases.append(Case("save_item", ("view", "a", "b"), shared, "shared must be True or False"))
+        cases.append(Case("remove_item", ("view", "a"), shared, "shared must be True or False"))
+        cases.append(Case("note_viewer", ("ada",), {"by": "root", "closed": value}, "closed must be True or False"))
+    return cases
+
+
+def _of_everybody_out() -> list[Case]:
+    cases = [
+        Case("revoke_before", (value,), _GOOD, "at must be an aware datetime or Unix seconds") for value in MOMENTS
+    ]
+    cases += [Case("revoke_before", (), _GOOD | {"by": value}, sentence) for value, sentence in _BYS]
+    for field, values in (("reason", PROSE + _same(PROSE[0][1], None)), ("message", PROSE)):
+        cases += [Case("revoke_before", (), _GOOD | {field: value}, f"{field}{rest}") for value, rest in values]
+    return cases
+
+
+def _of_block_rules() -> list[Case]:
+    network = "network must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24"
+    good: dict[str, Any] = _GOOD | {"expected": 0}
+    values: list[Any] = ["", "198.51.100", "198.51.100.0/33", "::/129", "1.2.3.4/", "0x7f.1.1.1/8", 5, b"::1", True]
+    either = "network must be given, or app and app_version: give one of them"
+    seconds = "duration must be whole seconds from 1 to 315360000 (10 years)"
+    cases = [Case("preview_block_rule", (), {"network": value}, network) for value in values]
+    cases += [Case("add_block_rule", (), good | {"network": value}, network) for value in values]
+    for options in ({}, {"network": "::1", "app": "x"}, {"network": "::1", "app_version": "1"}):
+        cases += [Case("preview_block_rule", (), options, either), Case("add_block_rule", (), good | options, either)]
+    cases.append(
+        Case("preview_block_rule", (), {"app": "x"}, "app_version must be given: a rule is for a version of one app")
+    )
+    must = "must be given: a rule is for a version of one app"
+    cases.append(Case("add_block_rule", (), good | {"app": "x"}, f"app_version {must}"))
+    cases.append(Case("add_block_rule", (), good | {"app_version": "1"}, f"app {must}"))
+    here = good | {"network": "198.51.100.0/24"}
+    cases += [Case("add_block_rule", (), here | {"by": value}, sentence) for value, sentence in _BYS]
+    cases += [Case("add_block_rule", (), here | {"reason": value}, f"reason{rest}") for value, rest in PROSE]
+    cases += [Case("add_block_rule", (), here | {"message": value}, f"message{rest}") for value, rest in PROSE]
+    cases += [
+        Case("add_block_rule", (), here | {"expected": value}, "expected must be a whole number from 0 to 1000000000")
+        for value in (-1, None, "5", 1.5, True)
+    ]
+    cases += [Case("add_block_rule", (), here | {"duration": value}, seconds) for value in (0, -1, 1.5, "60", True)]
+    cases.append(
+        Case("add_block_rule", (), here | {"confirm_wide": "::1"}, "confirm_wide must be the network, or not be given")
+    )
+    ticket = _text("ticket must be text of 1 to 64 bytes", 64)
+    cases += [Case("add_block_rule", (), here | {"ticket": value}, sentence) for value, sentence in ticket]
+    both = "until must not be given with duration: give one of them"
+    cases.append(Case("add_block_rule", (), here | {"until": 1e10, "duration": 5}, both))
+    cases += [
+        Case("remove_block_rule", (value,), _GOOD, "rule_id must be the id of a block rule") for value in ("", 5, None)
+    ]
+    cases += [Case("remove_block_rule", ("0",), _GOOD | {"by": value}, sentence) for value, sentence in _BYS]
+    cases += [Case("remove_block_rule", ("0",), _GOOD | {"reason": value}, f"reason{rest}") for value, rest in PROSE]
+    return cases
+
+
+def _of_questions() -> list[Case]:
+    text = "text must be text of 1 to 256 bytes"
+    cases = [Case("people", (value,), {}, sentence) for value, sentence in _text(text, 256) + _same(text, None)]
+    cases += [Case("people", (value,), {}, "text must have a letter or digit") for value in ("\u0301", "´")]
+    limits: list[Any] = [0, -1, 101, 1.5, "20", True, None]
+    cases += [
+        Case("people", ("ada",), {"limit": value}, "limit must be a whole number from 1 to 100") for value in limits
+    ]
+    cases += [
+        Case("audit_note", (), {"by": "staff", "what": "look", "outcome": value}, f"outcome{rest}")
+        for value, rest in PROSE
+    ]
+    block_for = "block_for must be whole seconds from 1 to 315360000 (10 years)"
+    no_seconds: list[Any] = [0, -1, 315_360_001, 1.5, "60", True, timedelta(hours=1)]
+    cases += [Case("kick", ("ada",), _GOOD | {"block_for": value}, block_for) for value in no_seconds]
+    until, shorten = "until must be an aware datetime or Unix seconds", "shorten must be True or False"
+    cases += [Case("block", ("ada",), _GOOD | {"until": value}, until) for value in MOMENTS]
+    cases += [Case("block", ("ada",), _GOOD | {"shorten": value}, shorten) for value in (None, 0, 1, "yes")]
+    waits: list[Any] = [-1, 7201, "20", True, float("nan")]
+    cases += [Case("close", (), {"wait": value}, "wait must be 0 to 7200 seconds") for value in waits]
+    return cases
+
+
+STAFF_CASES = _of_staff() + _of_saved_items() + _of_everybody_out() + _of_block_rules() + _of_questions()

@@ -1,0 +1,52 @@
+"""Free ports, and waiting until something is true."""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Callable
+
+import redis
+
+from presence_core import Unavailable
+from tests.support.servers.binaries import HOST
+
+_ports_given: set[int] = set()
+
+
+def free_port() -> int:
+    """A free loopback port, never the same twice in one process."""
+    # Below the ephemeral range of Linux and macOS: there, an outgoing connection could take the port of a server that
+    # is down for some time, and a client polling for it could even connect to itself.
+    for _ in range(1000):
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        if port in _ports_given:
+            continue
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        _ports_given.add(port)
+        return port
+    raise RuntimeError("no free loopback port")
+
+
+def wait_for(what: str, check: Callable[[], object], timeout: float = 120.0) -> None:
+    """Poll until `check` is true. A server that cannot answer yet counts as not true.
+
+    `timeout` only ends what hangs: a program may take a minute to start on a busy machine.
+    """
+    deadline = time.monotonic() + timeout
+    error: Exception | None = None
+    while True:
+        try:
+            if check():
+                return
+            error = None
+        except (redis.RedisError, OSError, Unavailable) as failure:
+            error = failure
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {timeout:g} s for: {what}") from error
+        time.sleep(0.01)

@@ -1,0 +1,103 @@
+"""The exchange of a batch of calls, driven by hand: which calls are sent again, and which error a failure becomes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from redis.exceptions import AskError, MovedError, ResponseError
+
+from presence_core.errors import OutcomeUnknown
+from presence_core.scripts.calls import Call, command, wait
+from presence_core.transport.exchange import Failed, Pause, Send, Steps, exchange
+
+
+class Router:
+    """One node, and the nodes that its replies name."""
+
+    is_cluster = False
+    is_ready = True
+    tls = False
+
+    def node(self, key: str) -> str:
+        return "here"
+
+    def node_at(self, host: str, port: int) -> str:
+        return f"{host}:{port}"
+
+    def name(self, node: str) -> str:
+        return node
+
+    def names(self) -> list[str]:
+        return ["here"]
+
+
+CHANGE = Call("k", ("INCR", "k"), False)
+READ = command("k", "GET", "k")
+
+
+def begin(*calls: Call) -> Steps[list[Any]]:
+    """An exchange that has sent its calls to the only node."""
+    steps = exchange(Router(), list(calls), 5.0)
+    assert sent(next(steps)) == ("here", list(calls))
+    return steps
+
+
+def sent(step: Any) -> tuple[str, list[Call]]:
+    assert isinstance(step, Send)
+    [(node, calls)] = step.groups
+    return node, calls
+
+
+def finish(steps: Steps[list[Any]], replies: list[Any]) -> list[Any]:
+    with pytest.raises(StopIteration) as end:
+        steps.send([replies])
+    final: list[Any] = end.value.value
+    return final
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS", "MISCONF"],
+)
+def test_a_change_that_redis_did_not_run_is_sent_again(code: str) -> None:
+    steps = begin(CHANGE)
+    assert isinstance(steps.send([[ResponseError(f"{code} try again")]]), Pause)
+    assert sent(steps.send(None)) == ("here", [CHANGE])
+    assert finish(steps, [1]) == [1]
+
+
+def test_a_call_to_a_moved_slot_is_sent_again_after_the_layout_was_read() -> None:
+    steps = begin(CHANGE)
+    pause = steps.send([[MovedError("12 127.0.0.1:7001")]])
+    assert isinstance(pause, Pause)
+    assert pause.refresh
+    assert sent(steps.send(None)) == ("here", [CHANGE])
+    assert finish(steps, [1]) == [1]
+
+
+def test_a_call_to_a_slot_that_moves_goes_to_its_new_node() -> None:
+    steps = begin(CHANGE)
+    node, calls = sent(steps.send([[AskError("12 127.0.0.1:7001")]]))
+    assert (node, [call.words for call in calls]) == ("127.0.0.1:7001", [("ASKING",), ("INCR", "k")])
+    assert finish(steps, [b"OK", 1]) == [1]
+
+
+def test_a_wait_after_a_change_that_was_sent_again_confirms_nothing() -> None:
+    steps = begin(CHANGE, wait("k", 1, 100))
+    assert isinstance(steps.send([[ResponseError("TRYAGAIN later"), 1]]), Pause)
+    assert sent(steps.send(None)) == ("here", [CHANGE])
+    assert finish(steps, [1]) == [1, 0]
+
+
+def test_a_call_whose_reply_was_lost_is_sent_again_only_where_that_is_safe() -> None:
+    steps = begin(READ)
+    assert isinstance(steps.send([Failed(ConnectionResetError("gone"), sent=True)]), Pause)
+    assert sent(steps.send(None)) == ("here", [READ])
+    assert finish(steps, [b"1"]) == [b"1"]
+    steps = begin(READ, CHANGE)
+    with pytest.raises(OutcomeUnknown):
+        steps.send([Failed(ConnectionResetError("gone"), sent=True)])
+    steps = begin(CHANGE)
+    assert isinstance(steps.send([Failed(ConnectionResetError("gone"), sent=False)]), Pause)
+    assert sent(steps.send(None)) == ("here", [CHANGE])

@@ -1,0 +1,1 @@
+"""Tests of presence_core/web, and of the demo site."""
