@@ -1,42 +1,48 @@
-# `make run` and `make test` are all a fresh clone needs; both set up .venv first, and again when a requirements file
-# changes. Everything runs from the checkout and as `python -m …`: nothing is installed or built, so the directory may
-# be moved. Written for GNU make 3.81 (macOS) and later.
+# A fresh clone needs only `make run` and `make test`. Both create .venv first, and update it when a requirements file
+# changes. Everything runs from the checkout as `python -m …`; nothing is built, so the directory may be moved.
+# Works with GNU make 3.81 (macOS) and later.
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --prefer-binary
 TOOLS  := $(VENV)/tools
-# LOCKED=yes installs what requirements-lock.txt names and nothing else, each file checked by its digest, as CI does.
+# LOCKED=yes installs only the packages of requirements-lock.txt, each file checked by its digest, as the CI does.
 LOCK   := requirements-lock.txt
 DEV    := $(VENV)/.dev$(if $(LOCKED),-locked)
 
-.DEFAULT_GOAL := help
-.PHONY: run test soak lint bench audit lock clean help
+# Where the environment forbids it, every program that a test starts would compile all of its modules again.
+export PYTHONDONTWRITEBYTECODE :=
 
-# exec: the demo itself receives Ctrl-C and make has no shell to report on.
+.DEFAULT_GOAL := help
+.PHONY: run test soak mutants lint bench audit lock clean help
+
+# exec: the demo receives Ctrl-C directly, and make reports no failed shell.
 run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (Ctrl-C ends it)
 	@exec $(BIN)/python -m demo
 
 test: lint  ## Lint, types, then the tests (ARGS="-k kick" for some of them)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
-soak: $(DEV)  ## What takes long: thousands of random histories, days of traffic, ten browsers, failovers
-	PRESENCE_SOAK=1500 $(BIN)/python -m pytest tests/properties tests/test_day.py tests/test_failover.py \
-	  tests/browser/test_many_browsers.py $(ARGS)
+soak: $(DEV)  ## The long tests: every backend, thousands of random histories, full sizes; some hours
+	PRESENCE_SOAK=1 $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder --ignore tests/properties $(ARGS)
+	PRESENCE_SOAK=1500 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/properties $(ARGS)
+
+mutants: $(DEV)  ## Small wrong changes to the code, one at a time: each must fail a test (ARGS="-k search")
+	nice $(BIN)/python -m tests.mutants -j 2 $(ARGS)
 
 lint: $(DEV)  ## Ruff (rules and format) and mypy only
 	$(BIN)/python -m ruff check
 	$(BIN)/python -m ruff format --check
 	$(BIN)/python -m mypy
 
-bench: $(VENV)/.run  ## Measure (ARGS are handed on)
+bench: $(VENV)/.run  ## Run the benchmarks (ARGS are passed on)
 	$(BIN)/python -m benchmarks $(ARGS)
 
-audit: $(TOOLS)/.made  ## Known holes in what is locked: asks an advisory service; what it cannot tell fails
+audit: $(TOOLS)/.made  ## Ask an advisory service for known vulnerabilities of the locked packages
 	$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes -r $(LOCK) $(ARGS)
 
-lock: $(TOOLS)/.made  ## Write requirements-lock.txt anew, for every platform, from requirements-dev.txt
+lock: $(TOOLS)/.made  ## Write requirements-lock.txt, for every platform, from requirements-dev.txt
 	$(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --no-emit-index-url requirements-dev.txt --output-file $(LOCK) $(ARGS)
 
@@ -47,11 +53,11 @@ clean:  ## Remove .venv and caches; data in .presence stays
 help:  ## This list
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-# A .venv that works is kept; a broken one, or one of an older Python, is made anew. One sentence says why it cannot be.
+# Keep a .venv that works; replace one that is broken or has an older Python. If that fails, print one sentence why.
 define ensure_venv
 @$(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && exit 0; \
 fail() { echo "$$1" >&2; exit 1; }; \
-need="Python 3.11 or newer is needed; name one that you have (make PYTHON=python3.12 run) or install it:"; \
+need="Python 3.11 or newer is needed. Install it, or name it (make PYTHON=python3.12 run):"; \
 command -v "$(PYTHON)" >/dev/null 2>&1 || fail "$$need '$(PYTHON)' was not found."; \
 "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
   fail "$$need '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1)."; \
@@ -61,7 +67,7 @@ echo "Setting up $(VENV), this once; about a minute …"; \
 "$(PYTHON)" -m venv --clear $(VENV)
 endef
 
-# The stamps: younger than the requirements that they were made from.
+# Stamp files: newer than the requirements that were installed.
 $(VENV)/.run: requirements.txt
 	$(ensure_venv)
 	@$(PIP) -r requirements.txt
@@ -72,13 +78,13 @@ $(VENV)/.dev: requirements-dev.txt requirements.txt
 	@$(PIP) -r requirements-dev.txt
 	@touch $(VENV)/.run $@
 
-# A stamp of its own: what was installed without the lock is not what CI has.
+# A separate stamp: packages installed without the lock may differ from those of the CI.
 $(VENV)/.dev-locked: $(LOCK) requirements-dev.txt requirements.txt
 	$(ensure_venv)
 	@$(PIP) --require-hashes -r $(LOCK)
 	@touch $(VENV)/.run $(VENV)/.dev $@
 
-# What looks at the rest is not among it.
+# The tools have their own environment, so that they are not among the packages they check.
 $(TOOLS)/.made: $(DEV)
 	@$(BIN)/python -m venv $(TOOLS)
 	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1 uv==0.13.8

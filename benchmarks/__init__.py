@@ -1,1 +1,1 @@
-"""What the library costs beside bare Redis commands, measured in one run: ``python -m benchmarks``."""
+"""What the library costs compared with bare Redis commands, measured in one run: ``python -m benchmarks``."""

@@ -1,7 +1,7 @@
 """``python -m benchmarks [--sizes 10k,100k,1m] [--server valkey|redis|both] [--only name,…] [--json FILE]``
 
 ``python -m benchmarks peers``, ``growth``, ``soak`` and ``move`` have options of their own: see ``benchmarks/peers``,
-``growth.py``, ``soak.py``, ``move.py``. ``capacity`` works out docs/capacity.md from what ``growth`` wrote.
+``growth.py``, ``soak.py``, ``move.py``. ``capacity`` calculates docs/capacity.md from the results of ``growth``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.stage import Stage, binaries
 
 Benchmark = Callable[[Stage], Result | None]
 
-# In this order: first what leaves the stage as it is, then what adds sessions, last what ends them.
+# The order matters: first the benchmarks that change nothing, then those that add sessions, last those that end them.
 BENCHMARKS: Final[dict[str, Benchmark]] = {
     "memory": memory.memory,
     "page_first": reading.page_first,
@@ -40,6 +40,11 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "search_cidr": search.search_cidr,
     "search_name": search.search_name,
     "search_text": search.search_text,
+    "search_words": search.search_words,
+    "search_domain": search.search_domain,
+    "search_digits": search.search_digits,
+    "search_session": search.search_session,
+    "search_people": search.search_people,
     "search_dense": search.search_dense,
     "search_device": search.search_device,
     "search_range": search.search_range,
@@ -47,7 +52,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "search_contains": search.search_contains,
     "search_nothing": search.search_nothing,
     "facets": search.facets,
-    "walk_beside_heartbeats": search.walk_beside_heartbeats,
+    "heartbeats_during_scan": search.heartbeats_during_scan,
     "validate": sites.validate,
     "validate_decoded": sites.validate_decoded,
     "heartbeat": sites.heartbeat,
@@ -82,16 +87,16 @@ def _arguments() -> argparse.Namespace:
     listing = "\n".join(f"  {name:<17} {' '.join((run.__doc__ or '').split())}" for name, run in BENCHMARKS.items())
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measure the library beside bare Redis commands.",
+        description="Compare the library with bare Redis commands.",
         epilog=f"benchmarks:\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--sizes", default="10k,100k,1m", type=lambda text: sorted({_size(one) for one in text.split(",")})
+        "--sizes", default="10k,100k,1m", type=lambda text: sorted({_size(text_size) for text_size in text.split(",")})
     )
     parser.add_argument("--server", default="both", choices=("valkey", "redis", "both"))
-    parser.add_argument("--only", type=_names, help="benchmarks to run, with commas; no default JSON is written then")
-    parser.add_argument("--json", type=Path, help="one file for everything, in place of results/<server>-<size>.json")
+    parser.add_argument("--only", type=_names, help="comma-separated benchmarks to run; writes no JSON file by default")
+    parser.add_argument("--json", type=Path, help="one file for all results, instead of results/<server>-<size>.json")
     return parser.parse_args()
 
 
@@ -101,7 +106,7 @@ def _run(server: str, size: int, names: list[str]) -> tuple[Json, list[Result]]:
         if names != ["tombstones"]:
             stage.load()
         gc.collect()
-        gc.freeze()  # our own hundred thousand tickets must not be walked while others' garbage is collected
+        gc.freeze()  # keeps the 100,000 tickets of the stage out of garbage collection
         results = [result for name in names if (result := BENCHMARKS[name](stage))]
         about = stage.about() | {"load_average": round(load, 2), "cores": os.cpu_count(), "seconds": 0}
     gc.unfreeze()
@@ -139,9 +144,10 @@ def main() -> int:
     for size in arguments.sizes:
         for server in servers:
             if server in missing:
-                print(f"No {server} server binary was found: it is left out.", file=sys.stderr)
+                print(f"No {server} server binary was found, so it is left out.", file=sys.stderr)
                 continue
-            # What ended sessions leave does not depend on how many live: once a server is enough.
+            # The memory of tombstones does not depend on the number of live sessions: one run for each server is
+            # enough.
             names = arguments.only or [
                 name for name in BENCHMARKS if name != "tombstones" or size == arguments.sizes[-1]
             ]

@@ -1,7 +1,7 @@
-"""The same moves in bare Redis commands, as a site would write them by hand: what ours are measured against.
+"""The same work in bare Redis commands, as a site would write them by hand, for comparison.
 
-They work on the very keys of the library, so both sides meet lists of one size. What they write is taken away again
-(untimed) before the library could see it.
+The commands use the keys of the library, so both sides work on lists of one size. Their changes are undone, untimed,
+before the library could see them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ids = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class BareSession:
-    """A session that only bare commands know."""
+    """A session that only bare commands have written."""
 
     uid: str
     sid: str
@@ -34,7 +34,7 @@ class BareSession:
 
 
 class Bare:
-    """Bare moves on one stage."""
+    """Runs the bare commands on one stage."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -45,7 +45,7 @@ class Bare:
     # -- a script's round trip ----------------------------------------------------------------------------------------
 
     def script(self, keys: Sequence[str]) -> Side:
-        """EVALSHA of ``return 1`` with these keys, by redis.Redis.evalsha: the least that any script costs."""
+        """EVALSHA of ``return 1`` with these keys, by redis.Redis.evalsha: the minimum cost of any script."""
         return Side(lambda _: self.redis.evalsha(self.sha, len(keys), *keys))
 
     # -- login --------------------------------------------------------------------------------------------------------
@@ -57,31 +57,31 @@ class Bare:
         """Per session ZADD ×3, SADD, HSET of ten plain fields, PEXPIRE; all in one pipeline."""
         keys, now = self.keys, int(time.time() * 1000)
         pipe = self.redis.pipeline(transaction=False)
-        for one in sessions:
-            row = one.row
-            record = keys.record(one.uid, one.sid)
+        for session in sessions:
+            row = session.row
+            record = keys.record(session.uid, session.sid)
             fields = {
                 "login": now, "seen": now, "name": row["name"], "alias": row["aliases"][0], "device": row["device"],
                 "app": row["app"], "version": row["app_version"], "ip": row["ip"], "agent": row["user_agent"],
                 "digest": "0123456789abcdef",
             }  # fmt: skip
-            pipe.zadd(keys.sessions, {one.ref: now})
-            pipe.zadd(keys.deadlines, {one.ref: now + DAY_MS})
-            pipe.zadd(keys.users, {one.uid: now})
-            pipe.sadd(keys.user(one.uid), one.sid)
+            pipe.zadd(keys.sessions, {session.ref: now})
+            pipe.zadd(keys.deadlines, {session.ref: now + DAY_MS})
+            pipe.zadd(keys.users, {session.uid: now})
+            pipe.sadd(keys.user(session.uid), session.sid)
             pipe.hset(record, mapping=fields)
             pipe.pexpire(record, DAY_MS)
         pipe.execute()
 
     def take_away(self, sessions: Iterable[BareSession]) -> None:
-        """Untimed: leave no trace of these."""
+        """Remove these sessions from every key (not timed)."""
         keys = self.keys
         pipe = self.redis.pipeline(transaction=False)
-        for one in sessions:
+        for session in sessions:
             for key in (keys.sessions, keys.deadlines, keys.ended):
-                pipe.zrem(key, one.ref)
-            pipe.zrem(keys.users, one.uid)
-            pipe.unlink(keys.user(one.uid), keys.record(one.uid, one.sid))
+                pipe.zrem(key, session.ref)
+            pipe.zrem(keys.users, session.uid)
+            pipe.unlink(keys.user(session.uid), keys.record(session.uid, session.sid))
         pipe.execute()
 
     # -- seen ---------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class Bare:
     # -- reads --------------------------------------------------------------------------------------------------------
 
     def page(self, _: Any = None) -> list[Any]:
-        """ZREVRANGE of 50 with scores, then 50 HGETALLs of those very records in one pipeline."""
+        """ZREVRANGE of 50 with scores, then 50 HGETALLs of those records in one pipeline."""
         refs = self.redis.zrevrange(self.keys.sessions, 0, 49, withscores=True)
         prefix = self.keys.record_prefix.encode()
         return self._records([prefix + ref for ref, _ in refs])

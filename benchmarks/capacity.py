@@ -1,7 +1,7 @@
-"""``python -m benchmarks capacity``: what 10 and 100 million sessions need, worked out from what `growth` measured.
+"""``python -m benchmarks capacity``: what 10 and 100 million sessions need, calculated from the results of `growth`.
 
-Writes the part of ``docs/capacity.md`` between its two marks anew. A test holds page and results together, so that no
-figure stands there that no run has written.
+Writes the part of ``docs/capacity.md`` between two marks. A test compares the page with the results, so that every
+figure on the page comes from a run.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ SEEN_EVERY: Final = 60
 """Seconds between two requests of a session."""
 
 LASTS: Final = 7_200
-"""Seconds of a session, on average: as many begin as end."""
+"""Average length of a session in seconds: as many sessions begin as end."""
 
 MAX_ENDED: Final = Settings().max_ended
 
 PEOPLE: Final = 3
-"""Offline people that are remembered, for each session online."""
+"""Stored offline people for each session online."""
 
 DASHBOARDS: Final = 50
 TICK: Final = 5
 
 NODE_GB: Final = 16
-"""Of sessions on one node: as much again for a fork that writes a snapshot, and for growth."""
+"""Memory of the sessions on one node. A fork that writes a snapshot needs the same again."""
 
 BUSY: Final = 0.5
-"""Of one core: what a node's main thread is planned to be busy, so that it bears a failover and a bad hour."""
+"""Planned load of a node's main thread, as a part of one core. The rest is for failovers and peak hours."""
 
 LEAST: Final = 3
-"""Masters of a cluster."""
+"""Minimum number of masters in a cluster."""
 
 SHARDS: Final = 64
-"""Of the clusters that were measured; the most that may be is MOST_SHARDS."""
+"""Shards of the measured clusters; the limit is MOST_SHARDS."""
 
 MOST_SHARDS: Final = 1024
 
 WAYS: Final = {
-    "heartbeats gathered by HeartbeatBuffer": "heartbeat",
-    "every request checked by validate": "validate",
+    "heartbeats by HeartbeatBuffer": "heartbeat",
+    "validate on every request": "validate",
 }
 
 UNITS: Final = ("wall_us", "cpu_us", "in_bytes", "out_bytes", "replica_bytes")
@@ -77,8 +77,8 @@ def _size(count: int) -> str:
 
 
 def _measured(server: str, runs: list[Run]) -> Iterator[str]:
-    """What the rest is worked out from."""
-    single, clusters = ([one for one in runs if one["cluster"] is kind] for kind in (False, True))
+    """The measured figures."""
+    single, clusters = ([run for run in runs if run["cluster"] is kind] for kind in (False, True))
     yield f"### {single[-1]['server']}: measured"
     yield ""
     yield f"From `benchmarks/results/growth-{server}.json`. One server; medians of a whole call, ms:"
@@ -87,59 +87,62 @@ def _measured(server: str, runs: list[Run]) -> Iterator[str]:
         "page": "first page",
         "counts": "counts",
         "validate": "validate",
-        "one_users": "one user's",
+        "one_users": "one user's sessions",
         "search": "search",
     }
-    head = ("sessions", "load", "bytes a session", "of an ended one", "of an offline person", "logins/s by login_many")
+    head = ("sessions", "load", "bytes a session", "bytes an ended session", "bytes an offline person",
+            "logins/s by login_many")  # fmt: skip
     rows = [
-        (_size(one["sessions"]), f"{one['load']:g}", f"{one['bytes_a_session']:,}",
-         *(f"{one['left'][kind]:,}" if "left" in one else "" for kind in ("session", "person")),
-         f"{one['logins_per_second']:,}", *(f"{one[name]['ms']:.2f}" for name in calls))
-        for one in single
+        (_size(run["sessions"]), f"{run['load']:g}", f"{run['bytes_a_session']:,}",
+         *(f"{run['left'][kind]:,}" if "left" in run else "" for kind in ("session", "person")),
+         f"{run['logins_per_second']:,}", *(f"{run[name]['ms']:.2f}" for name in calls))
+        for run in single
     ]  # fmt: skip
     yield from _table((*head, *calls.values()), rows)
     if clusters:
-        yield "Clusters of 64 shards; commands that each node carries out for one call, those inside scripts included:"
+        yield "Clusters of 64 shards; commands that each node executes for one call, including those inside scripts:"
         yield ""
         yield from _table(
             ("nodes", "sessions", "load", "bytes a session", *(f"{title}, ms" for title in calls.values()),
              "commands per node: page", "counts", "validate"),
-            [(str(one["nodes"]), _size(one["sessions"]), f"{one['load']:g}",
-              f"{one['bytes_a_session']:,}", *(f"{one[name]['ms']:.2f}" for name in calls),
-              *(" ".join(f"{number:g}" for number in one[name]["commands_per_node"])
-                for name in ("page", "counts", "validate"))) for one in clusters],
+            [(str(run["nodes"]), _size(run["sessions"]), f"{run['load']:g}",
+              f"{run['bytes_a_session']:,}", *(f"{run[name]['ms']:.2f}" for name in calls),
+              *(" ".join(f"{number:g}" for number in run[name]["commands_per_node"])
+                for name in ("page", "counts", "validate"))) for run in clusters],
         )  # fmt: skip
     basis, work = _basis(runs), _work(runs)
     of = f"one server with {_size(basis['sessions'])} sessions and a replica"
-    yield f"What one act takes: of {of}{', or of the three nodes above, whichever is more' if clusters else ''}."
+    yield f"Cost of one action, on {of}{', or on the three nodes above, whichever is higher' if clusters else ''}:"
     yield ""
-    acts = {"heartbeat": "heartbeat, of 1,000 in a call", "validate": "validate", "login": "login",
-            "sweep": "a session's end by sweep", "kick": "kick", "dashboard_tick": "a dashboard's tick"}  # fmt: skip
+    acts = {"heartbeat": "heartbeat, 1,000 per call", "validate": "validate", "login": "login",
+            "sweep": "expire by sweep", "kick": "kick", "dashboard_tick": "one refresh of a dashboard"}  # fmt: skip
     spent = ("", "wall, one client, µs", "main threads, µs", "bytes in", "bytes out", "bytes to a replica")
     yield from _table(spent, [(title, *(f"{work[name][unit]:,.1f}" for unit in UNITS)) for name, title in acts.items()])
 
 
 def _basis(runs: list[Run]) -> Run:
-    """The largest run that had a replica: what acts take."""
-    return max((one for one in runs if "left" in one), key=lambda one: int(one["sessions"]))
+    """The largest run with a replica."""
+    return max((run for run in runs if "left" in run), key=lambda run: int(run["sessions"]))
 
 
 def _work(runs: list[Run]) -> dict[str, dict[str, float]]:
-    """What an act takes: of one server with a replica and of three nodes without, the dearer. On a cluster a call of
-    many sessions is one script for each shard."""
-    sides = [_basis(runs)["work"], *(one["work"] for one in runs if one["cluster"] and one["nodes"] == 3)]
+    """Cost of each action, on one server with a replica or on three nodes without, whichever is higher.
+
+    On a cluster a call for many sessions is one script for each shard.
+    """
+    sides = [_basis(runs)["work"], *(run["work"] for run in runs if run["cluster"] and run["nodes"] == 3)]
     return {name: {unit: max(side[name].get(unit, 0.0) for side in sides) for unit in UNITS} for name in sides[0]}
 
 
 def needs(runs: list[Run], count: int, seen_by: str) -> dict[str, float]:
-    """So many sessions online: rates, cores, memory, bandwidth, nodes."""
+    """Rates, cores, memory, bandwidth and nodes for this number of sessions online."""
     work = _work(runs)
     left = _basis(runs)["left"]
-    each = max((one for one in runs if not one["cluster"]), key=lambda one: int(one["sessions"]))["bytes_a_session"]
+    each = max((run for run in runs if not run["cluster"]), key=lambda run: int(run["sessions"]))["bytes_a_session"]
     memory, offline = count * each / 1e9, (MAX_ENDED * left["session"] + PEOPLE * count * left["person"]) / 1e9
     rates = {seen_by: count / SEEN_EVERY, "login": count / LASTS, "sweep": count / LASTS}
     shards, wanted = 0, SHARDS
-    while wanted > shards:  # more masters want more shards, and these make a dashboard's tick dearer
+    while wanted > shards:  # more masters need more shards, which make a dashboard's refresh cost more
         shards = wanted
         rates["dashboard_tick"] = DASHBOARDS / TICK * shards / SHARDS
         total = {unit: sum(rate * work[name][unit] for name, rate in rates.items()) for unit in UNITS}
@@ -166,14 +169,14 @@ def _needed(runs: list[Run]) -> Iterator[str]:
                 f"{(need['memory_gb'] + need['offline_gb']) / need['masters']:,.1f}", f"{need['shards']:.0f}",
                 f"{need['in_mb']:,.0f} / {need['out_mb']:,.0f}", f"{need['replica_mb']:,.0f}",
             ))  # fmt: skip
-    head = ("online", "how they are seen", "a second", "logins and ends a second, each", "cores busy", "GB online",
-            "GB of who was", "masters", "GB a master", "shards", "MB/s in / out",
+    head = ("online", "seen by", "seen a second", "logins and ends a second, each", "cores busy", "GB online",
+            "GB ended and offline", "masters", "GB a master", "shards", "MB/s in / out",
             "MB/s to replicas, all masters")  # fmt: skip
     yield from _table(head, rows)
 
 
 def derived() -> str:
-    """The part of the page that is worked out."""
+    """The generated part of the page."""
     lines: list[str] = []
     for server in ("valkey", "redis"):
         if runs := _runs(server):
@@ -182,9 +185,9 @@ def derived() -> str:
 
 
 def main() -> int:
-    """Write the page anew."""
+    """Write the generated part of the page."""
     text = PAGE.read_text("utf-8")
     head, _, rest = text.partition(BEGIN)
     PAGE.write_text(head + BEGIN + "\n" + derived() + END + rest.partition(END)[2], "utf-8")
-    print(f"docs/{PAGE.name} says what {RESULTS.name}/growth-*.json do.")
+    print(f"Wrote docs/{PAGE.name} from {RESULTS.name}/growth-*.json.")
     return 0

@@ -1,8 +1,8 @@
-"""Who comes to a site under load: heartbeats, logins, kicks and dashboards, each at its own rate, come what may.
+"""The load of a site: heartbeats, logins, kicks and dashboards, each at its own constant rate.
 
-Every act has a moment at which it is due, and is timed from that moment on: a call that comes late because the one
-before it took long has waited as long as a visitor would have. No answer lowers a rate; a crowd that cannot keep up
-says so by what it has done of what was asked.
+Each action has a time at which it is due, and its latency counts from then. So a call that starts late, because the
+call before it was slow, has waited as long as a visitor would have. A slow reply does not lower a rate; if the load
+cannot keep up, the report shows fewer actions than planned.
 """
 
 from __future__ import annotations
@@ -25,35 +25,41 @@ from benchmarks.data import SEED, Row
 from benchmarks.ending import BY, MESSAGE, REASON
 from benchmarks.measure import Json
 from presence_core import HeartbeatBuffer, Presence, PresenceError, SessionFilter, Settings
-from presence_dashboard.questions import FACETS
-from presence_dashboard.store import Store
+from presence_dashboard.data.session_query import FACETS
+from presence_dashboard.data.store import Store
 
 FLUSHES: Final = 10
-"""A second: as many app processes, each of which sends once a second what its buffer has gathered."""
+"""App processes of the site. Each sends the content of its heartbeat buffer once a second."""
 
 THREADS: Final = 4
-"""Of those who log in and are kicked."""
+"""Threads that log in and kick."""
 
 TICK: Final = 5.0
-"""Seconds of a dashboard."""
+"""Seconds between two refreshes of a dashboard."""
 
 GRACE: Final = 5.0
-"""Seconds after the end in which what is overdue is still begun."""
+"""Actions that are late by up to this many seconds after the end are still started."""
+
+AFTER: Final = 1.0
+"""Seconds after the end for which the dashboards stay, so that their memory is watched to the end."""
 
 QUESTIONS: Final = {"counts": 1, "first page": 1, "history": 1, "facets": len(FACETS), "search": 3,
                     "one user's sessions": 1, "worker status": 1}  # fmt: skip
-"""How often a dashboard asks what at a tick."""
+"""Reads of a dashboard, and how many of each it makes per refresh."""
 
-TOLD: Final = 20
-"""Errors told in words; the others are counted."""
+MAX_ERRORS: Final = 20
+"""Errors that the report shows with their text; the rest are only counted."""
 
 
 @dataclass(slots=True)
 class Act:
-    """One kind of call: how long who asked for it waited, ms, from the moment when it was due. In a dashboard's tick
-    the first question is due at a moment; each of the others is when the one before has been answered."""
+    """One kind of call, and the latencies of its calls in ms, counted from the time at which they were due.
 
-    asked: float = 0.0  #: how many there ought to have been
+    In a refresh of a dashboard the first read is due at the time of the refresh, each other one when the read before it
+    has returned.
+    """
+
+    asked: float = 0.0  #: planned number of calls
     done: int = 0
     waits: array[float] = field(default_factory=lambda: array("d"))
 
@@ -67,27 +73,27 @@ class Act:
 
 @dataclass(slots=True)
 class Story:
-    """What one process of the crowd did and found."""
+    """What one process of the load did and found."""
 
     acts: dict[str, Act] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     failed: int = 0
     began: list[str] = field(default_factory=list)  #: refs that logged in
     kicked: list[str] = field(default_factory=list)
-    offline: list[str] = field(default_factory=list)  #: refs that heartbeats were told are not live
+    offline: list[str] = field(default_factory=list)  #: refs that a heartbeat reported as not live
 
     def act(self, name: str, asked: float = 0.0) -> Act:
         act = self.acts.setdefault(name, Act())
         act.asked += asked
         return act
 
-    def wrong(self, what: str) -> None:
+    def wrong(self, text: str) -> None:
         self.failed += 1
-        if len(self.errors) < TOLD:
-            self.errors.append(what)
+        if len(self.errors) < MAX_ERRORS:
+            self.errors.append(text)
 
     def run(self, name: str, due: float, call: Callable[[], Any], units: int = 1) -> Any:
-        """The answer; None after an error, which is written down."""
+        """The result; None after an error, which is recorded."""
         try:
             answer = call()
         except PresenceError as error:
@@ -101,13 +107,13 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What each of them is given."""
+    """The input of each load process."""
 
     url: str
     settings: Settings
     begin: float  #: by time.monotonic(), which all processes share
     seconds: float
-    refs: list[str]  #: loaded sessions that stay unless somebody kicks them
+    refs: list[str]  #: loaded sessions that stay live unless they are kicked
 
     @property
     def end(self) -> float:
@@ -117,11 +123,11 @@ class Scene:
         return Presence.from_url(self.url, self.settings)
 
     def number(self, rate: float) -> int:
-        """How many there are at so many a second."""
+        """The planned number of actions at this rate."""
         return round(rate * self.seconds)
 
     def due(self, rate: float) -> Iterator[float]:
-        """Evenly spaced moments, as many as are asked for; those that cannot be begun in time are left out."""
+        """Evenly spaced due times, as many as planned. Actions that cannot be started in time are left out."""
         for number in range(self.number(rate)):
             moment = self.begin + number / rate
             if time.monotonic() > self.end + GRACE:
@@ -135,8 +141,8 @@ def _wait(moment: float) -> None:
 
 
 def heartbeats(scene: Scene, rate: float, began: Connection) -> Story:
-    """All that are online are seen in turn, through the buffer; who is told to be offline is not asked for again."""
-    story, ring, gone, place = Story(), list(scene.refs), set[str](), 0
+    """Heartbeats for all online sessions in turn, through the buffer. A session that was reported offline gets none."""
+    story, ring, offline_refs, place = Story(), list(scene.refs), set[str](), 0
     random.Random(SEED).shuffle(ring)
     batch = max(1, round(rate / FLUSHES))
     story.act("heartbeats", scene.number(rate / batch) * batch)
@@ -145,24 +151,26 @@ def heartbeats(scene: Scene, rate: float, began: Connection) -> Story:
             while began.poll():
                 ring += began.recv()
             for _ in range(batch):
-                while ring[place := (place + 1) % len(ring)] in gone:
+                while ring[place := (place + 1) % len(ring)] in offline_refs:
                     pass
                 uid, _, session_id = ring[place].rpartition(":")
                 buffer.beat(uid, session_id)
             _wait(moment)
             offline = story.run("heartbeats", moment, buffer.flush, batch)
-            gone.update(offline or ())
+            offline_refs.update(offline or ())
         if buffer.dropped:
             story.wrong(f"{buffer.dropped} heartbeats were dropped")
-    story.offline = sorted(gone)
+    story.offline = sorted(offline_refs)
     return story
 
 
 def visitors(
     scene: Scene, logins: float, kicks: float, rows: Callable[[int], Iterator[Row]], began: Connection
 ) -> Story:
-    """People log in, and staff kick somebody; whoever was kicked must not validate when the kick has returned. So many
-    threads, each with people of its own: one who waits for Redis keeps nobody else waiting."""
+    """People log in, and staff kick some of them; a kicked session must not validate once the kick has returned.
+
+    Each thread has people of its own, so a thread that waits for Redis does not delay the others.
+    """
     telling, every = threading.Lock(), logins + kicks
 
     def some(number: int, story: Story) -> None:
@@ -218,20 +226,21 @@ def _kick(story: Story, presence: Presence, moment: float, uid: str, session_id:
 
 
 def dashboards(scene: Scene, count: int) -> Story:
-    """So many dashboards, each with a store of its own: at each tick all that an open page reads, and a search."""
+    """Dashboards, each with a store of its own. A refresh reads everything that an open page reads, and runs a
+    search."""
     whole = _together(lambda number, story: _dashboard(scene, story, number / count), count)
-    _wait(scene.end + 1)  # its memory is watched to the end
+    _wait(scene.end + AFTER)
     return whole
 
 
 def _together(act: Callable[[int, Story], None], count: int) -> Story:
-    """What so many threads have to tell."""
+    """Run the threads, and send the story of each."""
     stories = [Story() for _ in range(count)]
 
     def play(number: int, story: Story) -> None:
         try:
             act(number, story)
-        except Exception as error:  # else nobody would miss a thread that is over
+        except Exception as error:  # a thread that ended with an error must not go unnoticed
             story.wrong(f"gave up: {error!r}")
 
     threads = [threading.Thread(target=play, args=(number, story)) for number, story in enumerate(stories)]
@@ -255,12 +264,12 @@ def _dashboard(scene: Scene, story: Story, offset: float) -> None:
     rng, store = random.Random(SEED + offset), Store(scene.connect)
     own = replace(scene, begin=scene.begin + offset * TICK, seconds=scene.seconds - TICK)
     for name, times in QUESTIONS.items():
-        story.act(name, times * own.number(1 / TICK))  # also of ticks that come too late to be begun
+        story.act(name, times * own.number(1 / TICK))  # also for refreshes that are too late to be started
 
     def ask(name: str, question: Callable[[Presence], Any], due: float | None = None) -> Any:
-        """Through the store, as pages do, and from Redis, not from what it keeps."""
+        """Read through the store, as pages do, but from Redis and not from the store's cache."""
         began = time.monotonic() if due is None else due
-        reading = store.shared(name, question, anew=True)
+        reading = store.shared(name, question, fresh=True)
         if reading.failure is not None:
             story.wrong(f"{name}: {reading.failure}")
             return None

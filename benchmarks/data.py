@@ -1,7 +1,7 @@
-"""Realistic logins: people with a name and an email, on some 300 user agents. The same every time, by a fixed seed.
+"""Realistic logins: people with a name and an email, on some 300 user agents. Always the same, by a fixed seed.
 
-What the memory figures assume is decided here: a uid of 10 bytes, a name of 7 to 24, one email alias of 20 to 40, one
-session in seven over IPv6, and a session id that the library makes (22 characters).
+The memory figures depend on these lengths: a uid of 10 bytes, a name of 7 to 24, one email alias of 20 to 40, one
+session in seven over IPv6, and a session id made by the library (22 characters).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 SEED: Final = 20_261_120
 
 USERS_PER_SESSION: Final = 0.7
-"""A million sessions are those of 700,000 users: most have one, some have several devices."""
+"""A million sessions belong to 700,000 users: most have one, some have several devices."""
 
 Row = dict[str, Any]
 """Arguments of login."""
@@ -51,7 +51,8 @@ _ANDROIDS: Final = ("SM-S928B", "SM-A546E", "Pixel 8", "Pixel 9 Pro", "2201117TY
 
 
 class _Agents:
-    """What people come with: device, app, version and user agent that belong together; few common ones, many rare."""
+    """Clients of the logins: device, app, version and user agent that belong together; few are common, many are
+    rare."""
 
     def __init__(self) -> None:
         self.kinds = list(_kinds())
@@ -89,7 +90,7 @@ _AGENTS: Final = _Agents()
 
 
 def uid_of(user: int) -> str:
-    """Ten bytes, in no order that a sorted set would profit from."""
+    """Ten bytes, in random order, so that a sorted set gains nothing from it."""
     return f"u{user * 7_368_787 % 1_000_000_007 % 1_000_000_000:09d}"
 
 
@@ -109,7 +110,7 @@ def _owners(rng: random.Random, count: int, first_user: int) -> list[int]:
 
 
 def logins(count: int, *, first_user: int = 0, seed: int = SEED) -> Iterator[Row]:
-    """``count`` logins, in order of time, of users numbered from ``first_user`` on."""
+    """``count`` logins in order of time, of users numbered from ``first_user``."""
     rng = random.Random(seed + first_user)
     owners = _owners(rng, count, first_user)
     kinds = rng.choices(_AGENTS.kinds, cum_weights=_AGENTS.weights, k=count)
@@ -130,7 +131,8 @@ def logins(count: int, *, first_user: int = 0, seed: int = SEED) -> Iterator[Row
 
 
 def imported_logins(count: int, now: float, span: float) -> Iterator[Row]:
-    """The same with login times spread evenly over the last ``span`` seconds, each seen at some moment since."""
+    """The same, with login times spread evenly over the last ``span`` seconds, and a last-seen time after each
+    login."""
     rng = random.Random(SEED)
     for place, row in enumerate(logins(count)):
         ago = span * (1 - place / count)

@@ -1,4 +1,4 @@
-"""How sessions end: by their user, by staff, by time."""
+"""How sessions end: by logout, kick or expiry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MESSAGE = "You were signed out by our support team. Please sign in again."
 
 
 def kick(stage: Stage) -> Result:
-    """kick of one session beside a pipeline of ZREM ×2, SREM, HSET and EXPIRE of a tombstone, ZADD."""
+    """kick of one session, compared with a pipeline of ZREM ×2, SREM, HSET and EXPIRE of a tombstone, ZADD."""
 
     def ours(ticket: Ticket) -> None:
         assert stage.presence.kick(ticket.uid, ticket.session_id, by=BY, reason=REASON, message=MESSAGE)
@@ -28,7 +28,7 @@ def kick(stage: Stage) -> Result:
 
 
 def logout(stage: Stage) -> Result:
-    """logout beside the same pipeline."""
+    """logout, compared with the same pipeline."""
 
     def ours(ticket: Ticket) -> None:
         assert stage.presence.logout(ticket.uid, ticket.session_id)
@@ -53,11 +53,11 @@ def _bare_end(bare: Bare, rows: Callable[[], list[dict[str, object]]]) -> Side:
         bare.log_in(sessions)
         return sessions
 
-    return Side(lambda sessions: bare.end([one.ref for one in sessions]), prepare, bare.take_away)
+    return Side(lambda sessions: bare.end([run.ref for run in sessions]), prepare, bare.take_away)
 
 
 def kick_all(stage: Stage) -> Result:
-    """kick of a user's five sessions beside SMEMBERS, then the bare end of five in one pipeline."""
+    """kick of a user's five sessions, compared with SMEMBERS, then the bare end of five in one pipeline."""
     presence, bare = stage.presence, Bare(stage)
 
     def five() -> list[dict[str, object]]:
@@ -82,9 +82,9 @@ def kick_all(stage: Stage) -> Result:
 
 
 def sweep(stage: Stage) -> Result:
-    """sweep of sessions past their time beside the bare end of as many others, in pipelines of 500.
+    """sweep of sessions past their deadline, compared with the bare end of as many others, in pipelines of 500.
 
-    Must come last: what the bare side ends is gone without a trace in users and totals.
+    Must run last: the sessions that the bare commands end leave wrong users and totals.
     """
     count = 1000 if stage.size < 100_000 else 2000
     runs = min(60, stage.redis.zcard(stage.keys.sessions) // count // 3)
@@ -108,10 +108,10 @@ def sweep(stage: Stage) -> Result:
         stage.set_clock(None)
     assert result.ours is not None
     result.targets.append(Target("sessions/s", 20_000, result.ours.rate, at_most=False))
-    # Another process's turn on the core lengthens a call: judge by the runs without, if there are some.
+    # A call takes longer if another process gets the core: judge by the undisturbed runs, if there are enough.
     if len(result.undisturbed) >= 3:
-        what = f"longest call of {len(result.undisturbed)} undisturbed runs, ms"
-        result.targets.append(Target(what, 10, max(result.undisturbed)))
+        title = f"longest call of {len(result.undisturbed)} undisturbed runs, ms"
+        result.targets.append(Target(title, 10, max(result.undisturbed)))
     else:
         result.targets.append(Target("longest call, ms", 10, result.longest["longest_ms"] if result.longest else 0.0))
     return result
@@ -127,22 +127,22 @@ with Presence.from_url(sys.argv[1], Settings(idle_timeout=21_600)) as presence:
     refs = [presence.login(f"after-{n}").session for n in range(200)]
     print("ready", flush=True)
     while not done.wait(0.004):
-        one = refs[len(took) % 200]
+        session = refs[len(took) % 200]
         begin = time.perf_counter()
-        assert presence.heartbeat(one.uid, one.session_id)
+        assert presence.heartbeat(session.uid, session.session_id)
         took.append((time.perf_counter() - begin) * 1000)
 print(json.dumps(took))
 """
 
 
 def purge(stage: Stage) -> Result:
-    """Everybody signed out, and swept off every list, while another process sends 200 single heartbeats a second or so.
+    """Sign out everyone and sweep all lists, while another process sends about 200 single heartbeats a second.
 
-    Must come last: nobody is left.
+    Must run last: it leaves no sessions.
     """
     count = int(stage.redis.zcard(stage.keys.sessions))
     stage.progress(f"purge of {count:,}")
-    time.sleep(0.01)  # the last of them began before now
+    time.sleep(0.01)  # the newest session began before now
     begin = time.perf_counter()
     stage.presence.revoke_before(by=BY, reason=REASON, message=MESSAGE)
     out_after = time.perf_counter() - begin
@@ -162,14 +162,14 @@ def purge(stage: Stage) -> Result:
     p99 = beats[int(len(beats) * 0.99)]
     result.figures = {
         "sessions": count,
-        "out for everybody after, ms": out_after * 1000,
-        "off every list after, s": seconds,
-        "of it the server's processor, s": server,
-        "of it this process's, s": ours,
-        "heartbeats beside": len(beats),
-        "their median, ms": beats[len(beats) // 2],
-        "their p99, ms": p99,
-        "the longest, ms": beats[-1],
+        "all signed out after, ms": out_after * 1000,
+        "removed from all lists after, s": seconds,
+        "server CPU, s": server,
+        "client CPU, s": ours,
+        "heartbeats": len(beats),
+        "heartbeat median, ms": beats[len(beats) // 2],
+        "heartbeat p99, ms": p99,
+        "heartbeat longest, ms": beats[-1],
     }
     result.targets += [
         Target("s for a million", 60, seconds * 1_000_000 / count),

@@ -1,12 +1,13 @@
-"""``python -m benchmarks growth``: what calls cost as sessions grow in number, and as the nodes of a cluster do.
+"""``python -m benchmarks growth``: the cost of calls by number of sessions and by number of cluster nodes.
 
-First one server with more and more sessions, then clusters of 1, 3 and 6 masters with the same number of them, all on
-this machine. Nodes that share two cores are no faster together than one; so what is told of them is work: commands that
-each node carried out for a call, and its bytes. Times are medians of the whole call at the client. ``work`` is what one
-heartbeat, login and so on takes of the server's processor and of its network; with up to 100,000 sessions on one server
-a replica is at its side then, and what it is sent is told too. Each run takes the place of the one of that size, or
-of as many nodes, in the file, so that it can be run in pieces; ``python -m benchmarks capacity`` then says anew what
-many millions need.
+First one server with more and more sessions, then clusters of 1, 3 and 6 masters with a constant number of sessions,
+all on this machine. Nodes that share two cores are together no faster than one node. So the cluster figures are work:
+the commands that each node ran for a call, and its bytes. Times are medians of the whole call at the client. ``work``
+is what one heartbeat, login and so on takes of the server's processor and network. With up to 100,000 sessions on one
+server it runs with a replica, and also counts the bytes sent to it.
+
+Each run replaces the stored run of the same size or number of nodes, so the whole can be run in pieces. ``python -m
+benchmarks capacity`` then calculates what many millions need.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ from benchmarks.ending import BY, REASON
 from benchmarks.report import RESULTS, write
 from benchmarks.stage import SETTINGS, binaries
 from presence_core import Login, Presence, SessionFilter
-from presence_dashboard.questions import FACETS
-from tests.servers import Cluster, Server, wait_for
+from presence_dashboard.data.session_query import FACETS
+from tests.support.servers import Cluster, Server, wait_for
 
 TARGETS: Final = {"page_ms": 5.0, "counts_ms": 2.0}
-"""Of 64 shards on three nodes."""
+"""Limits for 64 shards on three nodes."""
 
 CHUNK: Final = 5_000
 REPLICATED: Final = 100_000
-"""Up to so many sessions there is a replica while work is measured."""
+"""Up to this many sessions, work is measured with a replica."""
 
 ENDED: Final = 50_000
 
 NEW: Final = 50_000_000
-"""Users from here on log in while we measure."""
+"""Users that log in during the measurement have numbers from here on."""
 QUIET: Final = ("--save", "", "--appendonly", "no")
 
 
@@ -65,11 +66,11 @@ def _cluster(binary: str, directory: Path, masters: int) -> Iterator[tuple[str, 
 
 
 def _load(presence: Presence, count: int) -> list[Login]:
-    """Log that many in; some of them, to draw from."""
+    """Log that many users in; returns some of the logins as a sample."""
     rows, kept = imported_logins(count, time.time(), 3 * 3600.0), []
     for chunk in iter(lambda: list(itertools.islice(rows, CHUNK)), []):
         done = presence.login_many(chunk, imported=True)
-        kept += [one for one in done[:: max(1, count // 2_000)] if isinstance(one, Login)]
+        kept += [login for login in done[:: max(1, count // 2_000)] if isinstance(login, Login)]
     return kept
 
 
@@ -78,7 +79,7 @@ def _bytes(nodes: list[Server]) -> list[int]:
 
 
 def _commands(nodes: list[Server]) -> list[int]:
-    """Carried out so far, those inside scripts included, those of a measurement like this one not."""
+    """Number of commands run so far, including those inside scripts, without those of this measurement."""
     totals = []
     for node in nodes:
         stats = node.client().info("commandstats")
@@ -98,7 +99,7 @@ def _timed(calls: Callable[[], object], times: int, nodes: list[Server]) -> dict
 
 
 def _spent(nodes: list[Server]) -> Counter[str]:
-    """µs of main threads; bytes from clients, to clients without replicas, and to one replica."""
+    """µs of the main threads; bytes from clients, to clients (without replicas), and to one replica."""
     spent = Counter[str]()
     for node in nodes:
         info = node.client().info("everything")
@@ -110,7 +111,7 @@ def _spent(nodes: list[Server]) -> Counter[str]:
 
 
 def _work(act: Callable[[], object], times: int, units: int, nodes: list[Server], replica: bool) -> dict[str, float]:
-    """Per unit, of which one call has so many."""
+    """Cost per unit; one call has ``units`` of them."""
     act()
     before, begun = _spent(nodes), time.perf_counter()
     for _ in range(times):
@@ -123,7 +124,7 @@ def _work(act: Callable[[], object], times: int, units: int, nodes: list[Server]
 
 @contextmanager
 def _replica(binary: str, directory: Path, nodes: list[Server], wanted: bool) -> Iterator[None]:
-    """Of the one server, in sync; without it nobody knows what a replica is sent."""
+    """A synchronized replica of the one server, to measure what a replica receives."""
     if not wanted:
         yield
         return
@@ -134,9 +135,9 @@ def _replica(binary: str, directory: Path, nodes: list[Server], wanted: bool) ->
 
 
 def _works(presence: Presence, logins: list[Login], nodes: list[Server], replica: bool) -> dict[str, Any]:
-    refs, tokens = [one.session.ref for one in logins[:1000]], itertools.cycle([one.token for one in logins])
+    refs, tokens = [login.session.ref for login in logins[:1000]], itertools.cycle([login.token for login in logins])
     rows, ends = new_logins(2_000, first_user=NEW), iter(logins[1000:])
-    uids = itertools.cycle([one.session.uid for one in logins])
+    uids = itertools.cycle([login.session.uid for login in logins])
 
     def tick() -> None:
         as_of = presence.counts().as_of
@@ -158,7 +159,7 @@ def _works(presence: Presence, logins: list[Login], nodes: list[Server], replica
         "dashboard_tick": (tick, 50, 1),
     }
     found = {name: _work(act, times, units, nodes, replica) for name, (act, times, units) in acts.items()}
-    presence._ctx.now = str(int(time.time() * 1000) + 1000 * (SETTINGS.idle_timeout + 3600))
+    presence.internal.context.now = str(int(time.time() * 1000) + 1000 * (SETTINGS.idle_timeout + 3600))
     found["sweep"] = _work(lambda: presence.sweep(limit=1_000), 4, 1_000, nodes, replica)
     return found
 
@@ -171,7 +172,7 @@ def _measure(binary: str, directory: Path, url: str, nodes: list[Server], count:
         logins = _load(presence, count)
         rate = count / (time.perf_counter() - begun)
         tokens, uids = (
-            itertools.cycle(of) for of in zip(*((one.token, one.session.uid) for one in logins), strict=True)
+            itertools.cycle(of) for of in zip(*((login.token, login.session.uid) for login in logins), strict=True)
         )
         found = {
             "server": f"Valkey {info['valkey_version']}"
@@ -179,7 +180,7 @@ def _measure(binary: str, directory: Path, url: str, nodes: list[Server], count:
             else f"Redis {info['redis_version']}",
             "sessions": count,
             "nodes": len(nodes),
-            "shards": len(presence._ctx.keys.shards),
+            "shards": len(presence.internal.context.keys.shards),
             "load": round(os.getloadavg()[0], 1),
             "bytes_a_session": round((sum(_bytes(nodes)) - sum(empty)) / count),
             "bytes_per_node": [after - at for after, at in zip(_bytes(nodes), empty, strict=True)],
@@ -198,15 +199,15 @@ def _measure(binary: str, directory: Path, url: str, nodes: list[Server], count:
         return found
 
 
-def _line(one: dict[str, Any]) -> str:
+def _line(run: dict[str, Any]) -> str:
     times = "  ".join(
-        f"{name} {one[name]['ms']:7.2f} ms" for name in ("page", "counts", "validate", "one_users", "search")
+        f"{name} {run[name]['ms']:7.2f} ms" for name in ("page", "counts", "validate", "one_users", "search")
     )
-    return f"{one['sessions']:>9,} sessions, {one['nodes']} node(s): {times}  {one['bytes_a_session']} B a session"
+    return f"{run['sessions']:>9,} sessions, {run['nodes']} node(s): {times}  {run['bytes_a_session']} B a session"
 
 
 def _left(binary: str, directory: Path) -> dict[str, int]:
-    """Bytes that a session leaves when it has run out, and a person whose last one has; without the capped events."""
+    """Bytes that an expired session leaves, and a person after the last session; without the capped events."""
     left, users = {}, 0
     for kind, keep in (("person", 0), ("session", SETTINGS.keep_expired)):
         settings = replace(SETTINGS, keep_expired=keep, max_events=100)
@@ -218,29 +219,31 @@ def _left(binary: str, directory: Path) -> dict[str, int]:
             empty = _bytes([server])[0]
             _load(presence, ENDED)
             users = presence.counts().users
-            presence._ctx.now = str(int(time.time() * 1000) + 1000 * (SETTINGS.idle_timeout + 3600))
+            presence.internal.context.now = str(int(time.time() * 1000) + 1000 * (SETTINGS.idle_timeout + 3600))
             presence.sweep()
             left[kind] = _bytes([server])[0] - empty
     return {"person": round(left["person"] / users), "session": round((left["session"] - left["person"]) / ENDED)}
 
 
 def _merged(path: Path, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is in the file, with these in the place of what they measured anew: a size of one server, a cluster of as
-    many nodes."""
+    """The stored runs, with the new ones in place of runs of the same kind: one server of a size, a cluster of a number
+    of nodes."""
 
-    def kind(one: dict[str, Any]) -> tuple[bool, int, int]:
-        return one["cluster"], one["nodes"], 0 if one["cluster"] else one["sessions"]
+    def kind(run: dict[str, Any]) -> tuple[bool, int, int]:
+        return run["cluster"], run["nodes"], 0 if run["cluster"] else run["sessions"]
 
     known = json.loads(path.read_text("utf-8")) if path.exists() else []
-    return sorted({kind(one): one for one in [*known, *found]}.values(), key=kind)
+    return sorted({kind(run): run for run in [*known, *found]}.values(), key=kind)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure, print, write ``results/growth-….json``; 1 where three nodes missed a target."""
+    """Measure, print, and write ``results/growth-….json``. The exit code is 1 if three nodes missed a target."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks growth", description=__doc__)
-    parser.add_argument("--sizes", default="10000,100000,1000000", help="of one server; '' for none")
+    parser.add_argument(
+        "--sizes", default="10000,100000,1000000", help="numbers of sessions on one server; '' for none"
+    )
     parser.add_argument("--nodes", default="1,3,6", help="masters of the clusters; '' for none")
-    parser.add_argument("--sessions", type=int, default=100_000, help="of each cluster")
+    parser.add_argument("--sessions", type=int, default=100_000, help="number of sessions on each cluster")
     parser.add_argument("--server", choices=sorted(binaries()), default=next(iter(binaries())))
     args = parser.parse_args(argv)
     binary, found = binaries()[args.server], []
@@ -254,8 +257,8 @@ def main(argv: Sequence[str]) -> int:
                 found.append(_measure(binary, place, url, nodes, size) | {"cluster": start is _cluster})
             print(_line(found[-1]), flush=True)
             write(path, _merged(path, found))
-    three = [one for one in found if one["cluster"] and one["nodes"] == 3]
-    missed = [name for name, most in TARGETS.items() for one in three if one[name.removesuffix("_ms")]["ms"] > most]
+    three = [run for run in found if run["cluster"] and run["nodes"] == 3]
+    missed = [name for name, most in TARGETS.items() for run in three if run[name.removesuffix("_ms")]["ms"] > most]
     print(f"Written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path.name}."
           + "".join(f" MISSED: {name} ≤ {TARGETS[name]:g}." for name in missed))  # fmt: skip
     return 1 if missed else 0

@@ -1,4 +1,4 @@
-"""Two ways of doing a thing, timed in turn on the same server; medians, ratios, and what it cost either side."""
+"""Two implementations, timed in turn on the same server: medians, ratios, and the cost for server and client."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 Shares = Mapping[str, float]
-"""Command → the share of its calls that scripts made."""
+"""Command → share of its calls that came from scripts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One way of doing a thing. Only ``run`` is timed."""
+    """One of the two implementations. Only ``run`` is timed."""
 
     run: Callable[[Any], object]
-    prepare: Callable[[], Any] = lambda: None  #: what the next run is given
-    after: Callable[[Any], object] | None = None  #: puts away what the run of this material left
+    prepare: Callable[[], Any] = lambda: None  #: makes the argument of the next run
+    after: Callable[[Any], object] | None = None  #: undoes the run with this argument
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A figure that was promised, beside the one that was measured."""
+    """A target and the measured figure."""
 
     what: str
     limit: float
@@ -48,14 +48,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Wall times of one side, and what one unit of its work took of the processors."""
+    """Wall times of one side, and its processor time per unit."""
 
     us: list[float]
     units: int
-    server_us: float  #: of Redis running commands and scripts, each counted once, per unit
-    lua_us: float  #: of that, what scripts took beside the commands that they called
-    server_cpu_us: float  #: of the server's main thread, reading and writing sockets included, per unit
-    client_cpu_us: float  #: of this process, per unit
+    server_us: float  #: Redis running commands and scripts, each counted once, per unit
+    lua_us: float  #: of that, Lua itself without the commands that scripts called
+    server_cpu_us: float  #: the server's main thread, including sockets, per unit
+    client_cpu_us: float  #: this process, per unit
 
     @property
     def p50(self) -> float:
@@ -67,7 +67,7 @@ class Times:
 
     @property
     def best(self) -> float:
-        """The fastest run: what a machine with nothing else to do might come near to."""
+        """The fastest run: near what an idle machine would reach."""
         return min(self.us)
 
     @property
@@ -94,22 +94,20 @@ class Result:
     """One line of the table."""
 
     name: str
-    compared: str  #: with what, in a sentence
+    compared: str  #: what it was compared with, as a sentence
     unit: str = ""
     ours: Times | None = None
     bare: Times | None = None
-    ratio: float | None = None  #: median over neighbouring runs of ours / bare
-    waited: float | None = None  #: of the time, how much server or client was ready to go on with no core free
-    calls: Json = field(
-        default_factory=dict
-    )  #: script → how often, µs a call, and of the slow ones p50 and longest, ms
-    undisturbed: list[float] = field(default_factory=list)  #: longest call, ms, of each run without waiting for a core
+    ratio: float | None = None  #: median of ours / bare over neighbouring runs
+    waited: float | None = None  #: share of the time in which server or client waited for a core
+    calls: Json = field(default_factory=dict)  #: script → calls, µs per call, and of the slow calls p50 and longest, ms
+    undisturbed: list[float] = field(default_factory=list)  #: longest call, ms, of each run that had a core
     figures: Json = field(default_factory=dict)
     targets: list[Target] = field(default_factory=list)
 
     @property
     def longest(self) -> Json | None:
-        """The spread of the script with the longest call; None when none took long enough to be logged."""
+        """Percentiles of the script with the longest call; None if no call was slow enough for the slow log."""
         logged = [call for call in self.calls.values() if "longest_ms" in call]
         return max(logged, key=lambda call: float(call["longest_ms"]), default=None)
 
@@ -131,7 +129,7 @@ class Result:
 
 
 def _short(value: Any) -> Any:
-    """Four digits are more than a noisy machine can tell apart."""
+    """Round to four digits: measurements on a shared machine are not more exact."""
     if isinstance(value, float):
         return float(f"{value:.4g}") if abs(value) < 1000 else round(value)
     return value
@@ -140,14 +138,14 @@ def _short(value: Any) -> Any:
 def compare(
     stage: Stage, name: str, compared: str | None, ours: Side, bare: Side, *, runs: int, units: int = 1, unit: str = ""
 ) -> Result:
-    """Run both sides in turn, A B A B …, then each alone for what it costs server and client.
+    """Run both sides in turn, A B A B …, then each alone for its cost on server and client.
 
-    Neighbours share whatever else the machine was doing, so the median of their ratios is steadier than any time.
-    ``units`` is how many sessions, refs or rows one run handles.
+    Other load affects neighbouring runs alike, so the median of their ratios is steadier than any time. ``units`` is
+    how many sessions, refs or rows one run handles.
     """
     stage.progress(name)
     sides = (ours, bare)
-    # Before anything is measured: connections, scripts, caches.
+    # Warm up: connections, scripts, caches.
     shares = [shares_of_scripts(stage.redis, partial(_timed, side)) for side in sides]
     stage.slow_log_clear()
     log = _Log(stage, each_run=units > 1)
@@ -168,7 +166,7 @@ def compare(
 
 
 class _Log:
-    """The slow script calls of one benchmark, and which of its runs nobody else disturbed."""
+    """The slow script calls of one benchmark, and the runs that no other process disturbed."""
 
     def __init__(self, stage: Stage, *, each_run: bool) -> None:
         self.calls: dict[str, list[float]] = {}
@@ -176,7 +174,8 @@ class _Log:
         self._stage, self._each_run = stage, each_run
 
     def watch(self, side: Side) -> float:
-        """Time one run. Reading the log each time would dominate runs of a single call: it is read in the end then."""
+        """Time one run. Short runs read the slow log only at the end, because reading it would take longer than the
+        run."""
         if not self._each_run:
             return _timed(side)
         given = side.prepare()
@@ -194,7 +193,7 @@ class _Log:
         for script, ms in found.items():
             self.calls.setdefault(script, []).extend(ms)
         if waited_ns is not None and waited_ns < 1_000_000:
-            self.undisturbed.append(max((one for ms in found.values() for one in ms), default=0.0))
+            self.undisturbed.append(max((time_ms for ms in found.values() for time_ms in ms), default=0.0))
 
 
 def _timed(side: Side) -> float:
@@ -209,7 +208,7 @@ def _timed(side: Side) -> float:
 
 
 def shares_of_scripts(client: Any, run: Callable[[], object]) -> Shares:
-    """Which share of each command's calls scripts make in a run, by MONITOR: INFO does not tell them apart."""
+    """Share of each command's calls that scripts make in a run, by MONITOR, because INFO does not separate them."""
     every, called = Counter[str](), Counter[str]()
     with client.monitor() as monitor:
         run()
@@ -228,13 +227,13 @@ def _cost(stage: Stage, side: Side, runs: int, units: int, shares: Shares) -> tu
     """Per unit: µs of commands on the server, of Lua in that, of its main thread, of our process; and script calls."""
     given = [side.prepare() for _ in range(runs)]
     before, cpu = stage.meter(), time.process_time_ns()
-    for one in given:
-        side.run(one)
+    for value in given:
+        side.run(value)
     own = (time.process_time_ns() - cpu) / 1000
     used = stage.meter() - before
     if side.after:
-        for one in given:
-            side.after(one)
+        for value in given:
+            side.after(value)
     total = runs * units
     calls: Json = {}
     if used.script_calls:
@@ -245,7 +244,7 @@ def _cost(stage: Stage, side: Side, runs: int, units: int, shares: Shares) -> tu
 
 
 def spread(values: Sequence[float]) -> Json:
-    """How often, and p50, p99 and longest of some milliseconds."""
+    """Number, p50, p99 and longest of some milliseconds."""
     ordered = sorted(values)
     return {
         "logged": len(ordered),

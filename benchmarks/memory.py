@@ -1,4 +1,4 @@
-"""What a session takes of Redis's memory while it lives, and what is left of it after its end."""
+"""How much Redis memory a live session takes, and how much remains after its end."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ MILLION = 1_000_000
 
 
 def memory(stage: Stage) -> Result:
-    """Bytes per session: used_memory before and after loading, over the sessions; by kind of key by MEMORY USAGE."""
+    """Bytes per session: the increase of used_memory by loading, divided by the sessions; by kind of key, from MEMORY
+    USAGE."""
     stage.progress("memory")
     before, after = stage.memory
     each = (after - before) / stage.size
     result = Result("memory", " ".join((memory.__doc__ or "").split()))
     result.figures = {"bytes per session": each} | _families(stage)
     result.figures["tables, expiries and the rest"] = each - sum(list(result.figures.values())[1:])
-    if stage.size >= MILLION:  # at any other size, tables that grow by doubling and capped lists weigh differently
+    if stage.size >= MILLION:  # the target holds for a million: hash tables grow by doubling, and lists are capped
         result.targets.append(Target("B per session", 950 if stage.server == "valkey" else 1200, each))
     return result
 
@@ -47,12 +48,13 @@ def _mean_usage(stage: Stage, keys: list[str]) -> float:
     pipe = stage.redis.pipeline(transaction=False)
     for key in keys:
         pipe.memory_usage(key)
-    usage: list[int] = [one for one in pipe.execute() if one]
+    usage: list[int] = [size for size in pipe.execute() if size]
     return sum(usage) / len(usage)
 
 
 def tombstones(stage: Stage) -> Result:
-    """Bytes that an ended session leaves, by reason, each on a new server: 100,000 expired, 20,000 of the others."""
+    """Bytes that an ended session leaves, by reason, each on a new server: 100,000 expired, 20,000 of the other
+    reasons."""
     result = Result("tombstones", " ".join((tombstones.__doc__ or "").split()))
     expired, others = min(stage.size, 100_000), min(stage.size, 20_000)
     for reason in ("expired", "logout", "kicked", "replaced"):
@@ -68,18 +70,18 @@ def tombstones(stage: Stage) -> Result:
 
 
 def _ended(stage: Stage, reason: str, count: int) -> tuple[float, float]:
-    """Bytes per ended session: all in all, and of its record. The events, capped by number, are kept out of it."""
+    """Bytes per ended session: in all, and of its record. The events are capped by number and not counted."""
     settings = replace(SETTINGS, max_events=100, max_audit=100, max_sessions=1 if reason == "replaced" else 1000)
     presence = Presence(stage.redis, settings)
     empty = stage.settled_memory()
     rows = list(logins(count))
-    if reason == "replaced":  # as many live on: each person logs in twice, on one device at a time
+    if reason == "replaced":  # each person logs in twice: one session is replaced, one stays live
         rows = list({row["uid"]: row for row in rows}.values())
         presence.login_many(rows)
         empty = stage.settled_memory()
     answers = presence.login_many(rows)
     if reason == "expired":
-        presence._ctx.now = str(int(time.time() * 1000) + 1000 * (settings.idle_timeout + 60))
+        presence.internal.context.now = str(int(time.time() * 1000) + 1000 * (settings.idle_timeout + 60))
         presence.sweep()
     for answer in answers if reason in ("logout", "kicked") else ():
         assert isinstance(answer, Login)

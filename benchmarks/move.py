@@ -1,7 +1,8 @@
-"""``python -m benchmarks move``: what a move to another number of shards keeps others waiting for.
+"""``python -m benchmarks move``: how much a reshard delays other clients.
 
-Sessions are moved there and back while visitors log in, are seen, validate and are kicked at a steady rate, from a
-process of their own. Told of each move: how long it took, how long writes stood still, and how many calls were refused.
+Reshards there and back while visitors log in, send heartbeats, validate and are kicked at a constant rate, from a
+process of their own. Reports for each reshard: its duration, how long writes were frozen, and how many calls were
+refused.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 from benchmarks.data import imported_logins
 from benchmarks.stage import LOADED_SPAN, SETTINGS, binaries
 from presence_core import Presence, Unavailable
-from tests.servers import Server
+from tests.support.servers import Server
 
 CHUNK = 5_000
 QUIET = ("--save", "", "--appendonly", "no")
@@ -37,11 +38,11 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     binary = binaries()[args.server]
     with TemporaryDirectory(prefix="move-") as place, Server.start(binary, Path(place), *QUIET, port=True) as server:
-        told = _measure(server.url, args)
-    for move in told:
+        reports = _measure(server.url, args)
+    for move in reports:
         print(", ".join(f"{name} {value:,}" for name, value in move.items()))
     if args.json:
-        args.json.write_text(json.dumps(told, indent=1) + "\n")
+        args.json.write_text(json.dumps(reports, indent=1) + "\n")
     return 0
 
 
@@ -59,17 +60,17 @@ def _move(presence: Presence, url: str, goal: int, rate: int) -> dict[str, Any]:
     ours, theirs = multiprocessing.Pipe()
     visitors = multiprocessing.get_context("spawn").Process(target=_visit, args=(url, rate, theirs))
     visitors.start()
-    ours.recv()  # they have begun
+    ours.recv()  # the visitors have begun
     time.sleep(2)
     begun = time.monotonic()
-    done = presence.migrate(goal, on_progress=lambda step, _: marks.setdefault(step, time.monotonic()))
+    done = presence.reshard(goal, on_progress=lambda step, _: marks.setdefault(step, time.monotonic()))
     ended = time.monotonic()
     time.sleep(2)
     ours.send("enough")
     took, refused = ours.recv()
     visitors.join()
     if presence.repair().repaired:
-        raise SystemExit("Something was lost on the way.")
+        raise SystemExit("The reshard lost data: repair found something.")
     waits = sorted(ms for _, ms in took)
     alone = sorted(ms for at, ms in took if not begun <= at <= ended)
     return {
@@ -79,23 +80,24 @@ def _move(presence: Presence, url: str, goal: int, rate: int) -> dict[str, Any]:
         "keys": done.keys,
         "copied in s": round(marks["last"] - begun, 1),
         "last changes and indexes in s": round(marks["remove"] - marks["last"] - 7.5, 1),
-        "calls meanwhile": len(took),
+        "calls": len(took),
         "refused": refused,
         "p99 ms": round(quantiles(waits, n=100)[98], 1),
-        "p99 ms without a move": round(quantiles(alone, n=100)[98], 1),
+        "p99 ms without a reshard": round(quantiles(alone, n=100)[98], 1),
         "longest ms": round(waits[-1]),
     }
 
 
-def _visit(url: str, rate: int, told: Connection) -> None:
-    """Each visitor logs in, is seen, is validated, and kicked: how long each call took, and how many were refused."""
+def _visit(url: str, rate: int, driver: Connection) -> None:
+    """Each visitor logs in, sends a heartbeat, validates, and is kicked: the time of each call, and how many were
+    refused."""
     took: list[tuple[float, float]] = []
     refused, count = 0, 0
     with Presence.from_url(url) as presence:
         presence.counts()
-        told.send("begun")
+        driver.send("begun")
         begun = time.monotonic()
-        while not told.poll():
+        while not driver.poll():
             uid, sid = f"visitor{count}", f"visit-{begun:.0f}-{count:09}"
             for call in (
                 lambda: presence.login(uid, session_id=sid),  # noqa: B023
@@ -111,5 +113,5 @@ def _visit(url: str, rate: int, told: Connection) -> None:
                 took.append((at, (time.monotonic() - at) * 1000))
             count += 1
             time.sleep(max(0.0, begun + count / rate - time.monotonic()))
-        told.recv()
-    told.send((took, refused))
+        driver.recv()
+    driver.send((took, refused))

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.push``: how long after a kick a visitor's open page has closed, in a real browser.
+"""``python -m benchmarks.push``: the time from a kick to the closed page of the visitor, in a real browser.
 
-Visitors of the demo site sit before an open page in Chromium, and one after the other is kicked at a moment that nobody
-else chose. The time goes from before ``kick()`` is called to the frame in which the page says why it is over: the kick,
-the event, the site's reader, the browser's stream and the drawing are all in it. Both clocks are this machine's.
+Visitors of the demo site have a page open in Chromium, and are kicked one after the other at random times. The time
+runs from the call of ``kick()`` to the frame in which the page says why the session ended. It includes the kick, the
+event, the site's reader, the browser's stream and the drawing. Both clocks are this machine's.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from playwright.sync_api import BrowserContext, sync_playwright
 from benchmarks.dashboard import await_answer, launched
 from benchmarks.web import ROOT
 from presence_core import Presence
-from tests.servers import HOST, Server, free_port, redis_binary, valkey_binary
+from tests.support.servers import HOST, Server, free_port, redis_binary, valkey_binary
 
 TARGET_MS: Final = 250
 
-# Runs in every page before its own script: notes when the frame that shows the end was drawn.
+# Runs in every page before the page's own script: notes when the frame that shows the end was drawn.
 WATCH: Final = """
 addEventListener('DOMContentLoaded', () => {
   new MutationObserver((_, observer) => {
@@ -44,7 +44,7 @@ CLOSED: Final = "async () => { while (!window.closedAt) await new Promise(reques
 
 
 def _kicks(context: BrowserContext, presence: Presence, url: str, times: int, open_pages: int) -> Iterator[float]:
-    """Milliseconds, of each kick."""
+    """Milliseconds of each kick."""
     pages = []
     for number in range(times + open_pages):
         login = presence.login(f"visitor-{number}", name="A visitor")
@@ -68,16 +68,16 @@ def _kicks(context: BrowserContext, presence: Presence, url: str, times: int, op
 
 
 def main() -> int:
-    """Measure, print one line of JSON; 1 where the p99 missed its target."""
+    """Measure, and print one line of JSON. The exit code is 1 if the p99 missed its target."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.push", description=__doc__)
     parser.add_argument("--kicks", type=int, default=300)
     parser.add_argument(
-        "--open", type=int, default=4, help="pages open beside it; a browser has six connections a site"
+        "--open", type=int, default=4, help="other pages open at the same time; a browser has six connections per site"
     )
     args = parser.parse_args()
     binary = valkey_binary() or redis_binary()
     if binary is None:
-        sys.exit("There is no Redis server here.")
+        sys.exit("No Redis server binary was found.")
     port = free_port()
     url = f"http://{HOST}:{port}"
     with TemporaryDirectory() as directory, Server.start(binary, Path(directory)) as server:

@@ -1,4 +1,4 @@
-"""What pages and support staff read."""
+"""Reads of pages and support staff."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from tempfile import TemporaryDirectory
 from benchmarks.bare import Bare
 from benchmarks.measure import Result, Side, Target, compare
 from benchmarks.stage import Stage
-from presence_core.operations.listing import make_cursor
+from presence_core.operations.search.list_sessions import make_cursor
 
 SMALL = 10_000
-"""The size that a page at any other size is held against."""
+"""Every other size is compared with this one."""
 
 PAGE = 50
 DEPTH = 10_000
-"""Pages in front of a deep one."""
+"""Pages before the deep page."""
 
 
 def page_first(stage: Stage) -> Result:
-    """The first page of 50 beside ZREVRANGE 50 WITHSCORES, then one pipeline of HGETALLs of the same 50 records."""
+    """The first page of 50, compared with ZREVRANGE 50 WITHSCORES, then one pipeline of HGETALLs of the same 50
+    records."""
     bare = Bare(stage)
     result = compare(stage, "page, first", page_first.__doc__, _page(stage), Side(bare.page), runs=400)
     assert result.ratio is not None
@@ -28,7 +29,7 @@ def page_first(stage: Stage) -> Result:
 
 
 def page_growth(stage: Stage) -> Result | None:
-    """The first page of 50 beside the same call on a second server that holds 10,000 sessions."""
+    """The first page of 50, compared with the same call on a second server that holds 10,000 sessions."""
     if stage.size <= SMALL:
         return None
     with (
@@ -43,18 +44,18 @@ def page_growth(stage: Stage) -> Result | None:
 
 
 def page_deep(stage: Stage) -> Result:
-    """The page behind 10,000 others (or the last full one), by cursor, beside the first page."""
+    """The page after 10,000 others (or the last full one), by cursor, compared with the first page."""
     return _deep(stage, "page, deep", page_deep.__doc__, gone=False)
 
 
 def page_deep_gone(stage: Stage) -> Result:
-    """The same where the session that the cursor names has ended meanwhile, beside the first page."""
+    """The same, when the session that the cursor names has ended, compared with the first page."""
     return _deep(stage, "page, deep, place gone", page_deep_gone.__doc__, gone=True)
 
 
 def _deep(stage: Stage, name: str, compared: str | None, *, gone: bool) -> Result:
     pages = min(DEPTH, stage.size // PAGE - 1)
-    # The cursor that walking all those pages would end with.
+    # The cursor that the page before this one would have given.
     [(ref, login)] = stage.redis.zrevrange(stage.keys.sessions, pages * PAGE - 1, pages * PAGE - 1, withscores=True)
     cursor = make_cursor((int(login), ref.decode()[:-8] + "--------" if gone else ref.decode()))
     result = compare(stage, name, compared, _page(stage, cursor), _page(stage), runs=300)
@@ -72,7 +73,7 @@ def _page(stage: Stage, cursor: str | None = None) -> Side:
 
 
 def sessions(stage: Stage) -> Result:
-    """sessions(uid) of random users beside SMEMBERS, then one pipeline of HGETALLs."""
+    """sessions(uid) of random users, compared with SMEMBERS, then one pipeline of HGETALLs."""
     presence, bare = stage.presence, Bare(stage)
 
     def ours(uid: str) -> None:
@@ -85,7 +86,7 @@ def sessions(stage: Stage) -> Result:
 
 
 def get(stage: Stage) -> Result:
-    """get of one session beside HGETALL of its record."""
+    """get of one session, compared with HGETALL of its record."""
     presence, bare = stage.presence, Bare(stage)
 
     def record() -> str:
@@ -102,17 +103,17 @@ def get(stage: Stage) -> Result:
 
 
 def counts(stage: Stage) -> Result:
-    """counts beside one pipeline of ZCARD ×2 and HGETALL of the totals."""
+    """counts, compared with one pipeline of ZCARD ×2 and HGETALL of the totals."""
     presence, bare = stage.presence, Bare(stage)
     return compare(stage, "counts", counts.__doc__, Side(lambda _: presence.counts()), Side(bare.counts), runs=800)
 
 
 FRIENDS = 500
-"""Of one user, of whom some are online."""
+"""Friends of one user, half of them online."""
 
 
 def online_among(stage: Stage) -> Result:
-    """online_among of 500 friends, half of them online, beside one ZMSCORE of the same uids."""
+    """online_among of 500 friends, half of them online, compared with one ZMSCORE of the same uids."""
     presence, bare = stage.presence, Bare(stage)
 
     def friends() -> list[str]:
@@ -131,7 +132,7 @@ def online_among(stage: Stage) -> Result:
 
 
 def count_users(stage: Stage) -> Result:
-    """count_users(600) beside one ZCOUNT."""
+    """count_users(600), compared with one ZCOUNT."""
     presence, bare = stage.presence, Bare(stage)
     ours = Side(lambda _: presence.count_users(600))
     return compare(stage, "count_users", count_users.__doc__, ours, Side(bare.count_users), runs=800)

@@ -17,7 +17,7 @@ _HEADER = ("benchmark", "p50", "p99", "bare p50", "ratio", "rate/s", "best/s", "
 
 
 DISTURBED: Final = 0.1
-"""A share of waiting for a core from which on a verdict carries a question mark."""
+"""Share of time spent waiting for a core; above it, a verdict gets a question mark."""
 
 
 def size_name(size: int) -> str:
@@ -29,7 +29,7 @@ def size_name(size: int) -> str:
 
 
 def table(about: Json, results: Sequence[Result]) -> str:
-    """What one stage measured, for reading."""
+    """The results of one stage as text."""
     rows = [_HEADER, *(_row(result) for result in results if result.ours)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
     title = f"{about['server']}, {about['sessions']:,} sessions"
@@ -75,7 +75,7 @@ def _time(us: float) -> str:
 
 
 def _targets(result: Result) -> str:
-    # Both are still said, but neither is to be relied on.
+    # Both verdicts are still shown, but neither is reliable.
     doubt = "?" if result.waited is not None and result.waited > DISTURBED else ""
     return "; ".join(
         f"{'met' if target.met else 'MISSED'}{doubt}: {target.what} {'≤' if target.at_most else '≥'} {target.limit:,g}"
@@ -95,7 +95,7 @@ def as_json(about: Json, results: Iterable[Result]) -> Json:
 
 
 def write(file: Path, content: object) -> None:
-    """Whole or not at all: an interrupted run must not leave half a file."""
+    """Write the file whole or not at all: an interrupted run must not leave half a file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_name(f"{file.name}.tmp")
     unfinished.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -1,4 +1,4 @@
-"""What support staff ask: one person, an address, the start of a name, a device; and what that costs everybody else."""
+"""Searches of support staff by uid, address, name or device; and how a scan slows down other clients."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from presence_core import Presence, Session, SessionFilter
 PAGE: Final = 50
 RUNS: Final = 60
 
-Ask = Callable[[Session], SessionFilter]
+MakeFilter = Callable[[Session], SessionFilter]
 
 
-def _someone(stage: Stage) -> Session:
-    """A session with an IPv4 address, at random."""
+def _random_session(stage: Stage) -> Session:
+    """A random session with an IPv4 address."""
     while True:
         ticket = stage.ticket()
         session = stage.presence.get(ticket.uid, ticket.session_id)
@@ -33,36 +33,38 @@ def _first_letters(session: Session) -> str:
 
 
 def _search(
-    stage: Stage, name: str, compared: str | None, ask: Ask, bare: Side, most_ms: float, runs: int = RUNS
+    stage: Stage, name: str, compared: str | None, make_filter: MakeFilter, bare: Side, most_ms: float, runs: int = RUNS
 ) -> Result:
-    asked = iter([ask(_someone(stage)) for _ in range(runs * 2 + 10)])
+    filters = iter([make_filter(_random_session(stage)) for _ in range(runs * 2 + 10)])
 
     def page(filter: SessionFilter) -> None:
         stage.presence.list_sessions(filter, limit=PAGE)
 
-    result = compare(stage, name, compared, Side(page, lambda: next(asked)), bare, runs=runs)
+    result = compare(stage, name, compared, Side(page, lambda: next(filters)), bare, runs=runs)
     assert result.ours is not None
     result.targets.append(Target("ms", most_ms, result.ours.p50 / 1000))
-    sample = stage.presence.explain(ask(_someone(stage)))
+    sample = stage.presence.explain(make_filter(_random_session(stage)))
     result.figures |= {"entries looked at, estimated": sample.rows, "matches, estimated": sample.matches}
     return result
 
 
 def search_uid(stage: Stage) -> Result:
-    """The sessions of a uid beside SMEMBERS, then one pipeline of HGETALLs."""
+    """The sessions of a uid, compared with SMEMBERS, then one pipeline of HGETALLs."""
     bare = Side(Bare(stage).sessions_of, lambda: stage.ticket().uid)
-    return _search(stage, "search uid", search_uid.__doc__, lambda one: SessionFilter(uid=one.uid), bare, 3)
+    return _search(stage, "search uid", search_uid.__doc__, lambda session: SessionFilter(uid=session.uid), bare, 3)
 
 
 def search_ip(stage: Stage) -> Result:
-    """The sessions of an address beside ZRANGE BYLEX of the same range, then one pipeline of HGETALLs."""
-    return _search(stage, "search ip", search_ip.__doc__, lambda one: SessionFilter(ip=one.ip), _bare_ip(stage), 10)
+    """The sessions of an address, compared with ZRANGE BYLEX of the same range, then one pipeline of HGETALLs."""
+    return _search(
+        stage, "search ip", search_ip.__doc__, lambda session: SessionFilter(ip=session.ip), _bare_ip(stage), 10
+    )
 
 
 def search_cidr(stage: Stage) -> Result:
-    """The sessions of a /24 beside the same bare commands."""
-    ask: Ask = lambda one: SessionFilter(ip=f"{one.ip}/24")  # noqa: E731
-    return _search(stage, "search /24", search_cidr.__doc__, ask, _bare_ip(stage), 10)
+    """The sessions of a /24, compared with the same bare commands."""
+    make_filter: MakeFilter = lambda session: SessionFilter(ip=f"{session.ip}/24")  # noqa: E731
+    return _search(stage, "search /24", search_cidr.__doc__, make_filter, _bare_ip(stage), 10)
 
 
 def _bare_ip(stage: Stage) -> Side:
@@ -75,7 +77,7 @@ def _bare_ip(stage: Stage) -> Side:
             pipe.hgetall(keys.record_prefix.encode() + entry[5:])
         pipe.execute()
 
-    return Side(look, lambda: _someone(stage))
+    return Side(look, lambda: _random_session(stage))
 
 
 def _bare_words(stage: Stage) -> Side:
@@ -94,57 +96,94 @@ def _bare_words(stage: Stage) -> Side:
             pipe.hgetall(ref)
         pipe.execute()
 
-    return Side(look, lambda: _someone(stage))
+    return Side(look, lambda: _random_session(stage))
 
 
 def search_name(stage: Stage) -> Result:
-    """A page by a whole name beside ZRANGE BYLEX, SMEMBERS and 50 HGETALLs, without order or test."""
+    """A page by a whole name, compared with ZRANGE BYLEX, SMEMBERS and 50 HGETALLs, unordered and untested."""
     return _search(stage, "search name, selective", search_name.__doc__,
-                   lambda one: SessionFilter(name_prefix=one.name), _bare_words(stage), 10)  # fmt: skip
+                   lambda session: SessionFilter(name_prefix=session.name), _bare_words(stage), 10)  # fmt: skip
 
 
 def search_text(stage: Stage) -> Result:
-    """A page by the first 12 letters of an email address beside the same bare commands."""
+    """A page by the first 12 letters of an email address, compared with the same bare commands."""
     return _search(stage, "search text, selective", search_text.__doc__,
-                   lambda one: SessionFilter(text=one.aliases[0][:12]), _bare_words(stage), 10)  # fmt: skip
+                   lambda session: SessionFilter(text=session.aliases[0][:12]), _bare_words(stage), 10)  # fmt: skip
+
+
+def search_words(stage: Stage) -> Result:
+    """A page by the two words of a name, the last one first, compared with the same bare commands."""
+    make_filter: MakeFilter = lambda session: SessionFilter(text=", ".join(reversed((session.name or "").split())))  # noqa: E731
+    return _search(stage, "search text, any order", search_words.__doc__, make_filter, _bare_words(stage), 30)
+
+
+def search_domain(stage: Stage) -> Result:
+    """A page by an email domain that one in seven has, compared with the bare first page."""
+    make_filter: MakeFilter = lambda session: SessionFilter(text="@" + session.aliases[0].partition("@")[2])  # noqa: E731
+    return _search(stage, "search email domain", search_domain.__doc__, make_filter, Side(Bare(stage).page), 30)
+
+
+def search_digits(stage: Stage) -> Result:
+    """The sessions of a uid, by its digits, compared with SMEMBERS, then one pipeline of HGETALLs."""
+    bare = Side(Bare(stage).sessions_of, lambda: stage.ticket().uid)
+    make_filter: MakeFilter = lambda session: SessionFilter(text=session.uid[1:])  # noqa: E731
+    return _search(stage, "search digits of a uid", search_digits.__doc__, make_filter, bare, 30)
+
+
+def search_session(stage: Stage) -> Result:
+    """A session by its id, compared with SMEMBERS, then one pipeline of HGETALLs."""
+    bare = Side(Bare(stage).sessions_of, lambda: stage.ticket().uid)
+    make_filter: MakeFilter = lambda session: SessionFilter(text=session.session_id)  # noqa: E731
+    return _search(stage, "search session id", search_session.__doc__, make_filter, bare, 30)
+
+
+def search_people(stage: Stage) -> Result:
+    """people() by the two words of a name, the last one first, compared with the same bare commands."""
+    presence = stage.presence
+    names = iter([", ".join(reversed((_random_session(stage).name or "").split())) for _ in range(2 * RUNS + 10)])
+    ours = Side(lambda text: presence.people(text), lambda: next(names))
+    result = compare(stage, "people, any order", search_people.__doc__, ours, _bare_words(stage), runs=RUNS)
+    assert result.ours is not None
+    result.targets.append(Target("ms", 30, result.ours.p50 / 1000))
+    return result
 
 
 def search_dense(stage: Stage) -> Result:
-    """A page by the first letter of a name beside the bare first page."""
+    """A page by the first letter of a name, compared with the bare first page."""
     return _search(stage, "search name, dense", search_dense.__doc__,
-                   lambda one: SessionFilter(name_prefix=_first_letters(one)[0]), Side(Bare(stage).page),
+                   lambda session: SessionFilter(name_prefix=_first_letters(session)[0]), Side(Bare(stage).page),
                    20)  # fmt: skip
 
 
 def search_device(stage: Stage) -> Result:
-    """A page by a device, whichever, beside the bare first page."""
-    return _search(stage, "search device", search_device.__doc__, lambda one: SessionFilter(device=one.device),
+    """A page by device, compared with the bare first page."""
+    return _search(stage, "search device", search_device.__doc__, lambda session: SessionFilter(device=session.device),
                    Side(Bare(stage).page), 20)  # fmt: skip
 
 
 def search_range(stage: Stage) -> Result:
-    """A page of the logins of an hour beside the bare first page."""
+    """A page of the logins of an hour, compared with the bare first page."""
     now = time.time()
-    ask: Ask = lambda one: SessionFilter(logged_in_after=now - 7200, logged_in_before=now - 3600)  # noqa: E731
-    return _search(stage, "search login range", search_range.__doc__, ask, Side(Bare(stage).page), 20)
+    make_filter: MakeFilter = lambda session: SessionFilter(logged_in_after=now - 7200, logged_in_before=now - 3600)  # noqa: E731
+    return _search(stage, "search login range", search_range.__doc__, make_filter, Side(Bare(stage).page), 20)
 
 
 def search_three(stage: Stage) -> Result:
-    """A page by device, first letter of the name and half of all addresses beside the bare first page."""
-    ask: Ask = lambda one: SessionFilter(  # noqa: E731
-        device=one.device, name_prefix=_first_letters(one)[0], ip="0.0.0.0/1"
+    """A page by device, first letter of the name and half of all addresses, compared with the bare first page."""
+    make_filter: MakeFilter = lambda session: SessionFilter(  # noqa: E731
+        device=session.device, name_prefix=_first_letters(session)[0], ip="0.0.0.0/1"
     )
-    return _search(stage, "search three", search_three.__doc__, ask, Side(Bare(stage).page), 50)
+    return _search(stage, "search three", search_three.__doc__, make_filter, Side(Bare(stage).page), 50)
 
 
 def search_contains(stage: Stage) -> Result:
-    """The first page of names with "an" in them beside the bare first page."""
+    """The first page of names with "an" in them, compared with the bare first page."""
     return _search(stage, "search contains, dense", search_contains.__doc__,
-                   lambda one: SessionFilter(name_contains="an"), Side(Bare(stage).page), 20)  # fmt: skip
+                   lambda session: SessionFilter(name_contains="an"), Side(Bare(stage).page), 20)  # fmt: skip
 
 
 def search_nothing(stage: Stage) -> Result:
-    """Names with what no name has, to the end, beside a ZSCAN of the list and HGETs of each name, pipelined."""
+    """A text that no name contains, to the end, compared with a ZSCAN of the list and HGETs of each name, pipelined."""
     presence, redis, keys = stage.presence, stage.redis, stage.keys
 
     def ours(_: object) -> None:
@@ -167,7 +206,7 @@ def search_nothing(stage: Stage) -> Result:
 
 
 def facets(stage: Stage) -> Result:
-    """facets("device") beside HGETALL of the counters."""
+    """facets("device"), compared with HGETALL of the counters."""
     presence, redis, keys = stage.presence, stage.redis, stage.keys
     result = compare(stage, "facets", facets.__doc__, Side(lambda _: presence.facets("device")),
                      Side(lambda _: redis.hgetall(keys.facets)), runs=400)  # fmt: skip
@@ -176,9 +215,9 @@ def facets(stage: Stage) -> Result:
     return result
 
 
-def walk_beside_heartbeats(stage: Stage) -> Result:
-    """Single heartbeats while another client walks the whole list by a test that nothing passes."""
-    stage.progress("heartbeats beside a walk")
+def heartbeats_during_scan(stage: Stage) -> Result:
+    """Single heartbeats while another client scans the whole list with a filter that nothing matches."""
+    stage.progress("heartbeats during a scan")
     alone = _heartbeats(stage, 3.0)
     done = threading.Event()
 
@@ -190,19 +229,23 @@ def walk_beside_heartbeats(stage: Stage) -> Result:
     walker = threading.Thread(target=walk, daemon=True)
     walker.start()
     time.sleep(0.2)
-    beside = _heartbeats(stage, 5.0)
+    during = _heartbeats(stage, 5.0)
     done.set()
     walker.join()
-    result = Result("heartbeats beside a walk", " ".join((walk_beside_heartbeats.__doc__ or "").split()))
-    p99 = sorted(beside)[int(len(beside) * 0.99)]
-    result.figures = {"alone, median ms": median(alone), "beside, median ms": median(beside), "beside, p99 ms": p99}
-    result.figures |= {"longest ms": spread(beside)["longest_ms"]}
+    result = Result("heartbeats during a scan", " ".join((heartbeats_during_scan.__doc__ or "").split()))
+    p99 = sorted(during)[int(len(during) * 0.99)]
+    result.figures = {
+        "alone, median ms": median(alone),
+        "during the scan, median ms": median(during),
+        "during the scan, p99 ms": p99,
+    }
+    result.figures |= {"longest ms": spread(during)["longest_ms"]}
     result.targets.append(Target("p99 ms", 15, p99))
     return result
 
 
 def _heartbeats(stage: Stage, seconds: float) -> list[float]:
-    """Milliseconds of each of the single heartbeats that fit into so many seconds."""
+    """Milliseconds of each single heartbeat, for this many seconds."""
     out = []
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:

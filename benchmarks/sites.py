@@ -1,4 +1,4 @@
-"""What a site's requests do: log in, validate, be seen."""
+"""The requests of a site: login, validate, heartbeat."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchmarks.stage import Stage, Ticket
 
 
 def validate(stage: Stage) -> Result:
-    """validate (touch) beside EVALSHA of `return 1` with validate's six keys, by redis.Redis.evalsha."""
+    """validate (touch), compared with EVALSHA of `return 1` with validate's six keys, by redis.Redis.evalsha."""
     result = _validate(stage, "validate", validate.__doc__, decode=False)
     assert result.ratio is not None
     result.targets.append(Target("× bare EVALSHA", 1.5, result.ratio))
@@ -16,13 +16,20 @@ def validate(stage: Stage) -> Result:
 
 
 def validate_decoded(stage: Stage) -> Result:
-    """validate (touch) and `.session` read from it, beside the same EVALSHA of `return 1`."""
+    """validate (touch) and read its `.session`, compared with the same EVALSHA of `return 1`."""
     return _validate(stage, "validate + .session", validate_decoded.__doc__, decode=True)
 
 
 def _validate(stage: Stage, name: str, compared: str | None, *, decode: bool) -> Result:
-    presence, keys, one = stage.presence, stage.keys, stage.ticket()
-    names = (keys.sessions, keys.deadlines, keys.users, keys.closing, keys.meta, keys.record(one.uid, one.session_id))
+    presence, keys, ticket = stage.presence, stage.keys, stage.ticket()
+    names = (
+        keys.sessions,
+        keys.deadlines,
+        keys.users,
+        keys.closing,
+        keys.meta,
+        keys.record(ticket.uid, ticket.session_id),
+    )
 
     def ours(token: str) -> None:
         validation = presence.validate(token)
@@ -34,9 +41,9 @@ def _validate(stage: Stage, name: str, compared: str | None, *, decode: bool) ->
 
 
 def heartbeat(stage: Stage) -> Result:
-    """heartbeat of one session beside EVALSHA of `return 1` with its five keys."""
-    presence, keys, one = stage.presence, stage.keys, stage.ticket()
-    names = (keys.sessions, keys.deadlines, keys.users, keys.meta, keys.record(one.uid, one.session_id))
+    """heartbeat of one session, compared with EVALSHA of `return 1` with its five keys."""
+    presence, keys, example = stage.presence, stage.keys, stage.ticket()
+    names = (keys.sessions, keys.deadlines, keys.users, keys.meta, keys.record(example.uid, example.session_id))
 
     def ours(ticket: Ticket) -> None:
         assert presence.heartbeat(ticket.uid, ticket.session_id)
@@ -47,12 +54,12 @@ def heartbeat(stage: Stage) -> Result:
 
 
 def heartbeats_1000(stage: Stage) -> Result:
-    """heartbeats of 1000 random sessions in one call beside one pipeline of 1000 × (ZADD XX, HSET)."""
+    """heartbeats of 1000 random sessions in one call, compared with one pipeline of 1000 × (ZADD XX, HSET)."""
     return _heartbeats(stage, 1000, 40, heartbeats_1000.__doc__)
 
 
 def heartbeats_5000(stage: Stage) -> Result:
-    """heartbeats of 5000 random sessions in one call beside one pipeline of 5000 × (ZADD XX, HSET)."""
+    """heartbeats of 5000 random sessions in one call, compared with one pipeline of 5000 × (ZADD XX, HSET)."""
     return _heartbeats(stage, 5000, 15, heartbeats_5000.__doc__)
 
 
@@ -74,7 +81,8 @@ def _heartbeats(stage: Stage, count: int, runs: int, compared: str | None) -> Re
 
 
 def login(stage: Stage) -> Result:
-    """login of a new user beside a pipeline of the bare writes: ZADD ×3, SADD, HSET of ten plain fields, PEXPIRE."""
+    """login of a new user, compared with a pipeline of the bare writes: ZADD ×3, SADD, HSET of ten plain fields,
+    PEXPIRE."""
     presence, bare = stage.presence, Bare(stage)
     result = compare(
         stage,
@@ -88,7 +96,7 @@ def login(stage: Stage) -> Result:
 
 
 def login_many(stage: Stage) -> Result:
-    """login_many of 2000 rows beside the same bare writes in pipelines of 500 sessions."""
+    """login_many of 2000 rows, compared with the same bare writes in pipelines of 500 sessions."""
     presence, bare, count = stage.presence, Bare(stage), 2000
     step = 500
 

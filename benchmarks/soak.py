@@ -1,9 +1,9 @@
-"""``python -m benchmarks soak``: a site with a million sessions, for ten minutes, and every promise held against it.
+"""``python -m benchmarks soak``: a site with a million sessions for ten minutes, and a check of every promise.
 
-By default 10,000 heartbeats, 200 logins and 50 kicks a second and five dashboards; as many more sessions run out as
-keep the number of those online the same, and a ``presence worker`` sweeps them. Nobody slows down because an answer is
-late. In the end the crowd's own books, kept without the library, say which sessions must be there: the list, counts,
-totals, users and facets must be exactly those, and ``repair`` must find nothing. Ends with 1 if a promise was broken.
+By default 10,000 heartbeats, 200 logins and 50 kicks a second and five dashboards. As many sessions expire as keep the
+number online constant, and a ``presence worker`` sweeps them. No client slows down because a reply is late. The load
+keeps its own books, without the library, of the sessions that must be live. At the end the list, counts, totals, users
+and facets must agree with them, and ``repair`` must find nothing. The exit code is 1 if a promise was broken.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ from benchmarks.measure import Json, Target
 from benchmarks.stage import Stage, binaries
 from benchmarks.web import ROOT
 from presence_core import Login, Presence, Settings
-from presence_core.operations import leading
+from presence_core.operations.maintenance import leader
 
 CHUNK: Final = 10_000
 IDLE: Final = Settings().idle_timeout
 LEAVERS: Final = 100_000_000
-"""Users from here on are those whose sessions run out during the run."""
+"""Users whose sessions expire during the run have numbers from here on."""
 
 REACHED: Final = 0.99
 LAG: Final = 10.0
 GROWTH: Final = 0.01
-"""By so much of itself, or 1 MB, the server's memory may grow from the middle to the last third of the run."""
+"""Limit for the growth of the server's memory from the middle to the last third of the run: this share, or 1 MB."""
 
 GROWTH_MB: Final = 10.0
-"""The same for the worker and the dashboards."""
+"""The same limit for the worker and the dashboards, in MB."""
 
 WATCH: Final = 1.0
-_fork = multiprocessing.get_context("fork")  # a million refs are shared with children, not sent to them
+_fork = multiprocessing.get_context("fork")  # children inherit a million refs by fork instead of receiving them
 
 
 @dataclass(slots=True)
 class Watched:
-    """What was seen from outside while it ran; MB, seconds."""
+    """Measured from outside during the run; MB, seconds."""
 
     at: list[float] = field(default_factory=list)
     server: list[float] = field(default_factory=list)
     lag: list[float] = field(default_factory=list)
     others: dict[str, list[float]] = field(default_factory=dict)
-    longest: dict[str, float] = field(default_factory=dict)  #: script → ms of the longest of its calls over 1 ms
+    longest: dict[str, float] = field(default_factory=dict)  #: script → ms of its longest call over 1 ms
 
     def growth(self, memory: list[float]) -> float:
-        """MB between the middle and the last third: in the first one, what ended is not yet let go of."""
+        """Growth in MB from the middle to the last third: during the first third no tombstone expires."""
         third = max(1, len(memory) // 3)
         return median(memory[-third:]) - median(memory[-2 * third : -third] or memory[-third:])
 
@@ -76,23 +76,23 @@ def _resident(pid: int) -> float:
 
 
 def _settings(seconds: float, sessions: int) -> Settings:
-    """What is over is forgotten within a fifth of the run, so that what stays can be told from what leaks."""
+    """Tombstones are kept for a fifth of the run, so that memory can be constant and a leak shows."""
     keep = max(5, round(seconds / 5))
     return Settings(keep_kicked=keep, keep_replaced=keep, keep_expired=keep, keep_logout=keep, keep_people=keep,
                     max_events=min(100_000, sessions), max_audit=1_000)  # fmt: skip
 
 
 def _load(stage: Stage, rows: Iterator[Row], times: Callable[[int, Row], None], count: int) -> list[str]:
-    """Log them in; their refs."""
+    """Log in these users; returns their refs."""
     refs: list[str] = []
     begun = time.monotonic()
     with Presence.from_url(stage.url, replace(stage.presence.settings, timeout=30)) as presence:
         while chunk := list(itertools.islice(rows, CHUNK)):
             for place, row in enumerate(chunk, len(refs)):
                 times(place, row)
-            for one in presence.login_many(chunk, imported=True):
-                assert isinstance(one, Login), one
-                refs.append(one.session.ref)
+            for login in presence.login_many(chunk, imported=True):
+                assert isinstance(login, Login), login
+                refs.append(login.session.ref)
             if len(refs) % (10 * CHUNK) == 0:
                 stage.progress(
                     f"{len(refs):,} of {count:,} loaded, {len(refs) / (time.monotonic() - begun):,.0f} a second"
@@ -100,7 +100,7 @@ def _load(stage: Stage, rows: Iterator[Row], times: Callable[[int, Row], None], 
     return refs
 
 
-def _who_stays(stage: Stage, count: int) -> list[str]:
+def _log_in_staying(stage: Stage, count: int) -> list[str]:
     rng = random.Random(SEED)
 
     def times(place: int, row: Row) -> None:
@@ -111,8 +111,8 @@ def _who_stays(stage: Stage, count: int) -> list[str]:
     return _load(stage, logins(count), times, count)
 
 
-def _who_leaves(stage: Stage, count: int, rate: float, per_second: float) -> tuple[list[str], float]:
-    """Sessions nobody sees any more; and the moment, Unix seconds, at which the first of them is due."""
+def _log_in_leaving(stage: Stage, count: int, rate: float, per_second: float) -> tuple[list[str], float]:
+    """Log in sessions that get no heartbeat; and the time, Unix seconds, at which the first of them is due."""
     rng, first = random.Random(SEED), time.time() + 5 + 2 * count / per_second
 
     def times(place: int, row: Row) -> None:
@@ -123,14 +123,14 @@ def _who_leaves(stage: Stage, count: int, rate: float, per_second: float) -> tup
 
 
 def _newcomers(args: argparse.Namespace) -> Callable[[int], Iterator[Row]]:
-    """For each thread as many as it asks for; half of them are people who have a session already."""
+    """New people for each login thread; half of them already have a session."""
     count = round(args.logins * args.minutes * 60 / crowd.THREADS) + 1
     users = round(count * USERS_PER_SESSION)
     first = max(0, round(args.sessions * USERS_PER_SESSION) - crowd.THREADS // 2 * users)
 
     def rows(number: int) -> Iterator[Row]:
         some = logins(count, first_user=first + number * users)
-        return itertools.chain(list(itertools.islice(some, 1)), some)  # what takes it a moment first, it does now
+        return itertools.chain(list(itertools.islice(some, 1)), some)  # draw one now: the first takes longest
 
     return rows
 
@@ -147,8 +147,8 @@ def _in_a_process(act: Callable[[], Story]) -> tuple[multiprocessing.process.Bas
 
 
 def _worker(url: str, settings: Settings, log: Path) -> subprocess.Popen[bytes]:
-    """``presence worker``, with what is set here in its environment; a warning of its would stand in the log."""
-    ours = {one.name: getattr(settings, one.name) for one in fields(Settings)}
+    """``presence worker`` with the same settings in its environment. A warning would be in its log."""
+    ours = {field.name: getattr(settings, field.name) for field in fields(Settings)}
     environ = {
         f"PRESENCE_{name.upper()}": str(value) for name, value in ours.items() if value != getattr(Settings(), name)
     }
@@ -158,9 +158,11 @@ def _worker(url: str, settings: Settings, log: Path) -> subprocess.Popen[bytes]:
 
 
 def _lag(stage: Stage) -> float:
-    """How long the session that is due the longest has waited for a sweep."""
+    """Sweep lag: how long the oldest session that is due has waited."""
     seconds, micro = stage.redis.time()
-    return stage.presence._run(leading.lag(stage.presence._ctx, seconds * 1000 + micro // 1000)) / 1000
+    return (
+        stage.presence.internal.run(leader.lag(stage.presence.internal.context, seconds * 1000 + micro // 1000)) / 1000
+    )
 
 
 def _watch(stage: Stage, scene: Scene, pids: dict[str, int]) -> Watched:
@@ -174,7 +176,7 @@ def _watch(stage: Stage, scene: Scene, pids: dict[str, int]) -> Watched:
         seen.at.append(moment - scene.begin)
         seen.server.append((int(info["used_memory"]) - int(info["mem_clients_normal"])) / 1e6)
         seen.lag.append(_lag(stage))
-        for name, ms in stage.slow_log().items():  # and is emptied: it would be what grows
+        for name, ms in stage.slow_log().items():  # and clear it, because it would grow
             seen.longest[name] = max(seen.longest.get(name, 0.0), *ms)
         for name, pid in pids.items():
             seen.others[name].append(_resident(pid))
@@ -187,7 +189,7 @@ def _watch(stage: Stage, scene: Scene, pids: dict[str, int]) -> Watched:
 
 
 def _reckoning(stage: Stage, scene: Scene, left: list[str], stories: Sequence[Story]) -> dict[str, int]:
-    """How far what the library says is from the crowd's own books; all 0 where every promise was kept."""
+    """Differences between the library and the books of the load; all 0 if every promise was kept."""
     began = [ref for story in stories for ref in story.began]
     kicked = {ref for story in stories for ref in story.kicked}
     offline = {ref for story in stories for ref in story.offline}
@@ -204,15 +206,15 @@ def _reckoning(stage: Stage, scene: Scene, left: list[str], stories: Sequence[St
         "counts().totals": sum(abs(counts.totals.get(name, 0) - number) for name, number in wanted.items()),
         "list: missing, strange or twice": len(expected.symmetric_difference(listed)) + len(listed) - len(set(listed)),
         "facets": sum(abs(sum(presence.facets(name).values()) - len(expected)) for name in ("device", "app")),
-        "told offline, though live": len(offline - kicked - set(left)),
+        "reported offline, though live": len(offline - kicked - set(left)),
     }
     stage.progress("repair")
-    mended = presence.repair()
-    return off | {"found by repair": mended.repaired + mended.expired}
+    repaired = presence.repair()
+    return off | {"found by repair": repaired.repaired + repaired.expired}
 
 
 def _settle(stage: Stage, until: float) -> None:
-    """The last that leave are due, and have been swept."""
+    """Wait until the last expiring session is due and swept."""
     while time.time() < until or (swept := stage.presence.counts().swept_at) is None or swept.timestamp() < until:
         time.sleep(0.5)
 
@@ -226,21 +228,21 @@ def _promises(seen: Watched, stories: Sequence[Story], warnings: str, off: dict[
         Target("server: memory, growth in MB", round(max(1.0, GROWTH * base), 1), seen.growth(seen.server)),
     ]
     found += [Target(f"{name}: memory, growth in MB", GROWTH_MB, seen.growth(of)) for name, of in seen.others.items()]
-    found += [Target(f"{name}, of those asked", REACHED, act.done / act.asked, at_most=False)
+    found += [Target(f"{name}, share of the planned", REACHED, act.done / act.asked, at_most=False)
               for story in stories for name, act in story.acts.items() if act.asked]  # fmt: skip
     return found + [Target(f"off: {name}", 0, number) for name, number in off.items()]
 
 
 def _print(document: Json) -> None:
     print(f"{document['server']}, {document['sessions']:,} sessions, {document['minutes']:g} minutes\n")
-    print(f"{'':<22}{'asked/s':>10}{'reached/s':>11}{'calls':>9}{'p50 ms':>9}{'p99 ms':>9}")
+    print(f"{'':<22}{'planned/s':>10}{'reached/s':>11}{'calls':>9}{'p50 ms':>9}{'p99 ms':>9}")
     for name, act in document["acts"].items():
         print(f"{name:<22}{act['asked_per_second']:>10,.1f}{act['reached_per_second']:>11,.1f}{act['calls']:>9,}"
               f"{act.get('p50_ms', 0):>9.2f}{act.get('p99_ms', 0):>9.2f}")  # fmt: skip
     print("\n" + "\n".join(f"{name:<34}{value:>12,}" for name, value in document["figures"].items()) + "\n")
-    for one in document["promises"]:
-        sign = "≤" if one["at_most"] else "≥"
-        print(f"{'kept  ' if one['met'] else 'BROKEN'} {one['what']:<40}{one['actual']:>12} {sign} {one['limit']:g}")
+    for promise in document["promises"]:
+        verdict, sign = "kept  " if promise["met"] else "BROKEN", "≤" if promise["at_most"] else "≥"
+        print(f"{verdict} {promise['what']:<40}{promise['actual']:>12} {sign} {promise['limit']:g}")
     for error in document["errors"]:
         print(f"  {error}")
 
@@ -252,20 +254,20 @@ def _run(args: argparse.Namespace, stage: Stage, directory: Path) -> Json:
     seconds = args.minutes * 60
     leaving = max(0.0, args.logins - args.kicks)
     begun = time.monotonic()
-    refs = _who_stays(stage, args.sessions)
+    refs = _log_in_staying(stage, args.sessions)
     rate = args.sessions / (time.monotonic() - begun)
-    left, first = _who_leaves(stage, round(leaving * seconds), leaving, rate)
+    left, first = _log_in_leaving(stage, round(leaving * seconds), leaving, rate)
     loaded = stage.settled_memory()
     stage.redis.config_set("slowlog-log-slower-than", 1000)
     stage.redis.config_set("slowlog-max-len", 20_000)
 
     scene = Scene(stage.url, stage.presence.settings, time.monotonic() + max(2.0, first - time.time()), seconds, refs)
-    heard, told = _fork.Pipe(duplex=False)
+    began_reader, began = _fork.Pipe(duplex=False)
     gc.collect()
-    gc.freeze()  # no process of the crowd is to walk a million refs
+    gc.freeze()  # no child process may scan a million refs
     acts: dict[str, Callable[[], Story]] = {
-        "heartbeats": lambda: crowd.heartbeats(scene, args.heartbeats, heard),
-        "visitors": lambda: crowd.visitors(scene, args.logins, args.kicks, _newcomers(args), told),
+        "heartbeats": lambda: crowd.heartbeats(scene, args.heartbeats, began_reader),
+        "visitors": lambda: crowd.visitors(scene, args.logins, args.kicks, _newcomers(args), began),
         "dashboards": lambda: crowd.dashboards(scene, args.dashboards),
     }
     stage.progress(f"begins in {scene.begin - time.monotonic():.0f} s")
@@ -284,7 +286,7 @@ def _run(args: argparse.Namespace, stage: Stage, directory: Path) -> Json:
         worker.wait()
     off = _reckoning(stage, scene, left, stories)
     promises = _promises(seen, stories, log.read_text(), off)
-    longest = sorted(seen.longest.items(), key=lambda one: -one[1])
+    longest = sorted(seen.longest.items(), key=lambda pair: -pair[1])
     return stage.about() | {
         "minutes": args.minutes,
         "load_average": round(os.getloadavg()[1], 2),
@@ -302,7 +304,8 @@ def _run(args: argparse.Namespace, stage: Stage, directory: Path) -> Json:
         },
         "memory_mb": [round(mb, 1) for mb in seen.server[:: max(1, len(seen.server) // 60)]],
         "promises": [promise.as_json() for promise in promises],
-        "errors": [error for story in stories for error in story.errors] + log.read_text().splitlines()[: crowd.TOLD],
+        "errors": [error for story in stories for error in story.errors]
+        + log.read_text().splitlines()[: crowd.MAX_ERRORS],
     }
 
 
@@ -315,17 +318,17 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--kicks", type=float, default=50.0, metavar="PER_SECOND")
     parser.add_argument("--dashboards", type=int, default=5)
     parser.add_argument("--server", choices=sorted(binaries()), default=next(iter(binaries())))
-    parser.add_argument("--json", type=Path, help="in place of results/soak-<server>-<sessions>.json")
+    parser.add_argument("--json", type=Path, help="instead of results/soak-<server>-<sessions>.json")
     args = parser.parse_args(argv)
     if args.sessions > 900 * args.heartbeats:
-        parser.error("with so few heartbeats sessions would run out before they are seen again")
+        parser.error("too few heartbeats: sessions would expire between two of them")
     if args.kicks * args.minutes * 60 > args.sessions / 2 or args.minutes < 0.2 or args.sessions < 1_000:
         parser.error("give it 1,000 sessions and 12 seconds at least, and twice as many sessions as are kicked")
     return args
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run, print, write ``results/soak-….json``; 1 where a promise was broken."""
+    """Run, print, and write ``results/soak-….json``. The exit code is 1 if a promise was broken."""
     args = _arguments(argv)
     settings = _settings(args.minutes * 60, args.sessions)
     with (
@@ -336,7 +339,7 @@ def main(argv: Sequence[str]) -> int:
     _print(document)
     name = f"soak-{args.server}-{report.size_name(args.sessions)}.json"
     report.write(args.json or report.RESULTS / name, document)
-    broken = sum(not one["met"] for one in document["promises"])
+    broken = sum(not promise["met"] for promise in document["promises"])
     print(f"\n{broken} promises broken." if broken else "\nEvery promise was kept.")
     return 1 if broken else 0
 

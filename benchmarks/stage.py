@@ -1,4 +1,4 @@
-"""A server with sessions in it, what it knows about its own work, and the same moves in bare Redis commands."""
+"""A server with sessions in it, and its own figures about its work."""
 
 from __future__ import annotations
 
@@ -18,32 +18,33 @@ import redis
 
 from benchmarks.data import SEED, Row, imported_logins, logins
 from benchmarks.measure import Json, Shares
-from presence_core import Login, LoginRefused, Presence, Settings, scripts
+from presence_core import Login, LoginRefused, Presence, Settings
 from presence_core.keyspace import Shard
-from tests.servers import Server, redis_binary, valkey_binary
+from presence_core.scripts import EVERY
+from tests.support.servers import Server, redis_binary, valkey_binary
 
 SETTINGS: Final = Settings(idle_timeout=21_600, timeout=30)
-"""Nothing may expire while we measure, and a busy machine may be slow."""
+"""No session may expire during a benchmark, and a busy machine may be slow."""
 
 LOADED_SPAN: Final = 3 * 3600.0
-"""The sessions on the stage began within so many seconds."""
+"""The sessions on the stage began within this many seconds."""
 
 CHUNK: Final = 10_000
 SAMPLE: Final = 100_000
-"""So many tokens are kept for the benchmarks to draw from."""
+"""This many tokens are kept for the benchmarks to draw from."""
 
 SLOW_US: Final = 500
 """Script calls that take longer are logged one by one."""
 
 SCRIPT_CALLS: Final = ("evalsha", "evalsha_ro")
 
-# A new uid for every login that a benchmark adds, beyond those of any loaded stage.
+# A new uid for every login that a benchmark adds, above the numbers of any loaded stage.
 _NEW_USERS: Final = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A live session that a benchmark may use."""
+    """A live session for the benchmarks."""
 
     uid: str
     session_id: str
@@ -59,7 +60,7 @@ class Meter:
     """What the server has spent so far."""
 
     script_calls: int
-    us: Counter[str]  #: of each command; what a script called stands under its own name and in the script's time, too
+    us: Counter[str]  #: by command; a command inside a script is counted under its own name and in the script's time
     cpu_us: float
 
     def __sub__(self, other: Meter) -> Meter:
@@ -75,35 +76,33 @@ class Meter:
         return sum(us * shares.get(name, 0.0) for name, us in self.us.items())
 
     def once_us(self, shares: Shares) -> float:
-        """Of everything, scripts and plain commands, each counted once."""
+        """Of all scripts and plain commands, each counted once."""
         return sum(self.us.values()) - self.called_us(shares)
 
 
 def binaries() -> dict[str, str]:
-    """The servers that are installed here."""
+    """The installed servers."""
     found = {"valkey": valkey_binary(), "redis": redis_binary()}
     return {name: path for name, path in found.items() if path}
 
 
 class Stage:
-    """One server of its own on a unix socket, without persistence; ``size`` sessions after ``load``."""
+    """A server of its own on a unix socket, without persistence; with ``size`` sessions after ``load``."""
 
     def __init__(
         self, server: str, size: int, directory: Path, *, quiet: bool = False, settings: Settings = SETTINGS
     ) -> None:
         self.server, self.size, self.quiet = server, size, quiet
-        # One thread for everything, as both are by default; it does not matter at one client.
+        # One thread for everything, as by default; with one client it makes no difference.
         self._process = Server.start(binaries()[server], directory)
-        self.redis: Any = redis.Redis.from_url(self._process.url)  # Any: redis-py types replies of both its worlds
+        self.redis: Any = redis.Redis.from_url(self._process.url)  # Any: redis-py types replies as sync or async
         self.presence = Presence.from_url(self._process.url, settings)
         self.random = random.Random(SEED)
         self.tickets: list[Ticket] = []
         self.load_seconds = 0.0
         self.memory = (0, 0)
         self._new_users = itertools.count(_NEW_USERS)
-        self._names = {
-            script.sha: script.name for script in vars(scripts).values() if isinstance(script, scripts.Script)
-        }
+        self._names = {script.sha: script.name for script in EVERY}
         self._warm_up()
 
     def __enter__(self) -> Self:
@@ -114,16 +113,15 @@ class Stage:
         self.redis.close()
         self._process.kill()
 
-    def progress(self, what: str) -> None:
+    def progress(self, text: str) -> None:
         if not self.quiet:
-            print(f"  {self.server} {self.size:,}: {what} …", file=sys.stderr, flush=True)
+            print(f"  {self.server} {self.size:,}: {text} …", file=sys.stderr, flush=True)
 
     def _warm_up(self) -> None:
-        """What is there before the first session is not a session's memory."""
+        """Memory in use before the first session, which is not counted as a session's."""
         self.presence.counts()
-        for script in vars(scripts).values():
-            if isinstance(script, scripts.Script):
-                self.redis.script_load(script.text)
+        for script in EVERY:
+            self.redis.script_load(script.text)
 
     def load(self) -> None:
         """Log the sessions in, oldest first; measure the memory that they took."""
@@ -143,11 +141,11 @@ class Stage:
 
     @property
     def url(self) -> str:
-        """The server's."""
+        """The server's clock."""
         return self._process.url
 
     def commands(self) -> int:
-        """How many the server has carried out."""
+        """Number of commands that the server has run."""
         return int(self.redis.info("stats")["total_commands_processed"])
 
     # -- material -----------------------------------------------------------------------------------------------------
@@ -155,7 +153,7 @@ class Stage:
     @property
     def keys(self) -> Shard:
         """The one shard of a single server."""
-        return self.presence._ctx.keys.shards[0]
+        return self.presence.internal.context.keys.shards[0]
 
     def ticket(self) -> Ticket:
         return self.random.choice(self.tickets)
@@ -165,7 +163,7 @@ class Stage:
         return [ticket.ref for ticket in self.random.sample(self.tickets, count)]
 
     def new_rows(self, count: int) -> list[Row]:
-        """Logins of people who are not online yet."""
+        """Logins of people who are not online."""
         first = next(self._new_users)
         self._new_users = itertools.count(first + count)
         return list(logins(count, first_user=first))
@@ -174,8 +172,8 @@ class Stage:
         return list(_tickets(self.presence.login_many(rows)))
 
     def set_clock(self, ms: int | None) -> None:
-        """What scripts take for now, by the hook that tests have; None: the server's own clock again."""
-        self.presence._ctx.now = "" if ms is None else str(ms)
+        """The time that scripts use as now, by the hook for tests; None: the server's own clock."""
+        self.presence.internal.context.now = "" if ms is None else str(ms)
 
     # -- what the server says -----------------------------------------------------------------------------------------
 
@@ -194,16 +192,16 @@ class Stage:
 
     def meter(self) -> Meter:
         stats, us = self.redis.info("commandstats"), Counter[str]()
-        for full, one in stats.items():
+        for full, stat in stats.items():
             name = full.removeprefix("cmdstat_")
             if not name.startswith(_NOT_WORK):
-                us[name.partition("|")[0]] += one["usec"]
+                us[name.partition("|")[0]] += stat["usec"]
         calls = sum(stats[f"cmdstat_{name}"]["calls"] for name in SCRIPT_CALLS if f"cmdstat_{name}" in stats)
         cpu = self.redis.info("cpu")
         return Meter(calls, us, (cpu["used_cpu_user_main_thread"] + cpu["used_cpu_sys_main_thread"]) * 1e6)
 
     def waited_ns(self, *, server_only: bool = False) -> int | None:
-        """For how long server and client together have been ready to run while no core was free; Linux alone tells."""
+        """How long server and client together have waited for a free core. Only Linux reports it."""
         processes = (self._process.pid,) if server_only else (self._process.pid, "self")
         try:
             files = (Path(f"/proc/{process}/schedstat") for process in processes)
@@ -215,7 +213,7 @@ class Stage:
         self.redis.slowlog_reset()
 
     def slow_log(self) -> dict[str, list[float]]:
-        """Script → ms of those of its calls that took longer than SLOW_US, since the log was last cleared or read."""
+        """Script → ms of its calls that took longer than SLOW_US, since the log was last cleared or read."""
         calls: dict[str, list[float]] = {}
         for entry in self.redis.slowlog_get(20_000):
             words = entry["command"].split(b" ", 2)
@@ -225,7 +223,7 @@ class Stage:
         return calls
 
     def settled_memory(self) -> int:
-        """Bytes in use but for clients' buffers, once the server is done growing its tables."""
+        """Bytes in use without clients' buffers, once the hash tables have stopped growing."""
         last = -1
         for _ in range(40):
             info = self.redis.info("memory")
@@ -238,7 +236,7 @@ class Stage:
 
 
 _NOT_WORK: Final = ("info", "monitor", "echo", "slowlog|", "config|", "client|", "hello", "select", "auth", "exec")
-"""Our own commands, what opens a connection, and what holds the time of commands that are counted by themselves."""
+"""Our own commands, those that open a connection, and those that contain commands counted elsewhere."""
 
 
 def _tickets(answers: Iterable[Login | LoginRefused]) -> Iterator[Ticket]:

@@ -1,8 +1,8 @@
 """``python -m benchmarks.web``: validations a second of one ``presence serve`` process, by real HTTP.
 
-Four clients by default, each with one connection that is kept, ask for random sessions of 10,000 as fast as they are
-answered. The clients share one more process, this one; the Redis server is the third. What the service spent of its
-processor on a validation is told beside the rates, which fall when three processes do not have three cores.
+By default four clients, each with one kept-alive connection, validate random sessions of 10,000 as fast as the replies
+come. The clients share this process; the Redis server is a third one. The report also has the service's processor time
+per validation, because rates fall when three processes do not have three cores.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from presence_core import Login, Presence, Settings
-from presence_core.web.keys import make_key
-from tests.servers import Server, redis_binary, valkey_binary
+from presence_core.web.service.api_keys import make_key
+from tests.support.servers import Server, redis_binary, valkey_binary
 
 TARGET: Final = 1500
 ROOT: Final = Path(__file__).parent.parent
 
 
 async def _client(host: str, port: int, requests: list[bytes], until: float) -> list[float]:
-    """Seconds of each exchange."""
+    """Seconds of each request."""
     reader, writer = await asyncio.open_connection(host, port)
     took: list[float] = []
     pick = random.Random(port).choice
@@ -62,11 +62,11 @@ async def _measure(url: str, requests: list[bytes], clients: int, seconds: float
     assert parts.port
     until = time.perf_counter() + seconds
     every = await asyncio.gather(*(_client(parts.hostname, parts.port, requests, until) for _ in range(clients)))
-    return sorted(one for took in every for one in took)
+    return sorted(ms for took in every for ms in took)
 
 
 def processor_seconds(pid: int) -> float:
-    """What a process has used so far; 0.0 where there is no /proc to say."""
+    """Processor time that a process has used so far; 0.0 without /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -75,20 +75,21 @@ def processor_seconds(pid: int) -> float:
 
 
 def main() -> int:
-    """Measure, print one line of JSON; 1 where no round met the target: a busy machine is not the service's fault."""
+    """Measure, and print one line of JSON. The exit code is 1 if no round met the target, because a busy machine slows
+    rounds."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.web", description=__doc__)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of a round")
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of a round")
     parser.add_argument("--sessions", type=int, default=10_000)
     args = parser.parse_args()
     binary = valkey_binary() or redis_binary()
     if binary is None:
-        sys.exit("There is no Redis server here.")
+        sys.exit("No Redis server binary was found.")
     with TemporaryDirectory() as directory, Server.start(binary, Path(directory)) as server:
         with Presence.from_url(server.url, Settings(namespace="bench")) as presence:
             rows = [{"uid": f"user-{number}", "device": "phone", "app": "shop"} for number in range(args.sessions)]
-            tokens = [one.token for one in presence.login_many(rows) if isinstance(one, Login)]
+            tokens = [login.token for login in presence.login_many(rows) if isinstance(login, Login)]
             _, key = make_key(presence, "bench", ["record"])
         environ = os.environ | {"PRESENCE_REDIS_URL": server.url, "PRESENCE_NAMESPACE": "bench"}
         command = [sys.executable, "-m", "presence_core.cli", "serve", "--port", "0", "--json"]
@@ -97,16 +98,16 @@ def main() -> int:
             try:
                 url = json.loads(service.stdout.readline())["url"]
                 requests = _requests(urlsplit(url).netloc, key, tokens)
-                asyncio.run(_measure(url, requests, args.clients, 1.0))  # warm
+                asyncio.run(_measure(url, requests, args.clients, 1.0))  # to warm up
                 before = processor_seconds(service.pid)
                 rounds = [asyncio.run(_measure(url, requests, args.clients, args.seconds)) for _ in range(args.rounds)]
                 spent = processor_seconds(service.pid) - before
             finally:
                 service.terminate()
     rates = [len(took) / args.seconds for took in rounds]
-    took = sorted(one for round_ in rounds for one in round_)
+    took = sorted(ms for round_ in rounds for ms in round_)
     figures = {f"p{part}_ms": round(took[int(len(took) * part / 100)] * 1000, 2) for part in (50, 95, 99)}
-    best = min(rounds, key=lambda one: one[int(len(one) * 0.99)])
+    best = min(rounds, key=lambda took: took[int(len(took) * 0.99)])
     print(json.dumps({
         "clients": args.clients, "rounds": args.rounds, "validations_per_second": round(median(rates)),
         "best_round": round(max(rates)), **figures, "best_p99_ms": round(best[int(len(best) * 0.99)] * 1000, 2),

@@ -1,1 +1,5 @@
-"""The demo: a small real site that logs people in, and visitors who use it. ``python -m demo`` starts all of it."""
+"""The demo: a small site where users sign in, and simulated visitors. ``python -m demo`` starts everything.
+
+Start with ``site`` (the site) and ``launch`` (what ``make run`` starts). ``pages`` is the site's HTML, ``push`` closes
+open pages, ``visitors`` simulates the users of ``people``, ``names`` and ``devices``. Nothing imports this package.
+"""

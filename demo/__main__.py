@@ -1,6 +1,6 @@
-"""``python -m demo``: everything at once. See launch.py.
+"""``python -m demo``: start everything. See launch.py.
 
-The signals come first: Ctrl-C must end this without a traceback from the first moment, imports included.
+The signal handlers come first, so that Ctrl-C ends this without a traceback even during imports.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ _received: list[int] = []
 
 def _end(number: int, frame: FrameType | None) -> None:
     _received.append(number)
-    if len(_received) == 1:  # a second Ctrl-C must not break off the tidying up
+    if len(_received) == 1:  # a second Ctrl-C must not interrupt the cleanup
         raise SystemExit(0)
 
 
 _SIGNALS = [signal.SIGINT, signal.SIGTERM]
 if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-    _SIGNALS.append(signal.SIGHUP)  # unless told to outlive the terminal, by nohup
+    _SIGNALS.append(signal.SIGHUP)  # but not under nohup
 
 if __name__ == "__main__":
-    for one in _SIGNALS:
-        signal.signal(one, _end)
+    for number in _SIGNALS:
+        signal.signal(number, _end)
 
     from demo.launch import run
 

@@ -1,4 +1,4 @@
-"""What the demo's visitors use: devices with their user agents, and the addresses that they come from."""
+"""The devices of the demo's visitors, with their user agents, and their addresses."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A thing that somebody signs in on."""
+    """A device that a visitor signs in on."""
 
-    name: str  #: as the site calls it: "iPhone", "Windows PC"
+    name: str  #: "iPhone", "Windows PC", …
     app: str  #: "web", "ios", "android" or "desktop"
     app_version: str
     user_agent: str
 
     @property
     def mobile(self) -> bool:
-        """Whether it travels from network to network."""
+        """Whether it changes networks."""
         return self.name in ("iPhone", "Android phone")
 
 
-_WEB = ("2026.46", "2026.46", "2026.46", "2026.45")  # the web is as old as the tab
+_WEB = ("2026.46", "2026.46", "2026.46", "2026.45")  # an open tab keeps its version
 _IOS = ("7.4.1", "7.4.0", "7.3.2")
 _ANDROID = ("7.4.2", "7.4.1", "7.2.0", "6.9.5")
 _DESKTOP = ("3.12.0", "3.11.4")
@@ -116,19 +116,19 @@ _KINDS: Final = (
 
 
 def pick_device(random: Random) -> Device:
-    """One of some forty kinds."""
+    """One of about forty kinds."""
     name, app, versions, user_agent = random.choice(_KINDS)
-    version = next((one for one in versions if f"/{one}" in user_agent), None)
+    version = next((number for number in versions if f"/{number}" in user_agent), None)
     return Device(name, app, version or random.choice(versions), user_agent)
 
 
-# Networks that belong to nobody: RFC 5737, RFC 2544, RFC 3849 and RFC 9637 keep them for documentation and tests.
+# Reserved for documentation and tests: RFC 5737, RFC 2544, RFC 3849 and RFC 9637.
 _IPV4: Final = (("192.0.2.0", 8), ("198.51.100.0", 8), ("203.0.113.0", 8), ("198.18.0.0", 17))
 _IPV6: Final = (("2001:db8::", 32), ("3fff::", 20))
 
 
 def pick_address(random: Random) -> str:
-    """An address that could be anybody's and is nobody's."""
+    """An address from a network that is reserved for documentation or tests."""
     if random.random() < 0.3:
         base, prefix = random.choice(_IPV6)
         network = random.getrandbits(64 - prefix) << 64

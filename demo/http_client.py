@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 client for asyncio: some keep-alive connections to one site, shared by many visitors."""
+"""A small HTTP/1.1 client for asyncio: a few keep-alive connections to one site, shared by many visitors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 SECONDS: Final = 10.0
-"""How long one exchange may take."""
+"""How long a request may take."""
 
 
 class Unreachable(Exception):
@@ -17,21 +17,21 @@ class Unreachable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back."""
+class HttpResponse:
+    """A response."""
 
     status: int
-    headers: Mapping[str, str]  #: names in lower case; of several alike, the last
+    headers: Mapping[str, str]  #: names in lower case; of repeated headers the last
     body: bytes
 
     def cookie(self, name: str) -> str | None:
-        """The value that this answer sets a cookie to; empty where it deletes it."""
+        """The new value of a cookie; empty if it is deleted, None if it is not set."""
         key, _, value = self.headers.get("set-cookie", "").partition(";")[0].partition("=")
         return value.strip('"') if key == name else None
 
 
 class _Closed(Exception):
-    """The site closed a connection before it answered: that is its right between two exchanges."""
+    """The site closed the connection before it answered, which is allowed between two requests."""
 
 
 class _Connection:
@@ -40,7 +40,7 @@ class _Connection:
         self._writer = writer
         self.reusable = True
 
-    async def exchange(self, request: bytes) -> Answer:
+    async def exchange(self, request: bytes) -> HttpResponse:
         try:
             self._writer.write(request)
             await self._writer.drain()
@@ -50,10 +50,10 @@ class _Connection:
         first, *lines = head.decode("latin-1").split("\r\n")
         fields = (line.partition(":") for line in lines if line)
         headers = {name.lower(): value.strip() for name, _, value in fields}
-        # The site always says how long its answers are; one that does not is not the site.
+        # The site always sends Content-Length.
         body = await self._reader.readexactly(int(headers["content-length"]))
         self.reusable = headers.get("connection", "").lower() != "close"
-        return Answer(int(first.split(" ")[1]), headers, body)
+        return HttpResponse(int(first.split(" ")[1]), headers, body)
 
     def close(self) -> None:
         self._writer.close()
@@ -71,8 +71,8 @@ class HttpClient:
         self._turns = asyncio.Semaphore(connections)
         self._idle: list[_Connection] = []
 
-    async def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
-        """One exchange. Raises Unreachable."""
+    async def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> HttpResponse:
+        """Send a request. Raises Unreachable."""
         lines = [f"{method} {path} HTTP/1.1", f"Host: {self._netloc}", f"Content-Length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         request = "\r\n".join([*lines, "", ""]).encode("latin-1") + body
@@ -84,26 +84,26 @@ class HttpClient:
                 raise Unreachable(f"{type(error).__name__}: {error}") from error
 
     def close(self) -> None:
-        """Close the connections that are idle."""
+        """Close the idle connections."""
         while self._idle:
             self._idle.pop().close()
 
-    async def _exchange(self, request: bytes) -> Answer:
+    async def _exchange(self, request: bytes) -> HttpResponse:
         while self._idle:
             try:
                 return await self._use(self._idle.pop(), request)
             except _Closed:
-                continue  # it had grown old; the next one, or a new one, may not have
+                continue  # the site closed this idle connection: try the next, or a new one
         return await self._use(_Connection(*await asyncio.open_connection(self._host, self._port)), request)
 
-    async def _use(self, connection: _Connection, request: bytes) -> Answer:
+    async def _use(self, connection: _Connection, request: bytes) -> HttpResponse:
         kept = False
         try:
-            answer = await connection.exchange(request)
+            response = await connection.exchange(request)
             if connection.reusable:
                 self._idle.append(connection)
                 kept = True
-            return answer
+            return response
         finally:
             if not kept:
                 connection.close()

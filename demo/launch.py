@@ -1,7 +1,7 @@
-"""What ``make run`` starts, watches and ends.
+"""Start, watch and end the programs of ``make run``.
 
-Without PRESENCE_REDIS_URL: the embedded server, the demo site, its visitors, upkeep and the dashboard. With it: the
-dashboard and upkeep, over that Redis and with the settings that the environment gives.
+Without PRESENCE_REDIS_URL: the embedded server, the demo site, its visitors, a worker and the dashboard. With it: the
+dashboard and a worker, on that Redis and with the settings in the environment.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Final, TextIO
 from urllib.parse import unquote, urlsplit
 
+from demo.history import write_history
 from demo.processes import Child, Children, Problem, answers, read_port, require_free
-from presence_core import Presence, PresenceError, Unavailable, Worker
+from presence_core import Presence, PresenceError, Settings, Unavailable, Worker
 from presence_core.embedded import EmbeddedServer
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -28,13 +29,13 @@ SITE_PORT: Final = 8502
 START_SECONDS: Final = 90.0
 LEAVE_SECONDS: Final = 1.5
 
-# A list that looks alive: sessions expire while one watches, and an old run's do not pile up.
+# A lively list: sessions expire while you watch, and those of old runs do not pile up.
 DEMO_SETTINGS: Final = {
     "PRESENCE_IDLE_TIMEOUT": "120",
     "PRESENCE_ABSOLUTE_TIMEOUT": "1800",
     "PRESENCE_MAX_SESSIONS": "3",
-    "PRESENCE_KEEP_EXPIRED": "7200",
-    "PRESENCE_KEEP_LOGOUT": "7200",
+    "PRESENCE_KEEP_EXPIRED": "3600",
+    "PRESENCE_KEEP_LOGOUT": "3600",
     "PRESENCE_KEEP_REPLACED": "86400",
     "PRESENCE_KEEP_KICKED": "604800",
     "PRESENCE_MAX_ENDED": "20000",
@@ -44,18 +45,18 @@ DEMO_SETTINGS: Final = {
 
 
 def say(*lines: str, file: TextIO = sys.stdout) -> None:
-    """Tell the person at the terminal, if there still is one."""
+    """Print to the terminal, if it is still open."""
     try:
         print(*lines, sep="\n", file=file, flush=True)
     except OSError:
-        # Closed behind our back; what is still buffered must not fail once more at the exit.
+        # The terminal was closed. Buffered output must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
 
 
 def run(is_over: Callable[[], bool]) -> int:
-    """Start everything and watch over it; answers the exit status.
+    """Start everything, watch it, and return the exit status.
 
-    A signal ends it well by a SystemExit, and ``is_over`` answers True from then on: an exception that is raised inside
+    A signal ends this by SystemExit. ``is_over`` returns True from then on, because an exception that is raised inside
     a destructor gets lost.
     """
     environ = dict(os.environ)
@@ -67,7 +68,7 @@ def run(is_over: Callable[[], bool]) -> int:
     except (Problem, PresenceError) as problem:
         say(str(problem), file=sys.stderr)
     except OSError as error:
-        say(f"This cannot go on: {error}.", file=sys.stderr)
+        say(f"The demo cannot continue: {error}.", file=sys.stderr)
     finally:
         say("All ended.")
     return 1
@@ -79,7 +80,7 @@ def _data_dir(environ: dict[str, str]) -> Path:
 
 
 class Real:
-    """The dashboard and upkeep, over a Redis that is there already."""
+    """The dashboard and a worker, on an existing Redis."""
 
     def __init__(self, environ: dict[str, str], stack: ExitStack, is_over: Callable[[], bool]) -> None:
         self.environ = environ
@@ -87,7 +88,7 @@ class Real:
         self.stack = stack
         self.is_over = is_over
         self.children = Children()
-        self.upkeep_begun = False
+        self.has_worker = False
         self.host = _dashboard_host(environ)
         self.port = read_port(environ, "PRESENCE_DASHBOARD_PORT", DASHBOARD_PORT)
         self.dashboard = f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
@@ -96,10 +97,10 @@ class Real:
         self.require_ports()
         say("Starting the dashboard …")
         self.make_data_dir()
-        self.begin_upkeep()
+        self.start_worker()
         self.stack.enter_context(self.children)
         self.wait_for_dashboard(self.start_dashboard())
-        say("", f"  Dashboard  {self.dashboard}", "", "  Ctrl-C ends it. Redis, and what is in it, stays as it is.", "")
+        say("", f"  Dashboard  {self.dashboard}", "", "  Ctrl-C ends it. Redis and its data stay as they are.", "")
         self.watch()
 
     def require_ports(self) -> None:
@@ -109,24 +110,22 @@ class Real:
         try:
             self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise Problem(
-                f"There is no writing logs to {self.data}: {error.strerror}. Set PRESENCE_DATA_DIR."
-            ) from None
+            raise Problem(f"Cannot write logs to {self.data}: {error.strerror}. Set PRESENCE_DATA_DIR.") from None
 
-    def begin_upkeep(self) -> None:
+    def start_worker(self) -> None:
         log = logging.FileHandler(self.data / "upkeep.log", mode="w")
         logging.basicConfig(handlers=[log], format="%(asctime)s %(levelname)s %(message)s")
         try:
-            self.try_upkeep()
+            self.try_worker()
             self.presence.counts()
         except Unavailable as error:
-            say(f"Redis cannot be used now: {error} The dashboard starts all the same, and works when it can.")
+            say(f"Redis does not answer: {error} The dashboard starts anyway, and works once Redis answers.")
 
-    def try_upkeep(self) -> None:
-        # A cluster that is away cannot even be connected to; the worker waits by itself for everything else.
+    def try_worker(self) -> None:
+        # This raises if a cluster is away. In all other cases the worker waits for Redis.
         self.presence = self.stack.enter_context(Presence.from_env(self.environ))
         self.stack.enter_context(Worker(self.presence))
-        self.upkeep_begun = True
+        self.has_worker = True
 
     def start(self, name: str, *module: str) -> Child:
         child = Child(name, module, cwd=ROOT, log=self.data / f"{name.split()[-1]}.log", environ=self.environ)
@@ -145,13 +144,13 @@ class Real:
         while not answers(host, port):
             self.check()
             if time.monotonic() > deadline:
-                raise Problem(f"The {child.name} has not answered in {START_SECONDS:.0f} s; its log is {child.log}.")
+                raise Problem(f"The {child.name} did not answer within {START_SECONDS:.0f} s. Its log is {child.log}.")
             time.sleep(0.1)
-        # What answered may be a stranger that took the port first; ours would have ended over it.
+        # Another program may have taken the port and answered; then our child has ended.
         self.check()
 
     def watch(self) -> None:
-        """Until a signal, or until a child has ended."""
+        """Wait for a signal, or the end of a child."""
         while True:
             time.sleep(0.5)
             self.check()
@@ -164,28 +163,29 @@ class Real:
         self.children.check()
 
     def tend(self) -> None:
-        """Begin what could not be begun before."""
-        if not self.upkeep_begun:
+        """Start the worker if it could not start before."""
+        if not self.has_worker:
             with suppress(Unavailable):
-                self.try_upkeep()
+                self.try_worker()
 
 
 class Demo(Real):
-    """All of it, over a server of our own and with people who do not exist."""
+    """Everything, on the embedded server and with invented users."""
 
     def __init__(self, environ: dict[str, str], stack: ExitStack, is_over: Callable[[], bool]) -> None:
         super().__init__(DEMO_SETTINGS | environ, stack, is_over)
         self.site_port = read_port(environ, "PRESENCE_DEMO_SITE_PORT", SITE_PORT)
         self.visitors = _visitor_count(environ)
         self.site = f"http://127.0.0.1:{self.site_port}"
+        self.jar = self.data / "visitors.json"
 
     def run(self) -> None:
         self.require_ports()
         say("Starting server, demo site, visitors and dashboard …")
         server = EmbeddedServer.start(self.data)
         self.stack.callback(_wait_until_gone, server.url)
-        self.uses = self.stack.enter_context(ExitStack())
-        self.uses.enter_context(server)
+        self.server_use = self.stack.enter_context(ExitStack())
+        self.server_use.enter_context(server)
         self.environ |= {
             "PRESENCE_REDIS_URL": server.url,
             "PRESENCE_DATA_DIR": str(self.data),
@@ -193,39 +193,45 @@ class Demo(Real):
             "PRESENCE_DEMO_SITE": self.site,
             "PRESENCE_DEMO_DASHBOARD": self.dashboard,
         }
-        self.begin_upkeep()
+        self.write_history(server.url)
+        self.start_worker()
         self.stack.enter_context(self.children)
         site = self.start("demo site", "demo.site", f"--port={self.site_port}")
         dashboard = self.start_dashboard()
         self.wait_for(site, "127.0.0.1", self.site_port)
         if self.visitors:
-            jar = self.data / "visitors.json"
-            self.start("visitors", "demo.visitors", f"--site={self.site}", f"--count={self.visitors}", f"--jar={jar}")
+            options = (f"--site={self.site}", f"--count={self.visitors}", f"--jar={self.jar}")
+            self.start("visitors", "demo.visitors", *options)
         self.wait_for_dashboard(dashboard)
         say(
             "",
-            f"  Dashboard  {self.dashboard}   who is online: open it and kick somebody",
+            f"  Dashboard  {self.dashboard}   who is online: open it and kick a visitor",
             f"  Demo site  {self.site}   sign in here, find yourself in the dashboard, kick yourself",
             "",
-            f"  {self.visitors} made-up visitors come and go. Ctrl-C ends everything; data and logs are in",
+            f"  {self.visitors} simulated visitors come and go. Ctrl-C ends everything. Data and logs are in",
             f"  {self.data}",
             "",
         )
         self.watch()
 
+    def write_history(self, url: str) -> None:
+        """Give a new demo two weeks of history. Without visitors it stays empty."""
+        if self.visitors:
+            write_history(url, Settings.from_env(self.environ), time.time(), self.visitors, self.jar)
+
     def require_ports(self) -> None:
         super().require_ports()
         require_free("127.0.0.1", self.site_port, "demo site", "PRESENCE_DEMO_SITE_PORT")
         if self.port == self.site_port:
-            raise Problem(f"Port {self.port} cannot be the dashboard's and the demo site's: change one of them.")
+            raise Problem(f"Port {self.port} is set for both dashboard and demo site: change one of them.")
 
     def tend(self) -> None:
-        """Start the server again if somebody has killed it, which is a good way to see what an outage looks like."""
+        """Restart the server if it was killed, which is a good way to see an outage."""
         if not _accepts(self.environ["PRESENCE_REDIS_URL"]):
-            again = EmbeddedServer.start(self.data)
-            self.uses.close()
-            self.uses.enter_context(again)
-            say("  The embedded server had ended, and has been started again.")
+            server = EmbeddedServer.start(self.data)
+            self.server_use.close()
+            self.server_use.enter_context(server)
+            say("  The embedded server had ended, and was started again.")
 
 
 def _visitor_count(environ: dict[str, str]) -> int:
@@ -236,7 +242,7 @@ def _visitor_count(environ: dict[str, str]) -> int:
 
 
 def _dashboard_host(environ: dict[str, str]) -> str:
-    """Where to reach the dashboard: .streamlit/config.toml says loopback, and this variable says otherwise."""
+    """The host for the dashboard's URL: loopback, as in .streamlit/config.toml, unless this variable is set."""
     address = environ.get("STREAMLIT_SERVER_ADDRESS", "").strip()
     return "127.0.0.1" if address in ("", "0.0.0.0", "::", "localhost") else address
 
@@ -249,12 +255,12 @@ def _accepts(url: str) -> bool:
         except (ConnectionRefusedError, FileNotFoundError):
             return False
         except OSError:
-            pass  # busy is not gone
+            pass  # it is busy, so it is there
     return True
 
 
 def _wait_until_gone(url: str) -> None:
-    """When we end, all has ended: the server stops moments after its last user. Others may go on using it."""
+    """Wait for the end of the server, which stops shortly after its last user. Other programs may still use it."""
     deadline = time.monotonic() + LEAVE_SECONDS
     while _accepts(url) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -1,7 +1,6 @@
-"""Given and family names, the raw material of the demo's directory.
+"""Given and family names for the demo's directory.
 
-A name in a script other than Latin carries its Latin form behind ``=``: it makes the email address, and staff who
-cannot type the name find the person by it.
+A name in another script has its Latin form after ``=``. The email address is made from it, and staff can search by it.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Culture:
-    """Names that go together, and how they are put together."""
+    """Names that belong together, and their order."""
 
     given: str  #: separated by commas
     family: str  #: separated by commas
-    country: str  #: whose telephone numbers they have
+    country: str  #: of the telephone numbers
     family_first: bool = False
-    joint: str = " "  #: what stands between the two names
+    joint: str = " "  #: between the two names
 
 
 CULTURES: Final = (

@@ -1,4 +1,4 @@
-"""What the demo site looks like. Every value that comes from outside goes through ``e``."""
+"""The demo site's HTML. Every value from outside is escaped by ``e``."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ footer{color:var(--soft);font-size:.875rem;padding-top:.5rem;padding-bottom:2rem
 @media (max-width:30rem){section{padding:1rem}li{flex-wrap:wrap;gap:.5rem}li>div{flex-basis:100%}}
 """
 
-# Waits to be told that the session is over, and then shows why in place of all that the page showed. Coming back to the
-# page by the back button loads it anew, so that nothing is shown from memory.
+# Waits for the end of the session, then shows the reason in place of the page's content. The back button reloads the
+# page, so that no old content is shown.
 _SCRIPT: Final = """
 const live = new EventSource("/live");
 live.addEventListener("ended", event => {
   live.close();
-  const told = JSON.parse(event.data);
-  document.title = told.title;
+  const content = JSON.parse(event.data);
+  document.title = content.title;
   const main = document.querySelector("main");
-  main.innerHTML = told.main;
+  main.innerHTML = content.main;
   main.tabIndex = -1;
   main.focus();
 });
@@ -86,7 +86,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-# The one style and the one script of ours by their hashes: no other has effect on these pages.
+# Our style and our script by their hashes: no other has an effect on these pages.
 POLICY: Final = (
     f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; connect-src 'self'; "
     "img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -122,7 +122,7 @@ def _page(title: str, body: str, *, live: bool = False) -> str:
 <main>
 {body}
 </main>
-<footer>A demo: everybody here is made up, and nothing is for sale.</footer>
+<footer>A demo: all users are invented, and nothing is for sale.</footer>
 {script}</body>
 </html>
 """
@@ -175,16 +175,16 @@ def _try_it(session: Session, dashboard: str | None) -> str:
     return f"""<section class="note">
 <h2>Try it</h2>
 <p>Open the {where}, find <strong>{e(session.uid)}</strong> near the top of the list and kick this session, with a
-message. Keep an eye on this page: it closes by itself, and says why.</p>
+message. Watch this page: it closes, and shows why.</p>
 </section>"""
 
 
 def home(session: Session, sessions: Sequence[Session], dashboard: str | None) -> str:
-    """Who you are, and on what devices."""
+    """The start page: the user and their devices."""
     now = datetime.now(UTC)
     reach = " · ".join(f"<bdi>{e(alias)}</bdi>" for alias in session.aliases)
-    this_first = sorted(sessions, key=lambda one: one.session_id != session.session_id)
-    devices = "\n".join(_device(one, session, now) for one in this_first)
+    this_first = sorted(sessions, key=lambda other: other.session_id != session.session_id)
+    devices = "\n".join(_device(other, session, now) for other in this_first)
     count = f"{len(sessions)} device{'' if len(sessions) == 1 else 's'}"
     return _page(
         "Your devices",
@@ -200,7 +200,7 @@ def home(session: Session, sessions: Sequence[Session], dashboard: str | None) -
 </ul>
 </section>
 {_try_it(session, dashboard)}
-<p class="soft"><small>This device is signed out by itself after {_span(session.idle_timeout)} without a click, and
+<p class="soft"><small>This device is signed out after {_span(session.idle_timeout)} without a click, and
 {_span(session.absolute_timeout)} after signing in at the latest.</small></p>""",
         live=True,
     )
@@ -216,7 +216,7 @@ def sign_in(example: str, names: Sequence[str], *, who: str = "", error: str | N
         "Sign in",
         f"""<section>
 <h1>Sign in</h1>
-<p class="soft">Be anybody from the demo's directory, for example <strong><bdi>{e(example)}</bdi></strong>.</p>
+<p class="soft">Sign in as any user of the demo's directory, for example <strong><bdi>{e(example)}</bdi></strong>.</p>
 {alert}
 <form method="post" action="/sign-in">
 <label for="who">Name or email</label>
@@ -237,29 +237,29 @@ def sign_in(example: str, names: Sequence[str], *, who: str = "", error: str | N
 
 _ENDINGS: Final = {
     "kicked": ("You have been signed out", "Our staff ended your session on this device."),
-    "expired": ("Your session has expired", "You were away for long, or signed in long ago."),
+    "expired": ("Your session has expired", "You were inactive for too long, or signed in too long ago."),
     "replaced": (
         "You have been signed out on this device",
-        "You signed in on another one, and there is a limit to how many you may use at once.",
+        "You signed in on another device, and the number of devices at once is limited.",
     ),
-    "logout": ("This device is signed out", "You signed it out yourself, here or from another of your devices."),
+    "logout": ("This device is signed out", "You signed it out yourself, here or on another of your devices."),
 }
 
 
 def ended(end: Ended) -> str:
-    """For the holder of a session that is over: only what is public."""
+    """The page for the user of an ended session, with public information only."""
     return _page(*_end(end))
 
 
-def told(end: Ended | None) -> dict[str, str]:
-    """The same for a page that is open: its new title, and what takes the place of its main part."""
+def ended_content(end: Ended | None) -> dict[str, str]:
+    """The same for an open page: its new title and main part."""
     title, body = _end(end) if end is not None else ("You are not signed in", _UNKNOWN)
     return {"title": f"{title} · Paperboat", "main": body}
 
 
 def _end(end: Ended) -> tuple[str, str]:
     public = end.public
-    title, why = _ENDINGS.get(public.code, ("You are signed out", "Your session is over."))
+    title, why = _ENDINGS.get(public.code, ("You are signed out", "Your session has ended."))
     message = f"<p>They left you a message:</p><blockquote>{e(public.message)}</blockquote>" if public.message else ""
     block = "" if public.block is None else f"<p><strong>{e(public.block.sentence)}</strong></p>"
     way_on = "To the sign-in page" if public.block else "Sign in again"
@@ -279,33 +279,31 @@ def _end(end: Ended) -> tuple[str, str]:
 
 _UNKNOWN: Final = """<section>
 <h1>You are not signed in</h1>
-<p>Your session is over.</p>
+<p>Your session has ended.</p>
 <a class="button main" href="/sign-in">Sign in</a>
 </section>"""
 
 
 def unknown() -> str:
-    """For a cookie that opens nothing, and of which nothing is known."""
-    return notice(
-        "You are not signed in", "This browser's sign-in is not known here, or ended too long ago.", "/sign-in"
-    )
+    """The page for an unknown token."""
+    return notice("You are not signed in", "This browser's session is unknown, or ended too long ago.", "/sign-in")
 
 
 def unavailable() -> str:
-    """For the time that Redis is away: nobody passes, and nobody is signed out."""
+    """The page while Redis is away."""
     return _page(
-        "Back in a moment",
+        "Try again shortly",
         """<section class="wait">
-<h1>We cannot check who you are right now</h1>
-<p>The place where sign-ins are kept does not answer, and without it nobody is let in. <strong>You have not been signed
-out</strong>: as soon as it is back, you go on where you were.</p>
+<h1>We cannot check your session right now</h1>
+<p>Our session store does not answer. <strong>You have not been signed
+out</strong>: you can continue as soon as it is back.</p>
 <a class="button main" href="/">Try again</a>
 </section>""",
     )
 
 
 def notice(title: str, sentence: str, link: str = "/") -> str:
-    """A plain page: what is the matter, and a way on."""
+    """A page with a title, a sentence and a link."""
     words = "Sign in" if link == "/sign-in" else "To the start page"
     return _page(
         title,

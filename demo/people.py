@@ -1,4 +1,4 @@
-"""Who may sign in at the demo site: some six hundred people who do not exist, the same ones every time."""
+"""The directory of the demo site: six hundred invented users, the same ones in every run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from demo.agents import Device, pick_address, pick_device
+from demo.devices import Device, pick_address, pick_device
 from demo.names import CULTURES, Culture
 
 OF_LATIN_SCRIPT: Final = 33
 OF_ANOTHER: Final = 15
-"""How many of each culture: 600 in all, a sixth of them in scripts that not everybody can type."""
+"""Users of each culture: 600 in all, a sixth of them with names in other scripts."""
 
-# Ranges that the telephone authorities keep for fiction, or else the country's code and zeros where a subscriber's
-# number would be.
+# Number ranges that are reserved for fiction, or else the country's code and zeros.
 _PHONES: Final = {
     "GB": "+44 7700 900{:03d}",
     "US": "+1 312 555 01{:02d}",
@@ -27,7 +26,7 @@ _PHONES: Final = {
 }
 _NO_FICTION: Final = {"ES": 34, "BR": 55, "IT": 39, "KE": 254, "VN": 84, "JP": 81, "KR": 82, "IN": 91}
 
-# What NFKD does not take apart.
+# Letters that NFKD does not decompose.
 _PLAIN: Final = str.maketrans(
     {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ß": "ss", "ı": "i", "æ": "ae", "þ": "th", "'": "", "’": "", " ": "-"}
 )
@@ -35,25 +34,25 @@ _PLAIN: Final = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Somebody in the directory."""
+    """A user in the directory."""
 
     uid: str
     name: str
-    latin_name: str  #: the same as ``name`` where that is in Latin letters
+    latin_name: str  #: equal to ``name`` if that is in Latin letters
     email: str
     phone: str
-    devices: tuple[Device, ...]  #: what they own, one to four
+    devices: tuple[Device, ...]  #: one to four
     addresses: tuple[str, ...]  #: at home, and on the road
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """What else staff may look them up by."""
+        """Other texts by which staff may find the user."""
         other = () if self.latin_name == self.name else (self.latin_name,)
         return (self.email, self.phone, *other)
 
 
 def _ascii(name: str) -> str:
-    """A name as it stands in an email address."""
+    """A name as part of an email address."""
     bare = unicodedata.normalize("NFKD", name.lower().translate(_PLAIN))
     return "".join(char for char in bare if char.isascii() and (char.isalnum() or char == "-"))
 
@@ -78,7 +77,7 @@ def _names(culture: Culture, random: Random) -> list[tuple[str, str, str]]:
     for given, family in random.sample(pairs, OF_ANOTHER if "=" in culture.given else OF_LATIN_SCRIPT):
         first, last = (family, given) if culture.family_first else (given, family)
         name = f"{first[0]}{culture.joint}{last[0]}"
-        # Written in Latin letters, every name has a space, and the order is the one that its owner uses.
+        # In Latin letters every name has a space; the order is that of the culture.
         latin = f"{first[1]} {last[1]}"
         chosen.append((name, latin, f"{_ascii(given[1])}.{_ascii(family[1])}"))
     return chosen
@@ -108,13 +107,13 @@ def _directory() -> tuple[Member, ...]:
 MEMBERS: Final = _directory()
 
 GUESTS: Final = tuple(member for member in MEMBERS if member.name == member.latin_name)[:25]
-"""Left to whoever tries the demo out: suggested by the site, and never played by a visitor."""
+"""Users for people who try the demo: the site suggests them, and no simulated visitor uses them."""
 
 VISITORS: Final = tuple(member for member in MEMBERS if member not in GUESTS)
 
 
 def _folded(text: str) -> str:
-    """Without accents and capitals, as people type."""
+    """Without accents and capitals."""
     bare = unicodedata.normalize("NFKD", text.casefold())
     bare = "".join(char for char in bare if not unicodedata.combining(char))
     return " ".join(bare.replace("ı", "i").split())
@@ -126,5 +125,5 @@ _BY_TEXT: Final = {
 
 
 def find(text: str) -> Member | None:
-    """The member with this name, in either script, email or uid."""
+    """The user with this name (in either script), email or uid."""
     return _BY_TEXT.get(_folded(text))

@@ -1,4 +1,4 @@
-"""The demo's child processes: started tied to us, their chatter kept in a file, ended together."""
+"""The demo's child processes: they end with this process, and write to log files."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ LAST_LINES: Final = 12
 
 
 class Problem(Exception):
-    """The demo cannot go on. The text says why, for the person at the terminal."""
+    """The demo cannot continue. The text is shown in the terminal."""
 
 
 class Child:
-    """``python -m <module> <arguments>`` in a session of its own, so that Ctrl-C is for the parent alone."""
+    """``python -m <module> <arguments>`` in its own session, so that Ctrl-C reaches only the parent."""
 
     def __init__(self, name: str, module: Sequence[str], *, cwd: Path, log: Path, environ: Mapping[str, str]) -> None:
         self.name = name
         self.log = log
-        # Appending, so that two demos with one directory do not write over each other; begun anew with every run.
+        # Append, so that two demos in one directory do not overwrite each other. Each run begins with an empty file.
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "demo.tied", *module],
+                [sys.executable, "-m", "demo.run_with_parent", *module],
                 cwd=cwd,
                 env={**environ, "PYTHONUNBUFFERED": "1"},
-                stdin=subprocess.PIPE,  # its lifeline: see tied.py
+                stdin=subprocess.PIPE,  # when it closes the child ends: see run_with_parent.py
                 stdout=descriptor,
                 stderr=descriptor,
                 start_new_session=True,
@@ -52,7 +52,7 @@ class Child:
         return self._process.poll() is not None
 
     def check(self) -> None:
-        """Raise Problem, with its last words, if it has ended."""
+        """Raise Problem, with the last lines of its log, if it has ended."""
         status = self._process.poll()
         if status is None:
             return
@@ -64,23 +64,23 @@ class Child:
             lines = self.log.read_text(errors="replace").rstrip().split("\n")
         except OSError as error:
             return str(error)
-        return "\n".join(lines[-LAST_LINES:]) or "(it said nothing)"
+        return "\n".join(lines[-LAST_LINES:]) or "(the log is empty)"
 
     def signal_group(self, number: int) -> None:
-        # Until it is waited for, its number is its own; it may have children, and they are in its group.
+        # Its pid is not reused until it is waited for. Its own children are in its group.
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
 
     def reap(self) -> None:
-        """Wait for it, and give its lifeline back."""
+        """Wait for its end, and close the pipe to it."""
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
 
 
 class Children:
-    """All of them. The end of a ``with`` ends every one, in some tenths of a second and in 3 s at the latest."""
+    """All child processes. The end of the ``with`` ends them, usually within a second and at most in 3 s."""
 
     def __init__(self) -> None:
         self._all: list[Child] = []
@@ -124,7 +124,7 @@ def _indented(text: str) -> str:
 
 
 def read_port(environ: Mapping[str, str], variable: str, default: int) -> int:
-    """The port that a variable names. Raises Problem."""
+    """The port in an environment variable. Raises Problem."""
     raw = environ.get(variable, "").strip()
     if not raw:
         return default
@@ -133,25 +133,25 @@ def read_port(environ: Mapping[str, str], variable: str, default: int) -> int:
     return int(raw)
 
 
-def require_free(host: str, port: int, what: str, variable: str) -> None:
-    """Raise Problem if something listens there already, or nothing may."""
+def require_free(host: str, port: int, program: str, variable: str) -> None:
+    """Raise Problem if the port is in use or not permitted."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # As a server would: a port whose last server has just ended is free.
+        # As a server does: a port whose last server has just ended is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
             probe.listen(1)
         except OSError as error:
-            reason = "in use" if error.errno == errno.EADDRINUSE else f"not to be had ({error.strerror})"
+            reason = "in use" if error.errno == errno.EADDRINUSE else f"not available ({error.strerror})"
             raise Problem(
-                f"Port {port}, where the {what} would listen, is {reason}: "
-                f"end what uses it, or set {variable} to another port."
+                f"Port {port}, where the {program} would listen, is {reason}: "
+                f"stop the program that uses it, or set {variable} to another port."
             ) from None
 
 
 def answers(host: str, port: int) -> bool:
-    """Whether a web server answers there, and not with an error of its own."""
+    """Whether a web server answers there, with a status below 500."""
     connection = http.client.HTTPConnection(host, port, timeout=5)
     try:
         connection.request("GET", "/")

@@ -1,4 +1,4 @@
-"""A visitor's open page learns at once that its session is over: one look at the events for all pages together."""
+"""Close a visitor's open page when its session ends. One task reads the events for all pages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Final
 from demo import pages
 from presence_core import AsyncPresence, Event, InvalidArgument, PresenceError, Unavailable
 
-QUIET: Final = 10.0
-"""Seconds after which a stream with nothing to tell says so, and gives the browser a newer place to resume from."""
+SILENCE: Final = 10.0
+"""Seconds after which a silent stream sends the browser a newer id to resume from."""
 
-LOOK_EVERY: Final = 0.05
-"""Seconds between two looks at the events, one round trip each, however many pages are open."""
+INTERVAL: Final = 0.05
+"""Seconds between two reads of the events: one round trip each, for any number of pages."""
 
 RETRY: Final = 1000
-"""Milliseconds after which a browser whose connection dropped comes back."""
+"""Milliseconds after which a disconnected browser comes back."""
 
 _ENDS: Final = ("logout", "expired", "kicked", "replaced")
 
@@ -27,7 +27,7 @@ log = logging.getLogger("demo")
 
 
 class Push:
-    """Who waits for what. One task reads the events while anybody waits; it goes on from where it was."""
+    """The open pages that wait for an end. One task reads the events while there are any."""
 
     def __init__(self, presence: AsyncPresence) -> None:
         self._presence = presence
@@ -38,10 +38,10 @@ class Push:
         self._ending = False
 
     async def stream(self, uid: str, session_id: str, token: str, last_id: str | None) -> AsyncIterator[bytes]:
-        """Server-sent events of one page: ``ended`` with what the page is to show, and nothing else.
+        """Server-sent events of one page: one ``ended`` event, with the content for the page.
 
-        Whoever comes back with the id of the last event seen is told what has happened since; and the session is looked
-        at once more after the page waits, so that no end falls between the page and its stream.
+        A browser that comes back with the id of its last event gets what happened since. The session is validated once
+        more after the page begins to wait, so that no end is missed between the page and its stream.
         """
         queue: asyncio.Queue[Event | None] = asyncio.Queue(maxsize=16)
         name = (uid, session_id)
@@ -49,20 +49,20 @@ class Push:
         try:
             await self._start()
             yield f"retry: {RETRY}\nid: {self._cursor}\n\n".encode()
-            for event in await self._missed(last_id, name):
-                queue.put_nowait(event)
+            for missed in await self._missed(last_id, name):
+                queue.put_nowait(missed)
             if not await self._presence.validate(token, touch=False):
                 queue.put_nowait(None)
             while not self._ending:
                 try:
-                    async with asyncio.timeout(QUIET):
-                        news = await queue.get()
+                    async with asyncio.timeout(SILENCE):
+                        event = await queue.get()
                 except TimeoutError:
                     yield f"id: {self._cursor}\n\n".encode()
                     continue
-                if not self._ending and (body := await self._told(token)) is not None:
-                    cursor = news.cursor if news is not None else self._cursor
-                    yield f"id: {cursor}\nevent: ended\ndata: {json.dumps(body)}\n\n".encode()
+                if not self._ending and (content := await self._ended_content(token)) is not None:
+                    cursor = event.cursor if event is not None else self._cursor
+                    yield f"id: {cursor}\nevent: ended\ndata: {json.dumps(content)}\n\n".encode()
                     return
         except Unavailable:
             return  # the browser comes back, with the last id
@@ -72,21 +72,21 @@ class Push:
             if not waiting:
                 del self._waiting[name]
 
-    async def _told(self, token: str) -> dict[str, str] | None:
-        """What the page is to show; None when the session is live."""
+    async def _ended_content(self, token: str) -> dict[str, str] | None:
+        """The content for a page whose session has ended; None if the session is live."""
         validation = await self._presence.validate(token, touch=False)
         if validation:
             return None
-        return pages.told(validation.ended)
+        return pages.ended_content(validation.ended)
 
     async def _missed(self, last_id: str | None, name: tuple[str, str]) -> list[Event]:
         if not last_id:
             return []
         try:
             events = await self._presence.events(after=last_id, limit=1000)
-        except InvalidArgument:  # not an id of ours: the look at the session says what matters
+        except InvalidArgument:  # not one of our ids: validating the session is enough
             return []
-        return [one for one in events if (one.uid, one.session_id) == name and one.kind in _ENDS][:1]
+        return [event for event in events if (event.uid, event.session_id) == name and event.kind in _ENDS][:1]
 
     async def _start(self) -> None:
         async with self._starting:
@@ -95,38 +95,38 @@ class Push:
                 self._task = asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
-        """Until nobody waits any more: who comes later begins with a look at the session."""
+        """Read events until no page waits. A later page begins by validating its session."""
         while self._waiting:
             try:
                 batch = await self._presence.events(after=self._cursor, limit=1000)
-            except InvalidArgument:  # Redis was laid out anew under us
+            except InvalidArgument:  # the namespace was resharded
                 self._cursor = await self._presence.events_end()
-                self._tell_all()
+                self._wake_all()
             except PresenceError as error:
-                log.warning("the events wait: %s", error)
+                log.warning("events cannot be read, trying again: %s", error)
                 await asyncio.sleep(0.5)
             else:
                 for event in batch:
                     self._cursor = event.cursor
-                    self._tell(event)
+                    self._wake(event)
                 if not batch:
-                    await asyncio.sleep(LOOK_EVERY)
+                    await asyncio.sleep(INTERVAL)
 
-    def _tell(self, event: Event) -> None:
-        if event.kind == "gap":  # who knows what was in it: everybody looks
-            self._tell_all()
+    def _wake(self, event: Event) -> None:
+        if event.kind == "gap":  # events were lost: all pages validate their session
+            self._wake_all()
         elif event.kind in _ENDS:
             for queue in self._waiting.get((event.uid, event.session_id), ()):
                 with contextlib.suppress(asyncio.QueueFull):
                     queue.put_nowait(event)
 
-    def _tell_all(self) -> None:
+    def _wake_all(self) -> None:
         for queues in self._waiting.values():
             for queue in queues:
                 with contextlib.suppress(asyncio.QueueFull):
                     queue.put_nowait(None)
 
     def end(self) -> None:
-        """The site goes down: every stream ends, and the browsers come back when it is up again."""
+        """End all streams: the site shuts down. Browsers come back when it is up again."""
         self._ending = True
-        self._tell_all()
+        self._wake_all()

@@ -1,7 +1,7 @@
-"""``python -m demo.tied MODULE ARGS…``: ``python -m MODULE ARGS…``, tied to the life of the process that started it.
+"""``python -m demo.run_with_parent MODULE ARGS…``: run MODULE until it or the parent process ends.
 
-The parent holds the other end of standard input. When that closes, however the parent ended, this process ends too. A
-parent-death signal would do the same on Linux alone, and watches a thread, not a process.
+The parent holds the other end of standard input. When that closes, even by a kill of the parent, this process ends
+too. A parent-death signal works only on Linux, and watches a thread, not a process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from typing import Final
 
 GRACE: Final = 3.0
-"""How long the module may take to end by itself."""
+"""How long the module may take to end after SIGTERM."""
 
 
 def _end_with_parent(lifeline: int) -> None:
@@ -28,7 +28,7 @@ def _end_with_parent(lifeline: int) -> None:
 
 def main() -> None:
     lifeline = os.dup(0)
-    # The module finds an empty standard input, and cannot read away what is ours.
+    # The module gets an empty standard input, so that it does not read from ours.
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

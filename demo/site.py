@@ -1,7 +1,7 @@
-"""A small real site: sign in, see on what devices you are, sign out. Its sessions are kept by presence_core.
+"""A small site: sign in, see your devices, sign out. presence_core keeps its sessions.
 
-Every request with a cookie asks presence_core whether the session is still live, so a kick is felt at the next click;
-and a page that is open is told by server-sent events, so it is felt at once (``push``).
+Every request with a cookie validates the session, so a kick is final at the next click. An open page gets a server-sent
+event (``push``), so it closes at once.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ MAX_FORM: Final = 8192
 VERSION: Final = "2026.46"
 SUGGESTIONS: Final = tuple(member.name for member in people.GUESTS)
 
-# What "keep me signed in" grants: the demo's own timeouts are short, and whoever tries it out looks at the dashboard
-# for a while.
+# Timeouts of "keep me signed in": the demo's own are short, and people who try it look at the dashboard for a while.
 REMEMBERED_IDLE: Final = 1800
 REMEMBERED_ABSOLUTE: Final = 28_800
 
@@ -55,10 +54,10 @@ _DEVICES_BY_AGENT: Final = (
     ("Linux", "Linux PC"),
 )
 
-Answer = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
-# -- What a request says about its sender ------------------------------------------------------------------------------
+# -- The sender of a request -------------------------------------------------------------------------------------------
 
 
 def _from_loopback(request: Request) -> bool:
@@ -69,10 +68,10 @@ def _from_loopback(request: Request) -> bool:
 
 
 def _client_ip(request: Request) -> str | None:
-    """The visitor's address. Only a proxy on this machine, here the demo's visitors, may name another than its own."""
+    """The visitor's address. Only a proxy on this machine (here the demo's visitors) may report another address."""
     peer = request.client.host if request.client else None
     if _from_loopback(request):
-        # The last one is what our own proxy saw; those before it are the sender's word.
+        # Our own proxy added the last entry; the sender can write the others.
         forwarded = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
         with contextlib.suppress(ValueError):
             return str(ip_address(forwarded))
@@ -86,7 +85,7 @@ class _Client(TypedDict):
 
 
 def _client(request: Request, form: dict[str, str]) -> _Client:
-    """Device, app and app version: what our own visitors say, or else what the form and the browser say."""
+    """Device, app and app version: from the simulated visitors' headers, or else from form and browser."""
     if _from_loopback(request) and "x-demo-app" in request.headers:
         headers = request.headers
         return {
@@ -119,7 +118,7 @@ def _html(page: str, status: int = 200) -> Response:
 
 
 class Site:
-    """The pages. ``dashboard`` is the URL of the staff's side, for a link to it."""
+    """The site's routes. ``dashboard`` is the URL of the dashboard, for a link."""
 
     def __init__(self, presence: AsyncPresence, dashboard: str | None = None) -> None:
         self._presence = presence
@@ -136,7 +135,7 @@ class Site:
         ]
 
     async def _session(self, request: Request) -> Session | Response:
-        """Whose request this is, or the page that says why it is nobody's."""
+        """The session of the request, or the page that answers a request without one."""
         token = request.cookies.get(COOKIE)
         if not token:
             return RedirectResponse("/sign-in", 303)
@@ -144,26 +143,26 @@ class Site:
         if validation.session is not None:
             return validation.session
         if validation.ended is not None:
-            # The cookie stays, so that a reload tells the same; the next sign-in replaces it. 403 is for those whom
-            # we do not want here now: signing in again is not all that it takes.
+            # The cookie stays, so that a reload shows the same; the next sign-in replaces it. 403 for a kicked user:
+            # signing in again may not be enough.
             return _html(pages.ended(validation.ended), 403 if validation.ended.reason == "kicked" else 401)
-        answer = _html(pages.unknown(), 401)
-        answer.delete_cookie(COOKIE)
-        return answer
+        response = _html(pages.unknown(), 401)
+        response.delete_cookie(COOKIE)
+        return response
 
-    def _signed_in(self, handler: Callable[[Request, Session], Awaitable[Response]]) -> Answer:
-        async def answer(request: Request) -> Response:
+    def _signed_in(self, handler: Callable[[Request, Session], Awaitable[Response]]) -> Handler:
+        async def handle(request: Request) -> Response:
             session = await self._session(request)
             return await handler(request, session) if isinstance(session, Session) else session
 
-        return answer
+        return handle
 
     async def _home(self, request: Request, session: Session) -> Response:
         sessions = await self._presence.sessions(session.uid)
         return _html(pages.home(session, sessions, self._dashboard))
 
     async def _live(self, request: Request) -> Response:
-        """What closes an open page when its session ends. Being open is no sign of life: it is not noted as seen."""
+        """Close an open page when its session ends. An open page is not activity, so this is no heartbeat."""
         token = request.cookies.get(COOKIE, "")
         validation = await self._presence.validate(token, touch=False)
         record = validation.session or validation.ended
@@ -182,13 +181,13 @@ class Site:
         who = form.get("who", "")
         member = people.find(who)
         if member is None or not form.get("password"):
-            error = "There is nobody of this name or email here." if member is None else "Type some password."
+            error = "There is no user with this name or email." if member is None else "Type some password."
             return _html(pages.sign_in(random.choice(SUGGESTIONS), SUGGESTIONS, who=who, error=error), 403)
         if request.cookies.get(COOKIE):
-            # One browser, one session: the one that this sign-in takes the place of would look like another device.
-            before = await self._session(request)
-            if isinstance(before, Session):
-                await self._presence.logout(before.uid, before.session_id)
+            # A browser has one session. Without this, its old session would look like another device.
+            old = await self._session(request)
+            if isinstance(old, Session):
+                await self._presence.logout(old.uid, old.session_id)
         remember = "remember" in form
         login = await self._presence.login(
             member.uid,
@@ -200,27 +199,27 @@ class Site:
             absolute_timeout=REMEMBERED_ABSOLUTE if remember else None,
             **_client(request, form),
         )
-        answer = RedirectResponse("/", 303)
-        # Not Secure: the demo is plain HTTP on loopback. A real site's cookie is.
-        answer.set_cookie(COOKIE, login.token, httponly=True, samesite="lax")
-        return answer
+        response = RedirectResponse("/", 303)
+        # Not Secure, because the demo is plain HTTP on loopback. A real site's cookie must be Secure.
+        response.set_cookie(COOKIE, login.token, httponly=True, samesite="lax")
+        return response
 
     async def _sign_out(self, request: Request, session: Session) -> Response:
-        # Another's session id does nothing: it is looked for among this user's own.
+        # Another user's session id has no effect: logout takes this user's uid.
         session_id = (await _read_form(request)).get("session", session.session_id)
         await self._presence.logout(session.uid, session_id)
         if session_id != session.session_id:
             return RedirectResponse("/", 303)
-        answer = RedirectResponse("/sign-in", 303)
-        answer.delete_cookie(COOKIE)
-        return answer
+        response = RedirectResponse("/sign-in", 303)
+        response.delete_cookie(COOKIE)
+        return response
 
 
 # -- Around every page -------------------------------------------------------------------------------------------------
 
 
-class Fence:
-    """Refuses what another site's page would send in the visitor's name, and adds the headers of every answer."""
+class CrossSiteGuard:
+    """Refuses form posts from pages of other sites, and adds security headers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -241,46 +240,46 @@ class Fence:
             await send(message)
 
         if scope["method"] not in ("GET", "HEAD") and not _is_same_origin(Headers(scope=scope)):
-            sentence = "This did not come from a page of ours, so nothing was done."
+            sentence = "This request did not come from a page of this site, so nothing was done."
             await _html(pages.notice("Refused", sentence), 403)(scope, receive, send_with_headers)
         else:
             await self._app(scope, receive, send_with_headers)
 
 
 def _is_same_origin(headers: Headers) -> bool:
-    # Every browser sends Origin with a POST. Host is one of ours: TrustedHostMiddleware saw to it.
+    # Every browser sends Origin with a POST. TrustedHostMiddleware has checked Host.
     return headers.get("origin") == f"http://{headers.get('host', '')}"
 
 
 async def _on_unavailable(request: Request, error: Exception) -> Response:
-    answer = _html(pages.unavailable(), 503)
-    answer.headers["Retry-After"] = "5"
-    return answer
+    response = _html(pages.unavailable(), 503)
+    response.headers["Retry-After"] = "5"
+    return response
 
 
 async def _on_refused(request: Request, error: Exception) -> Response:
-    return _html(pages.notice("You cannot sign in here now", str(error), "/sign-in"), 403)
+    return _html(pages.notice("You cannot sign in now", str(error), "/sign-in"), 403)
 
 
 async def _on_bad_argument(request: Request, error: Exception) -> Response:
-    return _html(pages.notice("That cannot be", str(error)), 400)
+    return _html(pages.notice("Invalid input", str(error)), 400)
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    title = {404: "There is no such page", 405: "That cannot be done here", 413: "That is too much"}
-    return _html(pages.notice(title.get(status, "That did not work"), "Go back and try another way."), status)
+    title = {404: "Page not found", 405: "Not supported", 413: "Too much data"}
+    return _html(pages.notice(title.get(status, "That did not work"), "Go back and try again."), status)
 
 
 def create_app(presence: AsyncPresence, dashboard: str | None = None) -> Starlette:
-    """The site as an ASGI application, over a ``presence`` that stays the caller's."""
+    """The site as an ASGI application. The caller closes ``presence``."""
     site = Site(presence, dashboard)
     app = Starlette(
         routes=site.routes(),
         middleware=[
-            # Against DNS rebinding: a stranger's host name that leads to this machine is not ours.
+            # Against DNS rebinding: a foreign host name that points to this machine is refused.
             Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"], www_redirect=False),
-            Middleware(Fence),
+            Middleware(CrossSiteGuard),
         ],
         exception_handlers={
             Unavailable: _on_unavailable,
@@ -300,14 +299,14 @@ def create_app(presence: AsyncPresence, dashboard: str | None = None) -> Starlet
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Uvicorn raises the signal again after a good end: the exit would look like a crash."""
+        """Handle signals without uvicorn's second raise, after which the exit would look like a crash."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Uvicorn waits for open streams, which have no end of their own."""
+        """End the open streams first: uvicorn would wait for them."""
         self.config.app.state.push.end()  # type: ignore[union-attr]
         await super().shutdown(sockets)
 
@@ -325,7 +324,7 @@ async def serve(port: int) -> None:
             log_level="warning",
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # we look at X-Forwarded-For ourselves
+            proxy_headers=False,  # this site reads X-Forwarded-For itself
             timeout_keep_alive=75,
             timeout_graceful_shutdown=1,
         )

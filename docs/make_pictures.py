@@ -1,7 +1,7 @@
-"""Makes the README's pictures of the dashboard, from the demo's people: ``python docs/make_pictures.py``.
+"""Make the README's pictures of the dashboard with the people of the demo: ``python docs/make_pictures.py``.
 
-Needs Chromium on PATH and what the tests need. It signs them in on an embedded server in a temporary directory,
-writes a day of samples, serves the real dashboard over it, and takes each page in light and in dark.
+Needs Chromium on PATH and the packages of the tests. Starts an embedded server in a temporary directory, logs people
+in, writes two days of samples, serves the dashboard, and takes a screenshot of each page in light and dark.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from playwright.sync_api import sync_playwright  # noqa: E402
 
 from demo.people import MEMBERS  # noqa: E402
 from presence_core import Login, Presence, Worker  # noqa: E402
-from tests.samples import write_samples  # noqa: E402
+from tests.support.samples import write_samples  # noqa: E402
 
 PEOPLE: Final = [member for member in MEMBERS if member.name == member.latin_name]
-"""Not all machines that make pictures have the letters of every script."""
+"""People with Latin names, because some machines lack fonts for other scripts."""
 
 
 def sign_in(presence: Presence, people: int, seed: int = 7) -> list[Login]:
-    """Sign people in over the last hours, some on more than one device."""
+    """Log people in over the last hours, some on two devices."""
     chance, now = random.Random(seed), time.time()
     rows: list[dict[str, Any]] = []
     for member in PEOPLE[:people]:
@@ -62,7 +62,7 @@ def sign_in(presence: Presence, people: int, seed: int = 7) -> list[Login]:
 
 @contextmanager
 def dashboard(environ: dict[str, str]) -> Iterator[str]:
-    """The dashboard as its users start it, on a free port. Answers its address."""
+    """The dashboard on a free port. Yields its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -79,20 +79,20 @@ def dashboard(environ: dict[str, str]) -> Iterator[str]:
 def _await(url: str, process: subprocess.Popen[bytes]) -> None:
     for _ in range(200):
         if process.poll() is not None:
-            raise RuntimeError("the dashboard ended at once")
+            raise RuntimeError("The dashboard ended during its start.")
         try:
             with urllib.request.urlopen(url, timeout=1):
                 return
         except OSError:
             time.sleep(0.1)
-    raise TimeoutError("the dashboard did not answer within 20 s")
+    raise TimeoutError("The dashboard did not answer within 20 s.")
 
 
 def chromium() -> str:
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if found := shutil.which(name):
             return found
-    raise SystemExit("There is no chromium on PATH.")
+    raise SystemExit("Chromium was not found on PATH: install it.")
 
 
 CHROMIUM_ARGS: Final[Sequence[str]] = (
@@ -101,22 +101,19 @@ CHROMIUM_ARGS: Final[Sequence[str]] = (
 )  # fmt: skip
 
 
-def take(url: str, somebody: str) -> None:
+def take_pictures(url: str, uid: str) -> None:
     IMAGES.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_ARGS))
         for scheme in ("light", "dark"):
             page = browser.new_page(viewport={"width": 1400, "height": 960}, color_scheme=scheme)
             page.goto(url)
-            page.wait_for_selector("canvas")
-            page.wait_for_timeout(1_000)  # fonts, and the table's own second look at its width
             for row in (2, 4):
-                page.locator(".dvn-scroller").first.click(position={"x": 17, "y": 31 * row + 15})
+                page.locator("tbody").get_by_role("checkbox").nth(row).check()
                 page.wait_for_timeout(700)
-            page.mouse.move(700, 20)  # away from the table, whose tools would show
-            page.wait_for_timeout(500)
+            page.wait_for_timeout(1_000)  # for fonts
             page.screenshot(path=IMAGES / f"dashboard-{scheme}.png")
-            for name, path in (("live", "live?range=24h"), ("person", f"person?q={somebody}")):
+            for name, path in (("live", "live?range=24h"), ("person", f"person?q={uid}")):
                 page.goto(f"{url}/{path}")
                 page.wait_for_timeout(4_000)
                 page.screenshot(path=IMAGES / f"{name}-{scheme}.png")
@@ -124,8 +121,8 @@ def take(url: str, somebody: str) -> None:
         browser.close()
 
 
-def remember(presence: Presence) -> None:
-    """Two days of samples, as a worker would have taken them, up to who is online now: busiest four hours ago."""
+def write_history(presence: Presence) -> None:
+    """Write two days of samples that end at the current counts, with the peak four hours ago."""
     now, chance, counts = time.time() // 60 * 60, random.Random(3), presence.counts()
     minutes = 48 * 60
     rows = []
@@ -143,7 +140,7 @@ def scratch() -> Iterator[str]:
     try:
         yield directory
     finally:
-        time.sleep(1)  # the embedded server leaves its directory a moment after its last user has
+        time.sleep(1)  # the embedded server leaves its directory shortly after its last user
         shutil.rmtree(directory)
 
 
@@ -153,11 +150,11 @@ def main() -> None:
         for login in logins[:12]:
             presence.kick(login.session.uid, login.session.session_id, by="local operator", reason="Shared account")
         presence.sweep()
-        remember(presence)
-        somebody = next(uid for uid in (login.session.uid for login in logins[:12]) if presence.is_online(uid))
+        write_history(presence)
+        uid = next(uid for uid in (login.session.uid for login in logins[:12]) if presence.is_online(uid))
         with Worker(presence), dashboard({"PRESENCE_DATA_DIR": directory, "PRESENCE_REDIS_URL": ""}) as url:
             time.sleep(15)  # until the worker has taken a sample
-            take(url, somebody)
+            take_pictures(url, uid)
     print(f"Dashboard, live and person, light and dark, in {IMAGES}")
 
 

@@ -1,1 +1,2 @@
-"""Benchmarks against the peers, in one run on one server: ``python -m benchmarks peers``. See docs/peers.md."""
+"""Benchmarks of other session stores (peers), in one run on one server: ``python -m benchmarks peers``. See
+docs/peers.md."""

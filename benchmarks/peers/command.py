@@ -25,13 +25,17 @@ def _arguments(words: Sequence[str], size: Callable[[str], int]) -> argparse.Nam
     every = ", ".join(kind.key for kind in KINDS[1:])
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks peers",
-        description="Measure the library beside its peers, on one server. They are installed into .peers/ first.",
+        description="Compare the library with other session stores (peers) on one server. Installs them into .peers/.",
     )
-    parser.add_argument("--sizes", default="100k", type=lambda text: sorted({size(one) for one in text.split(",")}))
-    parser.add_argument("--server", default="valkey", choices=("valkey", "redis", "both"))
-    parser.add_argument("--only", type=_kinds, default=KINDS, help=f"peers, with commas, of: {every}; ours always runs")
     parser.add_argument(
-        "--json", type=Path, help="one file for everything, in place of results/peers-<server>-<size>.json"
+        "--sizes", default="100k", type=lambda text: sorted({size(text_size) for text_size in text.split(",")})
+    )
+    parser.add_argument("--server", default="valkey", choices=("valkey", "redis", "both"))
+    parser.add_argument(
+        "--only", type=_kinds, default=KINDS, help=f"comma-separated peers, of: {every}; ours always runs"
+    )
+    parser.add_argument(
+        "--json", type=Path, help="one file for all results, instead of results/peers-<server>-<size>.json"
     )
     return parser.parse_args(words)
 
@@ -44,7 +48,7 @@ def _kinds(text: str) -> tuple[Kind, ...]:
 
 
 def main(words: Sequence[str], size: Callable[[str], int]) -> int:
-    """``size`` reads 10k, 100k and the like."""
+    """Parse the options; ``size`` parses 10k, 100k and the like."""
     arguments = _arguments(words, size)
     found = binaries()
     servers = [name for name in ("valkey", "redis") if arguments.server in (name, "both")]
@@ -65,7 +69,7 @@ def main(words: Sequence[str], size: Callable[[str], int]) -> int:
 
 
 def able(kinds: Sequence[Kind]) -> list[Kind]:
-    """Those that can be installed here; of the others it is said why not."""
+    """The peers that can be installed here; prints why the others cannot."""
     reasons: dict[str, str] = {}
     for needs in dict.fromkeys(kind.needs for kind in kinds):
         try:
@@ -78,7 +82,7 @@ def able(kinds: Sequence[Kind]) -> list[Kind]:
 
 
 def run(server: str, size: int, kinds: Sequence[Kind], turn_us: float = TURN_US) -> tuple[str, Json]:
-    """All of it once: the tables and the document."""
+    """Run everything once: the tables and the JSON document."""
     begun, load = time.monotonic(), os.getloadavg()[0]
     with (
         TemporaryDirectory(prefix="peers-") as directory,
@@ -90,7 +94,7 @@ def run(server: str, size: int, kinds: Sequence[Kind], turn_us: float = TURN_US)
         rounds.load()
         lines = rounds.run()
         ends: dict[str, Json] = {}
-        for peer in (one for one in peers if one.alive or not one.can("expire")):
+        for peer in (store for store in peers if store.alive or not store.can("expire")):
             print(f"  mass expiry: {peer.kind.title} …", file=sys.stderr, flush=True)
             ends[peer.kind.key] = expiry.expire(stage, peer)
         about = {

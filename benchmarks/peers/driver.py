@@ -1,4 +1,4 @@
-"""A peer's program, and the server that all of them use: what an operation took, and what it cost the server."""
+"""Runs the peers' programs on one server, and measures the time of an operation and its cost on the server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import redis
 from benchmarks.measure import Json, shares_of_scripts
 from benchmarks.peers.install import PLACE, ROOT, Kind, command
 from benchmarks.stage import SETTINGS, binaries
-from tests.servers import Server
+from tests.support.servers import Server
 
 _NOT_WORK: Final = (
     "info",
@@ -34,16 +34,16 @@ _NOT_WORK: Final = (
     "hello",
     "select",
 )
-"""Our own commands, and what opens a connection."""
+"""Commands of this benchmark, and commands that open a connection."""
 
 
 class PeerDied(Exception):
-    """Its program ended before it answered: out of memory, most likely."""
+    """The peer's program ended before it answered: most likely out of memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of an order."""
+    """The result of an order."""
 
     us: list[float]
     answers: list[Any]
@@ -54,13 +54,13 @@ class Done:
 class Cost:
     """What the server spent on some calls, in all, µs."""
 
-    commands: float  #: of running commands; what a script or a transaction called is counted once
-    cpu: float  #: of its main thread, sockets included
-    waited: float  #: ready to go on while no core was free
+    commands: float  #: running commands; commands inside scripts and transactions are counted once
+    cpu: float  #: the main thread, including sockets
+    waited: float  #: waiting for a free core
 
 
 class Peer:
-    """One program, in a database of its own."""
+    """One peer's program, with a database of its own."""
 
     def __init__(self, kind: Kind, server: PeerServer, database: int) -> None:
         self.kind = kind
@@ -71,22 +71,22 @@ class Peer:
         words = command(kind, f"{server.url}?db={database}")
         self._process = subprocess.Popen(
             words, cwd=ROOT, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
-            start_new_session=True,  # Ctrl-C is for the driver; without it they have no more to read, and end
+            start_new_session=True,  # Ctrl-C is for the driver; without it the programs read the end of stdin, and end
         )  # fmt: skip
         self.about = ""
         self.alive = True
         self.how: dict[str, str | None] = {}
         self.tokens: list[str] = []
-        self.lua: dict[str, dict[str, float]] = {}  # verb → command → the share of its calls that scripts made
+        self.lua: dict[str, dict[str, float]] = {}  # verb → command → share of its calls that came from scripts
 
     def greet(self) -> None:
-        """Wait until it is there, and hear who it is and what it can do."""
+        """Wait for the program's first line, which names it and its verbs."""
         hello = self._answer()
         self.about, self.how = hello["about"], hello["how"]
 
     def close(self) -> None:
         self._process.kill()
-        with contextlib.suppress(BrokenPipeError):  # what it was to read when it died
+        with contextlib.suppress(BrokenPipeError):  # the order that it was to read when it died
             self._process.communicate()
         self.redis.close()
 
@@ -99,7 +99,7 @@ class Peer:
             self._process.stdin.write(json.dumps({"do": verb, "each": list(each)}, ensure_ascii=False) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # it is read below that nobody is there
+            pass  # the next read finds that the program has ended
         answer = self._answer()
         return Done(answer["us"], answer["answers"], answer["cpu_us"])
 
@@ -114,7 +114,7 @@ class Peer:
 
 
 class PeerServer:
-    """The one server, on a unix socket, without persistence; each peer has a database of it."""
+    """The one server, on a unix socket, without persistence; each peer has a database on it."""
 
     def __init__(self, name: str, directory: Path) -> None:
         self._process = Server.start(binaries()[name], directory)
@@ -137,12 +137,12 @@ class PeerServer:
         return f"Valkey {info['valkey_version']}" if "valkey_version" in info else f"Redis {info['redis_version']}"
 
     def settled_memory(self) -> int:
-        """Bytes in use but for clients' buffers, once the server is done growing its tables."""
+        """Bytes in use without clients' buffers, once the hash tables have stopped growing."""
         last, calm = -1, 0
         for _ in range(200):
             info = self.redis.info("memory")
             now = int(info["used_memory"]) - int(info["mem_clients_normal"])
-            # Newer servers tell what is growing; of the others it is asked that half a second changes nothing.
+            # Newer servers report what is growing; on older ones, wait until half a second changes nothing.
             growing = info.get("mem_overhead_db_hashtable_rehashing")
             calm = calm + 1 if abs(now - last) < 4096 and not growing else 0
             if calm == (5 if growing is None else 1):
@@ -159,29 +159,30 @@ class PeerServer:
         after = self._spent()
         commands = after[0] - before[0]
         share = peer.lua.get(verb, {})
-        # EXEC holds the time of its commands, which stand under their own names too; so do those that scripts called.
+        # EXEC includes the time of its commands, which are also listed under their own names; so are those of scripts.
         once = sum(us * (1 - share.get(name, 0.0)) for name, us in commands.items() if name != "exec")
         return done, Cost(once, after[1] - before[1], after[2] - before[2])
 
     def _spent(self) -> tuple[Counter[str], float, float]:
         stats, cpu = self.redis.info("commandstats"), self.redis.info("cpu")
         used = Counter({
-            name: one["usec"]
-            for full, one in stats.items()
+            name: stat["usec"]
+            for full, stat in stats.items()
             if not (name := full.removeprefix("cmdstat_")).startswith(_NOT_WORK)
         })  # fmt: skip
         main_thread = (cpu["used_cpu_user_main_thread"] + cpu["used_cpu_sys_main_thread"]) * 1e6
         return used, main_thread, self.waited_us()
 
     def waited_us(self) -> float:
-        """Linux alone tells; 0.0 elsewhere."""
+        """Only Linux reports it; 0.0 elsewhere."""
         try:
             return int(Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[1]) / 1000
         except (OSError, IndexError, ValueError):
             return 0.0
 
     def learn(self, peer: Peer, verb: str, give: Callable[[], Any]) -> Done:
-        """One call; where it runs scripts another, to note by MONITOR which share of each command's calls is theirs."""
+        """Run one call. If it runs scripts, run another under MONITOR for the share of each command's calls that is
+        theirs."""
         scripts = self._script_calls()
         done = peer.do(verb, [give()])
         if self._script_calls() == scripts:
@@ -191,12 +192,12 @@ class PeerServer:
 
     def _script_calls(self) -> int:
         stats = self.redis.info("commandstats")
-        return sum(one["calls"] for name, one in stats.items() if name in ("cmdstat_evalsha", "cmdstat_evalsha_ro"))
+        return sum(stat["calls"] for name, stat in stats.items() if name in ("cmdstat_evalsha", "cmdstat_evalsha_ro"))
 
 
 @contextmanager
 def programs(kinds: Iterable[Kind], server: PeerServer) -> Iterator[list[Peer]]:
-    """All of them at once, each in the next database; none is left behind."""
+    """Start all programs, each with the next database; all are stopped at the end."""
     peers: list[Peer] = []
     try:
         for database, kind in enumerate(kinds):

@@ -1,4 +1,5 @@
-"""All sessions past their time at once: how long the server keeps everybody else waiting while they go."""
+"""All sessions past their deadline at once: how long other clients of the server wait while the sessions are
+removed."""
 
 from __future__ import annotations
 
@@ -14,16 +15,16 @@ from benchmarks.measure import Json
 from benchmarks.peers.driver import Peer, PeerServer
 
 PAUSE: Final = 0.001
-"""Between two PINGs of the probe."""
+"""Seconds between two PINGs of the probe."""
 
 LOG_US: Final = 1000
 
-TTL: Final = "nobody: Redis drops them by their TTL, and tells nobody"
+TTL: Final = "Redis: it removes them by TTL, and sends no event"
 
 
 @dataclass(slots=True)
 class Probe:
-    """Another visitor of the same server, who only wants a PONG."""
+    """Another client of the same server, which sends PINGs and times the replies."""
 
     ms: list[float] = field(default_factory=list)
 
@@ -59,7 +60,7 @@ class Probe:
 
 
 def idle(server: PeerServer, seconds: float) -> Json:
-    """What the probe sees when nothing else goes on: the machine's own share of every figure below."""
+    """The probe's times on an idle server: every figure below contains them."""
     probe = Probe()
     with probe.running(server):
         time.sleep(seconds)
@@ -67,7 +68,7 @@ def idle(server: PeerServer, seconds: float) -> Json:
 
 
 def expire(server: PeerServer, peer: Peer) -> Json:
-    """End all that the peer has. What Redis drops by TTL is first given one moment, a little ahead, for all."""
+    """End all sessions of the peer. Those that Redis removes by TTL all get the same time, shortly ahead."""
     count: int = peer.redis.dbsize()
     by_ttl = not peer.can("expire")
     moment = _one_moment(peer.redis, count) if by_ttl else 0.0
@@ -103,7 +104,7 @@ def expire(server: PeerServer, peer: Peer) -> Json:
 
 
 def _one_moment(client: Any, count: int) -> float:
-    """Let every key end at the same time; Unix seconds."""
+    """Make every key expire at the same time; Unix seconds."""
     ahead = 0.5 + count / 20_000
     while True:
         moment = time.time() + ahead
@@ -116,7 +117,7 @@ def _one_moment(client: Any, count: int) -> float:
             pipe.execute()
         if time.time() < moment - 0.2:
             return moment
-        ahead *= 3  # a slow machine: some were to go before others were told
+        ahead *= 3  # a slow machine: some would expire before the others had their new TTL
 
 
 def _gone(client: Any) -> None:
@@ -128,7 +129,9 @@ def _gone(client: Any) -> None:
 
 
 def _longest(client: Any) -> tuple[tuple[float, str], int]:
-    """The longest command, with its first word, and the longest cycle of dropping keys, ms; by the server's clock."""
-    log = [(one["duration"] / 1000, one["command"].partition(b" ")[0].decode()) for one in client.slowlog_get(20_000)]
+    """The longest command with its first word, and the longest expire cycle, ms; by the server's clock."""
+    log = [
+        (entry["duration"] / 1000, entry["command"].partition(b" ")[0].decode()) for entry in client.slowlog_get(20_000)
+    ]
     cycle = [int(most) for name, _, _, most, *_ in client.execute_command("LATENCY LATEST") if b"expire" in name]
     return max(log, default=(0.0, "")), max(cycle, default=0)

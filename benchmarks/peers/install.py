@@ -1,4 +1,4 @@
-"""The peers, each with what it needs from its lock file: installed once into ``.peers/``, which git does not see."""
+"""The peers, and the installation of each from its lock file, once, into ``.peers/``, which git ignores."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PLACE: Final = ROOT / ".peers"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One of the people who are compared."""
+    """One session store of the comparison."""
 
     key: str
     title: str
-    needs: str  #: "node", "python", or "" for what a checkout has anyway
-    words: tuple[str, ...]  #: how it is started; the server's address comes second to the program
+    needs: str  #: "node", "python", or "" if the checkout already contains it
+    words: tuple[str, ...]  #: command of its program; the first argument of the program is the server's address
 
 
 KINDS: Final = (
@@ -38,11 +38,11 @@ KINDS: Final = (
 
 
 class Missing(Exception):
-    """A peer cannot be run here; the text says why and what to do."""
+    """A peer cannot run here; the text says why and what to do."""
 
 
 def command(kind: Kind, url: str) -> list[str]:
-    """How the program of this peer is started, once it is installed."""
+    """The command of this peer's program, after the installation."""
     name, *rest = kind.words
     if kind.needs == "node":
         return ["node", str(HERE / "node" / f"{name}.mjs"), url, *rest]
@@ -51,18 +51,18 @@ def command(kind: Kind, url: str) -> list[str]:
 
 
 def installed(needs: str) -> bool:
-    """Whether what the lock file names is there, and no older lock file's."""
+    """Whether the packages of the current lock file are installed."""
     return not needs or _stamp(needs).exists()
 
 
 def install(needs: str) -> None:
-    """Make it so. Raises Missing."""
+    """Install the peer. Raises Missing."""
     if installed(needs):
         return
     place = PLACE / needs
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    print(f"  Installing the {needs} peers into .peers/{needs}, this once …", file=sys.stderr, flush=True)
+    print(f"  Installing the {needs} peers into .peers/{needs} (only once) …", file=sys.stderr, flush=True)
     if needs == "node":
         _install_node(place)
     else:

@@ -1,4 +1,4 @@
-"""The rows of the table: each operation of all peers in turn, round by round, their answers checked as they come."""
+"""The rows of the table: each operation of all peers in turn, round by round, with their answers compared."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from benchmarks.stage import LOADED_SPAN
 
 ROUNDS: Final = 5
 TURN_US: Final = 150_000
-"""A peer's turn in a round takes about so long, or one call."""
+"""A peer's turn in a round takes about this long, or one call."""
 
 SLOW_US: Final = 1_500_000
-"""Who takes longer for a call has three turns in place of five; ten times longer, one."""
+"""A peer that takes longer per call has three turns instead of five; one that takes ten times longer, one."""
 
 _NEW_USERS: Final = 50_000_000
 DEEP: Final = 10_000
@@ -33,20 +33,20 @@ LOADED_AT_ONCE: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One row."""
+    """One row of the table."""
 
     verb: str
     title: str
-    most: int  #: calls in a turn
+    most: int  #: calls per turn
 
 
 @dataclass(slots=True)
 class Cell:
-    """What one peer did in one row."""
+    """Result of one peer in one row."""
 
-    how: str | None  #: None: it has no figures, see why
+    how: str | None  #: None: there are no figures, see ``why``
     why: str = "cannot"
-    turns: list[float] = field(default_factory=list)  #: the median of each turn, µs
+    turns: list[float] = field(default_factory=list)  #: median of each turn, µs
     us: list[float] = field(default_factory=list)
     costs: list[Cost] = field(default_factory=list)
     client_us: float = 0.0
@@ -63,21 +63,21 @@ class Cell:
         return median(self.us)
 
     def server_us(self) -> float:
-        """Per call: what INFO commandstats says."""
+        """Per call, from INFO commandstats."""
         return sum(cost.commands for cost in self.costs) / len(self.us)
 
     def server_cpu_us(self) -> float:
-        """Per call: of the server's main thread."""
+        """Per call, of the server's main thread."""
         return sum(cost.cpu for cost in self.costs) / len(self.us)
 
     def ratio(self, ours: Cell) -> float:
-        """Times ours: the median over rounds, whose turns are neighbours."""
+        """Compared with ours: the median over rounds, whose turns are neighbours."""
         return median(theirs / mine for theirs, mine in zip(self.turns, ours.turns, strict=False))
 
 
 @dataclass(slots=True)
 class Line:
-    """A row with its cells, by the key of the peer."""
+    """A row with its cells, by the peer's key."""
 
     verb: str
     title: str
@@ -89,7 +89,7 @@ class WrongAnswer(Exception):
 
 
 class Rounds:
-    """The same rows, tokens and people for everybody."""
+    """The same rows, tokens and people for all peers."""
 
     def __init__(self, server: PeerServer, peers: list[Peer], size: int, turn_us: float = TURN_US) -> None:
         self.server, self.peers, self.size, self.turn_us = server, peers, size, turn_us
@@ -99,10 +99,10 @@ class Rounds:
         self.deep = max(1, min(DEEP, size // PAGE))
 
     def load(self) -> None:
-        """The same sessions for everybody, and the memory that they took."""
+        """Load the same sessions into every peer, and measure their memory."""
         self.rows = list(imported_logins(self.size, time.time(), LOADED_SPAN))
         for row in self.rows:
-            del row["last_seen"]  # most keep no such thing
+            del row["last_seen"]  # most stores have no such list
         self._owned.update(row["uid"] for row in self.rows)
         before = self.server.settled_memory()
         for peer in self.peers:
@@ -114,7 +114,7 @@ class Rounds:
             before = after
 
     def operations(self) -> list[Operation]:
-        """In this order: first what leaves the sessions as they are."""
+        """The order matters: operations that change nothing come first."""
         deep = f"page {self.deep:,}" + ("" if self.deep == DEEP else ", the deepest")
         return [
             Operation("count", "exact count of sessions", 100),
@@ -152,7 +152,7 @@ class Rounds:
         return Line(operation.verb, operation.title, cells)
 
     def _given(self, operation: Operation, peer: Peer) -> Iterator[Any]:
-        """What the calls are given: the same for everybody, in the same order."""
+        """Arguments of the calls: the same for all peers, in the same order."""
         pick = random.Random(SEED)
         if operation.verb == "page":
             return itertools.repeat(1 if operation.title.startswith("page 1:") else self.deep)
@@ -171,7 +171,7 @@ class Rounds:
     # -- the same work ------------------------------------------------------------------------------------------------
 
     def _first(self, operation: Operation, peer: Peer, each: Iterator[Any]) -> Done:
-        """Not timed: what opens connections, loads scripts, fills caches."""
+        """Not timed: opens connections, loads scripts, fills caches."""
         given: list[Any] = []
 
         def give() -> Any:
@@ -188,10 +188,10 @@ class Rounds:
                 raise WrongAnswer(f"{peer.kind.title}, {operation.title}: {answer!r} is not {right!r}")
 
     def _right(self, operation: Operation, peer: Peer, given: Any) -> Any:
-        """What the answer must be; None where there is nothing to know."""
+        """The expected answer; None if it is not known."""
         if operation.verb == "count":
             return self.size
-        if operation.verb == "page" and peer.kind.key != "redis-sessions":  # which lists by last activity
+        if operation.verb == "page" and peer.kind.key != "redis-sessions":  # this peer lists by last activity
             return [row["uid"] for row in self.rows[::-1][(given - 1) * PAGE : given * PAGE]]
         if operation.verb in ("sessions", "kick"):
             return self._owned[given]
@@ -200,7 +200,7 @@ class Rounds:
 
 @contextmanager
 def _or_died(cell: Cell) -> Iterator[None]:
-    """A program that fell over is a result too: of this row, and of those after it."""
+    """A program that died is a result too: of this row, and of those after it."""
     try:
         yield
     except PeerDied as death:
@@ -208,5 +208,5 @@ def _or_died(cell: Cell) -> Iterator[None]:
         cell.how, cell.why = None, "died"
 
 
-def _progress(what: str) -> None:
-    print(f"  {what} …", file=sys.stderr, flush=True)
+def _progress(text: str) -> None:
+    print(f"  {text} …", file=sys.stderr, flush=True)

@@ -12,13 +12,13 @@ from benchmarks.peers.rounds import Cell, Line
 _THROUGH_ALL: Final = ("SCAN", "KEYS", "everything", "iter_keys", "store.all")
 
 Shown = tuple[float, str]
-"""What decides who wins, and what is said; infinity where there is no figure."""
+"""The figure to compare, and its text; infinity if there is none."""
 
 _NONE: Final = float("inf")
 
 
 def tables(about: Json, kinds: Sequence[Kind], lines: Sequence[Line], sizes: Json, expiry: Mapping[str, Json]) -> str:
-    """What one run measured, for reading and for docs/peers.md."""
+    """The results of one run as Markdown, for the terminal and for docs/peers.md."""
     keys = [kind.key for kind in kinds]
 
     def of_calls(value: Callable[[Cell, Cell], tuple[float, str]]) -> list[tuple[str, list[Shown]]]:
@@ -27,25 +27,29 @@ def tables(about: Json, kinds: Sequence[Kind], lines: Sequence[Line], sizes: Jso
     def of_figures(title: str, say: Callable[[float], str], values: Mapping[str, float]) -> tuple[str, list[Shown]]:
         return title, [(values[key], say(values[key])) if key in values else (_NONE, "— (died)") for key in keys]
 
-    blocks, pings = "worst server block in it, ms", "PING of others meanwhile, ms"
+    blocks, pings = "longest server block, ms", "PING of others meanwhile, ms"
     ends = [
         of_figures("bytes a session", lambda value: f"{value:,.0f}", sizes),
-        of_figures(blocks, "{:.1f}".format, {key: one["worst_block_ms"] for key, one in expiry.items()}),
-        of_figures(f"{pings}: median", "{:.1f}".format, {key: one["p50_ping_ms"] for key, one in expiry.items()}),
-        of_figures(f"{pings}: slowest", "{:.1f}".format, {key: one["worst_ping_ms"] for key, one in expiry.items()}),
-        of_figures("until all are gone, s", "{:.1f}".format, {key: one["seconds"] for key, one in expiry.items()}),
+        of_figures(blocks, "{:.1f}".format, {key: result["worst_block_ms"] for key, result in expiry.items()}),
+        of_figures(f"{pings}: median", "{:.1f}".format, {key: result["p50_ping_ms"] for key, result in expiry.items()}),
+        of_figures(
+            f"{pings}: slowest", "{:.1f}".format, {key: result["worst_ping_ms"] for key, result in expiry.items()}
+        ),
+        of_figures(
+            "until all are removed, s", "{:.1f}".format, {key: result["seconds"] for key, result in expiry.items()}
+        ),
     ]
     parts = [
         f"### {about['server']}, {about['sessions']:,} sessions",
-        "Wall time of a call, median, and times ours:",
+        "Wall time of a call, median; × is the factor to presence-core:",
         _table(kinds, of_calls(lambda cell, ours: (cell.p50, _time(cell.p50) + _times(cell, ours)))),
-        "Server: µs of commands a call (`INFO commandstats`):",
+        "Server time in commands, µs a call (`INFO commandstats`):",
         _table(kinds, of_calls(lambda cell, _: _plain(cell.server_us()))),
-        "Server: µs of its main thread a call (`INFO cpu`), sockets included:",
+        "Server time of the main thread, with sockets, µs a call (`INFO cpu`):",
         _table(kinds, of_calls(lambda cell, _: _plain(cell.server_cpu_us()))),
-        "Memory, and a mass expiry of everything:",
+        "Memory, and a mass expiry of all sessions:",
         _table(kinds, ends),
-        "**Bold** wins its row. ° goes through all sessions, by KEYS, SCAN or a list of everything.",
+        "**Bold** is the best of its row. ° reads all sessions, by KEYS, SCAN or a list of everything.",
     ]
     return "\n\n".join(parts)
 
@@ -61,8 +65,8 @@ def _of(line: Line, key: str, value: Callable[[Cell, Cell], tuple[float, str]]) 
 def _table(kinds: Sequence[Kind], rows: Sequence[tuple[str, list[Shown]]]) -> str:
     cells = [["", *(kind.title for kind in kinds)]]
     for title, shown in rows:
-        best = min(one[0] for one in shown)
-        cells.append([title, *(_cell(one, best) for one in shown)])
+        best = min(value[0] for value in shown)
+        cells.append([title, *(_cell(value, best) for value in shown)])
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     lines = ["| " + " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) + " |"
              for row in cells]  # fmt: skip

@@ -1,1 +1,1 @@
-"""One small program per Python peer: each is started by the driver and obeys orders that it reads from stdin."""
+"""One small program per Python peer: the driver starts it and sends it orders on stdin."""

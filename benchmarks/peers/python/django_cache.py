@@ -21,7 +21,8 @@ BATCH: Final = 1000
 
 
 class DjangoCache:
-    """A request of SESSION_SAVE_EVERY_REQUEST saves what it has loaded: that is how such a session is touched."""
+    """With SESSION_SAVE_EVERY_REQUEST, a request saves the session that it has loaded: this is Django's way to touch
+    one."""
 
     def __init__(self, url: str) -> None:
         settings.configure(
@@ -35,7 +36,7 @@ class DjangoCache:
         self.store: Any = backend.SessionStore
         self.prefix: str = backend.KEY_PREFIX
         self.cache: Any = import_module("django.core.cache").cache
-        self.cache.get("nothing")  # the connection
+        self.cache.get("nothing")  # opens the connection
 
     def load(self, rows: list[dict[str, Any]]) -> list[str]:
         return [self.login(row) for row in rows]
@@ -57,7 +58,7 @@ class DjangoCache:
     def _keys(self) -> Iterator[str]:
         seen: set[str] = set()
         for key in self.cache.iter_keys(self.prefix + "*", itersize=BATCH):
-            if key not in seen:  # SCAN may name one twice
+            if key not in seen:  # SCAN may return a key twice
                 seen.add(key)
                 yield key
 
@@ -72,15 +73,15 @@ class DjangoCache:
 
     def page(self, number: int) -> list[str]:
         """cache.iter_keys, cache.get_many by the thousand, sorted by login, sliced"""
-        return newest([one for _, one in self._every()], number)
+        return newest([session for _, session in self._every()], number)
 
     def sessions(self, uid: str) -> int:
         """cache.iter_keys, cache.get_many by the thousand, filtered"""
-        return sum(one["uid"] == uid for _, one in self._every())
+        return sum(session["uid"] == uid for _, session in self._every())
 
     def kick(self, uid: str) -> int:
         """cache.iter_keys, cache.get_many by the thousand, filtered, cache.delete_many"""
-        return int(self.cache.delete_many([key for key, one in self._every() if one["uid"] == uid]))
+        return int(self.cache.delete_many([key for key, session in self._every() if session["uid"] == uid]))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ TTL: Final = int(os.environ.get("PEER_TTL", "21600"))
 
 
 class FlaskSessions:
-    """It has sessions by their id alone: no list, no count, no way from a user to their sessions."""
+    """Finds sessions only by their id: it has no list, no count, and no sessions of a user."""
 
     def __init__(self, url: str) -> None:
         app = flask.Flask("peer")

@@ -1,4 +1,4 @@
-"""presence_core itself, by the same protocol as everybody else."""
+"""presence_core itself, with the same protocol as the peers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import presence_core
 from benchmarks.peers.python.serve import PAGE, serve
 from benchmarks.stage import SETTINGS
 from presence_core import Login, LoginRefused, Presence
-from presence_core.operations.listing import make_cursor
+from presence_core.operations.search.list_sessions import make_cursor
 
 BY: Final = "support@example.org"
 REASON: Final = "Asked by the account's owner, who does not know this device."
 
 
 class Ours:
-    """Every answer by the public verbs; the cursor of a deep page and the clock at its end by the hooks of tests."""
+    """Uses the public methods; only the cursor of a deep page and the moved clock come from hooks for tests."""
 
     def __init__(self, url: str) -> None:
         self.presence = Presence.from_url(url, SETTINGS)
@@ -25,7 +25,7 @@ class Ours:
         self._cursors: dict[int, str | None] = {1: None}
 
     def load(self, rows: list[dict[str, Any]]) -> list[str]:
-        return [_token(one) for one in self.presence.login_many(rows, imported=True)]
+        return [_token(login) for login in self.presence.login_many(rows, imported=True)]
 
     def login(self, row: dict[str, Any]) -> str:
         """login"""
@@ -49,7 +49,7 @@ class Ours:
         """list_sessions(limit=50), by the cursor that the page before gave"""
         if number not in self._cursors:
             self._cursors[number] = self._cursor(number)
-        return [one.uid for one in self.presence.list_sessions(limit=PAGE, cursor=self._cursors[number])]
+        return [session.uid for session in self.presence.list_sessions(limit=PAGE, cursor=self._cursors[number])]
 
     def sessions(self, uid: str) -> int:
         """sessions"""
@@ -60,7 +60,7 @@ class Ours:
         return len(self.presence.kick(uid, by=BY, reason=REASON).kicked)
 
     def past(self, _: object) -> None:
-        self.presence._ctx.now = str(int((time.time() + SETTINGS.idle_timeout + 3600) * 1000))
+        self.presence.internal.context.now = str(int((time.time() + SETTINGS.idle_timeout + 3600) * 1000))
 
     def expire(self, _: object) -> int:
         """sweep: each with its tombstone, event and count"""
@@ -68,10 +68,10 @@ class Ours:
         return self.presence.counts().sessions
 
     def _cursor(self, number: int) -> str:
-        """The one that turning all the pages before would end with. Found in the untimed call."""
+        """The cursor that the page before this one would have given. Found in the untimed call."""
         from redis import Redis
 
-        keys, place = self.presence._ctx.keys.shards[0], (number - 1) * PAGE - 1
+        keys, place = self.presence.internal.context.keys.shards[0], (number - 1) * PAGE - 1
         with Redis.from_url(sys.argv[1]) as redis:
             entries: Any = redis.zrevrange(keys.sessions, place, place, withscores=True)
         [(ref, login)] = entries

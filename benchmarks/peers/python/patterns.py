@@ -1,4 +1,4 @@
-"""What admin kits do with sessions that are strings of JSON: find them all, by KEYS or by SCAN, and GET each."""
+"""What admin kits do with sessions stored as JSON strings: find all, by KEYS or by SCAN, and GET each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BATCH: Final = 1000
 
 
 class _Strings:
-    """Sessions as strings, as everybody's store has them."""
+    """Sessions as strings, as most stores keep them."""
 
     def __init__(self, url: str) -> None:
         self.redis: Any = redis.Redis.from_url(url, decode_responses=True)
@@ -48,13 +48,13 @@ class _Strings:
         raise NotImplementedError
 
     def page(self, number: int) -> list[str]:
-        return newest([one for _, one in self._every()], number)
+        return newest([session for _, session in self._every()], number)
 
     def sessions(self, uid: str) -> int:
-        return sum(one["uid"] == uid for _, one in self._every())
+        return sum(session["uid"] == uid for _, session in self._every())
 
     def kick(self, uid: str) -> int:
-        return int(self.redis.delete(*[key for key, one in self._every() if one["uid"] == uid]))
+        return int(self.redis.delete(*[key for key, session in self._every() if session["uid"] == uid]))
 
 
 class KeysGet(_Strings):
@@ -90,7 +90,7 @@ class ScanGet(_Strings):
         cursor = -1
         while cursor:
             cursor, found = self.redis.scan(max(cursor, 0), match=PREFIX + "*", count=BATCH)
-            keys = [key for key in found if key not in seen]  # SCAN may name one twice
+            keys = [key for key in found if key not in seen]  # SCAN may return a key twice
             seen.update(keys)
             pipe = self.redis.pipeline(transaction=False)
             for key in keys:

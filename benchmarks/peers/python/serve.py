@@ -1,4 +1,4 @@
-"""The Python side of ``benchmarks/peers/driver.py``: one order a line on stdin, one answer a line on stdout."""
+"""The Python side of ``benchmarks/peers/driver.py``: one order per line on stdin, one reply per line on stdout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ PAGE: Final = 50
 
 
 def serve(about: str, peer: object) -> None:
-    """Obey until stdin ends. What ``peer`` can do are its methods named by VERBS; their docstrings say how."""
+    """Carry out orders until stdin ends. The methods of ``peer`` named in VERBS are its verbs; their docstrings say
+    how."""
     does = {verb: getattr(peer, verb) for verb in VERBS if hasattr(peer, verb)}
     how = {verb: " ".join((run.__doc__ or "").split()) or None for verb, run in does.items()}
     _say({"about": f"{about}, Python {platform.python_version()}", "how": how})
@@ -38,6 +39,6 @@ def _say(answer: dict[str, Any]) -> None:
 
 
 def newest(every: list[dict[str, Any]], number: int) -> list[str]:
-    """The uids of a page, by login; how those go about it who have read all the sessions there are."""
-    every.sort(key=lambda one: float(one["login_at"]), reverse=True)
-    return [one["uid"] for one in every[(number - 1) * PAGE : number * PAGE]]
+    """The uids of a page, newest login first, for stores that have to read all sessions for it."""
+    every.sort(key=lambda session: float(session["login_at"]), reverse=True)
+    return [session["uid"] for session in every[(number - 1) * PAGE : number * PAGE]]
