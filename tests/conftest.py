@@ -268,9 +268,9 @@ class Bed:
         return facade
 
     def families(self) -> dict[str, list[bytes]]:
-        """Every key of this namespace, by family."""
+        """Every key of this namespace, by family, in order: SCAN has none that stays."""
         families: dict[str, list[bytes]] = {}
-        for key in self.raw.scan_iter(match=f"{{{self.namespace}*", count=5000):
+        for key in sorted(self.raw.scan_iter(match=f"{{{self.namespace}*", count=5000)):
             families.setdefault(family(key), []).append(key)
         return families
 
