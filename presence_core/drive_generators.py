@@ -1,4 +1,4 @@
-"""Drive a generator that decides what is done, for both clients: ``drive`` acts at once, ``drive_async`` awaits.
+"""Run one generator for both clients: it decides; ``drive`` carries its steps out, ``drive_async`` awaits them.
 
 So each decision is written once. The transports carry out the steps of an exchange in this way, and the middleware and
 the RevocationCache make calls of a client.

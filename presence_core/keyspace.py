@@ -1,4 +1,4 @@
-"""Every key name, the hash tag, the choice of shard, and the ``uid:session`` codec. Nothing else spells a key."""
+"""Every key name, the hash tag, the choice of shard, and the ``uid:session`` codec."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _LENGTHS: Final = {
 
 
 def length_of(key: str) -> tuple[str, ...]:
-    """A read-only command that fails where this key is of a foreign type; () where this is no key of ours."""
+    """A read-only command that fails where this key is of a foreign type; () for keys whose type is
+    not checked, and for other programs' keys."""
     family, _, rest = key.partition("}:")[2].partition(":")
     if family == "note" or (family == "history" and rest):
         return "GETRANGE", key, "0", "0"

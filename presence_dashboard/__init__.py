@@ -1,4 +1,4 @@
-"""The dashboard for support staff: pages over the public names of ``presence_core``.
+"""The dashboard for support staff: pages over the methods of ``Presence``.
 
 Start reading at ``main.py``: it decides which page a request sees. The packages, each of which imports only from those
 above it::

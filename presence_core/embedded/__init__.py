@@ -1,4 +1,4 @@
-"""A private redis-server for laptops, demos and tests: nothing to install or configure, data kept between runs.
+"""A private Redis or Valkey server for laptops, demos and tests: nothing to install, data kept between runs.
 
 Start reading in ``server.py``: it finds the server of a data directory or starts it. ``keeper.py`` is a process of its
 own that stops the server after its last user.

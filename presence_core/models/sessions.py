@@ -1,7 +1,7 @@
 """Sessions, live and ended: frozen, slotted, each decoding itself from a reply.
 
-A live session is a small hash. Its fixed part travels as one packed field, because a hash takes less memory while its
-listpack is under 128 bytes (``docs/keys.md`` has the figures):
+A live session is a small hash. Its fixed part travels as one packed field, because a hash of few short fields
+takes less memory (``docs/keys.md`` has the figures):
 
 ==========  =====================================================================================================
 field       holds

@@ -144,7 +144,7 @@ def answer(presence, request):
 {textwrap.indent(code[code.index("seen = ") : first], "    ")}
     return seen
 
-def rest(presence, friends):
+def rest(presence):
 {textwrap.indent("from presence_core import Settings", "    ")}
 {textwrap.indent(code[first:], "    ")}
     return locals()
@@ -161,7 +161,7 @@ def rest(presence, friends):
         newcomer = Request({"type": "http", "headers": []})
         assert site["answer"](presence, newcomer) is None, "the sign-in page, without a message"
         presence.login("user-8", name="Emeka Okafor", device="iPhone", aliases=["emeka@example.org"])
-        story = site["rest"](presence, ["user-8"])
+        story = site["rest"](presence)
         assert story["session"].name == "Emeka Okafor"
         assert story["preview"].total == 0
         assert site["answer"](presence, request).startswith("Please sign in again. Signing in is blocked until 2")

@@ -1,4 +1,4 @@
-"""The commands, one module per domain.
+"""The commands: a module for each group of them.
 
 Each module has ``add_commands(add_command)`` and one function per command, which calls the client, prints the result
 and returns the exit code. A new command goes into the module of its domain; a new module goes into ``MODULES``.

@@ -8,7 +8,9 @@
 -- include: sessions/confirmed_clock
 -- KEYS: 1-13 Shard.lists, then for each user Shard.of_user; then a record for each ref; for a repair, last, labels
 -- ARGV: 1 now|'' 2 policy 3 sweep|stale|repair 4 number of users U, 5… their uids, then for each ref: its user's place
---       (from 1), sid stale: sessions that a read found; it ends them by the clock only where that clock is confirmed
+--       (from 1), sid
+--       sweep: sessions past their deadline, or in `closing`
+--       stale: sessions that a read found; the clock ends them only where it is confirmed
 --       repair: also puts back entries of lists, from the other lists and the records
 -- returns: {ended, repaired}
 local k, last_list_key = shard_keys()

@@ -7,11 +7,13 @@
 -- include: staff/audit_entry
 -- include: staff/kept_text
 -- KEYS: 1-13 Shard.lists 14-17 Shard.of_user 18 audit 19 note 20 message 21 block 22 blocks 23 job 24 record (of 'one')
--- ARGV: 1 now|'' 2 policy 3 uid 4 reason 5 cause 6 by 7 note id|'' 8 note 9 message id|'' 10 message 11 ticket|'' 12
---       block for seconds|'' (no block) 13 what records it: 'audit', 'silent' (nothing), or the epoch of the bulk kick
---       that counts it 14 login ms at which it began|'' 15 one|all 16… the session id; or those to keep
+-- ARGV: 1 now|'' 2 policy 3 uid 4 reason 5 cause 6 by 7 note id|'' 8 note 9 message id|'' 10 message 11 ticket|''
+--       12 block for seconds|'' (no block)
+--       13 what records it: 'audit', 'silent' (nothing), or the epoch of the bulk kick that counts it
+--       14 login ms at which it began|'' 15 one|all 16… the session id; or those to keep
 -- returns: {{sids that this call ended}, {sids found past their deadline, ended as expired}, row (of 'one'),
---          the block as it is now, or {}, now}; or 0, and nothing is done, where that epoch of the bulk kick has ended
+--          the block as it is now, or {}, now}
+--          or 0: that epoch of the bulk kick has ended, and nothing is done
 local k = shard_keys()
 local audit, note_key, message_key, block, blocks, job, record = unpack(KEYS, 18)
 local given_now, packed_policy, uid, reason, cause, by, note_id, note, message_id, message, ticket, block_for,

@@ -1,6 +1,6 @@
-"""Lists by time over all shards as one, newest first: blocks, ends, audit entries. Bounded work per call.
+"""Merge the lists of all shards into one, newest first: blocks, ends, audit entries. Bounded work per call.
 
-Each shard's part is read in chunks; a heap merges them. A page that has read LOOK_AT entries without being full is
+Each shard's list is read in chunks; a heap merges them. A page that has read LOOK_AT entries without being full is
 short, and its cursor goes on from there.
 """
 

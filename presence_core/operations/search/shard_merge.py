@@ -1,7 +1,7 @@
-"""Merge the shards' lists into one, newest first: every page is made here.
+"""Merge the shards' parts of the session list into one, newest first.
 
-Each shard returns a part at a time, in order, and says how far it has read. The order (login ms, ref) is total. So the
-next entry of the heap is certain as soon as no shard can still have a newer one.
+Each shard returns a part at a time, in order, and says how far it has read. No two entries are equal in the
+order (login ms, ref). An entry of the heap is returned as soon as no shard can still send a newer one.
 """
 
 from __future__ import annotations
