@@ -3,7 +3,7 @@
 ::
 
     PresenceError
-    ├── InvalidArgument (also ValueError)   an argument breaks a limit; nothing was sent
+    ├── InvalidArgument (also ValueError)   an argument breaks a limit; the change was not made
     ├── LoginRefused                        this login is not permitted: .code says why
     ├── Unavailable                         Redis did not answer, or refused; .server names it
     │   └── OutcomeUnknown                  a write was sent and no reply came: it may have happened
@@ -25,7 +25,7 @@ class PresenceError(Exception):
 
 
 class InvalidArgument(PresenceError, ValueError):
-    """An argument breaks a limit. The one sentence names the field and the limit; nothing was sent.
+    """An argument breaks a limit. The one sentence names the field and the limit; the change was not made.
 
     ``field`` is the argument's name.
     """
@@ -46,7 +46,7 @@ class LoginRefused(PresenceError):
     ``"device_limit"`` (the same, on this device), ``"ended"`` (the given session id has ended and its tombstone still
     lives), ``"expired"`` (an imported session past its deadline), ``"blocked"`` (staff have blocked this user) or
     ``"block_rule"`` (staff have blocked the network or the app version of this login).
-    ``sentence`` is for the user. For a block or a rule it is staff's public message, if there is one, and the end.
+    ``sentence`` says why. For a block or a rule it is staff's public message, if there is one, and the end.
     ``message`` is that message alone; ``until`` is an aware UTC time, or None: until staff remove the block or rule.
     """
 
@@ -81,8 +81,8 @@ class Unavailable(PresenceError):
 
 
 class OutcomeUnknown(Unavailable):
-    """A write was sent and no reply came: it may have happened. Read the data, or call again: every write except
-    ``rotate`` is idempotent."""
+    """A write was sent and no reply came: it may have happened. Read the data, or call again. A second call changes
+    nothing more; not so ``rotate``, ``login`` without a session id, ``start_kick``, ``kick_where``, ``audit_note``."""
 
 
 class CorruptData(PresenceError):

@@ -73,7 +73,7 @@ def packed(ip: str | None) -> bytes:
 
 
 class SearchedSession(Protocol):
-    """What a filter looks at in a session. Models name filters, so this module cannot name theirs."""
+    """What a filter reads of a session, besides the fields in CLIENT_FIELDS and AGENT_FIELDS."""
 
     @property
     def uid(self) -> str: ...
@@ -109,7 +109,7 @@ class SessionFilter:
 
     text: str | None = None  #: a person, an address or a session, as above
     uid: str | None = None
-    name_prefix: str | None = None  #: the name, read from the start of one of its first 8 words, begins with it
+    name_prefix: str | None = None  #: the start of the name, or of one of its first 8 words
     name_contains: str | None = None
     ip: str | None = None  #: the address at login, or its network: "192.0.2.7", "2001:db8::/32"
     device: str | None = None

@@ -13,7 +13,7 @@ from presence_core.password_file import check_password
 
 def confirm_count(found: str, action: str, count: int) -> bool:
     """Print what was found and ask for the number of sessions. True if the user types it, with or without commas."""
-    return _confirmed(_ask(found, f"{action}, type their number").replace(",", "") == str(count))
+    return _confirmed(_ask(found, f"{action}, type the number of sessions").replace(",", "") == str(count))
 
 
 def confirm_text(found: str, action: str, text: str) -> bool:

@@ -33,9 +33,9 @@ class Presence(
 ):
     """Multi-device sessions in Redis. Safe to share between threads and across forks.
 
-    Every method may raise Unavailable, InvalidArgument (nothing was sent) and CorruptData. Methods that write may also
-    raise OutcomeUnknown. ``settings.timeout`` limits each step of a call, all attempts together. Most calls have one
-    step.
+    Every method may raise Unavailable, InvalidArgument (the change was not made) and CorruptData. Methods that write
+    may also raise OutcomeUnknown. ``settings.timeout`` limits each step of a call, all attempts together. Most calls
+    have one step.
 
     ``client`` is a redis.Redis or redis.RedisCluster; the caller closes it. If its pool is a plain ConnectionPool, we
     only take its address and credentials, and open connections with our own time limits. A cluster, or a pool of

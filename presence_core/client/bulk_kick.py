@@ -28,12 +28,11 @@ class BulkKickMethods(Client):
     def preview_kick(self, filter: SessionFilter, *, exclude: Iterable[str] = ()) -> KickPreview:
         """What ``kick_where`` would end: the filter, limited to sessions that have begun, how many match, and whose.
 
-        ``people`` says by which fields each person matched, as "text" looks at several; it has the people of the newest
-        sessions, at most 100.
+        ``people`` has at most 100 people, those of the newest sessions, and the fields by which each matched.
 
         Sessions that begin after this has returned are not included, even in the same millisecond. For that, the call
         writes a time to each shard. A read-only client cannot, so its preview also includes logins later in the same
-        millisecond. filter: at least one field must be given. exclude: refs (``uid:session_id``) to spare, at most
+        millisecond. filter: at least one field must be given. exclude: refs (``uid:session_id``) to leave out, at most
         10,000. Cost: that of ``count_sessions`` and of a page of 200, and O(exclude).
         """
         return self._run(creation.preview_kick(self._ctx, filter, exclude))

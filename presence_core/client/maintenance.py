@@ -28,7 +28,7 @@ class MaintenanceMethods(Client):
         return self._run(sweep.sweep(self._ctx, limit))
 
     def repair(self) -> SweepReport:
-        """Read everything and make lists, sets and records agree, after a lost key or another program's writes.
+        """Read everything and make lists, indexes and records agree, after a lost key or another program's writes.
 
         Cost: O(N·log N) in many small steps, between which other calls run.
         """

@@ -82,9 +82,8 @@ class SessionsMethods(Client):
     def rotate(self, token: str) -> Login:
         """Replace the secret of a session. The old token is no longer valid; login time and record stay.
 
-        Raises LoginRefused if the token belongs to no live session. This is the only change that cannot be repeated:
-        after an OutcomeUnknown the old token may be invalid, so let the visitor sign in again. Cost: O(1), one round
-        trip.
+        Raises LoginRefused if the token belongs to no live session. This cannot be repeated: after an OutcomeUnknown
+        the old token may be invalid, so let the visitor sign in again. Cost: O(1), one round trip.
         """
         return self._run(validate.rotate(self._ctx, token))
 

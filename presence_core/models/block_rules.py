@@ -69,7 +69,7 @@ class RuleMatch:
     def of(cls, network: object, app: object, app_version: object) -> RuleMatch:
         """Check these arguments: a network, or an app and its version."""
         if (network is None) == (app is None and app_version is None):
-            raise InvalidArgument("network", "must be given, or app and app_version: give one of them")
+            raise InvalidArgument("network", "must be given, or app with app_version: give one of the two")
         if network is not None:
             return cls(kind="network", network=canonical_network(network))
         for name, value in (("app", app), ("app_version", app_version)):

@@ -54,7 +54,7 @@ def read_cursor(cursor: object, call: str, question: object, is_position: Callab
             return seen, position
     except (ValueError, TypeError):
         pass
-    raise InvalidArgument("cursor", f"must be one that {call} gave for the same question")
+    raise InvalidArgument("cursor", f"must be the next_cursor of {call}, with the same other arguments")
 
 
 def _digest(question: object) -> str:

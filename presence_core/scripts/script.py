@@ -38,7 +38,7 @@ class Script:
         fenced: it runs on one shard. Its last key is the shard's fence, and ``include/fence`` decides whether it may
             run while the shard is copied to another layout, and after that.
         reads: may run on a frozen shard, where it only reads.
-        alone: it is refused while its shard is copied, because the copy would keep what it removes.
+        alone: it is refused while its shard is copied: the copy would still hold what it removes.
     """
 
     __slots__ = ("command", "fenced", "name", "safe", "sha", "text")

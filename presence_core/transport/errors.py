@@ -60,7 +60,7 @@ def is_frozen(error: BaseException) -> bool:
 
 def outcome_unknown(error: BaseException, server: str) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"Redis at {server} did not answer a change in time; it may have happened: look, or call again "
+        f"Redis at {server} did not reply to a change in time. It may be done: check before you repeat it "
         f"({text_of(error)}).",
         server,
     )
@@ -77,7 +77,8 @@ def explained(error: BaseException, server: str, *, tls: bool | None = None, cal
     if code in _FOR_NOW:
         return Unavailable(f"{at} {_FOR_NOW[code]}; try again.", server, code)
     if code == "WRONGTYPE" or "WRONGTYPE" in text:
-        return CorruptData(f"{at}: {text.replace('WRONGTYPE ', '')}. Another program shares this namespace.")
+        advice = "Run presence repair." if "is lost" in text else "Another program shares this namespace."
+        return CorruptData(f"{at}: {text.replace('WRONGTYPE ', '')}. {advice}")
     if isinstance(error, redis.OutOfMemoryError) or code == "OOM":
         return Unavailable(
             f"{at} is out of memory and takes no new data: raise maxmemory, or wait until sessions end.", server, "OOM"
@@ -112,7 +113,7 @@ def _not_connected(error: BaseException, at: str, server: str, tls: bool | None)
         return Unavailable(f"All connections to {at} that its pool allows are in use.", server)
     if type(error).__name__ == "MasterNotFoundError":  # redis-py has two classes of that name; its text names objects
         certificates = ", or the TLS certificates do not match" if tls else ""
-        return Unavailable(f"{at}: none of them names a master; they may be unreachable{certificates}.", server)
+        return Unavailable(f"{at}: no Sentinel names a master; they may be unreachable{certificates}.", server)
     reason = None if tls is None else tls_errors.explain_failure(text, uses_tls=tls)
     return Unavailable(f"{at} {reason or f'cannot be reached ({text})'}.", server)
 

@@ -13,7 +13,7 @@ RULES_EMPTY: Final = "There are no block rules. Logins are refused only for bloc
 RULES_ALT: Final = "Block rules, the latest first"
 RULES_SELECT_HINT: Final = "Tick a rule to see its message or to remove it."
 RULES_SELECT_HINT_READER: Final = "Tick a rule to see its message. Only admins add and remove rules."
-RULE_UNFINISHED: Final = "This rule is not in force for everybody yet. That is being completed."
+RULE_UNFINISHED: Final = "This rule does not apply to all users yet. This finishes automatically."
 
 LABEL_BLOCKS: Final = "Blocks logins of"
 LABEL_ENDS: Final = "Ends"
@@ -75,7 +75,7 @@ RULE_UNTIL_REMOVED: Final = "Until removed"
 RULE_MESSAGE_HELP: Final = "Shown at each refused login, up to 500 characters. Without it, a general sentence is shown."
 
 
-RULE_WIDE: Final = "This network is very large. It belongs to many providers, so the rule hits people all over."
+RULE_WIDE: Final = "This network is very large. It belongs to many providers, so the rule blocks many unrelated people."
 
 
 def rule_type_wide(network: str) -> str:
@@ -86,7 +86,7 @@ RULE_WIDE_MISSING: Final = "Type the large network again to confirm it."
 RULE_CONFIRM: Final = "Block these logins"
 RULE_REMOVE: Final = "Remove …"
 RULE_REMOVE_CONFIRM: Final = "Remove this rule"
-RULE_REMOVE_EXPLAINED: Final = "Logins that only this rule refuses pass again at once."
+RULE_REMOVE_EXPLAINED: Final = "People whom only this rule blocks can log in again at once."
 
 
 def rule_is_added(match: str, until: str) -> str:

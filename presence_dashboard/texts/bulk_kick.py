@@ -45,7 +45,7 @@ def bulk_found(count: int, shown: str, people: str, clock: str, which: str) -> s
 
 def bulk_pace(delay: int, pace: str, duration: str) -> str:
     return (
-        f"The kick starts {delay} seconds after you confirm. Until then, Stop ends no session. "
+        f"The kick starts {delay} seconds after you confirm. If you press Stop before that, no session is ended. "
         f"Then it kicks up to {pace} sessions per second, which takes up to {duration}."
     )
 
@@ -100,7 +100,16 @@ def bulk_job_result(state: str, kicked: str, total: str) -> str:
     return f"{words.get(state, 'Bulk kick done')}: {kicked} of {total} kicked."
 
 
-BULK_JOB_FAILED: Final = "The record of this bulk kick cannot be read. Sessions that it has ended stay ended."
+JOB_ERRORS: Final = {
+    "More sessions match": "More sessions match than were counted. The rest was not kicked: count again.",
+    "could not be ended": "Some sessions could not be kicked. Tell your administrator, then kick again.",
+}
+
+
+def bulk_job_error(error: str) -> str:
+    """A failed job's error as support staff read it."""
+    found = [sentence for part, sentence in JOB_ERRORS.items() if part in error]
+    return found[0] if found else "The record of this bulk kick cannot be read. Sessions that it has ended stay ended."
 
 
 def bulk_job_missed(count: int, shown: str) -> str:

@@ -35,7 +35,10 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
     "ticket": {"": "The ticket must be at most 64 plain characters, on one line."},
     "duration": {"": "A block lasts from 1 second to 10 years, or until the person is unblocked."},
     "block_for": {"": "A block lasts from 1 second to 10 years, or until the person is unblocked."},
-    "by": {"": "Your sign-in name cannot be used in the audit log. Ask an admin of this dashboard."},
+    "by": {
+        "lists of saved items": _FULL,
+        "": "Your sign-in name cannot be used in the audit log. Ask an admin of this dashboard.",
+    },
     "job_id": {"": "This bulk kick has already ended. It cannot be paused, resumed or cancelled."},
     "expected": {"": "More sessions match now than before. Count them again."},
     "exclude": {"at most": "Too many ticked rows to leave out. Untick some."},
@@ -43,7 +46,7 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
         "must lie in the past": "The login time must start in the past. A bulk kick ends existing sessions only.",
         "must be earlier": "The first time must be earlier than the second.",
     },
-    "text": {"saved items": _FULL, "4,096 bytes": "This text is too long to be saved.", "": _SEARCH},
+    "text": {"saved items": _FULL, "text of at most": "This text is too long to be saved.", "": _SEARCH},
     "name_prefix": {"": _SEARCH},
     "name_contains": {"": _SEARCH},
     "ip": {"": "This is not an IP address or an address range. Examples: `192.0.2.7`, `192.0.2.0/24`."},
@@ -68,8 +71,8 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
         "saved items": _FULL,
         "256 bytes": "A name has 1 to 256 characters on one line.",
         "last admin": "This is the last admin. Give another person the role admin first.",
-        "no room": "The list of staff is full. Remove a record first.",
-        "can be read": "This record cannot be read. Give this person their role again.",
+        "staff records": "The list of staff is full. Remove a record first.",
+        "cannot be read": "This record cannot be read. Give this person their role again.",
     },
 }
 """Field → part of the library's rule → sentence; "" is part of every rule."""

@@ -51,7 +51,9 @@ PHRASE_NAME: Final = "Name of the phrase"
 PHRASE_MESSAGE: Final = "Message for the visitor"
 PHRASE_WITH_BLOCK: Final = "Message if the person is also blocked"
 PHRASE_BLOCK: Final = "Message for a block without a kick"
-PHRASE_FOR_ALL: Final = "All staff see this change. It is in the audit log. An empty message is as the one above it."
+PHRASE_FOR_ALL: Final = (
+    "All staff see this change. It is in the audit log. If a message is empty, the message above it is used."
+)
 PHRASE_SAVE: Final = "Save for everyone"
 PHRASE_DELETE: Final = "Delete for everyone"
 PHRASE_MISSING: Final = "Give the phrase a name and a reason."

@@ -28,7 +28,7 @@ def report_period(since: str, until: str, zone: str) -> str:
 
 
 def report_incomplete(since: str) -> str:
-    return f"Complete since {since}. Earlier actions of this period are too many to show. Choose a shorter period."
+    return f"Complete since {since}: there are too many earlier actions to show. Choose a shorter period."
 
 
 def report_figures(sessions: int, people: int, people_are_all: bool) -> str:

@@ -105,7 +105,7 @@ def view_deleted(view: str) -> str:
 
 
 def view_unknown(view: str) -> str:
-    return f"There is no view {view} that works. Someone may have renamed or deleted it."
+    return f"There is no view {view}, or it is damaged. Someone may have renamed or deleted it."
 
 
 def login_zone(zone: str) -> str:

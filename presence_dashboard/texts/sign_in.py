@@ -31,7 +31,7 @@ def idle_warning(clock: str, seconds: int) -> str:
 
 
 def absolute_warning(clock: str, seconds: int) -> str:
-    return f"**You will be signed out at {clock}**, in {seconds} s. Then sign in again: this page opens as it is."
+    return f"**You will be signed out at {clock}**, in {seconds} s. After you sign in again, you return to this page."
 
 
 SIGN_OUT_BACK: Final = "Back to the dashboard"

@@ -28,7 +28,7 @@ def test_a_rule_is_previewed_added_listed_and_removed(p: P, run: Run) -> None:
     assert "carrier-grade NAT" in out
     code, out, err = run(*ADD, typed="1\n")
     assert (code, out) == (1, "")
-    assert err.endswith("To refuse such logins, type their number: Nothing was done.\n")
+    assert err.endswith("To refuse such logins, type the number of sessions: Nothing was done.\n")
     code, out, err = run(*ADD, "--message", "Call us.", typed="2\n")
     [rule] = p.block_rules()
     assert (code, out) == (0, f"Logins of 198.51.100.0/24 are refused until the rule is removed (rule {rule.id}).\n")

@@ -11,7 +11,7 @@ from tests.support.facade import P
 def test_revoke_before_asks_for_the_number_of_sessions(p: P, run: Run) -> None:
     p.login_many([{"uid": f"u{number}"} for number in range(1200)])
     now = ("revoke-before", "--before", "now", "--reason", "stolen keys")
-    prompt = "To sign them out, type their number: "
+    prompt = "To sign them out, type the number of sessions: "
     question = f"1,200 live sessions will end, and sessions that begin before you confirm.\n{prompt}"
     for typed in ("", "\n", "yes\n", "1199\n"):
         assert run(*now, typed=typed) == (1, "", f"{question}Nothing was done.\n")

@@ -23,7 +23,7 @@ def test_stats_fit_on_one_screen(p: P, run: Run) -> None:
         "0 users online in 0 sessions, TIME UTC\n"
         "per minute   unknown: no worker has recorded samples recently\n"
         "totals       0 login, 0 logout, 0 expired, 0 kicked, 0 replaced\n"
-        "worker       none has ever run here: presence worker\n\n",
+        "worker       none has run here. Start one: presence worker\n\n",
     )
     worker = Worker(p)
     p.set_now(p.clock.ms - 30_000)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import presence_core
 from presence_core import (
     CorruptData,
     InvalidArgument,
@@ -39,6 +40,12 @@ ERRORS: list[PresenceError] = [
     CorruptData(RAW),
     PresenceError(RAW),
 ]
+
+
+def test_every_part_of_a_rule_that_has_a_sentence_occurs_in_the_library() -> None:
+    library = "".join(path.read_text("utf-8") for path in sorted(Path(presence_core.__file__).parent.rglob("*.py")))
+    parts = {part for sentences in texts.ERROR_FIELD.values() for part in sentences} | texts.JOB_ERRORS.keys()
+    assert [part for part in sorted(parts) if part not in library] == []
 
 
 def _pause_what_is_over(presence: Presence) -> object:

@@ -271,7 +271,7 @@ def _of_what_was_done() -> list[Case]:
     cases += [Case("ended", (), {"reason": value}, reason) for value in no_reasons]
     for method in ("blocks", "audit", "ended", "jobs"):
         cases += [Case(method, (), {"limit": value}, LIMIT) for value in (0, -1, 1001, 1.5, "50", True, None)]
-        sentence = f"cursor must be one that {method} gave for the same question"
+        sentence = f"cursor must be the next_cursor of {method}, with the same other arguments"
         cases += [Case(method, (), {"cursor": value}, sentence) for value in NO_CURSORS]
     return cases
 

@@ -332,9 +332,7 @@ def test_a_connection_above_the_limit_gets_a_problem_too(bed: Bed) -> None:
     answer = _wire(bed, app, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", limit_concurrency=1)
     assert answer.startswith(b"HTTP/1.1 503")
     assert b"content-type: application/problem+json" in answer
-    assert json.loads(answer.partition(b"\r\n\r\n")[2])["detail"].startswith(
-        "This process has its maximum of connections"
-    )
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["detail"].startswith("Too many open connections")
 
 
 def _wire(bed: Bed, app: Any, raw: bytes, **options: Any) -> bytes:

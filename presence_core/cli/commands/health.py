@@ -77,6 +77,6 @@ def _status_lines(status: WorkerStatus | None) -> Iterator[str]:
     else:
         yield f"No worker leads. The last was {status.leader}, since {since}."
     last_run = f"{format_time(status.last_run)} UTC" if status.last_run else "never"
-    yield f"Last sweep: {last_run}, {status.lag_seconds:.1f} s late."
+    yield f"Last sweep: {last_run}" + (f", {status.lag_seconds:.1f} s late." if status.last_run else ".")
     if status.paused:
         yield status.paused

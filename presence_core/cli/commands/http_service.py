@@ -32,9 +32,14 @@ def add_commands(add_command: AddCommand) -> None:
     serve.add_argument("--port", type=int, default=8000, help="0 picks a free port (default 8000)")
     serve.add_argument("--worker", action="store_true", help="also run the worker, as presence worker does")
     pages = serve.add_argument_group(
-        "for a site's own pages", "/counter, /visit and /online, without API keys. Off without --origins."
+        "for a site's own pages", "/counter, /visit and /online, without API keys. --origins turns them on."
     )
-    pages.add_argument("--origins", nargs="*", metavar="ORIGIN", help="turn them on, also for pages of these origins")
+    pages.add_argument(
+        "--origins",
+        nargs="*",
+        metavar="ORIGIN",
+        help="turn these on; pages of each ORIGIN may call them",
+    )
     pages.add_argument(
         "--friends-key", default="", metavar="KEY", help="Redis key of a user's friends, like friends:{uid}"
     )

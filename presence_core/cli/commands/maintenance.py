@@ -18,7 +18,7 @@ def add_commands(add_command: AddCommand) -> None:
     worker.add_argument("--interval", type=float, default=5.0, help="seconds between sweeps (default 5)")
     worker.add_argument("--accept-clock", action="store_true", help="go on although the clock of Redis has jumped")
     add_command("sweep", _sweep, "End all sessions that are past their deadline, now.")
-    add_command("repair", _repair, "Repair indexes that do not agree with the session records.")
+    add_command("repair", _repair, "Read everything and make lists, indexes and records agree.")
     add_command("reindex", _reindex, "Rebuild the indexes and counters of PRESENCE_INDEXES and PRESENCE_FACETS.")
 
 

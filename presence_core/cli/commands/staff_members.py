@@ -40,7 +40,7 @@ def add_commands(add_command: AddCommand) -> None:
         action.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
     for action in (role, remove):
         action.add_argument("--break-glass", action="store_true",
-                            help="for emergencies: also if no admin would be left or the role was removed")  # fmt: skip
+                            help="for emergencies: even if no admin is left or the role was removed")  # fmt: skip
     for action in (add, role, remove):
         add_by(action)
 

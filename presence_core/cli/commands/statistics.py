@@ -148,7 +148,7 @@ def _top_table(top: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 def _worker_state(worker: WorkerStatus | None) -> str:
     if worker is None:
-        return "none has ever run here: presence worker"
+        return "none has run here. Start one: presence worker"
     if not worker.alive:
         return f"none runs; the last was active at {format_time(worker.beat)} UTC"
     return worker.paused or f"{worker.leader} leads, {worker.lag_seconds:.1f} s late"

@@ -80,7 +80,7 @@ local row = {}
 if mode == 'one' then
   row = end_one(ARGV[16])
 elseif user.card == 0 and redis.call('ZSCORE', k.users, uid) then
-  return redis.error_reply('WRONGTYPE ' .. user.live .. ' is lost although the user is online: run repair()')
+  return redis.error_reply('WRONGTYPE ' .. user.live .. ' is lost although the user is online')
 else
   local keep = {}
   for i = 16, #ARGV do keep[ARGV[i]] = true end

@@ -56,7 +56,7 @@ POLL: Final = 1.0
 MOST_ANSWERED: Final = 10_000
 """Sessions that a KickResult lists, at most: a million would not fit into memory."""
 
-NEWER_JOB: Final = "must be of a job that this process can run: it needs a newer version, whose worker runs it"
+NEWER_JOB: Final = "names a job of a newer version: a worker of that version runs it"
 
 FOREIGN: Final = "Some sessions could not be ended: another program wrote to their keys. Run repair, then kick again."
 

@@ -113,7 +113,7 @@ def _of_policy(node: NodeHealth, policy: str, settings: Settings) -> Finding:
     if policy == "noeviction":
         return Finding("ok", "eviction", "No keys are evicted (noeviction).")
     if not policy.startswith("volatile"):
-        text = f"{when} {policy} evicts any key: lists without their sessions, sessions without their lists, sign-outs."
+        text = f"{when} {policy} may delete any key, so that sessions disappear and users are signed out."
         return Finding(level, "eviction", text, advice)
     if settings.record_ttl:
         text = f"{when} {policy} evicts live sessions, because they have a time to live."

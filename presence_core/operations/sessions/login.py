@@ -284,9 +284,9 @@ def _refusal(ctx: Context, reply: RefusedReply) -> LoginRefused:
         sentence = in_words(block.message, block) if code == "blocked" else _rule_sentence(reply.kind, block)
         return LoginRefused(code, sentence, block.message, block.until)
     sentence = {
-        "limit": f"This user already has {settings.max_sessions} live sessions, the most that are allowed.",
-        "device_limit": f"This user already has {settings.max_sessions_per_device} live sessions on this device, "
-        "the most that are allowed.",
+        "limit": f"The limit of {settings.max_sessions} sessions is reached: sign out on another device first.",
+        "device_limit": f"The limit of {settings.max_sessions_per_device} sessions on one device is reached: "
+        "end one of them first.",
         "ended": "This session id has ended; a session never comes back. Log in with a new id.",
         "expired": "This session would already be past its deadline.",
     }[code]

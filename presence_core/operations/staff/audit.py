@@ -156,7 +156,7 @@ def _list_audit(
     ctx: Context, wanted: _AuditFilter, limit: int, seen: int, positions: list[Any] | None
 ) -> Op[Page[AuditEntry]]:
     if positions is not None and len(positions) != len(ctx.keys.shards) + 1:
-        raise InvalidArgument("cursor", "must be one that audit gave for the same question")
+        raise InvalidArgument("cursor", "must be the next_cursor of audit, with the same other arguments")
     rows = yield from _read_denied(ctx)
     streams, denied = _parts(ctx, wanted, rows, positions)
     merge = Newest(ctx, [*streams, denied], limit)

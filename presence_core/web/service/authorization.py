@@ -51,7 +51,7 @@ async def authorize(request: Request, scope: str) -> Caller:
         return Caller(_actor_name(LOCAL, request), api_keys.SCOPES)
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
-        raise HTTPException(401, "An API key is required: send Authorization: Bearer.", _CHALLENGE)
+        raise HTTPException(401, "An API key is required: send the header Authorization: Bearer KEY.", _CHALLENGE)
     key = await keys.find(secret.strip())
     if key is None:
         raise HTTPException(401, "This API key is unknown.", _CHALLENGE)

@@ -18,8 +18,8 @@ from presence_core.models import PublicBlock, plain
 MEDIA_TYPE: Final = "application/problem+json"
 
 AWAY: Final = "The session store does not answer: try again shortly."
-UNKNOWN: Final = "The session store did not answer, but may have done this: check, or send it again."
-FULL: Final = "This process has its maximum of connections: try again shortly."
+UNKNOWN: Final = "The session store did not reply in time. This change may be done: check before you send it again."
+FULL: Final = "Too many open connections: try again in a few seconds."
 BROKEN: Final = "The service failed: its log has the details."
 
 NOT_JSON: Final = "The body must be sent as Content-Type: application/json."

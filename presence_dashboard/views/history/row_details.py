@@ -126,7 +126,7 @@ def _job(job_id: str, actor: Actor) -> None:
             texts.LABEL_REASON: job.reason,
             texts.FACT_MESSAGE: job.message,
             texts.LABEL_TICKET: job.ticket,
-            texts.FACT_ERROR: texts.BULK_JOB_FAILED if job.error else None,
+            texts.FACT_ERROR: texts.bulk_job_error(job.error) if job.error else None,
         }
     )
     if access.may("bulk") and not job.done:

@@ -261,12 +261,12 @@ def test_a_cursor_of_another_method_is_refused_in_one_sentence(p: P) -> None:
                 assert getattr(p, call)(limit=1, cursor=cursor).items
                 continue
             with pytest.raises(
-                InvalidArgument, match=rf"^cursor must be one that {call} gave for the same question\.$"
+                InvalidArgument, match=rf"^cursor must be the next_cursor of {call}, with the same other arguments\.$"
             ):
                 getattr(p, call)(cursor=cursor)
     for asked in ({"by": "staff"}, {"uid": "u1"}, {"since": 1}, {"until": 10**10}):
         for call in ("audit", "ended"):
-            with pytest.raises(InvalidArgument, match="for the same question"):
+            with pytest.raises(InvalidArgument, match="with the same other arguments"):
                 getattr(p, call)(cursor=cursors[call], **asked)
 
 

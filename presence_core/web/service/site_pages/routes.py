@@ -79,9 +79,9 @@ async def friends(request: Request, caller: Caller) -> Response:
     """The friends of the signed-in caller that were seen in the last minutes."""
     pages: Pages = request.app.state.pages
     if not pages.friends_key:
-        raise HTTPException(404, "This service has no friends: start it with --friends-key.")
+        raise HTTPException(404, "Friend lists are off: start the service with --friends-key.")
     if caller.uid is None:
-        raise HTTPException(401, "Only signed-in users have friends here.")
+        raise HTTPException(401, "Sign in to see your friends.")
     members = await pages.visits.online_friends(pages.friends_key.replace("{uid}", caller.uid))
     return json_response({"online": len(members), "members": members[:MAX_LISTED]})
 
