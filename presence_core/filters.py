@@ -151,12 +151,12 @@ class SessionFilter:
     @property
     def after(self) -> int | None:
         """The earliest login, ms."""
-        return None if self.logged_in_after is None else check.past("logged_in_after", self.logged_in_after)
+        return None if self.logged_in_after is None else check.time_ms("logged_in_after", self.logged_in_after)
 
     @property
     def before(self) -> int | None:
         """Logins earlier than this, ms."""
-        return None if self.logged_in_before is None else check.past("logged_in_before", self.logged_in_before)
+        return None if self.logged_in_before is None else check.time_ms("logged_in_before", self.logged_in_before)
 
     @property
     def block(self) -> Span | None:

@@ -66,7 +66,7 @@ def instant(value: object) -> str:
 
 
 def seconds(field: str, value: object) -> int:
-    """A timeout."""
+    """Whole seconds, from 1 to ten years."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= TEN_YEARS:
         raise InvalidArgument(field, f"must be whole seconds from 1 to {TEN_YEARS} (10 years)")
     return int(value)
@@ -217,7 +217,7 @@ def optional_prose(field: str, value: object) -> str:
     return "" if value is None else prose(field, value)
 
 
-def past(field: str, value: object) -> int:
+def time_ms(field: str, value: object) -> int:
     """A time in ms, from an aware datetime or Unix seconds."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
@@ -233,8 +233,8 @@ def past(field: str, value: object) -> int:
 
 def period(since: object, until: object) -> tuple[int | None, int | None]:
     """``since`` (included) and ``until`` (excluded) in ms; None without a bound."""
-    first = None if since is None else past("since", since)
-    last = None if until is None else past("until", until)
+    first = None if since is None else time_ms("since", since)
+    last = None if until is None else time_ms("until", until)
     if first is not None and last is not None and first >= last:
         raise InvalidArgument("since", "must be before until")
     return first, last

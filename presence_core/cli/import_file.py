@@ -123,9 +123,9 @@ def check_import(settings: Settings, row: dict[str, Any]) -> None:
         raise InvalidArgument(unknown[0], "is not an argument of login")
     check_row(settings, row, new_id="")
     if "login_at" in row:
-        check.past("login_at", row["login_at"])
+        check.time_ms("login_at", row["login_at"])
         if "last_seen" in row:
-            check.past("last_seen", row["last_seen"])
+            check.time_ms("last_seen", row["last_seen"])
     elif "last_seen" in row:
         raise InvalidArgument("last_seen", "must come with login_at")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, get_args
 
+from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 
 SameSite = Literal["lax", "strict", "none"]
@@ -13,7 +14,6 @@ _NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")  # a token of RF
 _VALUE: Final = re.compile(r"[A-Za-z0-9._~-]{1,2048}")
 _PATH: Final = re.compile(r"/[\x21-\x3a\x3c-\x7e]*")
 _DOMAIN: Final = re.compile(r"\.?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
-_TEN_YEARS: Final = 315_360_000
 
 
 def check_cookie(
@@ -58,10 +58,8 @@ def set_cookie_header(
     check_cookie(name, secure=secure, same_site=same_site, path=path, domain=domain)
     if not isinstance(token, str) or not _VALUE.fullmatch(token):
         raise InvalidArgument("token", "must be the token of a Login")
-    if max_age is not None and (
-        isinstance(max_age, bool) or not isinstance(max_age, int) or not 1 <= max_age <= _TEN_YEARS
-    ):
-        raise InvalidArgument("max_age", f"must be whole seconds from 1 to {_TEN_YEARS} (10 years)")
+    if max_age is not None:
+        check.seconds("max_age", max_age)
     return f"{name}={token}{_attributes(secure, same_site, path, max_age, domain)}"
 
 

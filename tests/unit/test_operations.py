@@ -13,9 +13,9 @@ from presence_core import InvalidArgument, LoginRefused, SessionFilter, Settings
 from presence_core.operations import cursors
 from presence_core.operations.context import Context
 from presence_core.operations.search import list_sessions, planner
-from presence_core.operations.search.pagination import LOOK_AT, Entry, Newest, Ranked, is_ranked, walk
 from presence_core.operations.search.rebuild import IndexedUser, Names, stale_words
 from presence_core.operations.search.shard_merge import Gathered, Merge
+from presence_core.operations.search.timed_lists import LOOK_AT, Entry, MergedLists, ZsetPart, is_zset_position, scan
 from presence_core.operations.sessions import events, login, validate
 from presence_core.operations.sessions.held_changes import store_rules_call
 from presence_core.operations.staff import block_rules
@@ -117,17 +117,17 @@ def test_parts_of_lists_are_decoded() -> None:
 
 def test_a_cursor_is_valid_only_for_the_method_and_filter_that_it_was_made_for() -> None:
     cursor = cursors.make_cursor("jobs", ["ada"], 7, ["1.5", "a\udc80"])
-    assert cursors.read_cursor(cursor, "jobs", ["ada"], is_ranked) == (7, ["1.5", "a\udc80"])
-    assert cursors.read_cursor(None, "jobs", ["ada"], is_ranked) == (0, None)
+    assert cursors.read_cursor(cursor, "jobs", ["ada"], is_zset_position) == (7, ["1.5", "a\udc80"])
+    assert cursors.read_cursor(None, "jobs", ["ada"], is_zset_position) == (0, None)
     for call, question in (("ended", ["ada"]), ("jobs", ["bob"])):
-        with pytest.raises(InvalidArgument, match=f"one that {call} gave"):
-            cursors.read_cursor(cursor, call, question, is_ranked)
+        with pytest.raises(InvalidArgument, match=f"the next_cursor of {call}"):
+            cursors.read_cursor(cursor, call, question, is_zset_position)
 
 
 @pytest.mark.parametrize("cursor", [7, "", "x", "é", "A" * 70_000, cursors.encode("[" * 5_000), cursors.encode("7")])
 def test_an_invalid_cursor_is_refused(cursor: object) -> None:
     for read in (
-        lambda: cursors.read_cursor(cursor, "jobs", None, is_ranked),
+        lambda: cursors.read_cursor(cursor, "jobs", None, is_zset_position),
         lambda: list_sessions.Cursor.read(cursor, SessionFilter()),
         lambda: events.positions(cursor),
     ):
@@ -178,7 +178,7 @@ def test_entries_gathered_by_an_index_begin_after_the_position() -> None:
     assert [entry[:2] for entry in found] == [(2, b"a:1"), (1, b"a:1")]
 
 
-# -- pagination -------------------------------------------------------------------------------------------------------
+# -- lists by time ----------------------------------------------------------------------------------------------------
 
 
 def newest(total: int) -> Answer:
@@ -203,8 +203,8 @@ def test_a_scan_ends_when_its_page_is_full_or_the_list_ends(total: int, keep: in
         times = [int(entry.score) for entry in found]
         return [at if at % keep == 0 else None for at in times]
 
-    merge = Newest(ctx, [Ranked(s, s.blocks, None, None, None)], 10)
-    walked, _ = finish(walk(merge, 10, 1, look), newest(total))
+    merge = MergedLists(ctx, [ZsetPart(s, s.blocks, None, None, None)], 10)
+    walked, _ = finish(scan(merge, 10, 1, look), newest(total))
     assert len(walked.items) == shown
     assert (walked.behind is None) == (walked.scanned == total)
     assert walked.scanned >= min(scanned, shown)
@@ -218,8 +218,8 @@ def test_a_scan_without_matches_stops_at_its_work_limit() -> None:
         yield from ()
         return [None] * len(found)
 
-    merge = Newest(ctx, [Ranked(s, s.blocks, None, None, None)], 10)
-    walked, _ = finish(walk(merge, 10, 200, look), newest(10 * LOOK_AT))
+    merge = MergedLists(ctx, [ZsetPart(s, s.blocks, None, None, None)], 10)
+    walked, _ = finish(scan(merge, 10, 200, look), newest(10 * LOOK_AT))
     assert (walked.items, walked.scanned) == ([], LOOK_AT)
     assert walked.behind is not None
 

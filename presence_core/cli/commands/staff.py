@@ -148,7 +148,7 @@ def _preview(presence: Presence, before: datetime | float | None) -> _Revocation
     if before is None:
         found = f"{live} will end, and sessions that begin before you confirm."
         return _Revocation("now", counts.sessions, found)
-    ms = check.past("before", before)
+    ms = check.time_ms("before", before)
     if ms > counts.as_of.timestamp() * 1000:
         raise InvalidArgument("before", "must not be in the future")
     shown = f"{format_time(datetime.fromtimestamp(ms / 1000, UTC))} UTC"

@@ -152,8 +152,8 @@ def _encode_split(values: Mapping[str, int]) -> str:
 
 def history(ctx: Context, since: object, until: object, step: object) -> Op[list[Sample]]:
     """Samples from ``since`` to ``until``, oldest first."""
-    start = check.past("since", since)
-    end = None if until is None else check.past("until", until)
+    start = check.time_ms("since", since)
+    end = None if until is None else check.time_ms("until", until)
     width = None if step is None else _check_step(step)
     if end is not None:
         if start >= end:

@@ -89,7 +89,7 @@ def kick(
 
 
 def revoke_before(ctx: Context, at: object, by: object, reason: object, message: object) -> Op[int]:
-    given = None if at is None else check.past("at", at)
+    given = None if at is None else check.time_ms("at", at)
     who, note = check.actor(by), check.prose("reason", reason)
     public = check.optional_prose("message", message)
 

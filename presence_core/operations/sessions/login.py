@@ -126,9 +126,9 @@ def _check_many_row(ctx: Context, given: Mapping[str, Any], imported: bool) -> L
         raise InvalidArgument(sorted(map(str, unknown))[0], "is not an argument of login")
     row = check_row(ctx.settings, given, ctx.new_id())
     if imported and given.get("login_at") is not None:
-        row.login_at = check.past("login_at", given["login_at"])
+        row.login_at = check.time_ms("login_at", given["login_at"])
         seen = given.get("last_seen")
-        row.last_seen = row.login_at if seen is None else check.past("last_seen", seen)
+        row.last_seen = row.login_at if seen is None else check.time_ms("last_seen", seen)
     elif given.get("last_seen") is not None:
         raise InvalidArgument("last_seen", "must come with login_at")
     return row

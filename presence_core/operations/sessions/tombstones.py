@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.keyspace import Shard, split_ref
 from presence_core.models import END_FIELDS, NO_LABELS, SESSION_FIELDS, Ended, Labels, Page, Session, moment, span
+from presence_core.models.choices import EndReason
 from presence_core.operations.context import Context, found_rows, label_texts
 from presence_core.operations.cursors import make_cursor, read_cursor
-from presence_core.operations.search.pagination import Entry, Newest, Ranked, is_ranked, walk
+from presence_core.operations.search.timed_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
 from presence_core.operations.sessions.read import read_call
 from presence_core.scripts.calls import Op, command
 from presence_core.scripts.sessions import ENDED, LIVE, SessionRow
@@ -26,7 +27,7 @@ MOST_ENDED: Final = 100
 REFS_AT_MOST: Final = 1_000
 """Sessions that one ``sessions_among`` may name: as many as a page of the list may hold."""
 
-REASONS: Final = ("logout", "expired", "kicked", "replaced")
+REASONS: Final = get_args(EndReason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def ended(
         *check.period(since, until),
     )
     most = check.whole("limit", limit, 1, 1000)
-    seen, behind = read_cursor(cursor, "ended", wanted.values, is_ranked)
+    seen, behind = read_cursor(cursor, "ended", wanted.values, is_zset_position)
     return _ended(ctx, wanted, most, seen, behind)
 
 
@@ -84,16 +85,16 @@ def _ended(ctx: Context, wanted: _EndFilter, limit: int, seen: int, behind: list
         lists = [(shard, shard.ended_of(wanted.uid))]
     most = None if wanted.uid is None else MOST_ENDED
     parts = [
-        Ranked(s, key, behind, wanted.since, wanted.before, meta=s.meta, most=most) for s, key in lists
+        ZsetPart(s, key, behind, wanted.since, wanted.before, meta=s.meta, most=most) for s, key in lists
     ]  # fmt: skip
-    merge = Newest(ctx, parts, limit)
+    merge = MergedLists(ctx, parts, limit)
     is_plain = wanted.reason is wanted.by is None
 
     def look(entries: list[Entry]) -> Op[list[_End | None]]:
         ends = yield from _rows(ctx, entries)
         return [end if end is not None and wanted.matches(end.row) else None for end in ends]
 
-    walked = yield from walk(merge, limit, 1 if is_plain else 200, look)
+    walked = yield from scan(merge, limit, 1 if is_plain else 200, look)
     items = yield from _decode(ctx, walked.items)
     seen += len(items)
     is_end = walked.behind is None

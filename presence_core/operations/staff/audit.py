@@ -13,7 +13,7 @@ from presence_core.keyspace import Shard, digest
 from presence_core.models import AuditEntry, Page, moment, text
 from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
-from presence_core.operations.search.pagination import LOOK_AT, Asked, Newest, Part
+from presence_core.operations.search.timed_lists import LOOK_AT, ListPart, MergedLists, ShardPart
 from presence_core.scripts.calls import Call, Op, command, pairs, run
 from presence_core.scripts.staff import COUNT_DENIED, READ_AUDIT, TRIM_AUDIT, WRITE_AUDIT, decode_audit
 
@@ -75,7 +75,7 @@ class _Item:
         return AuditEntry.from_reply(int(self.stream_id.partition("-")[0]), self.fields)
 
 
-class _Stream(Asked):
+class _Stream(ShardPart):
     """One shard's stream. A position is the id of the next entry where that is known, so that entries which are written
     later stay before every page that was begun."""
 
@@ -110,7 +110,7 @@ class _Stream(Asked):
         return _END if self.done else self._next
 
 
-class _Denied(Part):
+class _Denied(ListPart):
     """The rows of denied attempts, all of them read. A row keeps its first time, so its place does not change while
     further attempts are counted."""
 
@@ -159,7 +159,7 @@ def _list_audit(
         raise InvalidArgument("cursor", "must be the next_cursor of audit, with the same other arguments")
     rows = yield from _read_denied(ctx)
     streams, denied = _parts(ctx, wanted, rows, positions)
-    merge = Newest(ctx, [*streams, denied], limit)
+    merge = MergedLists(ctx, [*streams, denied], limit)
     found: list[AuditEntry] = []
     scanned, next_page = 0, None
     while scanned < LOOK_AT:
@@ -203,7 +203,7 @@ def _positions(streams: list[_Stream], denied: _Denied) -> list[Any]:
 
 
 def _page(
-    merge: Newest,
+    merge: MergedLists,
     wanted: _AuditFilter,
     found: list[AuditEntry],
     seen: int,

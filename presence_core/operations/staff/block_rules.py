@@ -113,7 +113,7 @@ def _check_end(duration: object, until: object) -> Callable[[int], int | None]:
         return lambda now: now + 1000 * seconds
     if until is None:
         return lambda now: None
-    given = check.past("until", until)
+    given = check.time_ms("until", until)
 
     def end(now: int) -> int:
         if given <= now:

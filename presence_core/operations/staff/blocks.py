@@ -12,7 +12,7 @@ from presence_core.keyspace import Shard
 from presence_core.models import BLOCK_FIELDS, Block, Page, moment
 from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
-from presence_core.operations.search.pagination import Entry, Newest, Ranked, is_ranked, walk
+from presence_core.operations.search.timed_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
 from presence_core.operations.sessions.held_changes import check_capacity, hold_block, read_confirmations, wait_calls
 from presence_core.scripts import staff as scripts
 from presence_core.scripts.calls import Call, Op, command, run
@@ -67,7 +67,7 @@ def _check_end(duration: object, until: object) -> str:
     if duration is not None and until is not None:
         raise InvalidArgument("until", "must not be given with duration: give one of them")
     if until is not None:
-        return f"={check.past('until', until)}"
+        return f"={check.time_ms('until', until)}"
     return "" if duration is None else str(check.seconds("duration", duration))
 
 
@@ -123,12 +123,12 @@ def _blocked_among(ctx: Context, uids: list[str]) -> Op[dict[str, Block]]:
 def blocks(ctx: Context, limit: object, cursor: object) -> Op[Page[Block]]:
     """A page of blocks, newest first."""
     size = check.whole("limit", limit, 1, 1000)
-    seen, behind = read_cursor(cursor, "blocks", None, is_ranked)
+    seen, behind = read_cursor(cursor, "blocks", None, is_zset_position)
     return _list_blocks(ctx, size, seen, behind)
 
 
 def _list_blocks(ctx: Context, limit: int, seen: int, behind: list[str] | None) -> Op[Page[Block]]:
-    merge = Newest(ctx, [Ranked(shard, shard.blocks, behind, None, None) for shard in ctx.keys.shards], limit)
+    merge = MergedLists(ctx, [ZsetPart(shard, shard.blocks, behind, None, None) for shard in ctx.keys.shards], limit)
     past: dict[Shard, list[str]] = {}
 
     def read_blocks(entries: list[Entry]) -> Op[list[Block | None]]:
@@ -142,7 +142,7 @@ def _list_blocks(ctx: Context, limit: int, seen: int, behind: list[str] | None) 
                 found.append(Block.from_reply(entry.member.decode("utf-8", "replace"), row))
         return found
 
-    walked = yield from walk(merge, limit, 1, read_blocks)
+    walked = yield from scan(merge, limit, 1, read_blocks)
     yield from _remove_past(ctx, past)
     seen += len(walked.items)
     listed = merge.total - sum(map(len, past.values()))

@@ -131,7 +131,7 @@ class RevocationCache:
         login_ms = None
         if login_at is not None:
             with contextlib.suppress(InvalidArgument):
-                login_ms = check.past("login_at", login_at)
+                login_ms = check.time_ms("login_at", login_at)
                 if login_ms <= self._ended.watermark:
                     return True
         if self.is_stale:

@@ -10,7 +10,7 @@ import pytest
 
 from presence_core import Settings
 from presence_core.operations.context import Context
-from presence_core.operations.search.pagination import MOST_AT_ONCE, Newest, Ranked
+from presence_core.operations.search.timed_lists import MOST_AT_ONCE, MergedLists, ZsetPart
 from presence_core.scripts.calls import Call
 from presence_core.scripts.search import READ_NEWEST
 
@@ -33,8 +33,8 @@ class Lists:
         self, limit: int, behind: list[str] | None, since: int | None, before: int | None
     ) -> tuple[list[Any], int]:
         """The next entries, and the total."""
-        parts = [Ranked(shard, shard.ended, behind, since, before) for shard in self.ctx.keys.shards]
-        newest = Newest(self.ctx, parts, limit)
+        parts = [ZsetPart(shard, shard.ended, behind, since, before) for shard in self.ctx.keys.shards]
+        newest = MergedLists(self.ctx, parts, limit)
         operation = newest.next(limit)
         try:
             calls = next(operation)

@@ -33,7 +33,7 @@ _SCORE = re.compile(r"-?([0-9]{1,20}(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?|inf)")
 T = TypeVar("T")
 
 
-class Part:
+class ListPart:
     """A part of a list, newest first, that is read already."""
 
     __slots__ = ("at", "done", "items", "now", "total")
@@ -45,7 +45,7 @@ class Part:
         self.now = self.total = 0
 
 
-class Asked(Part, ABC):
+class ShardPart(ListPart, ABC):
     """One shard's part, as far as it has been read."""
 
     __slots__ = ()
@@ -64,7 +64,7 @@ class _Head:
 
     __slots__ = ("part", "place")
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: ListPart) -> None:
         self.part = part
         self.place = part.items[part.at][0]
 
@@ -72,14 +72,14 @@ class _Head:
         return bool(self.place > other.place)
 
 
-class Newest:
+class MergedLists:
     """The parts as one list. Each is first asked for its fair share and a margin (three standard deviations of a random
     spread); a part without entries left is asked again, for twice as many."""
 
-    def __init__(self, ctx: Context, parts: Sequence[Part], limit: int) -> None:
+    def __init__(self, ctx: Context, parts: Sequence[ListPart], limit: int) -> None:
         self._ctx = ctx
         self._parts = parts
-        self._asking = [part for part in parts if isinstance(part, Asked) and not part.done]
+        self._asking = [part for part in parts if isinstance(part, ShardPart) and not part.done]
         self._heap = [_Head(part) for part in parts if part.items]
         share = limit / max(1, len(self._asking))
         self._size = min(limit, math.ceil(share + 3 * math.sqrt(share)), MOST_AT_ONCE) + 1
@@ -106,7 +106,7 @@ class Newest:
             part.at += 1
             if part.at < len(part.items):
                 heapq.heappush(self._heap, _Head(part))
-            elif isinstance(part, Asked) and not part.done:
+            elif isinstance(part, ShardPart) and not part.done:
                 self._asking = [part]
                 self._size = min(2 * self._size, MOST_AT_ONCE + 1)
         return out
@@ -138,7 +138,7 @@ class Entry:
         return [self.score.decode("ascii", "replace"), self.member.decode("utf-8", "surrogateescape")]
 
 
-class Ranked(Asked):
+class ZsetPart(ShardPart):
     """One shard's part of a ZSET by time. The order (time, member) is total, so one position serves all shards."""
 
     __slots__ = ("_before", "_behind", "_keys", "_most", "_shard", "_since", "complete_from")
@@ -179,7 +179,7 @@ class Ranked(Asked):
 
 
 @dataclass(slots=True)
-class Walked(Generic[T]):
+class ScanResult(Generic[T]):
     """The entries that a scan found, and how far it went."""
 
     items: list[T]
@@ -187,7 +187,9 @@ class Walked(Generic[T]):
     scanned: int
 
 
-def walk(merge: Newest, limit: int, batch: int, look: Callable[[list[Entry]], Op[list[T | None]]]) -> Op[Walked[T]]:
+def scan(
+    merge: MergedLists, limit: int, batch: int, look: Callable[[list[Entry]], Op[list[T | None]]]
+) -> Op[ScanResult[T]]:
     """Go through a list until the page is full. ``look`` returns for each of some entries what to show, or None."""
     found: list[T] = []
     scanned = 0
@@ -195,21 +197,21 @@ def walk(merge: Newest, limit: int, batch: int, look: Callable[[list[Entry]], Op
     while scanned < LOOK_AT:
         entries = yield from merge.next(min(max(limit + 1 - len(found), batch), LOOK_AT - scanned))
         if not entries:
-            return Walked(found, None, scanned)
+            return ScanResult(found, None, scanned)
         scanned += len(entries)
         for entry, item in zip(entries, (yield from look(entries)), strict=True):
             if item is None:
                 continue
             if len(found) == limit:  # there is one for the next page
-                return Walked(found, behind, scanned)
+                return ScanResult(found, behind, scanned)
             found.append(item)
             behind = entry.position
         if len(found) < limit:
             behind = entries[-1].position
-    return Walked(found, behind, scanned)
+    return ScanResult(found, behind, scanned)
 
 
-def is_ranked(position: Any) -> bool:
+def is_zset_position(position: Any) -> bool:
     """Whether this is an Entry's position."""
     if not isinstance(position, list) or len(position) != 2 or not all(isinstance(part, str) for part in position):
         return False
