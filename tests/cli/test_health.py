@@ -62,7 +62,7 @@ def test_the_doctor_prints_eviction_first(p: P, bed: Bed, run: Run) -> None:
     assert code == 1
     first, advice = out.splitlines()[1:3]
     assert _row(first) == "error"
-    assert "allkeys-lru evicts any key" in first
+    assert "allkeys-lru may delete any key" in first
     assert advice.strip() == "→ Set maxmemory-policy noeviction."
 
 

@@ -82,7 +82,7 @@ def test_a_sign_in_that_has_lasted_as_long_as_it_may_cannot_be_extended(
 ) -> None:
     sign_in(staff, monkeypatch, age=ABSOLUTE - 60, idle=5)
     app = drawn()
-    assert "Then sign in again" in app.markdown[0].value
+    assert "After you sign in again" in app.markdown[0].value
     assert not app.button
 
 

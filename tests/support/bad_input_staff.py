@@ -89,7 +89,7 @@ def _of_block_rules() -> list[Case]:
     network = "network must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24"
     good: dict[str, Any] = _GOOD | {"expected": 0}
     values: list[Any] = ["", "198.51.100", "198.51.100.0/33", "::/129", "1.2.3.4/", "0x7f.1.1.1/8", 5, b"::1", True]
-    either = "network must be given, or app and app_version: give one of them"
+    either = "network must be given, or app with app_version: give one of the two"
     seconds = "duration must be whole seconds from 1 to 315360000 (10 years)"
     cases = [Case("preview_block_rule", (), {"network": value}, network) for value in values]
     cases += [Case("add_block_rule", (), good | {"network": value}, network) for value in values]

@@ -598,7 +598,7 @@ def test_a_job_of_a_newer_version_is_left_to_a_newer_process(bed: Bed, newer: st
     worker = Worker(p)
     work(worker)
     work(worker)
-    with pytest.raises(InvalidArgument, match=r"^job_id must be of a job that this process can run: it needs a newer"):
+    with pytest.raises(InvalidArgument, match=r"^job_id names a job of a newer version"):
         p.run_job(job.id)
     assert bed.raw.hgetall(key) == before, "it is not claimed, changed or failed"
     assert bed.raw.smembers(p.context.keys.shards[0].running) == {job.id.encode()}
