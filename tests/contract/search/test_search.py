@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections import Counter
@@ -14,6 +15,7 @@ from presence_core import CorruptData, InvalidArgument, Login, Page, Session
 from presence_core.filters import SessionFilter
 from presence_core.operations.search import list_sessions, shard_merge
 from presence_core.operations.sessions import login
+from presence_core.search_text import id_digest
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 from tests.support.oracle import found_by
@@ -280,6 +282,20 @@ def test_a_name_changed_by_a_repeated_login_is_no_longer_found(p: P) -> None:
     assert find(p, text="olga") == ["u2:session-2"]
     p.login("u1", session_id="session-1")
     assert find(p, text="n") == find(p, ip="192.0.2.0/24") == []
+
+
+def test_a_login_removes_stale_entries_from_its_bucket_of_session_ids(p: P, bed: Bed) -> None:
+    made = map("session-{}".format, itertools.count())
+    ids = list(itertools.islice((sid for sid in made if id_digest(sid)[0] & 15 == id_digest(sid)[1] == 0), 20))
+    p.login("u1", session_id=ids[0])
+    for sid in ids[1:]:
+        p.login("u1", session_id=sid)
+        p.logout("u1", sid)
+    p.login("u2", session_id="session-of-u2")
+    bucket = max(bed.raw.hvals(p.context.keys.shard("u1").ids), key=len)
+    assert len(bucket) <= 3 * 8, "bytes: the live session, an ended one, and the next"
+    assert find(p, text=ids[0]) == [f"u1:{ids[0]}"]
+    assert find(p, text=ids[-1]) == []
 
 
 @every_backend
