@@ -40,7 +40,7 @@ from presence_core.scripts.staff import STORE_BLOCK_RULES
 from presence_core.search_text import entries
 
 NOW = 1_700_000_000_000
-INDEXES = b"uid.2,name.2,alias.2,ip"
+INDEXES = b"uid.3,name.3,alias.3,ip"
 Answer = Callable[[Call], Any]
 
 

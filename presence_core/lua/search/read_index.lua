@@ -4,7 +4,7 @@
 -- reads.
 -- include: search/time_budget
 -- include: search/filter_tests
--- include: search/session_ids
+-- include: search/find_session_id
 -- include: search/word_pieces
 -- KEYS: 1 words, addresses or ids 2 sessions 3 deadlines 4 users 5 meta
 -- ARGV: 1 now|'' 2 entries to read, at most 3 range's lower end 4 upper end 5 words|addresses|ids

@@ -141,8 +141,10 @@ def needed_indexes(session_filter: SessionFilter) -> dict[PlanIndex, set[str]]:
     return needed
 
 
-def ranges_of(complete: Collection[str], session_filter: SessionFilter) -> dict[PlanIndex, list[Range]]:
-    """By index: its ranges. Only where every index that is needed is complete."""
+def ranges_of(
+    complete: Collection[str], session_filter: SessionFilter, shards: int = 1
+) -> dict[PlanIndex, list[Range]]:
+    """By index: its ranges. ``shards``: how many there are. Only where every index that is needed is complete."""
     usable = {name for name, indexes in needed_indexes(session_filter).items() if indexes <= set(complete)}
     ranges: dict[PlanIndex, list[Range]] = {}
     if "text" in usable and (words := text_ranges(session_filter.needles)):
@@ -150,7 +152,8 @@ def ranges_of(complete: Collection[str], session_filter: SessionFilter) -> dict[
         if session_filter.text_block:
             words.append(address_range(session_filter.text_block))
         if session_filter.text_session:
-            words.append(Range("ids", id_digest(session_filter.text_session), session_filter.text_session.encode()))
+            digest = id_digest(session_filter.text_session, shards)
+            words.append(Range("ids", digest, session_filter.text_session.encode()))
     if (
         "name" in usable
         and session_filter.name_prefix is not None
@@ -169,7 +172,7 @@ def span(session_filter: SessionFilter) -> tuple[int | str, int]:
 
 def plan(ctx: Context, session_filter: SessionFilter, need: int | None) -> Op[Route]:
     """``need``: how many matches are wanted; None for all."""
-    ranges = ranges_of(ctx.complete, session_filter)
+    ranges = ranges_of(ctx.complete, session_filter, len(ctx.keys.shards))
     counted = [found for way in ranges.values() for found in way]
     counts = yield from _count(ctx, session_filter, counted)
     stored = {count.indexes for count in counts} - {b"-"}
