@@ -494,6 +494,14 @@ def test_the_plan_names_the_index_and_the_tested_fields(p: P) -> None:
         find(p, 500, **asked)
 
 
+def test_a_phone_number_is_found_without_its_zero_in_parentheses(p: P) -> None:
+    p.freeze()
+    p.login("u1", session_id="own-id-0001", aliases=["+49 (0)30 1019-7"])
+    p.login("u2", session_id="own-id-0002", name="+49 (0)30 1019-8")
+    for text in ("+49301019", "0049 30 1019", "+49 30 1019"):
+        assert find(p, text=text) == ["u2:own-id-0002", "u1:own-id-0001"], text
+
+
 @on("valkey-sync", soak=("redis7-sync",))
 def test_users_with_many_sessions_for_one_word_are_all_found(p: P) -> None:
     p.freeze()
