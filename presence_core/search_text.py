@@ -259,10 +259,15 @@ def entries(indexes: frozenset[str], uid: str, name: str, aliases: str) -> list[
     return list(dict.fromkeys(found))
 
 
-def uid_of(entry: bytes) -> str:
+def raw_uid_of(entry: bytes) -> bytes:
     """The user of an entry of the index of words."""
     _, zero, uid = entry.partition(b"\0")
-    return (uid if zero else entry[1:]).decode("utf-8", "replace")
+    return uid if zero else entry[1:]
+
+
+def uid_of(entry: bytes) -> str:
+    """The same as text."""
+    return raw_uid_of(entry).decode("utf-8", "replace")
 
 
 @lru_cache(maxsize=4096)

@@ -13,7 +13,7 @@ import pytest
 
 from presence_core import CorruptData, InvalidArgument, Login, Page, Session
 from presence_core.filters import SessionFilter
-from presence_core.operations.search import list_sessions, shard_merge
+from presence_core.operations.search import list_sessions, planner, shard_merge
 from presence_core.operations.sessions import login
 from presence_core.search_text import id_digest
 from tests.conftest import Bed, every_backend, every_topology, on
@@ -500,6 +500,22 @@ def test_a_phone_number_is_found_without_its_zero_in_parentheses(p: P) -> None:
     p.login("u2", session_id="own-id-0002", name="+49 (0)30 1019-8")
     for text in ("+49301019", "0049 30 1019", "+49 30 1019"):
         assert find(p, text=text) == ["u2:own-id-0002", "u1:own-id-0001"], text
+
+
+@every_topology
+def test_a_scan_for_the_users_of_a_word_finds_what_an_index_finds(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    p.freeze()
+    fill(p, [(f"u{n % 70}", n / 10, {"name": "Twin One" if n % 70 < 30 else "Other One",
+                                     "device": "phone" if n % 4 else "desktop"}) for n in range(400)])  # fmt: skip
+    p.kick("u3", by="s", reason="r")
+    now = p.clock.ms / 1000
+    for cost in ("SCAN_US", "USERS_US", "TEST_US"):
+        monkeypatch.setattr(planner, cost, 0)
+    for asked in ({"text": "twin"}, {"name_prefix": "twin", "device": "phone"},
+                  {"text": "twin", "logged_in_after": now - 30, "logged_in_before": now - 5}):  # fmt: skip
+        assert p.explain(SessionFilter(**asked)).tests == tuple(asked)
+        find(p, 7, **asked)
+    assert find(p, text="unknown") == []
 
 
 @on("valkey-sync", soak=("redis7-sync",))
