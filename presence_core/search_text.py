@@ -9,13 +9,14 @@ without separators: "o'neill-berg, anna" → "oneillberganna", "neillberganna", 
 from __future__ import annotations
 
 import re
+import struct
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-FOLD: Final = 2
+FOLD: Final = 3
 """The version of what the index of words holds. Raise it with every change of an entry: data that an older version
 has indexed are then found by a scan until ``reindex`` has finished."""
 
@@ -32,6 +33,9 @@ class of 64 bytes; 20 bytes cost 15 B a session more."""
 
 NAME_CUT: Final = 30
 """Bytes that the index keeps of a name: nearly all names are whole, and entries can be searched for parts of a name."""
+
+ID_BUCKETS: Final = 16_384
+"""Buckets of session ids, of all shards together. A login copies its bucket: 500 bytes at a million sessions."""
 
 _LETTERS: Final = {"ø": "o", "ł": "l", "ı": "i", "đ": "d", "ð": "d", "æ": "ae", "œ": "oe", "þ": "th", "ħ": "h",
                    "ŧ": "t", "ŋ": "n", "ĸ": "k"}  # fmt: skip
@@ -255,16 +259,23 @@ def entries(indexes: frozenset[str], uid: str, name: str, aliases: str) -> list[
     return list(dict.fromkeys(found))
 
 
-def uid_of(entry: bytes) -> str:
+def raw_uid_of(entry: bytes) -> bytes:
     """The user of an entry of the index of words."""
     _, zero, uid = entry.partition(b"\0")
-    return (uid if zero else entry[1:]).decode("utf-8", "replace")
+    return uid if zero else entry[1:]
+
+
+def uid_of(entry: bytes) -> str:
+    """The same as text."""
+    return raw_uid_of(entry).decode("utf-8", "replace")
 
 
 @lru_cache(maxsize=4096)
-def id_digest(session_id: str) -> bytes:
-    """What the index of session ids has of an id. Two ids with one digest cost a look at another session."""
-    return blake2b(session_id.encode(), digest_size=4).digest()
+def id_digest(session_id: str, shards: int) -> bytes:
+    """What the index of session ids has of an id: its bucket and its mark, two bytes each. Two ids with one digest cost
+    a look at another session."""
+    number, mark = struct.unpack(">H2s", blake2b(session_id.encode(), digest_size=4).digest())
+    return struct.pack(">H2s", number % max(1, ID_BUCKETS // shards), mark)
 
 
 # -- the same in Lua --------------------------------------------------------------------------------------------------

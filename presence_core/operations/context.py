@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 def stored_name(index: str) -> str:
     """An index as the state of a shard names it. Those of words have the version of their entries, so that a client of
-    another version scans instead: uid.2, name.2, alias.2, ip."""
+    another version scans instead: uid.3, name.3, alias.3, ip."""
     return index if index == "ip" else f"{index}.{FOLD}"
 
 

@@ -10,6 +10,7 @@ from presence_core.scripts.script import Script
 
 READ_PAGE: Final = Script("search/read_page", safe=True)
 WALK_SESSIONS: Final = Script("search/walk_sessions", safe=True)
+SCAN_REFS: Final = Script("search/scan_refs", safe=True)
 READ_INDEX: Final = Script("search/read_index", safe=True)
 READ_WORDS: Final = Script("search/read_words", safe=True)
 COUNT_CANDIDATES: Final = Script("search/count_candidates", safe=True)
@@ -49,6 +50,13 @@ def decode_walk(reply: Sequence[Any]) -> ListPart:
     now, live, flat, last, read, at_end = reply
     ref, login = last or (b"", b"")
     return ListPart(now, live, flat, True, (login, ref) if last else None, int(read), bool(at_end))
+
+
+def decode_refs(reply: Sequence[Any]) -> ListPart:
+    """Decode a reply of search/scan_refs.lua. The part has no login times."""
+    now, live, refs, last, at_end = reply
+    ref, login = last or (b"", b"")
+    return ListPart(now, live, refs, True, (login, ref) if last else None, len(refs), bool(at_end))
 
 
 class IndexPart(NamedTuple):

@@ -161,7 +161,7 @@ class Agreement(Answers):
         if index in model.vouched:
             good, until = model.vouched[index]
             meta |= {"good_from": str(good), "good_wall": str(good), "good_until": str(until)}
-        indexes = "uid.2,name.2,alias.2,ip"
+        indexes = "uid.3,name.3,alias.3,ip"
         about = raw.hash(f"{tag}:meta")
         assert about.pop("indexes", indexes) == indexes
         assert about.pop("recount", None) in ("1" if self.counting else None, None)
@@ -185,7 +185,8 @@ class Agreement(Answers):
         if self.indexed:
             assert found == found & model.words_backed(index, kept), "an entry of no user"
         ids = raw.values.get(f"{tag}:ids", {})
-        assert all(_is_indexed(ids, stay) for stay in kept if stay.end is None), "a session is not found by its id"
+        shards, live = self.bench.case.shards, [stay for stay in kept if stay.end is None]
+        assert all(_is_indexed(ids, stay, shards) for stay in live), "a session is not found by its id"
         addresses = {stay.address for stay in kept if stay.address}
         assert set(raw.values.get(f"{tag}:addresses", ())) == addresses | model.stale.get(index, set())
         assert raw.counters(f"{tag}:facets") == model.counted(kept) + model.ghosts.get(index, Counter())
@@ -267,8 +268,8 @@ class Agreement(Answers):
             self.token_agrees(issued)
 
 
-def _is_indexed(ids: dict[bytes, bytes], stay: Stay) -> bool:
+def _is_indexed(ids: dict[bytes, bytes], stay: Stay, shards: int) -> bool:
     """Whether the index of session ids has the session: lua/include/search/session_ids.lua describes its form."""
-    number, mark = struct.unpack(">H2s", id_digest(stay.sid))
-    bucket, entry = ids.get(struct.pack(">H", number % 4096), b""), mark + struct.pack(">Q", stay.login)[2:]
+    digest = id_digest(stay.sid, shards)
+    bucket, entry = ids.get(digest[:2], b""), digest[2:] + struct.pack(">Q", stay.login)[2:]
     return entry in [bucket[at : at + 8] for at in range(0, len(bucket), 8)]

@@ -40,7 +40,7 @@ from presence_core.scripts.staff import STORE_BLOCK_RULES
 from presence_core.search_text import entries
 
 NOW = 1_700_000_000_000
-INDEXES = b"uid.2,name.2,alias.2,ip"
+INDEXES = b"uid.3,name.3,alias.3,ip"
 Answer = Callable[[Call], Any]
 
 
@@ -249,6 +249,18 @@ def test_a_rare_name_is_read_from_the_index_and_a_frequent_one_by_a_scan() -> No
     assert [item.range.kind for item in rare.ranges] == ["words"]
     assert plan(SessionFilter(name_prefix="a"), counted(100_000, [90_000])).ranges is None
     assert plan(SessionFilter(name_prefix="a"), counted(10_000_000, [planner.MOST_GATHERED + 1]), None).ranges is None
+
+
+def test_of_a_frequent_word_the_users_are_read_and_the_list_is_scanned_for_them() -> None:
+    for asked, sizes in (
+        (SessionFilter(text="okafor"), [0, 9_000, 0]),
+        (SessionFilter(name_prefix="okafor", device="phone"), [9_000]),
+    ):
+        route = plan(asked, counted(1_000_000, sizes, [b"cabcd", b"200000"]))
+        assert (route.scans_users, route.plan.rows, route.plan.tests) == (True, 9_000, asked.given)
+        assert not route.total_is_exact
+    assert not plan(SessionFilter(text="okafor"), counted(1_000_000, [0, 100, 0])).scans_users
+    assert not plan(SessionFilter(text="192.0.2."), counted(1_000_000, [0, 0, 0, 9_000])).scans_users
 
 
 def test_a_shard_without_entries_is_not_read() -> None:

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Count the entries that each index has for a filter: the planner decides by these numbers.
 -- include: search/live_count
--- include: search/session_ids
+-- include: search/find_session_id
 -- KEYS: 1 sessions 2 deadlines 3 closing 4 meta 5 words 6 addresses 7 facets 8 ids
 -- ARGV: 1 now|'' 2 login at or after, ms 3 login before, ms|'' 4 read facets 0|1 5… kind (words|addresses|ids), lower
 --       and upper end of each range; of ids: digest and id

@@ -1,15 +1,15 @@
 #!lua flags=no-writes
--- Read a range of one shard's index, of words (users), of addresses or of ids (sessions). Returns those sessions that
--- are live and pass the tests, in no order. Entries may be stale. The keys of records are derived: this script only
--- reads.
+-- Read a range of one shard's index, of words (users), of addresses or of ids (sessions), or take the refs that are
+-- given. Returns those sessions that are live and pass the tests, in no order. Entries may be stale. The keys of
+-- records are derived: this script only reads.
 -- include: search/time_budget
 -- include: search/filter_tests
--- include: search/session_ids
+-- include: search/find_session_id
 -- include: search/word_pieces
--- KEYS: 1 words, addresses or ids 2 sessions 3 deadlines 4 users 5 meta
--- ARGV: 1 now|'' 2 entries to read, at most 3 range's lower end 4 upper end 5 words|addresses|ids
---       6 what an entry of words must contain, each behind a zero byte|'' 7 login before, ms|'' 8 login at or after, ms
---       9 prefix of users' keys 10 prefix of record keys 11… tests
+-- KEYS: 1 words, addresses, ids or sessions 2 sessions 3 deadlines 4 users 5 meta
+-- ARGV: 1 now|'' 2 entries to read, at most 3 range's lower end 4 upper end 5 words|addresses|ids|sessions
+--       (of sessions, 3 has the refs, one a line) 6 what an entry of words must contain, each behind a zero byte|''
+--       7 login before, ms|'' 8 login at or after, ms 9 prefix of users' keys 10 prefix of record keys 11… tests
 -- returns: {now, {ref, login ms, …} that pass, the same of those that the client has to test,
 --           lower end of the rest|'', entries read}
 local index, sessions, deadlines, users, meta = unpack(KEYS)
@@ -86,6 +86,12 @@ local function test_addresses(entries)
   return #entries
 end
 
+if kind == 'sessions' then
+  local refs = {}
+  for ref in string.gmatch(low, '[^\n]+') do refs[#refs + 1] = ref end
+  test(refs)
+  return {now, sure, unsure, '', #refs}
+end
 if kind == 'ids' then
   local refs, number = find_session_id(index, sessions, low, high)
   test(refs)

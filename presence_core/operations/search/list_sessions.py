@@ -19,22 +19,31 @@ from presence_core.operations import cursors
 from presence_core.operations.context import Context, label_texts
 from presence_core.operations.maintenance.sweep import settle_stale
 from presence_core.operations.search import planner
-from presence_core.operations.search.planner import Route, ShardRange
-from presence_core.operations.search.shard_merge import Gathered, ListEntry, Merge, Position, Source, raw_ref
+from presence_core.operations.search.planner import MOST_GATHERED, Route
+from presence_core.operations.search.shard_merge import (
+    Gathered,
+    ListEntry,
+    Merge,
+    Position,
+    Source,
+    index_call,
+    raw_ref,
+)
+from presence_core.operations.search.word_index import find_users
 from presence_core.operations.sessions.held_changes import login_ms
 from presence_core.operations.sessions.read import sessions_of
 from presence_core.scripts.calls import Call, Op, command, run
-from presence_core.scripts.search import COUNT_LIVE, READ_INDEX, decode_index, decode_live
+from presence_core.scripts.search import COUNT_LIVE, decode_index, decode_live
 from presence_core.scripts.sessions import SessionRow
-
-MOST_READ: Final = 20_000
-"""Entries of an index that one script reads, at most; it stops earlier when it has blocked Redis for 5 ms."""
 
 MOST_STALE: Final = 1_000
 """Refs without a live session that one page skips before it repairs them and goes on."""
 
 BUDGET: Final = 20_000
 """Entries that one call reads while it scans the list; a page that is not full by then has its ``progress``."""
+
+USERS_BUDGET: Final = 200_000
+"""The same where most of them are not tested."""
 
 PROBE: Final = 2_000
 """Entries that are scanned to learn how frequent a part of a name is, before the whole index is read."""
@@ -225,13 +234,18 @@ def _of_user(
 def _source(
     ctx: Context, session_filter: SessionFilter, route: Route, limit: int, position: Position | None, budget: float
 ) -> Op[Merge | Gathered]:
-    if route.ranges is None:
+    if route.scans_users and route.ranges is not None:
+        users = yield from find_users(route.ranges, MOST_GATHERED, MOST_GATHERED)
+        if users:
+            most = max(budget, USERS_BUDGET)
+            return Merge(ctx, limit, position, route.tests, planner.span(session_filter), most, users)
+    elif route.ranges is None:
         return Merge(ctx, limit, position, route.tests, planner.span(session_filter), budget)
     found: dict[bytes, ListEntry] = {}
     unsure: dict[bytes, ListEntry] = {}
     todo, now, read = route.ranges, 0, 0
     while todo:
-        replies = yield _gather(ctx, session_filter, route, todo)
+        replies = yield [index_call(ctx, s, item, route.tests[s], planner.span(session_filter)) for s, item in todo]
         parts = [decode_index(reply) for reply in replies]
         for part, item in zip(parts, todo, strict=True):
             found |= {ref: (login, ref, item.shard) for ref, login in part.sure}
@@ -250,15 +264,6 @@ def _source(
     for first in range(0, len(doubtful), 1000):
         gathered.total += len((yield from _test(ctx, session_filter, gathered, doubtful[first : first + 1000], {})))
     return gathered
-
-
-def _gather(ctx: Context, session_filter: SessionFilter, route: Route, todo: list[ShardRange]) -> list[Call]:
-    return [
-        run(READ_INDEX, (getattr(s, item.kind), s.sessions, s.deadlines, s.users, s.meta),
-            ctx.now, MOST_READ, item.low, item.high, item.kind, item.wire,
-            *planner.span(session_filter), s.user_prefix, s.record_prefix, *route.tests[s])
-        for s, item in todo
-    ]  # fmt: skip
 
 
 def _page(ctx: Context, session_filter: SessionFilter, limit: int, source: Source) -> Op[Page[Session]]:

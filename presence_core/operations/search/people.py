@@ -13,12 +13,12 @@ from presence_core.keyspace import Shard
 from presence_core.models import Person, moment, text
 from presence_core.operations.context import Context
 from presence_core.operations.scan import scan_part
-from presence_core.operations.search.planner import Range, text_ranges
+from presence_core.operations.search.planner import count_candidates, shard_ranges, text_ranges
 from presence_core.operations.search.rebuild import IndexedUser, read_users
+from presence_core.operations.search.word_index import find_users
 from presence_core.operations.sessions.read import sessions_of
-from presence_core.scripts.calls import Op, by_two, command, run
-from presence_core.scripts.search import READ_WORDS, decode_words
-from presence_core.search_text import Needle, is_found, is_found_in_uid, uid_of
+from presence_core.scripts.calls import Op, by_two, command
+from presence_core.search_text import Needle, is_found, is_found_in_uid
 
 MOST_FOUND: Final = 500
 """Entries of each range that one search takes on each shard. For a text with more it finds only some of the people."""
@@ -49,13 +49,10 @@ def people(ctx: Context, wanted: object, limit: object) -> Op[list[Person]]:
 
 
 def _people(ctx: Context, wanted: str, limit: int) -> Op[list[Person]]:
-    needles = SessionFilter(text=wanted).needles
+    session_filter = SessionFilter(text=wanted)
+    needles = session_filter.needles
     found: dict[str, _Candidate] = {wanted: _Candidate(ctx.shard(wanted), wanted)}  # this uid, with or without an index
-    ranges = text_ranges(needles)
-    uids = (yield from _read_words(ctx, ranges)) if ranges else []
-    if uids is None:
-        uids = yield from _scan_people(ctx, needles, limit)
-    for shard, uid in uids:
+    for shard, uid in (yield from _find_uids(ctx, session_filter, limit)):
         found.setdefault(uid, _Candidate(shard, uid))
     candidates = yield from _seen(list(found.values()))
     candidates.sort(key=lambda found: (found.uid == wanted, found.online, found.seen), reverse=True)
@@ -69,39 +66,16 @@ def _people(ctx: Context, wanted: str, limit: int) -> Op[list[Person]]:
     return out
 
 
-@dataclass(slots=True)
-class _Part:
-    """What is left to read of a range of one shard's index."""
-
-    shard: Shard
-    range: Range
-    low: bytes
-    found: int = 0
-    read: int = 0
-
-
-def _read_words(ctx: Context, ranges: list[Range]) -> Op[list[tuple[Shard, str]] | None]:
-    """The users that the index of words names, and their shards; None where ``reindex`` has to complete the index."""
-    todo = [_Part(shard, item, item.low) for shard in ctx.keys.shards for item in ranges]
-    states = [command(s.meta, "HMGET", s.meta, "indexes") for s in ctx.keys.shards]
-    uids: dict[tuple[Shard, str], None] = {}
-    while todo:
-        calls = [
-            run(READ_WORDS, (part.shard.words,), part.low, part.range.high, part.range.wire, MOST_FOUND, MOST_READ)
-            for part in todo
-        ]
-        replies = yield [*calls, *states]
-        stored = {names for [names] in replies[len(calls) :] if names is not None}
-        if stored:
-            ctx.know_indexes(stored)
-        if not ctx.complete >= NEEDED and set(ctx.settings.indexes) >= NEEDED:
-            return None
-        for part, reply in zip(todo, replies, strict=False):
-            words = decode_words(reply)
-            uids |= {(part.shard, uid_of(entry)): None for entry in words.entries}
-            part.low, part.found, part.read = words.rest, part.found + len(words.entries), part.read + words.read
-        todo, states = [part for part in todo if part.low and part.found < MOST_FOUND and part.read < MOST_READ], []
-    return list(uids)
+def _find_uids(ctx: Context, session_filter: SessionFilter, limit: int) -> Op[list[tuple[Shard, str]]]:
+    """Users who may match, and their shards, by the index of words; until ``reindex`` has completed it, by a scan."""
+    ranges = text_ranges(session_filter.needles)
+    if not ranges:
+        return []
+    counts = yield from count_candidates(ctx, session_filter, ranges)
+    if not ctx.complete >= NEEDED and set(ctx.settings.indexes) >= NEEDED:
+        return (yield from _scan_people(ctx, session_filter.needles, limit))
+    users = yield from find_users(shard_ranges(ctx, counts, ranges, ranges), MOST_FOUND, MOST_READ)
+    return [(shard, text(uid)) for shard, uids in users.items() for uid in uids]
 
 
 def _scan_people(ctx: Context, needles: tuple[Needle, ...], limit: int) -> Op[list[tuple[Shard, str]]]:

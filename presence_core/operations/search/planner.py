@@ -20,16 +20,24 @@ from presence_core.keyspace import Shard
 from presence_core.models import Plan, PlanIndex
 from presence_core.operations.context import Context
 from presence_core.operations.search.facets import LabelTest, label_test, learn_labels, wanted_ids
-from presence_core.operations.search.shard_merge import Tests
 from presence_core.scripts.calls import Op, run
 from presence_core.scripts.search import COUNT_CANDIDATES, CandidateCounts, decode_candidates
 from presence_core.search_text import CUT, Needle, compact, fold, id_digest, spellings
 
 WALK_US: Final = 3.5
-GATHER_US: Final = {"words": 8.0, "addresses": 2.0, "ids": 2.0}
-CONTAINS_US: Final = 0.6
-"""µs of the server for each entry that is read (benchmarks/README.md): of a range, and where only those entries count
-that contain some pieces."""
+WALK_NAME_US: Final = 5.0
+WALK_TEXT_US: Final = 12.0
+"""µs of the server for each session of the list that is tested: without text, its name, all its text."""
+
+GATHER_US: Final = {"words": 16.0, "addresses": 2.0, "ids": 2.0}
+CONTAINS_US: Final = 0.7
+"""The same for each entry of a range, with its sessions; and where only entries count that contain some pieces."""
+
+USERS_US: Final = 1.8
+SCAN_US: Final = 1.0
+TEST_US: Final = 30.0
+"""µs of server and client for a scan for the users of a word: for each entry of the index, each entry of the list, and
+each session of these users."""
 
 MATCH_US: Final = 8.0
 """The same for each user that an entry names, where every entry is compared."""
@@ -46,10 +54,14 @@ _DRIVEN: Final[dict[PlanIndex, set[str]]] = {
 }
 
 
+Tests = Sequence[str | bytes | int]
+"""Names and values for ``include/search/filter_tests.lua``."""
+
+
 class Range(NamedTuple):
     """A range of an index. Lower and upper end as ZRANGE BYLEX takes them; of session ids, digest and id."""
 
-    kind: str  #: "words", "addresses" or "ids"
+    kind: str  #: "words", "addresses" or "ids"; "sessions": no range, but refs, one a line
     low: bytes
     high: bytes
     pieces: tuple[str, ...] = ()  #: an entry of words must contain these
@@ -80,11 +92,21 @@ class Route:
     tests: dict[Shard, Tests]
     now: int  #: ms
     ranges: list[ShardRange] | None = None  #: where an index drives: what is read
+    scans_users: bool = False  #: the ranges name users; the list is scanned for their sessions
     fallback: Route | None = None  #: used if a scan finds too few matches
     inside: int = 0  #: sessions of the part of the list that a scan would read
     total: int = 0  #: of matches, estimated
     total_is_exact: bool = False
     is_empty: bool = False  #: facets are sure that nothing matches
+
+
+class Way(NamedTuple):
+    """A way to the sessions, and its cost."""
+
+    name: PlanIndex
+    rows: int  #: entries to be read
+    cost: float  #: µs
+    scans_users: bool = False
 
 
 @dataclass(slots=True)
@@ -141,8 +163,10 @@ def needed_indexes(session_filter: SessionFilter) -> dict[PlanIndex, set[str]]:
     return needed
 
 
-def ranges_of(complete: Collection[str], session_filter: SessionFilter) -> dict[PlanIndex, list[Range]]:
-    """By index: its ranges. Only where every index that is needed is complete."""
+def ranges_of(
+    complete: Collection[str], session_filter: SessionFilter, shards: int = 1
+) -> dict[PlanIndex, list[Range]]:
+    """By index: its ranges. ``shards``: how many there are. Only where every index that is needed is complete."""
     usable = {name for name, indexes in needed_indexes(session_filter).items() if indexes <= set(complete)}
     ranges: dict[PlanIndex, list[Range]] = {}
     if "text" in usable and (words := text_ranges(session_filter.needles)):
@@ -150,7 +174,8 @@ def ranges_of(complete: Collection[str], session_filter: SessionFilter) -> dict[
         if session_filter.text_block:
             words.append(address_range(session_filter.text_block))
         if session_filter.text_session:
-            words.append(Range("ids", id_digest(session_filter.text_session), session_filter.text_session.encode()))
+            digest = id_digest(session_filter.text_session, shards)
+            words.append(Range("ids", digest, session_filter.text_session.encode()))
     if (
         "name" in usable
         and session_filter.name_prefix is not None
@@ -169,26 +194,18 @@ def span(session_filter: SessionFilter) -> tuple[int | str, int]:
 
 def plan(ctx: Context, session_filter: SessionFilter, need: int | None) -> Op[Route]:
     """``need``: how many matches are wanted; None for all."""
-    ranges = ranges_of(ctx.complete, session_filter)
+    ranges = ranges_of(ctx.complete, session_filter, len(ctx.keys.shards))
     counted = [found for way in ranges.values() for found in way]
-    counts = yield from _count(ctx, session_filter, counted)
-    stored = {count.indexes for count in counts} - {b"-"}
-    if stored:  # a rebuild may have changed the indexes since this client began
-        ctx.know_indexes(stored)
-        ranges = {name: way for name, way in ranges.items() if name in ranges_of(ctx.complete, session_filter)}
+    counts = yield from count_candidates(ctx, session_filter, counted)
+    ranges = {name: way for name, way in ranges.items() if name in ranges_of(ctx.complete, session_filter)}
     labels = (yield from _label_tests(ctx, session_filter, counts)) if _asks_labels(session_filter) else []
     estimated = estimate(counts, counted, ranges, labels)
-    best, read = _cheapest(session_filter, estimated, need)
+    best = _cheapest(session_filter, ranges, estimated, need)
     tests = _shard_tests(ctx.keys.shards, session_filter, labels)
-    route = _build(ctx, session_filter, best, read, estimated, tests, counts[0].now)
+    route = _build(ctx, session_filter, best, estimated, tests, counts[0].now)
     route.plan = replace(route.plan, incomplete=_incomplete(ctx, session_filter))
-    if best in ranges:  # most of many shards have no entries for a name: they are not asked
-        route.ranges = [
-            ShardRange(shard, item)
-            for shard, count in zip(ctx.keys.shards, counts, strict=True)
-            for item in ranges[best]
-            if count.sizes[counted.index(item)]
-        ]
+    if best.name in ranges:
+        route.ranges = shard_ranges(ctx, counts, counted, ranges[best.name])
     _set_total(route, session_filter, estimated, counts)
     return route
 
@@ -202,7 +219,8 @@ def _incomplete(ctx: Context, session_filter: SessionFilter) -> tuple[str, ...]:
     return tuple(name for name in ctx.settings.indexes if name in needed and name not in ctx.complete)
 
 
-def _count(ctx: Context, session_filter: SessionFilter, ranges: list[Range]) -> Op[list[CandidateCounts]]:
+def count_candidates(ctx: Context, session_filter: SessionFilter, ranges: list[Range]) -> Op[list[CandidateCounts]]:
+    """How many entries each shard has for a filter. The context then knows which indexes are complete."""
     before, after = span(session_filter)
     ends = [end for item in ranges for end in (item.kind, item.low, item.high)]
     replies = yield [
@@ -210,7 +228,23 @@ def _count(ctx: Context, session_filter: SessionFilter, ranges: list[Range]) -> 
             ctx.now, after, before, 1 if _asks_labels(session_filter) else 0, *ends)
         for s in ctx.keys.shards
     ]  # fmt: skip
-    return [decode_candidates(reply) for reply in replies]
+    counts = [decode_candidates(reply) for reply in replies]
+    stored = {count.indexes for count in counts} - {b"-"}
+    if stored:  # a rebuild may have changed the indexes since this client began
+        ctx.know_indexes(stored)
+    return counts
+
+
+def shard_ranges(
+    ctx: Context, counts: list[CandidateCounts], counted: list[Range], ranges: list[Range]
+) -> list[ShardRange]:
+    """The ranges that have entries: most of many shards have none for a name."""
+    return [
+        ShardRange(shard, item)
+        for shard, count in zip(ctx.keys.shards, counts, strict=True)
+        for item in ranges
+        if count.sizes[counted.index(item)]
+    ]
 
 
 def _asks_labels(session_filter: SessionFilter) -> bool:
@@ -260,16 +294,30 @@ def _matches(way: list[Range], size_of: dict[Range, int], listed: int) -> float:
     return all_words + sum(size_of[item] for item in way if not item.pieces)
 
 
-def _cheapest(session_filter: SessionFilter, estimated: Estimate, need: int | None) -> tuple[PlanIndex, int]:
-    """The way that costs least, and how many entries it reads."""
+def _cheapest(
+    session_filter: SessionFilter, ranges: dict[PlanIndex, list[Range]], estimated: Estimate, need: int | None
+) -> Way:
+    """The way that costs least. Of equals, the one that has an exact total."""
     inside = estimated.inside
     walked = inside if need is None else min(inside, need * inside / max(estimated.matches, 0.5))
-    best: PlanIndex = "login" if session_filter.after or session_filter.before else "list"
-    cost, read = walked * WALK_US, round(walked)
+    ways = []
     for name, number in estimated.rows.items():
-        if estimated.costs[name] <= cost and number <= MOST_GATHERED:
-            best, cost, read = name, estimated.costs[name], number
-    return best, read
+        if number > MOST_GATHERED:
+            continue
+        ways.append(Way(name, number, estimated.costs[name]))
+        if all(item.kind == "words" for item in ranges[name]):
+            tested = walked * min(1.0, number / max(1, estimated.listed))
+            cost = number * USERS_US + walked * SCAN_US + tested * TEST_US
+            ways.append(Way(name, number, cost, scans_users=True))
+    index: PlanIndex = "login" if session_filter.after or session_filter.before else "list"
+    ways.append(Way(index, round(walked), walked * _walk_us(session_filter)))
+    return min(ways, key=lambda way: way.cost)
+
+
+def _walk_us(session_filter: SessionFilter) -> float:
+    if session_filter.text is not None:
+        return WALK_TEXT_US
+    return WALK_US if session_filter.name_prefix is None else WALK_NAME_US
 
 
 def _set_total(route: Route, session_filter: SessionFilter, estimated: Estimate, counts: list[CandidateCounts]) -> None:
@@ -289,18 +337,18 @@ def _set_total(route: Route, session_filter: SessionFilter, estimated: Estimate,
 def _build(
     ctx: Context,
     session_filter: SessionFilter,
-    best: PlanIndex,
-    read: int,
+    best: Way,
     estimated: Estimate,
     tests: dict[Shard, Tests],
     now: int,
 ) -> Route:
-    driven = _DRIVEN.get(best, set())
+    driven = set() if best.scans_users else _DRIVEN.get(best.name, set())
     residual = tuple(name for name in session_filter.given if name not in driven)
-    chosen = Route(Plan(best, read, round(estimated.matches), residual), tests, now, inside=estimated.inside)
-    if best == "ip":  # the entries are the addresses, so the first four words, from and to, need no test
+    plan = Plan(best.name, best.rows, round(estimated.matches), residual)
+    chosen = Route(plan, tests, now, scans_users=best.scans_users, inside=estimated.inside)
+    if best.name == "ip":  # the entries are the addresses, so the first four words, from and to, need no test
         chosen.tests = {shard: [*words][4:] for shard, words in tests.items()}
-    elif best in ("list", "login") and session_filter.name_contains is not None and "name" in ctx.complete:
+    elif best.name in ("list", "login") and session_filter.name_contains is not None and "name" in ctx.complete:
         piece = name_piece(session_filter.name_contains)
         if piece:
             chosen.fallback = replace(

@@ -124,7 +124,7 @@ def _index(ctx: Context, shard: Shard, refs: list[bytes]) -> Op[int]:
             name, aliases, given = row or (None, None, None)
             uid, session_id = split_ref(text(ref))
             found = entries(ctx.indexes, uid, text(name or b""), text(aliases or b""))
-            digest = id_digest(session_id) if "uid" in ctx.indexes else b""
+            digest = id_digest(session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else b""
             declared = facet_members(ctx.settings.facets, attributes_of(given)) if ctx.settings.facets else ""
             keys.append(prefix + ref)  # type: ignore[arg-type]  # as it is in the list
             words += (ref, name or b"", aliases or b"", given or b"", declared, digest, len(found), *found)

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, Final, Protocol
 
 from presence_core.keyspace import Shard
 from presence_core.operations.context import Context
+from presence_core.operations.search.planner import Range, Tests
 from presence_core.scripts.calls import Call, Op, run
-from presence_core.scripts.search import READ_PAGE, WALK_SESSIONS, ListPart, decode_page, decode_walk
+from presence_core.scripts.search import (
+    READ_INDEX,
+    READ_PAGE,
+    SCAN_REFS,
+    WALK_SESSIONS,
+    ListPart,
+    decode_index,
+    decode_page,
+    decode_refs,
+    decode_walk,
+)
 
 Position = tuple[int, str]
 """Login ms and ref: where in the list, on every shard alike."""
@@ -28,11 +39,14 @@ def raw_ref(ref: str) -> bytes:
 ListEntry = tuple[int, bytes, Shard]
 """Login ms, ref, shard."""
 
-Tests = Sequence[str | bytes | int]
-"""Names and values for ``include/search/filter_tests.lua``."""
+MOST_READ: Final = 20_000
+"""Entries of an index that one script reads, at most; it stops earlier when it has blocked Redis for 5 ms."""
 
 STEP: Final = 2_000
 """Entries that one scan script reads, at most; it stops earlier when it has run for 5 ms."""
+
+USERS_STEP: Final = 5_000
+"""Entries that a script reads that does not test them."""
 
 
 class Source(Protocol):
@@ -50,27 +64,36 @@ class Source(Protocol):
 class _Chunk:
     """What one shard has sent of its part of the list, newest first."""
 
-    __slots__ = ("at", "behind", "done", "flat", "shard", "tests")
+    __slots__ = ("at", "behind", "done", "flat", "shard", "tests", "users")
 
-    def __init__(self, shard: Shard, position: Position | None, tests: Tests | None) -> None:
-        self.shard = shard
+    def __init__(
+        self, shard: Shard, position: Position | None, tests: Tests | None, users: Collection[bytes] | None
+    ) -> None:
+        self.shard, self.users = shard, users
         # Ask for what comes behind this.
         self.behind: tuple[int | bytes, str | bytes] | None = position and (position[0], raw_ref(position[1]))
         self.done = False
-        self.flat: list[bytes] = []  #: ref, login ms, ref, …, as they came: most of them are on no page
+        self.flat: list[Any] = []  #: ref, login ms, ref, …, as they came: most of them are on no page
         self.at = 0
         self.tests = tests
 
     def call(self, ctx: Context, size: int, most: int, span: tuple[int | str, int]) -> Call:
         s, (login, ref) = self.shard, self.behind or ("", "")
         keys = (s.sessions, s.deadlines, s.meta)
+        if self.users is not None:
+            return run(SCAN_REFS, keys, ctx.now, most, login, ref, *span)
         if self.tests is None:
             return run(READ_PAGE, keys, ctx.now, size, login, ref)
         return run(WALK_SESSIONS, keys, ctx.now, size, most, login, ref, *span, s.record_prefix, *self.tests)
 
     def take(self, reply: list[Any], size: int) -> ListPart:
-        part = decode_page(reply, size) if self.tests is None else decode_walk(reply)
-        self.flat, self.at, self.done = part.flat, 0, part.at_end
+        if self.users is not None:
+            part = decode_refs(reply)
+            self.flat = [ref for ref in part.flat if ref.rpartition(b":")[0] in self.users]
+        else:
+            part = decode_page(reply, size) if self.tests is None else decode_walk(reply)
+            self.flat = part.flat
+        self.at, self.done = 0, part.at_end
         if part.behind or self.tests is None:
             self.behind = part.behind
         return part
@@ -88,6 +111,30 @@ class _Chunk:
             return math.inf, b""  # type: ignore[return-value]  # nothing was asked yet
         login, ref = self.behind
         return whole(login), ref.encode() if isinstance(ref, str) else ref
+
+
+def index_call(ctx: Context, s: Shard, wanted: Range, tests: Tests, span: tuple[int | str, int]) -> Call:
+    """Read a range of an index, and test the sessions that it names."""
+    return run(
+        READ_INDEX, (getattr(s, wanted.kind), s.sessions, s.deadlines, s.users, s.meta),
+        ctx.now, MOST_READ, wanted.low, wanted.high, wanted.kind, wanted.wire, *span, s.user_prefix, s.record_prefix,
+        *tests,
+    )  # fmt: skip
+
+
+def _test_refs(ctx: Context, chunks: list[_Chunk], span: tuple[int | str, int]) -> Op[None]:
+    """Replace the refs of these chunks by entries of the sessions that pass the tests."""
+    chunks = [chunk for chunk in chunks if chunk.flat]
+    if not chunks:
+        return
+    replies = yield [
+        index_call(ctx, chunk.shard, Range("sessions", b"\n".join(chunk.flat), b""), chunk.tests or (), span)
+        for chunk in chunks
+    ]
+    for chunk, reply in zip(chunks, replies, strict=True):
+        part = decode_index(reply)
+        entries = sorted([*part.sure, *part.unsure], key=lambda entry: entry[::-1], reverse=True)
+        chunk.flat = [value for entry in entries for value in entry]
 
 
 def whole(score: bytes | int) -> int:
@@ -115,7 +162,7 @@ class Merge:
 
     Each shard is asked for its fair share and a margin (three standard deviations of a random spread). A shard without
     refs left is asked again when its next entry is due, together with all others that have none left. ``budget``: how
-    many entries may be read.
+    many entries may be read. ``users``: read refs only, and test the sessions of these users.
     """
 
     def __init__(
@@ -126,16 +173,22 @@ class Merge:
         tests: dict[Shard, Tests] | None = None,
         span: tuple[int | str, int] = ("", 0),
         budget: float = math.inf,
+        users: Mapping[Shard, Collection[bytes]] | None = None,
     ) -> None:
         self._ctx = ctx
         self._span = span
         self._budget = budget
+        self._users = users
         shards = ctx.keys.shards
-        self._asking = [_Chunk(shard, position, None if tests is None else tests[shard]) for shard in shards]
+        self._asking = [
+            _Chunk(shard, position, tests[shard] if tests else None, users.get(shard, ()) if users else None)
+            for shard in shards
+        ]
         self._waiting: set[_Chunk] = set()
         self._heap: list[_Entry] = []
         self._counted = False
-        self._most = min(STEP, max(200, 4 * STEP // len(shards)))  # many shards together read no more than a few
+        step = STEP if users is None else USERS_STEP
+        self._most = min(step, max(200, 4 * step // len(shards)))  # many shards together read no more than a few
         share = limit / len(shards)
         alone = len(shards) == 1
         self._size = limit + 1 if alone else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
@@ -190,8 +243,11 @@ class Merge:
                 self.now, self.total = part.now, self.total + part.live
                 self.exact = self.exact and part.is_exact
             self.looked += part.read
-            self._push(chunk)
         self._counted = True
+        if self._users is not None:
+            yield from _test_refs(self._ctx, chunks, self._span)
+        for chunk in chunks:
+            self._push(chunk)
 
 
 class Gathered:

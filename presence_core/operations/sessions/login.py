@@ -263,7 +263,7 @@ def _call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
         str(row.absolute), row.name, row.aliases, row.ip, row.attributes, *client, *agent, str(MAX_LABELS),
         row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0), settings.on_limit,
         str(row.login_at), str(row.last_seen), row.facets, "1" if "ip" in ctx.indexes else "0",
-        id_digest(row.session_id) if "uid" in ctx.indexes else "",
+        id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else "",
         *entries(ctx.indexes, row.uid, row.name, row.aliases),
     )  # fmt: skip
 

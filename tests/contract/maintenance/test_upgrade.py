@@ -142,7 +142,7 @@ def test_data_of_an_earlier_fold_is_found_by_a_scan_until_reindex_has_finished(t
     before = [entry for shard in p.context.keys.shards for entry in bed.raw.zrange(shard.words, 0, -1)]
     assert any(b" " in entry.partition(b"\0")[0] for entry in before)
     p.reindex()
-    assert bed.raw.hget(layout, "indexes") == b"uid.2,name.2,alias.2,ip"
+    assert bed.raw.hget(layout, "indexes") == b"uid.3,name.3,alias.3,ip"
     after = [entry for shard in p.context.keys.shards for entry in bed.raw.zrange(shard.words, 0, -1)]
     assert not any(b" " in entry.partition(b"\0")[0] for entry in after)
     for fresh in (p, bed.connect(**SETTINGS)):

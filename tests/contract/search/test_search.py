@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections import Counter
@@ -12,8 +13,9 @@ import pytest
 
 from presence_core import CorruptData, InvalidArgument, Login, Page, Session
 from presence_core.filters import SessionFilter
-from presence_core.operations.search import list_sessions, shard_merge
+from presence_core.operations.search import list_sessions, planner, shard_merge
 from presence_core.operations.sessions import login
+from presence_core.search_text import id_digest
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 from tests.support.oracle import found_by
@@ -282,6 +284,21 @@ def test_a_name_changed_by_a_repeated_login_is_no_longer_found(p: P) -> None:
     assert find(p, text="n") == find(p, ip="192.0.2.0/24") == []
 
 
+def test_a_login_removes_stale_entries_from_its_bucket_of_session_ids(p: P, bed: Bed) -> None:
+    p.counts()  # reads the layout
+    made, shards = map("session-{}".format, itertools.count()), len(p.context.keys.shards)
+    ids = list(itertools.islice((sid for sid in made if id_digest(sid, shards)[:2] == b"\0\0"), 14))
+    p.login("u1", session_id=ids[0])
+    for sid in ids[1:]:
+        p.login("u1", session_id=sid)
+        p.logout("u1", sid)
+    p.login("u2", session_id="session-of-u2")
+    bucket = max(bed.raw.hvals(p.context.keys.shard("u1").ids), key=len)
+    assert len(bucket) <= 9 * 8, "bytes"
+    assert find(p, text=ids[0]) == [f"u1:{ids[0]}"]
+    assert find(p, text=ids[-1]) == []
+
+
 @every_backend
 def test_an_ended_session_is_never_found(p: P) -> None:
     p.freeze()
@@ -475,6 +492,30 @@ def test_the_plan_names_the_index_and_the_tested_fields(p: P) -> None:
                   {"device": "watch"}, {"name_contains": "0700"},
                   {"ip": "10.0.0.0/16", "name_prefix": "nr0700"}):  # fmt: skip
         find(p, 500, **asked)
+
+
+def test_a_phone_number_is_found_without_its_zero_in_parentheses(p: P) -> None:
+    p.freeze()
+    p.login("u1", session_id="own-id-0001", aliases=["+49 (0)30 1019-7"])
+    p.login("u2", session_id="own-id-0002", name="+49 (0)30 1019-8")
+    for text in ("+49301019", "0049 30 1019", "+49 30 1019"):
+        assert find(p, text=text) == ["u2:own-id-0002", "u1:own-id-0001"], text
+
+
+@every_topology
+def test_a_scan_for_the_users_of_a_word_finds_what_an_index_finds(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    p.freeze()
+    fill(p, [(f"u{n % 70}", n / 10, {"name": "Twin One" if n % 70 < 30 else "Other One",
+                                     "device": "phone" if n % 4 else "desktop"}) for n in range(400)])  # fmt: skip
+    p.kick("u3", by="s", reason="r")
+    now = p.clock.ms / 1000
+    for cost in ("SCAN_US", "USERS_US", "TEST_US"):
+        monkeypatch.setattr(planner, cost, 0)
+    for asked in ({"text": "twin"}, {"name_prefix": "twin", "device": "phone"},
+                  {"text": "twin", "logged_in_after": now - 30, "logged_in_before": now - 5}):  # fmt: skip
+        assert p.explain(SessionFilter(**asked)).tests == tuple(asked)
+        find(p, 7, **asked)
+    assert find(p, text="unknown") == []
 
 
 @on("valkey-sync", soak=("redis7-sync",))

@@ -17,10 +17,12 @@ end
 
 local function compact(spelling) return (gsub(spelling, '[^0-9a-z\128-\255]+', '')) end
 
--- Whether the second spelling of a text may have a needle that the first one does not have.
+-- Whether the second spelling of a text may have a needle that the first one does not have; a phone number is also
+-- found without its "(0)".
 local second_counts = true -- some needle has ae, oe, ue or aa
 local function has_second_spelling(value)
   return second_counts and (find(value, SECOND_SPELLING[1]) or find(value, SECOND_SPELLING[2]))
+         or find(value, '(0)', 1, true)
 end
 
 -- The places in the text without separators where a search may begin.
