@@ -15,11 +15,11 @@ READ_INDEX: Final = Script("search/read_index", safe=True)
 READ_WORDS: Final = Script("search/read_words", safe=True)
 COUNT_CANDIDATES: Final = Script("search/count_candidates", safe=True)
 COUNT_LIVE: Final = Script("search/count_live", safe=True)
-INDEX_SESSIONS: Final = Script("search/index_sessions", safe=True)
-REMOVE_WORDS: Final = Script("search/remove_words", safe=True)
-REMOVE_ADDRESSES: Final = Script("search/remove_addresses", safe=True)
-RECOUNT_FACETS: Final = Script("search/recount_facets", safe=True)
-MEASURE_FACET_DRIFT: Final = Script("search/measure_facet_drift", safe=True)
+INDEX_SESSIONS: Final = Script("search/rebuild/index_sessions", safe=True)
+REMOVE_WORDS: Final = Script("search/rebuild/remove_words", safe=True)
+REMOVE_ADDRESSES: Final = Script("search/rebuild/remove_addresses", safe=True)
+RECOUNT_FACETS: Final = Script("search/rebuild/recount_facets", safe=True)
+MEASURE_FACET_DRIFT: Final = Script("search/rebuild/measure_facet_drift", safe=True)
 READ_NEWEST: Final = Script("search/read_newest", safe=True)
 FIND_ONLINE: Final = Script("search/find_online", safe=True)
 READ_ONLINE_USERS: Final = Script("search/read_online_users", safe=True)
@@ -140,7 +140,7 @@ def decode_active_users(reply: int) -> int:
 
 
 def decode_recount(reply: int) -> bool:
-    """Decode a reply of search/recount_facets.lua: whether every listed session is counted."""
+    """Decode a reply of search/rebuild/recount_facets.lua: whether every listed session is counted."""
     return reply == 1
 
 

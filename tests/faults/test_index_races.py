@@ -54,7 +54,7 @@ def test_a_user_who_leaves_and_returns_while_the_index_is_cleaned_is_still_found
     p.internal.run(relay([Call(words.people, ("ZREM", words.people, "old"), True)]))  # remains only in the index
     p.internal.run(relay([Call(words.person("old"), ("UNLINK", words.person("old")), True)]))
     op = rebuild.clean_words(p.context, words, b"0")
-    calls = until(p, op, "search/remove_words")
+    calls = until(p, op, "search/rebuild/remove_words")
     old = p.login("old")
     p.logout("old", old.session.session_id)
     p.internal.run(relay(calls))
@@ -76,10 +76,10 @@ def test_an_address_left_by_a_lost_record_is_removed_although_its_session_logged
 def test_a_repair_counts_from_the_start_after_an_interrupted_reindex(bed: Bed, p: P, lost: str) -> None:
     for number in range(3):
         p.login(f"u{number}", session_id="own-id-1", device="phone")
-    until(p, rebuild.reindex(p.context), "search/recount_facets")
+    until(p, rebuild.reindex(p.context), "search/rebuild/recount_facets")
     shard = p.context.keys.shards[0]
     op = rebuild.reindex(p.context)
-    calls = until(p, op, "search/index_sessions")
+    calls = until(p, op, "search/rebuild/index_sessions")
     p.internal.run(relay(calls))  # all are counted, and the client dies
     bed.raw.delete(shard.record("u1", "own-id-1") if lost == "record" else f"{shard.tag}:{lost}")
     p.login("u2", session_id="own-id-1", device="desktop")
@@ -93,7 +93,7 @@ def test_a_recount_that_lost_its_counters_begins_again(bed: Bed, p: P) -> None:
     p.login("ada", device="phone")
     shard = p.context.keys.shards[0]
     op = rebuild.reindex(p.context)
-    calls = until(p, op, "search/index_sessions")
+    calls = until(p, op, "search/rebuild/index_sessions")
     replies = p.internal.run(relay(calls))
     bed.raw.delete(shard.recount)
     while True:

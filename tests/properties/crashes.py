@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
@@ -33,6 +33,9 @@ from tests.properties.raw import Raw
 from tests.properties.stays import Ref
 
 T = TypeVar("T")
+
+
+RECOUNT: Final = "search/rebuild/recount_facets"
 
 
 class Crashes(History):
@@ -93,13 +96,13 @@ class Crashes(History):
     @rule(client=clients, survives=st.integers(0, 60))
     def a_client_dies_during_a_rebuild(self, client: int, survives: int) -> None:
         self.act(*(uid for uid, _ in self.unburied))
-        if self.cut_short(client, rebuild.reindex(self.clients[client].context), survives, "search/recount_facets"):
+        if self.cut_short(client, rebuild.reindex(self.clients[client].context), survives, RECOUNT):
             self.counting = True
 
     @rule(client=clients, survives=st.integers(0, 90))
     def a_client_dies_in_a_repair(self, client: int, survives: int) -> None:
         self.act(*UIDS)
-        if self.cut_short(client, repair.repair(self.clients[client].context), survives, "search/recount_facets"):
+        if self.cut_short(client, repair.repair(self.clients[client].context), survives, RECOUNT):
             self.counting = True
 
     @rule(client=clients, uid=uids, why=kicks, ms=st.sampled_from([0, 100_000]))
