@@ -74,6 +74,10 @@ SESSIONS_HELP: Final = "One for each device or browser that a person is signed i
 NO_VALUE: Final = "–"
 
 
+def online_now(users: str, sessions: str) -> str:
+    return f"**{users}** users · **{sessions}** sessions"
+
+
 def counts_as_of(clock: str, users: str | None) -> str:
     return f"Counts as of {clock}, users as of {users}" if users else f"Counts as of {clock}, users not counted yet"
 
@@ -92,14 +96,34 @@ def refresh_every(seconds: int) -> str:
 
 TAB_HIDDEN: Final = "This tab is hidden"
 
+
+def counted_at(clock: str) -> str:
+    return f"As of {clock}"
+
+
+def connection_lost_since(clock: str) -> str:
+    return f"Connection lost; data from {clock}"
+
+
+def in_zone(zone: str) -> str:
+    return f"({zone})"
+
+
+def times_in(zone: str) -> str:
+    return f"All times are in {zone}. Files use UTC."
+
+
+DENSITY: Final = "Density"
+DENSITIES: Final = {"comfortable": "Comfortable", "compact": "Compact"}
+
 CONNECTION_LOST: Final = "Connection lost; showing data from {0}, {1} ago. Nothing you do here takes effect."
 """For the browser's script, which fills in the time and the age."""
 
 AWAY_HINT: Final = "Actions are off until sessions can be read again."
 
 
-def away(reason: str, data: str | None) -> str:
-    shown = f"This page shows data from {data} ago." if data else "No data has been read yet."
+def away(reason: str, clock: str | None) -> str:
+    shown = f"This page shows data from {clock}." if clock else "No data has been read yet."
     return f"**Sessions cannot be read at the moment.** {shown} Actions are off. Retrying automatically.\n\n{reason}"
 
 

@@ -16,10 +16,6 @@ FACET_SCOPE: Final = "Counts include everyone online."
 FACET_NONE: Final = "No live session has a value."
 
 
-def online_now(users: str, sessions: str) -> str:
-    return f"Users online **{users}** · Sessions **{sessions}**"
-
-
 def facet_value(value: str, count: str) -> str:
     return f"{value} · {count}"
 
@@ -30,6 +26,10 @@ def facet_most(shown: int, known: str) -> str:
 
 def chip(label: str, value: str) -> str:
     return f"{label}: {value}"
+
+
+def filters_menu(count: int) -> str:
+    return f"Filters ({count})" if count else "Filters"
 
 
 CHIP_HELP: Final = "Remove this filter"

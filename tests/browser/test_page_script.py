@@ -84,8 +84,8 @@ def test_a_hidden_tab_does_not_renew_itself_until_somebody_looks(dashboard: Dash
 def test_how_often_figures_renew_is_remembered(dashboard: Dashboard, open_tab: Open, context: BrowserContext) -> None:
     log_in(dashboard, 1)
     tab = open_tab()
-    choice = tab.page.get_by_role("combobox", name=texts.REFRESH_EVERY)
-    choice.click()
+    tab.account()
+    tab.page.get_by_role("combobox", name=texts.REFRESH_EVERY).click()
     tab.page.get_by_role("option", name=texts.refresh_every(30)).click()
     wait_for("the cookie", lambda: "presence_every=30" in tab.page.evaluate("document.cookie"))
     again = open_tab()
@@ -98,6 +98,7 @@ def test_a_choice_by_keys_alone_is_remembered_too(
 ) -> None:
     log_in(dashboard, 1)
     tab = open_tab()
+    tab.account()
     tab.page.get_by_role("combobox", name=texts.REFRESH_EVERY).focus()
     tab.page.keyboard.press("ArrowDown")
     expect(tab.page.get_by_role("option", name=texts.refresh_every(30))).to_be_visible()

@@ -242,7 +242,8 @@ def test_an_outage_leaves_the_last_reading_and_turns_the_buttons_off(
         server.resume()
     assert not app.exception
     assert texts.HEALTH_KIND in facts(app)
-    assert len(app.error) == 1, "the banner alone"
+    assert len(app.warning) == 1, "the notice of the outage alone"
+    assert not app.error
     assert app.button(key="health-repair").disabled
     assert texts.AWAY_HINT in words(app)
 
@@ -269,7 +270,7 @@ def test_while_redis_is_away_no_headline_says_how_all_is(app: AppTest, server: S
     server.pause()
     try:
         wait_for(
-            "the banner", lambda: any("cannot be read at the moment" in element.value for element in app.run().error)
+            "the notice", lambda: any("cannot be read at the moment" in element.value for element in app.run().warning)
         )
     finally:
         server.resume()

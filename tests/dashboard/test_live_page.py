@@ -141,7 +141,8 @@ def test_an_outage_leaves_the_last_good_data_on_the_page(app: AppTest, presence:
     finally:
         server.resume()
     assert not app.exception
-    assert len(app.error) == 1, "the banner alone"
+    assert len(app.warning) == 1, "the notice of the outage alone"
+    assert not app.error
     assert metrics(app)[texts.USERS] == "3"
     assert chart(app).datasets[0].data.data
     assert "Updated" in captions(app)
