@@ -2,6 +2,9 @@
 // pauses, the refresh interval and the density are remembered, a lost connection is named together with the age of what
 // the page shows, a watched person is announced by a sound.
 (() => {
+  // Without this, Streamlit looks for its server below the address of the page first, which fails with a 404.
+  window.__streamlit = { BACKEND_BASE_URL: location.origin };
+
   const PAUSE_AFTER = 15_000; // ms: a short look at another tab pauses nothing
 
   document.addEventListener("keydown", (event) => {

@@ -47,7 +47,7 @@ HISTORY_ACTS: Final = {
     "export": "Export",
     "denied": "Denied attempts",
     "repair": "Repair",
-    "reindex": "Rebuild indexes",
+    "reindex": "Rebuild the search",
     "import": "Import",
     "export_person": "Person export",
     "forget": "Erase person",

@@ -137,7 +137,7 @@ def test_a_time_is_the_readers_own_and_one_that_ends_before_it_begins_is_said(ap
     assert [header.value for header in app.subheader] == [texts.HISTORY_NO_MATCH_TITLE]
     app.session_state["since"] = an_hour_ago
     app.run()
-    assert [error.value for error in app.error] == [texts.unreadable(texts.ERROR_FIELD["since"][""])]
+    assert [warning.value for warning in app.warning] == [texts.unreadable(texts.ERROR_FIELD["since"][""])]
     app.session_state["until"] = None
     app.run()
     assert column(app, "uid") == ["dana"]

@@ -272,7 +272,7 @@ def test_a_range_of_login_times_that_ends_before_it_begins_is_not_taken(app: App
     app.run()
     app.session_state["login-from"], app.session_state["login-to"] = NOW, NOW - timedelta(days=1)
     next(button for button in app.button if button.label == texts.LOGIN_APPLY).click().run()
-    assert [error.value for error in app.error] == [texts.LOGIN_BACKWARDS]
+    assert [warning.value for warning in app.warning] == [texts.LOGIN_BACKWARDS]
     assert "login" not in app.query_params
     assert len(uids(app)) == 4
 

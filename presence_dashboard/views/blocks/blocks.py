@@ -97,7 +97,7 @@ def _load(store: Store, paged: PagedList[Any], query: int | None, read_page: Rea
     with st.skeleton(height=120):
         paged.load(store, query, read_page)
     if paged.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(paged.failure))
+        st.warning(texts.unreadable(paged.failure))
     if paged.page is None:
         st.info(texts.LIST_UNREAD)
         return None
@@ -151,13 +151,13 @@ def _remove(rule: BlockRule) -> None:
     if not pressed:
         return
     if not reason.strip():
-        problem.error(texts.REASON_MISSING)
+        problem.warning(texts.REASON_MISSING)
         return
     match = name(cut(rule.words, 140))
     try:
         removed = block_rules.remove(open_store().presence, rule.id, reason.strip())
     except REFUSALS as error:
-        problem.error(texts.action_failed(plain(error)))
+        problem.warning(texts.action_failed(plain(error)))
         return
     result = texts.rule_is_removed(match) if removed else texts.rule_was_removed(match)
     notifications.notify(Notification("done" if removed else "note", result))

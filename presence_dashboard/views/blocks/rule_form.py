@@ -62,7 +62,7 @@ def rule_form() -> None:
             st.button(texts.RULE_PREVIEW, key="preview-rule", disabled=this_tab().away, on_click=_preview, args=(form,))
             st.button(texts.CANCEL, key="cancel-rule", on_click=_reset, args=(form,))
         if form.problem is not None:
-            st.error(form.problem)
+            st.warning(form.problem)
         if form.preview is None:
             st.caption(texts.RULE_PREVIEW_FIRST)
         else:
@@ -163,14 +163,14 @@ def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview) -> None:
     if not pressed:
         return
     if not reason.strip():
-        problem.error(texts.REASON_MISSING)
+        problem.warning(texts.REASON_MISSING)
     elif preview.is_wide and typed != preview.network:
-        problem.error(texts.RULE_WIDE_MISSING)
+        problem.warning(texts.RULE_WIDE_MISSING)
     else:
         details = RuleDetails(reason.strip(), message.strip() or None, ticket.strip() or None, ENDS[end], typed)
         sentence = _add(form, match, preview, details)
         if sentence is not None:
-            problem.error(sentence)
+            problem.warning(sentence)
 
 
 def _add(form: _Form, match: RuleMatch, preview: BlockRulePreview, details: RuleDetails) -> str | None:

@@ -42,7 +42,7 @@ def page() -> None:
     with st.skeleton(height=320):
         paged.load(open_store(), query, page_reader(view, open_store(), query, actor))
     if paged.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(paged.failure))
+        st.warning(texts.unreadable(paged.failure))
     if paged.page is None:
         if paged.failure is None or this_tab().away:
             st.info(texts.LIST_UNREAD)

@@ -82,9 +82,9 @@ def _chosen(today: date) -> tuple[date, date] | None:
         )
         last = st.date_input(texts.LIVE_TO, today - timedelta(days=1), max_value=today, key="compare-to", width=150)
     if first > last:
-        st.error(texts.LIVE_FROM_AFTER_TO)
+        st.warning(texts.LIVE_FROM_AFTER_TO)
     elif (last - first).days >= MOST_DAYS:
-        st.error(texts.live_too_many_days(MOST_DAYS))
+        st.warning(texts.live_too_many_days(MOST_DAYS))
     else:
         return first, last
     return None

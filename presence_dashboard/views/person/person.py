@@ -55,7 +55,7 @@ def page() -> None:
         return
     reading = find(open_store(), wanted, by_name=by_name)
     if reading.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(reading.failure))
+        st.warning(texts.unreadable(reading.failure))
         st.button(texts.TRY_AGAIN, key="retry")  # any run of the script retries
     found = reading.value
     if found is None:
@@ -125,7 +125,7 @@ def _person(state: PersonState, actor: Actor) -> None:
     with st.skeleton(height=320):
         state.load(open_store())
     if state.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(state.failure))
+        st.warning(texts.unreadable(state.failure))
     facts = state.facts
     if facts is None:
         st.info(texts.PERSON_UNREAD)

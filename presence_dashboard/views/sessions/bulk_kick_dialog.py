@@ -108,7 +108,7 @@ def _body(request: BulkKickRequest) -> None:
         with st.spinner(texts.BULK_COUNTING):
             _count(request)
     if request.preview is None:
-        st.error(texts.action_failed(request.failure or ""))
+        st.warning(texts.action_failed(request.failure or ""))
         st.button(texts.BULK_AGAIN, key="bulk-again", on_click=_count_again, args=(request,))
         return
     total, limit = request.preview.total, access.current().bulk_limit

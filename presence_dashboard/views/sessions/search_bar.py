@@ -288,7 +288,7 @@ def _range() -> None:
         st.form_submit_button(texts.LOGIN_APPLY, on_click=_between)
     problem: str | None = st.session_state.pop("login-problem", None)
     if problem is not None:
-        st.error(problem)
+        st.warning(problem)
 
 
 def _between() -> None:

@@ -88,7 +88,7 @@ def _update_availability(store: Store) -> None:
 
 def _list(listing: SessionList, actor: Actor) -> None:
     if listing.failure is not None:
-        st.error(texts.unreadable(listing.failure))
+        st.warning(texts.unreadable(listing.failure))
     rows = listing.rows
     if rows is None and listing.problem is not None:
         return  # a list would not answer this query
