@@ -85,14 +85,7 @@ HISTORY_PROGRESS: Final = "Progress"
 HISTORY_KICKED: Final = "Kicked"
 HISTORY_TOTAL: Final = "Of"
 HISTORY_OPEN_END: Final = "until unblocked"
-
-
-def history_when(zone: str) -> str:
-    return f"When ({zone})"
-
-
-def history_blocked_until(zone: str) -> str:
-    return f"Until ({zone})"
+HISTORY_WHEN: Final = "When"
 
 
 def history_place(first: str, last: str, total: str | None, page: int) -> str:

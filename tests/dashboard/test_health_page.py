@@ -11,9 +11,9 @@ from presence_core import Presence, Settings
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.actions.maintenance import MaintenanceRunner, maintenance_runner
+from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data.shared_reads import health_before
 from presence_dashboard.data.store import Store, open_store
-from presence_dashboard.format import exact
 from presence_dashboard.roles import Role
 from presence_dashboard.views.health import retention
 from tests.dashboard.conftest import IMPATIENT, log_in
@@ -96,7 +96,7 @@ def test_ended_sessions_that_are_too_many_to_keep_are_complete_since_a_time(
         small.sweep()
         since = small.health().ended_complete_since
     assert since is not None
-    assert facts(opened(app))[texts.HEALTH_ENDED] == texts.health_ended_since(exact(since))
+    assert facts(opened(app))[texts.HEALTH_ENDED] == texts.health_ended_since(time_of_day(since))
 
 
 def test_what_is_kept_of_people_and_for_how_long_is_one_table(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:

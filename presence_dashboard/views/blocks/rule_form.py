@@ -13,7 +13,7 @@ from presence_dashboard.actions import block_rules
 from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
 from presence_dashboard.components import notifications
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.data.browser_tab import local_time, this_tab
+from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, literal, minute, name, number
@@ -183,7 +183,7 @@ def _add(form: _Form, match: RuleMatch, preview: BlockRulePreview, details: Rule
             form.problem = plain(error)
             st.rerun()
         return texts.action_failed(plain(error))
-    until = texts.rule_ends(minute(rule.until) if rule.until else None)
+    until = texts.rule_ends(minute(rule.until, zone()) if rule.until else None)
     notifications.notify(Notification("done", texts.rule_is_added(_words(preview), until)))
     this_tab().acted += 1
     _reset(form)

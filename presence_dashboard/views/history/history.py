@@ -263,12 +263,10 @@ _ROWS: Final[dict[HistoryView, Callable[[Any, Actor], dict[str, list[Any]]]]] = 
 def _columns() -> dict[str, Any]:
     column, zone_name = st.column_config, str(zone())
     return {
-        "when": column.DatetimeColumn(
-            texts.history_when(zone_name), width=150, format="YYYY-MM-DD HH:mm:ss", timezone=zone_name
-        ),
+        "when": column.DatetimeColumn(texts.HISTORY_WHEN, width=150, format="YYYY-MM-DD HH:mm:ss", timezone=zone_name),
         "name": column.TextColumn(texts.LABEL_NAME, width=145),
         "uid": column.TextColumn(texts.LABEL_UID, width=130),
-        "until": column.TextColumn(texts.history_blocked_until(zone_name), width=160),
+        "until": column.TextColumn(texts.FACT_UNTIL, width=160),
         "how": column.TextColumn(texts.LABEL_HOW_IT_ENDED, width=85),
         "by": column.TextColumn(texts.LABEL_BY, width=120),
         "action": column.TextColumn(texts.LABEL_ACTION, width=120),

@@ -95,7 +95,7 @@ def _midnight(day: date) -> datetime:
 
 
 def _shown(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%d %H:%M UTC")
+    return moment.astimezone(zone()).strftime("%Y-%m-%d %H:%M")
 
 
 def read(presence: Presence, since: datetime, until: datetime, first: date, last: date) -> Days:
