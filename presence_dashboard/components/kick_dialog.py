@@ -22,8 +22,7 @@ from presence_dashboard.actions.kick_and_block import ActionDetails, KickOutcome
 from presence_dashboard.components import account, notifications, saved_phrases
 from presence_dashboard.components.block_choice import BlockEnd, choose_block_end, is_block_chosen
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.components.session_facts import time_of_day
-from presence_dashboard.components.session_preview import session_preview
+from presence_dashboard.components.session_facts import session_preview, time_of_day
 from presence_dashboard.data import shared_reads
 from presence_dashboard.data.browser_tab import local_time, this_tab
 from presence_dashboard.data.store import open_store

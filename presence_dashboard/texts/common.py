@@ -131,6 +131,32 @@ def unreadable(reason: str) -> str:
     return f"**This data could not be read.**\n\n{reason}"
 
 
+# -- The choice of a range of time ------------------------------------------------------------------------------------
+
+TIME_ANY: Final = "Any time"
+TIME_PRESETS: Final = {"1h": "last hour", "today": "today", "yesterday": "yesterday", "7d": "last 7 days"}
+TIME_FROM: Final = "From"
+TIME_TO: Final = "To"
+TIME_APPLY: Final = "Apply"
+TIME_MISSING: Final = "Enter a time in at least one field."
+TIME_MALFORMED: Final = (
+    "Use 1h, today, since-08:00, yesterday, 7d, or two times such as `2026-01-31T12:00Z..2026-01-31T18:00Z`."
+)
+TIME_BACKWARDS: Final = "The first time must be earlier than the second."
+
+
+def time_menu(chosen: str) -> str:
+    return f"Time: {chosen}"
+
+
+def time_since(clock: str) -> str:
+    return f"since {clock}"
+
+
+def time_between(after: str | None, before: str | None) -> str:
+    return " ".join(part for part in (f"from {after}" if after else "", f"to {before}" if before else "") if part)
+
+
 # -- Access ------------------------------------------------------------------------------------------------------------
 
 NO_PERMISSION_TITLE: Final = "You do not have access to this page"

@@ -65,17 +65,7 @@ def act(action: str) -> str:
     return _BULK_STEPS.get(action) or HISTORY_ACTS.get(action) or action
 
 
-HISTORY_TIME: Final = "Any time"
-HISTORY_TIME_SET: Final = "Time: limited"
 HISTORY_CLEAR: Final = "Clear filters"
-
-
-def history_since(zone: str) -> str:
-    return f"From ({zone})"
-
-
-def history_until(zone: str) -> str:
-    return f"Before ({zone})"
 
 
 # -- Tables ------------------------------------------------------------------------------------------------------------

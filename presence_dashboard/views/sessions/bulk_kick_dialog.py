@@ -19,7 +19,7 @@ from presence_dashboard.actions.bulk_kick import PeopleCount
 from presence_dashboard.actions.kick_and_block import ActionDetails, may_be_undone
 from presence_dashboard.components import account, kick_dialog, notifications, saved_phrases
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.components.session_preview import session_preview
+from presence_dashboard.components.session_facts import session_preview
 from presence_dashboard.data.browser_tab import local_time, this_tab
 from presence_dashboard.data.store import open_store
 from presence_dashboard.drafts import Draft

@@ -12,9 +12,10 @@ from typing import Final
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from presence_core import InvalidArgument, PresenceError, Session
+from presence_core import PresenceError, Session
 from presence_dashboard import texts
 from presence_dashboard.access import Actor
+from presence_dashboard.components.time_picker import time_choices, time_words
 from presence_dashboard.data import session_query
 from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.session_query import ATTRIBUTE, FACETS, IDLES, SessionQuery
@@ -56,7 +57,7 @@ def search_bar(actor: Actor) -> SessionQuery:
     chips = _chips(query)
     menu = st.popover(texts.filters_menu(len(chips)), key=_MENU, on_change="rerun")
     if menu.open:  # a closed menu reads nothing
-        with menu, st.container(horizontal=True, gap="medium", key="filters"):
+        with menu, st.container(horizontal=True, gap="medium", key="filter-values"):
             _facets(attributes)
             _login()
             _idle()
@@ -178,7 +179,7 @@ def _chips(query: SessionQuery) -> dict[str, str]:
     for field, value in query.facets:
         chips[field] = texts.chip(_facet_label(field), name(cut(value, 24)))
     if query.login:
-        chips["login"] = texts.chip(texts.LABEL_LOGIN, login_words(query.login))
+        chips["login"] = texts.chip(texts.LABEL_LOGIN, time_words(query.login))
     if query.idle:
         chips["idle"] = texts.chip(texts.IDLE_FILTER, idle_words(query.idle))
     return chips
@@ -271,52 +272,9 @@ def _values(field: str) -> None:
 
 
 def _login() -> None:
-    if st.query_params.get("login"):
-        return
-    with _section(texts.LABEL_LOGIN):
-        with st.container(gap=None):
-            for known, label in texts.LOGIN_PRESETS.items():
-                st.button(label, key=f"login-{known}", type="tertiary", on_click=_choose, args=("login", known))
-        _range()
-
-
-def _range() -> None:
-    with st.form("login-range", border=False):
-        st.datetime_input(texts.LOGIN_FROM, value=None, key="login-from")
-        st.datetime_input(texts.LOGIN_TO, value=None, key="login-to")
-        st.caption(texts.login_zone(code(str(zone()))))
-        st.form_submit_button(texts.LOGIN_APPLY, on_click=_between)
-    problem: str | None = st.session_state.pop("login-problem", None)
-    if problem is not None:
-        st.warning(problem)
-
-
-def _between() -> None:
-    after: datetime | None = st.session_state["login-from"]
-    before: datetime | None = st.session_state["login-to"]
-    if after is None and before is None:
-        st.session_state["login-problem"] = texts.LOGIN_RANGE_MISSING
-        return
-    if after is not None and before is not None and after >= before:
-        st.session_state["login-problem"] = texts.LOGIN_BACKWARDS
-        return
-    time_zone = zone()
-    _choose("login", session_query.format_range(*(at and at.replace(tzinfo=time_zone) for at in (after, before))))
-
-
-def login_words(login: str) -> str:
-    """A range of login times in words, safe for Markdown."""
-    if login in texts.LOGIN_PRESETS:
-        return texts.LOGIN_PRESETS[login]
-    try:
-        after, before = session_query.parse_range(login)
-    except InvalidArgument:
-        return code(cut(login, 40))
-    return texts.login_between(_minute(after), _minute(before))
-
-
-def _minute(at: datetime | None) -> str | None:
-    return None if at is None else f"{at.astimezone(zone()):%Y-%m-%d %H:%M}"
+    if not st.query_params.get("login"):
+        with _section(texts.LABEL_LOGIN):
+            time_choices("login", _choose)
 
 
 def _idle() -> None:
@@ -342,7 +300,7 @@ def in_words(query: SessionQuery) -> str:
     for field, value in query.facets:
         parts.append(texts.chip(_facet_label(field), name(cut(value, 40))))
     if query.login:
-        parts.append(texts.chip(texts.LABEL_LOGIN, login_words(query.login)))
+        parts.append(texts.chip(texts.LABEL_LOGIN, time_words(query.login)))
     if query.idle:
         parts.append(texts.chip(texts.IDLE_FILTER, idle_words(query.idle)))
     return " · ".join(parts) or texts.BULK_EVERYONE
