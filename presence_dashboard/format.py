@@ -76,16 +76,10 @@ def exact(moment: datetime) -> str:
 
 
 def minute(moment: datetime, zone: tzinfo = UTC) -> str:
-    """A time rounded up to the minute, with the year if it is far away: ``22 Nov, 10:31 UTC``; in a zone of the
-    reader's without its name."""
+    """A time rounded up to the minute, with the year if it is far away: ``22 Nov, 10:31``."""
     at = moment.astimezone(zone) + timedelta(seconds=59, microseconds=999_999)
     year = "" if abs((at - datetime.now(UTC)).days) < 300 else f" {at.year}"
-    return f"{at.day} {at:%b}{year}, {at:%H:%M}{' UTC' if zone is UTC else ''}"
-
-
-def clock(moment: datetime) -> str:
-    """The time of day, in UTC."""
-    return moment.astimezone(UTC).strftime("%H:%M:%S UTC")
+    return f"{at.day} {at:%b}{year}, {at:%H:%M}"
 
 
 def span(seconds: float) -> str:

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import Final
-from urllib.parse import urlsplit
 
 import streamlit as st
 
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor, Right
-from presence_dashboard.components import account, kick_dialog, notifications, watch_list
-from presence_dashboard.components.connection_banner import connection_banner, refresh_choice
+from presence_dashboard.components import account, kick_dialog, notifications
+from presence_dashboard.components.page_header import outage_notice, page_header
 
 access.stop_without_gate()
 
@@ -59,10 +57,9 @@ def main() -> None:
     right = next(right for name, _, right in PAGES if pages[name] == page)
     if page == pages[FIRST] and not actor.may(right):
         st.switch_page(pages["live"])  # their role may not see people
-    _header(actor)
+    page_header(actor)
     account.idle_warning()
-    with st.container(key="connection-banner"):
-        connection_banner(actor)
+    outage_notice()
     kick_dialog.check_again()
     notifications.show()
     if actor.may("kick"):
@@ -72,26 +69,6 @@ def main() -> None:
         kick_dialog.dialog()
     else:
         _no_permission(actor)
-
-
-def _header(actor: Actor) -> None:
-    with st.container(
-        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap="small", key="header"
-    ):
-        st.title(texts.PRODUCT, width="content", anchor=False)
-        with st.container(horizontal=True, width="content", vertical_alignment="center", gap="medium"):
-            if os.environ.get("PRESENCE_DEMO") == "1":
-                st.markdown(texts.demo_notice(demo_site(os.environ.get("PRESENCE_DEMO_SITE"))), width="content")
-            watch_list.watch_menu(actor)
-            account.badge(actor)
-            refresh_choice()
-
-
-def demo_site(address: str | None) -> str | None:
-    """The demo site's address, if it is safe in a link; else None."""
-    if not address or any(char in address for char in "<>\\ \n"):
-        return None
-    return address if urlsplit(address).scheme in ("http", "https") else None
 
 
 def _no_permission(actor: Actor) -> None:

@@ -47,17 +47,18 @@ async def _to_first_page(request: Request) -> Response:
 routes: Final = [*(_file(name) for name in _FILES), Route("/sessions", _to_first_page)]
 
 
-def _tags() -> bytes:
-    """HTML tags for our files. Each address has a digest of the content, so that no browser uses an old file.
+def _tags() -> tuple[bytes, bytes]:
+    """HTML tags for our files: the script, which must run before Streamlit's, and the others, which come after its own.
+
+    Each address has a digest of the content, so that no browser uses an old file.
 
     ``set_page_config`` would draw the icon again in every run of the script (18 ms).
     """
     script, style, icon = (f"/page/{name}?{sha256((_HERE / name).read_bytes()).hexdigest()[:12]}" for name in _FILES)
     units = escape(texts.TABLE_WORDS["units"])
-    return (
-        f'<script src="{script}" defer data-lost="{escape(texts.CONNECTION_LOST)}" data-units="{units}"></script>'
-        f'<link rel="stylesheet" href="{style}"><link rel="icon" href="{icon}">'
-    ).encode()
+    first = f'<script src="{script}" defer data-lost="{escape(texts.CONNECTION_LOST)}" data-units="{units}"></script>'
+    last = f'<link rel="stylesheet" href="{style}"><link rel="icon" href="{icon}">'
+    return first.encode(), last.encode()
 
 
 class OwnFiles:
@@ -83,7 +84,7 @@ def _wants_page(scope: Scope) -> bool:
 class _Rewriting:
     """A ``send`` that collects an HTML page, adds the tags and sends it. Other messages pass unchanged."""
 
-    def __init__(self, send: Send, tags: bytes) -> None:
+    def __init__(self, send: Send, tags: tuple[bytes, bytes]) -> None:
         self.send = send
         self.tags = tags
         self.start: Message | None = None
@@ -107,7 +108,9 @@ class _Rewriting:
         return start["status"] == 200 and headers.get("content-type", "").startswith("text/html") and not is_ours
 
     async def _finish(self, start: Message) -> None:
-        body = _ICON.sub(b"", self.body).replace(b"</head>", self.tags + b"</head>", 1)
+        first, last = self.tags
+        body = _ICON.sub(b"", self.body).replace(b"<head>", b"<head>" + first, 1)
+        body = body.replace(b"</head>", last + b"</head>", 1)
         headers = MutableHeaders(scope=start)
         if self.body:  # a reply to HEAD has a length and no body
             headers["content-length"] = str(len(body))

@@ -1,7 +1,10 @@
 // What Streamlit does not offer: "/" focuses the search box, Enter in it opens a single match, a button prints, a hidden tab
-// pauses, the refresh choice is remembered, a lost connection is named together with the age of what the page shows, a
-// watched person is announced by a sound.
+// pauses, the refresh interval and the density are remembered, a lost connection is named together with the age of what
+// the page shows, a watched person is announced by a sound.
 (() => {
+  // Without this, Streamlit looks for its server below the address of the page first, which fails with a 404.
+  window.__streamlit = { BACKEND_BASE_URL: location.origin };
+
   const PAUSE_AFTER = 15_000; // ms: a short look at another tab pauses nothing
 
   document.addEventListener("keydown", (event) => {
@@ -59,7 +62,7 @@
     if (hidden && hidden.checked !== document.hidden) hidden.click();
   }
 
-  // The refresh interval is in the class name of a container. A cookie keeps it for a year.
+  // The refresh interval and the density are in class names of containers. Cookies keep them for a year.
   let saving;
   for (const act of ["click", "keyup"]) {
     document.addEventListener(act, () => {
@@ -68,11 +71,15 @@
     }, true);
   }
   function remember() {
-    const named = document.querySelector('[class*="st-key-every-"]');
-    const every = named && named.className.match(/st-key-every-(\d+)/);
-    if (every) document.cookie = `presence_every=${every[1]}; Path=/; Max-Age=31536000; SameSite=Lax`;
+    for (const name of ["every", "density"]) {
+      const value = document.querySelector(`[class*="st-key-${name}-"]`)?.className.match(`st-key-${name}-(\\w+)`);
+      if (value) keep(name, value[1]);
+    }
     const signal = document.querySelector(".presence-arrivals");
-    if (signal) document.cookie = `presence_sound=${signal.dataset.sound}; Path=/; Max-Age=31536000; SameSite=Lax`;
+    if (signal) keep("sound", signal.dataset.sound);
+  }
+  function keep(name, value) {
+    document.cookie = `presence_${name}=${value}; Path=/; Max-Age=31536000; SameSite=Lax`;
   }
 
   // The number of watched people who have come online is in an invisible element. If it rises, two notes play.

@@ -1,9 +1,10 @@
-"""The signed-in staff member in the header, and the pages for an ended or unknown sign-in."""
+"""The account menu in the header, and the pages for an ended or unknown sign-in."""
 
 from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from functools import partial
 from html import escape
 from typing import Final, Literal
 from urllib.parse import urlencode, urlsplit
@@ -12,8 +13,8 @@ import streamlit as st
 
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
-from presence_dashboard.data.browser_tab import TICK_AWAY, local_time
-from presence_dashboard.format import code, name
+from presence_dashboard.data.browser_tab import TICK_AWAY, TICKS, local_time, this_tab, zone
+from presence_dashboard.format import code, cut, name
 from presence_dashboard.gate.sign_in_forms import safe_next
 
 WARN_BEFORE: Final = 120
@@ -21,17 +22,63 @@ WARN_BEFORE: Final = 120
 
 WARN_TICK: Final = 5.0
 
+_REFRESH: Final = "every"
+_DENSITY: Final = "density"
 
-def badge(actor: Actor) -> None:
-    """In the header of every page: the signed-in name and the sign-out, or that the dashboard is open."""
-    if access.mode() == "open":
-        st.markdown(texts.open_notice(name(actor.name)), width="content")
-        return
-    st.markdown(texts.signed_in_as(name(actor.name), actor.role), width="content")
-    if access.mode() == "oidc":
-        st.button(texts.SIGN_OUT_BUTTON, on_click=access.sign_out, key="sign-out")
-    else:
-        _link("/sign-out", texts.SIGN_OUT_BUTTON)
+
+def menu(actor: Actor) -> None:
+    """The menu in the header of every page: the signed-in name, the sign-out, and how this browser shows the pages."""
+    is_open = access.mode() == "open"
+    short = name(cut(actor.name, 20))
+    label = short if is_open else texts.signed_in_as(short, actor.role)
+    with st.popover(label, key="menu-account", icon=":material/account_circle:"), st.container(key="account"):
+        words = texts.open_notice if is_open else partial(texts.signed_in_as, role=actor.role)
+        st.markdown(words(name(actor.name)))
+        _refresh_choice()
+        _density_choice()
+        st.caption(texts.times_in(code(str(zone()))))
+        if access.mode() == "oidc":
+            st.button(texts.SIGN_OUT_BUTTON, on_click=access.sign_out, key="sign-out")
+        elif not is_open:
+            _link("/sign-out", texts.SIGN_OUT_BUTTON)
+    _tell_browser()
+
+
+def _refresh_choice() -> None:
+    if _REFRESH not in st.session_state:
+        seconds = st.context.cookies.get("presence_every", "")
+        st.session_state[_REFRESH] = int(seconds) if seconds in map(str, TICKS) else TICKS[0]
+    chosen = st.selectbox(
+        texts.REFRESH_EVERY,
+        TICKS,
+        key=_REFRESH,
+        format_func=texts.refresh_every,
+        help=texts.REFRESH_EVERY_HELP,
+    )
+    this_tab().refresh = TICKS[0] if chosen is None else chosen
+
+
+def _density_choice() -> None:
+    if _DENSITY not in st.session_state:
+        known = st.context.cookies.get("presence_density", "")
+        st.session_state[_DENSITY] = known if known in texts.DENSITIES else next(iter(texts.DENSITIES))
+    st.segmented_control(
+        texts.DENSITY,
+        list(texts.DENSITIES),
+        key=_DENSITY,
+        required=True,
+        format_func=texts.DENSITIES.__getitem__,
+    )
+
+
+def _tell_browser() -> None:
+    """Invisible, for page.js, which keeps both choices in cookies and says whether the tab is hidden."""
+    with (
+        st.container(key="tab-state"),
+        st.container(key=f"every-{this_tab().refresh}"),
+        st.container(key=f"density-{st.session_state[_DENSITY]}"),
+    ):
+        this_tab().hidden = st.toggle(texts.TAB_HIDDEN, key="tab-hidden")
 
 
 def idle_warning(place: Literal["page", "dialog"] = "page") -> None:

@@ -57,7 +57,7 @@ def _body(request: ExportRequest) -> None:
     if request.file is None and request.failure is None:
         _make(request)
     if request.failure is not None:
-        st.error(texts.action_failed(request.failure))
+        st.warning(texts.action_failed(request.failure))
         st.button(texts.TRY_AGAIN, key="export-retry", on_click=_retry, args=(request,))
     if request.file is not None:
         st.markdown(texts.export_ready(request.count, number(request.count)))

@@ -22,13 +22,13 @@ from presence_dashboard.actions.kick_and_block import ActionDetails, KickOutcome
 from presence_dashboard.components import account, notifications, saved_phrases
 from presence_dashboard.components.block_choice import BlockEnd, choose_block_end, is_block_chosen
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.components.session_preview import session_preview
+from presence_dashboard.components.session_facts import session_preview, time_of_day
 from presence_dashboard.data import shared_reads
-from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.browser_tab import local_time, this_tab
 from presence_dashboard.data.store import open_store
 from presence_dashboard.drafts import Draft
 from presence_dashboard.error_sentences import plain
-from presence_dashboard.format import clock, cut, exact, literal, name, since
+from presence_dashboard.format import cut, literal, name, since
 
 NAMED: Final = 10
 """Sessions that the dialog lists before "and N more"."""
@@ -186,7 +186,7 @@ def _body(request: KickRequest) -> None:
     _existing_blocks(request)
     keep: tuple[str, ...] = ()
     if request.as_of is not None:
-        st.caption(texts.read_just_now(clock(request.as_of)))
+        st.caption(texts.read_just_now(local_time(request.as_of)))
     if request.selected and len(request.sessions) > 1:
         keep = (
             request.selected
@@ -276,7 +276,7 @@ def _keep_label(request: KickRequest) -> str:
     kept, *others = (session for session in request.sessions if session.ref in request.selected)
     if others:
         return texts.keep_selected(len(request.selected))
-    return texts.keep_one(name(cut(kept.device or texts.NO_VALUE, 24)), clock(kept.login_at))
+    return texts.keep_one(name(cut(kept.device or texts.NO_VALUE, 24)), time_of_day(kept.login_at))
 
 
 def _add_phrase(request: KickRequest) -> None:
@@ -406,7 +406,9 @@ def _person(session: Session) -> None:
             texts.LABEL_DEVICE: session.device,
             texts.LABEL_BROWSER: texts.browser_on(session.browser, session.os),
             texts.LABEL_IP: session.ip,
-            texts.LABEL_LOGIN: texts.login_at(exact(session.login_at), since(session.login_at, datetime.now(UTC))),
+            texts.LABEL_LOGIN: texts.login_at(
+                time_of_day(session.login_at), since(session.login_at, datetime.now(UTC))
+            ),
         }
     )
 

@@ -13,8 +13,10 @@ from presence_core import Block, Ended, PresenceError, Session
 from presence_dashboard import access, texts, ticket_links
 from presence_dashboard.access import Right
 from presence_dashboard.actions.kick_and_block import KickOutcome, split_ref
+from presence_dashboard.components.session_facts import time_of_day
+from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.error_sentences import plain
-from presence_dashboard.format import clock, cut, minute, name, since
+from presence_dashboard.format import cut, minute, name, since
 
 _KEY: Final = "notifications"
 _ICONS: Final = {"done": ":material/check_circle:", "note": ":material/info:", "bad": ":material/warning:"}
@@ -104,7 +106,7 @@ def block_summary(block: Block) -> str:
 
 def block_end(block: Block) -> str:
     """The end of a block in words."""
-    return texts.until(minute(block.until) if block.until else None)
+    return texts.until(minute(block.until, zone()) if block.until else None)
 
 
 def _kicked(sessions: tuple[Session, ...]) -> str:
@@ -116,7 +118,7 @@ def _kicked(sessions: tuple[Session, ...]) -> str:
 
 
 def _how(ended: Ended) -> str:
-    at, ago = clock(ended.at), since(ended.at, datetime.now(UTC))
+    at, ago = time_of_day(ended.at), since(ended.at, datetime.now(UTC))
     if ended.reason == "kicked":
         return texts.end_kicked(name(cut(ended.by or "", 40)), at, ago)
     words = {"logout": texts.end_logout, "replaced": texts.end_replaced}

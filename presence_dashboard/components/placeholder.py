@@ -16,4 +16,4 @@ def show_placeholder(reading: Reading[Any]) -> None:
     if reading.failure is None or this_tab().away:
         st.caption(texts.LIVE_NOT_YET)
     else:
-        st.error(texts.unreadable(reading.failure))
+        st.warning(texts.unreadable(reading.failure))

@@ -1,8 +1,8 @@
-"""Facts of a session as several pages show them: labels with values, times, device, client, address."""
+"""Facts of a session as several pages show them: labels with values, times, device, client, address, a small table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import streamlit as st
@@ -66,3 +66,28 @@ def app(record: Session | Ended) -> str | None:
 def address(record: Session | Ended, actor: Actor) -> str | None:
     """The address at login, masked if the actor may not see it."""
     return HIDDEN if record.ip and "ip" in actor.masked else record.ip
+
+
+def session_preview(
+    sessions: Sequence[Session], alt: str, *, total: int, found_by: Mapping[str, str] | None = None
+) -> None:
+    """These sessions, and how many more there are. ``found_by``: for each user id, how a search found the person."""
+    found = {texts.COLUMN_FOUND_BY: [found_by.get(session.uid, "") for session in sessions]} if found_by else {}
+    st.dataframe(
+        {
+            texts.LABEL_NAME: [literal(session.name or session.uid) for session in sessions],
+            texts.LABEL_UID: [literal(session.uid) for session in sessions],
+            **found,
+            texts.LABEL_DEVICE: [literal(session.device or "") for session in sessions],
+            texts.LABEL_IP: [session.ip or "" for session in sessions],
+            texts.LABEL_LOGIN: [session.login_at for session in sessions],
+        },
+        column_config={
+            texts.LABEL_LOGIN: st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", timezone=str(zone()))
+        },
+        hide_index=True,
+        height="content",
+        alt=alt,
+    )
+    if total > len(sessions):
+        st.caption(texts.and_more(total - len(sessions)))

@@ -76,6 +76,11 @@ class PagedList(Generic[T]):
             return None
         return max(self.page.total, self.before + len(self.page.items))
 
+    @property
+    def reads_first_page(self) -> bool:
+        """Whether the next load reads the first page again."""
+        return self._wanted == _START
+
     def refresh(self) -> None:
         self._wanted = self.positions
 

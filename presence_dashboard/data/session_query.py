@@ -9,11 +9,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from typing import Any, Final
 
 from presence_core import InvalidArgument, SessionFilter
-from presence_dashboard import texts
+from presence_dashboard import texts, time_range
 from presence_dashboard.format import code, cut
 
 FACETS: Final = ("device", "app", "app_version", "browser", "os")
@@ -22,10 +22,6 @@ FACETS: Final = ("device", "app", "app_version", "browser", "os")
 ATTRIBUTE: Final = "attr."
 """Prefix of attributes in the address, where their names could clash with other parameters."""
 
-LOGINS: Final = {"1h": timedelta(hours=1), "today": None, "7d": timedelta(days=7)}
-"""Choices for the login time. "today" starts at midnight in the reader's time zone."""
-
-BETWEEN: Final = ".."
 IDLES: Final = (300, 1_800, 3_600, 86_400)
 MOST_IDLE: Final = 315_360_000
 
@@ -40,7 +36,7 @@ class SessionQuery:
     inside: bool = False  #: the text may be anywhere in the name
     exact: bool = False  #: the text must be the exact user id, for roles that may not see names
     facets: tuple[tuple[str, str], ...] = ()
-    login: str = ""  #: a key of LOGINS, or two times joined by BETWEEN; either may be missing
+    login: str = ""  #: a range of time, see time_range
     idle: str = ""  #: seconds
 
     @property
@@ -58,7 +54,7 @@ class SessionQuery:
         if attributes:
             fields["attributes"] = attributes
         fields |= self._text()
-        after, before = _period(self.login, now, zone)
+        after, before = time_range.resolve(self.login, now, zone)
         fields |= {"logged_in_after": after, "logged_in_before": before, "idle_for": _idle(self.idle)}
         return SessionFilter(**fields)
 
@@ -131,41 +127,9 @@ def _rule_broken(name: str, value: str, query: SessionQuery, now: datetime, zone
         single.filter(now, zone)
     except InvalidArgument as error:
         if error.field == "logged_in_after":
-            return texts.LOGIN_BACKWARDS
-        return {"login": texts.LOGIN_MALFORMED, "idle": texts.idle_malformed(MOST_IDLE)}.get(name, "")
+            return texts.TIME_BACKWARDS
+        return {"login": texts.TIME_MALFORMED, "idle": texts.idle_malformed(MOST_IDLE)}.get(name, "")
     return None
-
-
-def format_range(after: datetime | None, before: datetime | None) -> str:
-    """Two times as a value of ``login``."""
-    return BETWEEN.join("" if at is None else f"{at.astimezone(UTC):%Y-%m-%dT%H:%MZ}" for at in (after, before))
-
-
-def parse_range(login: str) -> tuple[datetime | None, datetime | None]:
-    """The two times that ``format_range`` wrote."""
-    parts = login.split(BETWEEN)
-    try:
-        after, before = (datetime.fromisoformat(part) if part else None for part in parts)
-        if all(at is None or _is_a_time(at) for at in (after, before)) and (after or before):
-            return after, before
-    except ValueError:
-        pass
-    raise InvalidArgument("login", "must be one of LOGINS, or a range")
-
-
-def _is_a_time(at: datetime) -> bool:
-    """Whether it has a time zone, and exists in every other time zone."""
-    return at.tzinfo is not None and MINYEAR < at.year < MAXYEAR
-
-
-def _period(login: str, now: datetime, zone: tzinfo) -> tuple[datetime | None, datetime | None]:
-    if not login:
-        return None, None
-    if login == "today":
-        return now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0), None
-    if (length := LOGINS.get(login)) is not None:
-        return now - length, None
-    return parse_range(login)
 
 
 def _idle(seconds: str) -> int | None:

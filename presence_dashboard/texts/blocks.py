@@ -31,8 +31,7 @@ def rule_ends(moment: str | None) -> str:
     return f"until {moment}" if moment else "until the rule is removed"
 
 
-def rule_added(zone: str) -> str:
-    return f"Added ({zone})"
+RULE_ADDED: Final = "Added"
 
 
 RULE_ADD: Final = "Add a block rule …"
@@ -107,5 +106,4 @@ BLOCKED_PEOPLE_ALT: Final = "Blocked people, the latest block first"
 BLOCKED_PEOPLE_ALL: Final = "Search all blocked people in History"
 
 
-def blocked_since(zone: str) -> str:
-    return f"Blocked ({zone})"
+BLOCKED_SINCE: Final = "Blocked since"

@@ -74,6 +74,10 @@ SESSIONS_HELP: Final = "One for each device or browser that a person is signed i
 NO_VALUE: Final = "–"
 
 
+def online_now(users: str, sessions: str) -> str:
+    return f"**{users}** users · **{sessions}** sessions"
+
+
 def counts_as_of(clock: str, users: str | None) -> str:
     return f"Counts as of {clock}, users as of {users}" if users else f"Counts as of {clock}, users not counted yet"
 
@@ -92,19 +96,65 @@ def refresh_every(seconds: int) -> str:
 
 TAB_HIDDEN: Final = "This tab is hidden"
 
+
+def counted_at(clock: str) -> str:
+    return f"As of {clock}"
+
+
+def connection_lost_since(clock: str) -> str:
+    return f"Connection lost; data from {clock}"
+
+
+def in_zone(zone: str) -> str:
+    return f"({zone})"
+
+
+def times_in(zone: str) -> str:
+    return f"All times are in {zone}. Files use UTC."
+
+
+DENSITY: Final = "Density"
+DENSITIES: Final = {"comfortable": "Comfortable", "compact": "Compact"}
+
 CONNECTION_LOST: Final = "Connection lost; showing data from {0}, {1} ago. Nothing you do here takes effect."
 """For the browser's script, which fills in the time and the age."""
 
 AWAY_HINT: Final = "Actions are off until sessions can be read again."
 
 
-def away(reason: str, data: str | None) -> str:
-    shown = f"This page shows data from {data} ago." if data else "No data has been read yet."
+def away(reason: str, clock: str | None) -> str:
+    shown = f"This page shows data from {clock}." if clock else "No data has been read yet."
     return f"**Sessions cannot be read at the moment.** {shown} Actions are off. Retrying automatically.\n\n{reason}"
 
 
 def unreadable(reason: str) -> str:
     return f"**This data could not be read.**\n\n{reason}"
+
+
+# -- The choice of a range of time ------------------------------------------------------------------------------------
+
+TIME_ANY: Final = "Any time"
+TIME_PRESETS: Final = {"1h": "last hour", "today": "today", "yesterday": "yesterday", "7d": "last 7 days"}
+TIME_FROM: Final = "From"
+TIME_TO: Final = "To"
+TIME_APPLY: Final = "Apply"
+TIME_MISSING: Final = "Enter a time in at least one field."
+TIME_MALFORMED: Final = (
+    "Use 1h, today, since-08:00, yesterday, 7d, or two times such as `2026-01-31T12:00Z..2026-01-31T18:00Z`."
+)
+TIME_BACKWARDS: Final = "The first time must be earlier than the second."
+
+
+def time_menu(chosen: str) -> str:
+    return f"Time: {chosen}"
+
+
+def time_since(clock: str) -> str:
+    return f"since {clock}"
+
+
+def time_between(after: str | None, before: str | None) -> str:
+    return " ".join(part for part in (f"from {after}" if after else "", f"to {before}" if before else "") if part)
 
 
 # -- Access ------------------------------------------------------------------------------------------------------------

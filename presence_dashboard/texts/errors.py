@@ -52,7 +52,7 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
     "ip": {"": "This is not an IP address or an address range. Examples: `192.0.2.7`, `192.0.2.0/24`."},
     "uid": {"": "This is not a user ID. A user ID has 1 to 256 characters on one line."},
     "idle": {"": _FILTER},
-    "login": {"": _FILTER},
+    "time": {"": _FILTER},
     **{field: {"": _FILTER} for field in ("device", "os", "browser", "attributes")},
     "app": {"has no room": _RULES_FULL, "rule is for": _RULE_VERSION, "": _FILTER},
     "app_version": {"rule is for": _RULE_VERSION, "": _FILTER},

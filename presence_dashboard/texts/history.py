@@ -47,7 +47,7 @@ HISTORY_ACTS: Final = {
     "export": "Export",
     "denied": "Denied attempts",
     "repair": "Repair",
-    "reindex": "Rebuild indexes",
+    "reindex": "Rebuild the search",
     "import": "Import",
     "export_person": "Person export",
     "forget": "Erase person",
@@ -65,17 +65,7 @@ def act(action: str) -> str:
     return _BULK_STEPS.get(action) or HISTORY_ACTS.get(action) or action
 
 
-HISTORY_TIME: Final = "Any time"
-HISTORY_TIME_SET: Final = "Time: limited"
 HISTORY_CLEAR: Final = "Clear filters"
-
-
-def history_since(zone: str) -> str:
-    return f"From ({zone})"
-
-
-def history_until(zone: str) -> str:
-    return f"Before ({zone})"
 
 
 # -- Tables ------------------------------------------------------------------------------------------------------------
@@ -85,14 +75,7 @@ HISTORY_PROGRESS: Final = "Progress"
 HISTORY_KICKED: Final = "Kicked"
 HISTORY_TOTAL: Final = "Of"
 HISTORY_OPEN_END: Final = "until unblocked"
-
-
-def history_when(zone: str) -> str:
-    return f"When ({zone})"
-
-
-def history_blocked_until(zone: str) -> str:
-    return f"Until ({zone})"
+HISTORY_WHEN: Final = "When"
 
 
 def history_place(first: str, last: str, total: str | None, page: int) -> str:

@@ -102,7 +102,7 @@ def block_summary(until: str, by: str, tickets: Iterable[str]) -> str:
     return f"{until} by {by}{f' ({listed})' if listed else ''}"
 
 
-PERSON_BLOCKED: Final = ":red-badge[Blocked]"
+PERSON_BLOCKED: Final = ":orange-badge[Blocked]"
 
 
 def is_blocked(person: str | None, block: str) -> str:

@@ -222,11 +222,11 @@ def newer_login_at(device: str, exact: str) -> str:
 
 
 def happened_kicked(devices: str, by: str) -> str:
-    return f":red[:material/person_remove:] Kicked by {by}: {devices}"
+    return f":orange[:material/person_remove:] Kicked by {by}: {devices}"
 
 
 def happened_revoked(device: str, by: str) -> str:
-    return f":red[:material/person_remove:] Everyone signed out by {by}: {device}"
+    return f":orange[:material/person_remove:] Everyone signed out by {by}: {device}"
 
 
 def happened_staff(action: str, by: str) -> str:

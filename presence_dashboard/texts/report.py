@@ -10,12 +10,7 @@ REPORT_TITLE: Final = "Shift report"
 
 # -- Period ------------------------------------------------------------------------------------------------------------
 
-REPORT_PERIOD: Final = "Period"
-REPORT_PERIODS: Final = {"today": "Today", "since": "Since …", "range": "From … to …"}
-REPORT_START: Final = "Start of the shift"
-REPORT_FROM: Final = "From"
-REPORT_TO: Final = "To"
-REPORT_WRONG_RANGE: Final = "The period is wrong: choose a start that is before its end."
+REPORT_WRONG_RANGE: Final = "The period is wrong: choose a start, and an end that is later or no end."
 REPORT_PRINT: Final = "Print"
 REPORT_EXPORT: Final = "Export CSV"
 

@@ -16,10 +16,6 @@ FACET_SCOPE: Final = "Counts include everyone online."
 FACET_NONE: Final = "No live session has a value."
 
 
-def online_now(users: str, sessions: str) -> str:
-    return f"Users online **{users}** · Sessions **{sessions}**"
-
-
 def facet_value(value: str, count: str) -> str:
     return f"{value} · {count}"
 
@@ -32,16 +28,13 @@ def chip(label: str, value: str) -> str:
     return f"{label}: {value}"
 
 
+def filters_menu(count: int) -> str:
+    return f"Filters ({count})" if count else "Filters"
+
+
 CHIP_HELP: Final = "Remove this filter"
 CHIP_INSIDE: Final = "Inside names"
 CLEAR_FILTERS: Final = "Clear all"
-LOGIN_PRESETS: Final = {"1h": "last hour", "today": "today", "7d": "last 7 days"}
-LOGIN_FROM: Final = "From"
-LOGIN_TO: Final = "To"
-LOGIN_APPLY: Final = "Apply"
-LOGIN_RANGE_MISSING: Final = "Enter a time in at least one field."
-LOGIN_MALFORMED: Final = "Use 1h, today, 7d, or two times such as `2026-01-31T12:00Z..2026-01-31T18:00Z`."
-LOGIN_BACKWARDS: Final = "The first time must be earlier than the second."
 
 
 def idle_malformed(most: int) -> str:
@@ -108,14 +101,6 @@ def view_unknown(view: str) -> str:
     return f"There is no view {view}, or it is damaged. Someone may have renamed or deleted it."
 
 
-def login_zone(zone: str) -> str:
-    return f"Times in {zone}"
-
-
-def login_between(after: str | None, before: str | None) -> str:
-    return " ".join(part for part in (f"from {after}" if after else "", f"to {before}" if before else "") if part)
-
-
 IDLE_FILTER: Final = "Idle"
 
 
@@ -146,7 +131,6 @@ def rows_as_of(clock: str, age: str | None, newer_elsewhere: str | None) -> str:
 
 
 TABLE_LABEL: Final = "Live sessions, newest login first"
-COLUMN_LOGIN_EXACT: Final = "Login (UTC)"
 NAME_HELP: Final = "Click a name to open the person."
 EXPIRES_HELP: Final = "When the session ends automatically if it is not used."
 IP_HELP: Final = "The address at login."

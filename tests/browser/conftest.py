@@ -162,6 +162,10 @@ class Tab:
     def expect_first(self, uid: str) -> None:
         expect(self.table.locator("tbody [data-column=uid]").first).to_have_text(uid)
 
+    def account(self) -> None:
+        """Open the menu of the signed-in member of staff."""
+        self.page.locator(".st-key-menu-account").get_by_role("button").click()
+
     def kick(self, text: str) -> None:
         """Press the row's own button."""
         self.row(text).get_by_role("button", name=texts.KICK).click()

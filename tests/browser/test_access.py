@@ -83,6 +83,7 @@ def test_staff_sign_in_by_keyboard_and_sign_out(page: Page, team: Team) -> None:
     expect(page.get_by_text(texts.signed_in_as("dana", "support"))).to_be_visible()
     expect(page).to_have_url(f"{team.url}/person")
 
+    page.get_by_role("button", name="dana").click()
     page.get_by_role("link", name=texts.SIGN_OUT_BUTTON).click()
     page.get_by_role("button", name=texts.SIGN_OUT_BUTTON).click()
     expect(page.get_by_text(texts.SIGN_OUT_DONE)).to_be_visible()

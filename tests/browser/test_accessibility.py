@@ -57,7 +57,7 @@ def walk(tab: Tab, home: str) -> Iterator[str]:
     page = tab.page
     page.get_by_role("columnheader", name=texts.LABEL_NAME).get_by_role("button").click()
     yield "sessions"
-    page.get_by_role("button", name=texts.FACET_LABELS["device"], exact=True).click()
+    page.get_by_role("button", name=texts.filters_menu(0), exact=True).click()
     expect(page.get_by_test_id("stPopoverBody").get_by_role("button", name="Mac")).to_be_visible()
     yield "sessions, a menu"
     tab.press("Escape")
@@ -65,6 +65,11 @@ def walk(tab: Tab, home: str) -> Iterator[str]:
     page.get_by_role("button", name=texts.VIEWS_MENU, exact=True).click()
     expect(page.get_by_test_id("stPopoverBody").get_by_role("button", name="Macs", exact=True)).to_be_visible()
     yield "sessions, the views"
+    tab.press("Escape")
+    tab.settle()
+    tab.account()
+    expect(page.get_by_test_id("stPopoverBody").get_by_text(texts.DENSITY)).to_be_visible()
+    yield "sessions, the account"
     tab.press("Escape")
     tab.settle()
     tab.kick("user00")

@@ -42,6 +42,7 @@ def test_who_signed_in_at_the_provider_sees_that_staff_ended_it_and_starts_again
     expect(page.get_by_text(texts.NOT_SIGNED_IN)).to_be_visible()
     page.get_by_role("button", name=texts.SIGN_IN_BUTTON, exact=True).click()
     expect(page.get_by_text(texts.signed_in_as(team.name, "support"))).to_be_visible()
+    page.get_by_role("button", name=team.name).click()
     with page.expect_navigation():
         page.get_by_role("button", name=texts.SIGN_OUT_BUTTON).click()
     expect(page.get_by_text(texts.NOT_SIGNED_IN)).to_be_visible()

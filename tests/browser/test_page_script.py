@@ -81,15 +81,20 @@ def test_a_hidden_tab_does_not_renew_itself_until_somebody_looks(dashboard: Dash
     wait_for("it to renew itself", is_renewed)
 
 
-def test_how_often_figures_renew_is_remembered(dashboard: Dashboard, open_tab: Open, context: BrowserContext) -> None:
+def test_how_often_figures_renew_and_the_density_are_remembered(
+    dashboard: Dashboard, open_tab: Open, context: BrowserContext
+) -> None:
     log_in(dashboard, 1)
     tab = open_tab()
-    choice = tab.page.get_by_role("combobox", name=texts.REFRESH_EVERY)
-    choice.click()
+    tab.account()
+    tab.page.get_by_role("combobox", name=texts.REFRESH_EVERY).click()
     tab.page.get_by_role("option", name=texts.refresh_every(30)).click()
+    tab.page.get_by_role("radio", name=texts.DENSITIES["compact"]).click()
     wait_for("the cookie", lambda: "presence_every=30" in tab.page.evaluate("document.cookie"))
+    wait_for("the cookie", lambda: "presence_density=compact" in tab.page.evaluate("document.cookie"))
     again = open_tab()
     expect(again.page.locator("[class*=st-key-every-30]")).to_have_count(1)
+    expect(again.row("user00").locator("td").first).to_have_css("height", "28px")
     context.clear_cookies()
 
 
@@ -98,6 +103,7 @@ def test_a_choice_by_keys_alone_is_remembered_too(
 ) -> None:
     log_in(dashboard, 1)
     tab = open_tab()
+    tab.account()
     tab.page.get_by_role("combobox", name=texts.REFRESH_EVERY).focus()
     tab.page.keyboard.press("ArrowDown")
     expect(tab.page.get_by_role("option", name=texts.refresh_every(30))).to_be_visible()
@@ -159,6 +165,8 @@ def test_a_page_that_gets_no_answer_says_so_until_there_is_one(dashboard: Dashbo
 def test_the_first_page_is_found_by_its_name_too(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 3)
     tab = open_tab()
+    tab.page.goto(f"{dashboard.url}/live")  # below its own address, no page looks for the server in vain
+    tab.settle()
     tab.page.goto(f"{dashboard.url}/sessions?q=user01")
     tab.expect_first("user01")
     expect(tab.page).to_have_url(f"{dashboard.url}/?q=user01")

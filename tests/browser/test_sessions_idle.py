@@ -52,6 +52,7 @@ def test_times_tick_in_the_browser_and_say_exactly_when(dashboard: Dashboard, op
     expect(seen).to_have_attribute("title", re.compile(re.escape(utc)))
     expect(tab.row("user00").locator("[data-column=expires] time")).to_have_text(re.compile(r"^in \d+ min$"))
 
+    tab.account()
     tab.page.get_by_role("combobox", name=texts.REFRESH_EVERY).focus()
     tab.page.keyboard.press("ArrowDown")
     tab.page.keyboard.press("End")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import FloatRect, expect
 
 from presence_dashboard import texts
 from tests.browser.conftest import Dashboard, Open, live, log_in
@@ -135,11 +135,30 @@ def test_enter_in_the_ticket_kicks_nobody_and_a_phrase_leaves_what_was_typed(
     assert (entry.reason, entry.ticket) == (f"Chargeback 4711 {texts.PHRASES['Lost device'][0]}", "FR-1")
 
 
-def test_nothing_is_wider_than_the_window_on_a_phone_or_a_large_screen_light_or_dark(
+def test_a_phone_shows_five_cards_and_a_large_screen_the_first_row_near_the_top_and_nothing_is_wider_than_the_window(
     dashboard: Dashboard, open_tab: Open
 ) -> None:
     log_in(dashboard, 30)
-    tab = open_tab(320, 640)
+    for number in range(6):
+        dashboard.presence.login(
+            f"phone{number}", name=f"Phone {number}", aliases=[f"phone{number}@example.com"], device="Android phone",
+            app="android", app_version="6.9.5", ip="2001:db8:ed9d:8f56:bc90:be19:bad3:ee2f",
+            user_agent="Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) Chrome/129.0.0.0 Safari/537.36",
+        )  # fmt: skip
+    tab = open_tab(390, 844)
+
+    def box(row: int) -> FloatRect:
+        found = tab.table.locator("tbody").get_by_role("row").nth(row).bounding_box()
+        assert found is not None
+        return found
+
+    fifth = box(4)
+    assert fifth["y"] + fifth["height"] <= 844
+    tab.page.set_viewport_size({"width": 1400, "height": 900})
+    expect(tab.table.locator("thead [data-column=uid]")).to_be_visible()
+    assert box(0)["y"] <= 200
+    tab.page.set_viewport_size({"width": 320, "height": 640})
+    expect(tab.table.locator("thead [data-column=uid]")).to_be_hidden()
 
     def beyond() -> int:
         """Pixels by which the page is wider than its window."""

@@ -27,7 +27,7 @@ def test_the_list_follows_the_keys_and_a_name_leads_to_the_person_and_back(
     search.fill("Person 07")
     expect(tab.page.get_by_role("button", name="Kick all 2 that match")).to_be_visible()
 
-    tab.page.get_by_role("button", name=texts.FACET_LABELS["device"], exact=True).click()
+    tab.page.get_by_role("button", name=texts.filters_menu(0), exact=True).click()
     tab.page.get_by_test_id("stPopoverBody").get_by_role("button", name="Mac").click()
     expect(tab.page).to_have_url(f"{dashboard.url}/?q=Person+07&device=Mac")
 

@@ -11,9 +11,9 @@ from presence_core import Presence, Settings
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.actions.maintenance import MaintenanceRunner, maintenance_runner
+from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data.shared_reads import health_before
 from presence_dashboard.data.store import Store, open_store
-from presence_dashboard.format import exact
 from presence_dashboard.roles import Role
 from presence_dashboard.views.health import retention
 from tests.dashboard.conftest import IMPATIENT, log_in
@@ -96,7 +96,7 @@ def test_ended_sessions_that_are_too_many_to_keep_are_complete_since_a_time(
         small.sweep()
         since = small.health().ended_complete_since
     assert since is not None
-    assert facts(opened(app))[texts.HEALTH_ENDED] == texts.health_ended_since(exact(since))
+    assert facts(opened(app))[texts.HEALTH_ENDED] == texts.health_ended_since(time_of_day(since))
 
 
 def test_what_is_kept_of_people_and_for_how_long_is_one_table(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +242,8 @@ def test_an_outage_leaves_the_last_reading_and_turns_the_buttons_off(
         server.resume()
     assert not app.exception
     assert texts.HEALTH_KIND in facts(app)
-    assert len(app.error) == 1, "the banner alone"
+    assert len(app.warning) == 1, "the notice of the outage alone"
+    assert not app.error
     assert app.button(key="health-repair").disabled
     assert texts.AWAY_HINT in words(app)
 
@@ -269,7 +270,7 @@ def test_while_redis_is_away_no_headline_says_how_all_is(app: AppTest, server: S
     server.pause()
     try:
         wait_for(
-            "the banner", lambda: any("cannot be read at the moment" in element.value for element in app.run().error)
+            "the notice", lambda: any("cannot be read at the moment" in element.value for element in app.run().warning)
         )
     finally:
         server.resume()

@@ -131,15 +131,21 @@ def test_staff_actions_show_denied_attempts_and_are_found_by_kind(app: AppTest, 
 def test_a_time_is_the_readers_own_and_one_that_ends_before_it_begins_is_said(app: AppTest, presence: Presence) -> None:
     kick(presence, "dana")
     history(app)
-    an_hour_ago = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=1)
-    app.session_state["until"] = an_hour_ago
+    an_hour_ago = f"{datetime.now(UTC) - timedelta(hours=1):%Y-%m-%dT%H:%MZ}"
+    for chosen, problem in (
+        (f"..{an_hour_ago}", None),
+        ("yesterday", None),
+        (f"{an_hour_ago}..{an_hour_ago}", texts.unreadable(texts.ERROR_FIELD["since"][""])),
+        ("tomorrow", texts.TIME_MALFORMED),
+    ):
+        app.query_params["time"] = chosen
+        app.run()
+        assert [warning.value for warning in app.warning] == ([problem] if problem else [])
+        assert "dana" not in [cell for frame in app.dataframe for cell in frame.value.get("uid", [])]
+    app.session_state["menu-time"] = True
     app.run()
-    assert [header.value for header in app.subheader] == [texts.HISTORY_NO_MATCH_TITLE]
-    app.session_state["since"] = an_hour_ago
-    app.run()
-    assert [error.value for error in app.error] == [texts.unreadable(texts.ERROR_FIELD["since"][""])]
-    app.session_state["until"] = None
-    app.run()
+    app.button(key="time-1h").click().run()
+    assert app.query_params["time"] == "1h"
     assert column(app, "uid") == ["dana"]
 
 

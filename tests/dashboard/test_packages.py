@@ -14,8 +14,8 @@ import presence_dashboard
 ROOT = Path(presence_dashboard.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 ORDER = (
-    "texts", "browser_files", "format", "ticket_links", "roles", "error_sentences", "data", "gate", "access", "drafts",
-    "actions", "components", "views", "main",
+    "texts", "browser_files", "format", "time_range", "ticket_links", "roles", "error_sentences", "data", "gate",
+    "access", "drafts", "actions", "components", "views", "main",
 )  # fmt: skip
 """A package imports only packages before it."""
 

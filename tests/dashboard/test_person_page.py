@@ -35,7 +35,17 @@ def look_for(app: AppTest, wanted: str) -> AppTest:
 
 def said(app: AppTest) -> str:
     """All texts of the page, without buttons."""
-    elements = (*app.markdown, *app.text, *app.header, *app.subheader, *app.caption, *app.code, *app.error, *app.info)
+    elements = (
+        *app.markdown,
+        *app.text,
+        *app.header,
+        *app.subheader,
+        *app.caption,
+        *app.code,
+        *app.error,
+        *app.warning,
+        *app.info,
+    )
     return "\n".join(str(element.value) for element in elements)
 
 
@@ -136,7 +146,7 @@ def test_nobody_found_says_what_to_do_next(app: AppTest, presence: Presence) -> 
     look_for(app, "")
     assert [header.value for header in app.subheader] == [texts.PERSON_START_TITLE]
     look_for(app, "é" * 200)  # 400 bytes
-    assert [error.value for error in app.error] == [texts.unreadable(texts.ERROR_FIELD["text"][""])]
+    assert [warning.value for warning in app.warning] == [texts.unreadable(texts.ERROR_FIELD["text"][""])]
 
 
 def test_who_was_never_here_but_is_blocked_is_found_and_unblocked(app: AppTest, presence: Presence) -> None:
@@ -382,7 +392,7 @@ def test_a_kick_by_who_has_lost_the_role_is_refused_and_written_down(
 @pytest.mark.parametrize("nobody", ["\x07", "💥" * 256])
 def test_what_nobody_can_be_called_is_not_said_to_wait_for_redis(app: AppTest, nobody: str) -> None:
     look_for(app, nobody)
-    assert texts.ERROR_FIELD["text"][""] in app.error[0].value
+    assert texts.ERROR_FIELD["text"][""] in app.warning[0].value
     assert not app.info
 
 
@@ -436,12 +446,12 @@ def test_an_admin_who_types_the_user_id_forgets_a_person(app: AppTest, presence:
     app.button(key="privacy-export").click().run()
     assert not app.exception
     assert [entry.action for entry in presence.audit()] == ["export_person"]
-    assert app.button(key="erase").disabled
+    assert app.button(key="danger-erase").disabled
     app.text_input(key="erase-reason").set_value("asked by letter").run()
     app.text_input(key="erase-typed").set_value("u2").run()
-    assert app.button(key="erase").disabled
+    assert app.button(key="danger-erase").disabled
     app.text_input(key="erase-typed").set_value("u1").run()
-    app.button(key="erase").click().run()
+    app.button(key="danger-erase").click().run()
     assert not app.exception
     assert "Person erased, with 1 session." in toasts(app)
     assert not presence.sessions("u1")
@@ -458,7 +468,7 @@ def test_nobody_but_an_admin_is_offered_it_and_a_demoted_one_is_refused(
     app.text_input(key="erase-reason").set_value("asked").run()
     app.text_input(key="erase-typed").set_value("u1").run()
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "support")
-    app.button(key="erase").click().run()
+    app.button(key="danger-erase").click().run()
     assert len(presence.sessions("u1")) == 1
     [denied] = presence.audit(uid="u1")
     assert denied.outcome == "forget refused once"

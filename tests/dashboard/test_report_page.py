@@ -155,7 +155,7 @@ def html(app: AppTest) -> str:
 def test_the_page_shows_own_actions_first_and_typed_text_as_text(app: AppTest, presence: Presence) -> None:
     kick(presence, "ann", "dana", sessions=2)
     kick(presence, "ben", "local operator", reason=HOSTILE)
-    open_report(app, period="since", start="00:00")
+    open_report(app, time="since-00:00")
     headings = [text.value for text in app.markdown if text.value.startswith("####")]
     assert headings == [f"#### **local operator** ({texts.REPORT_YOU})", "#### **dana**"]
     assert "<script>" not in html(app)
@@ -169,5 +169,5 @@ def test_a_period_without_actions_says_so(app: AppTest) -> None:
 
 
 def test_a_period_that_ends_before_its_start_says_so(app: AppTest) -> None:
-    open_report(app, period="range", **{"from": "2026-01-02T00:00", "to": "2026-01-01T00:00"})
+    open_report(app, time="2026-01-02T00:00Z..2026-01-01T00:00Z")
     assert [warning.value for warning in app.warning] == [texts.REPORT_WRONG_RANGE]

@@ -269,13 +269,13 @@ def test_an_outage_keeps_the_rows_and_turns_actions_off_until_redis_is_back(
     tick(app.run(), 0)
     server.pause()
     open_anew(app)
-    assert "**Sessions cannot be read at the moment.**" in app.error[0].value
+    assert "**Sessions cannot be read at the moment.**" in app.warning[0].value
     assert uids(app) == ["user01", "user00"]
     assert app.button(key="kick-selected").disabled
     assert not table(app).data["canAct"]
     server.resume()
     open_anew(app)
-    assert not app.error
+    assert not app.warning
     assert not app.button(key="kick-selected").disabled
     assert table(app).data["canAct"]
 
@@ -283,7 +283,7 @@ def test_an_outage_keeps_the_rows_and_turns_actions_off_until_redis_is_back(
 def test_a_page_that_opens_in_an_outage_fills_when_redis_is_back(app: AppTest, server: Server) -> None:
     server.pause()
     app.run()
-    assert "No data has been read yet" in app.error[0].value
+    assert "No data has been read yet" in app.warning[0].value
     assert not app.exception
     server.resume()
     open_anew(app)

@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from presence_core import InvalidArgument, Presence, Settings
-from presence_dashboard import access, texts
+from presence_dashboard import access, texts, time_range
 from presence_dashboard.access import Actor
 from presence_dashboard.data import session_query
 from presence_dashboard.data.session_query import SessionQuery
@@ -139,7 +139,7 @@ def test_a_search_while_redis_is_away_leaves_the_rows_and_is_answered_afterwards
     server.pause()
     search(app, "novak")
     assert len(uids(app)) == 4
-    assert "**Sessions cannot be read at the moment.**" in app.error[0].value
+    assert "**Sessions cannot be read at the moment.**" in app.warning[0].value
     assert all(app.button(key=key).disabled for key in ("kick-all", "export", "kick-selected"))
     server.resume()
     open_anew(app)
@@ -151,7 +151,7 @@ def test_a_search_while_redis_is_away_leaves_the_rows_and_is_answered_afterwards
 
 def test_a_menu_counts_its_values_and_a_choice_can_be_taken_back(app: AppTest, crowd: None, presence: Presence) -> None:
     presence.sweep()
-    app.session_state["menu-device"] = True
+    app.session_state["menu-filters"] = True
     app.run()
     labels = [button.label for button in app.button if (button.key or "").startswith("choose-device-")]
     assert labels == [texts.facet_value("**Mac**", "2"), texts.facet_value("**iPhone**", "2")]
@@ -167,9 +167,9 @@ def test_a_menu_counts_its_values_and_a_choice_can_be_taken_back(app: AppTest, c
 def test_an_app_version_is_found_under_its_app_and_can_be_taken_back(app: AppTest, presence: Presence) -> None:
     for uid, version in (("u1", "9.9.9"), ("u2", "9.9.9"), ("u3", "10.0")):
         presence.login(uid, app="Shop", app_version=version)
-    app.session_state["menu-app"] = True
+    app.session_state["menu-filters"] = True
     app.run()
-    assert not any(popover for popover in app.get("popover") if popover.proto.popover.label == "App version")
+    assert [text.value for text in app.markdown].count("**App version**") == 1
     labels = [button.label for button in app.button if (button.key or "").startswith("choose-app_version-")]
     assert labels == [texts.facet_value("`9.9.9`", "2"), texts.facet_value("`10.0`", "1")]
     app.button(key="choose-app_version-10.0").click().run()
@@ -219,11 +219,11 @@ def test_a_declared_attribute_is_a_filter_and_a_column(
         ({"device": ["Mac", "iPhone"]}, texts.link_twice("`device`")),
         ({"idle": "-1"}, texts.link_value("`idle`", texts.idle_malformed(session_query.MOST_IDLE))),
         ({"idle": "12x"}, "`idle` cannot have this value. Use whole seconds"),
-        ({"login": "tomorrow"}, texts.link_value("`login`", texts.LOGIN_MALFORMED)),
+        ({"login": "tomorrow"}, texts.link_value("`login`", texts.TIME_MALFORMED)),
         ({"login": "2026-01-31T12:00.."}, "`login` cannot have this value."),
         ({"login": "0001-01-01T00:00+14:00.."}, "`login` cannot have this value."),  # not a year in any time zone
         ({"login": "..9999-12-31T23:59-12:00"}, "`login` cannot have this value."),
-        ({"login": "2026-02-01T12:00Z..2026-01-31T12:00Z"}, texts.LOGIN_BACKWARDS),
+        ({"login": "2026-02-01T12:00Z..2026-01-31T12:00Z"}, texts.TIME_BACKWARDS),
         ({"device": "x" * 65}, texts.link_value("`device`", "")),
         ({"inside": "ordan"}, texts.link_value("`inside`", texts.LINK_INSIDE)),
     ],
@@ -268,11 +268,11 @@ def test_a_link_to_a_block_that_is_none_lists_nobody(app: AppTest, crowd: None) 
 
 
 def test_a_range_of_login_times_that_ends_before_it_begins_is_not_taken(app: AppTest, crowd: None) -> None:
-    app.session_state["menu-login"] = True
+    app.session_state["menu-filters"] = True
     app.run()
     app.session_state["login-from"], app.session_state["login-to"] = NOW, NOW - timedelta(days=1)
-    next(button for button in app.button if button.label == texts.LOGIN_APPLY).click().run()
-    assert [error.value for error in app.error] == [texts.LOGIN_BACKWARDS]
+    next(button for button in app.button if button.label == texts.TIME_APPLY).click().run()
+    assert [warning.value for warning in app.warning] == [texts.TIME_BACKWARDS]
     assert "login" not in app.query_params
     assert len(uids(app)) == 4
 
@@ -283,6 +283,9 @@ def test_a_range_of_login_times_that_ends_before_it_begins_is_not_taken(app: App
         (SessionQuery(login="1h"), NOW - timedelta(hours=1), None),
         (SessionQuery(login="7d"), NOW - timedelta(days=7), None),
         (SessionQuery(login="today"), datetime(2026, 2, 28, 15, tzinfo=UTC), None),
+        (SessionQuery(login="yesterday"), datetime(2026, 2, 27, 15, tzinfo=UTC), datetime(2026, 2, 28, 15, tzinfo=UTC)),
+        (SessionQuery(login="since-08:00"), datetime(2026, 2, 28, 23, tzinfo=UTC), None),
+        (SessionQuery(login="since-22:00"), datetime(2026, 2, 28, 13, tzinfo=UTC), None),
         (SessionQuery(login="2026-02-28T10:00Z.."), datetime(2026, 2, 28, 10, tzinfo=UTC), None),
         (SessionQuery(login="..2026-02-28T10:00Z"), None, datetime(2026, 2, 28, 10, tzinfo=UTC)),
     ],
@@ -295,10 +298,10 @@ def test_login_times_are_those_of_the_reader(query: SessionQuery, after: datetim
 
 def test_a_range_of_times_comes_back_from_its_link() -> None:
     after, before = NOW - timedelta(days=2), NOW
-    assert session_query.parse_range(session_query.format_range(after, before)) == (after, before)
-    assert session_query.parse_range(session_query.format_range(None, before)) == (None, before)
-    with pytest.raises(InvalidArgument, match=r"^login must be"):
-        session_query.parse_range("..")
+    assert time_range.parse_range(time_range.format_range(after, before)) == (after, before)
+    assert time_range.parse_range(time_range.format_range(None, before)) == (None, before)
+    with pytest.raises(InvalidArgument, match=r"^time must be"):
+        time_range.parse_range("..")
 
 
 # -- Who may see what --------------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -183,3 +184,31 @@ def test_the_last_admin_stays_admin_and_is_told_in_plain_words(presence: Presenc
     with pytest.raises(InvalidArgument) as refused:
         staff_members.remove(presence, "dana")
     assert plain(refused.value) == texts.ERROR_FIELD["name"]["last admin"]
+
+
+HEALTH_WORDS = re.compile(r"\b(redis|valkey|sweep\w*|workers?|shards?|index\w*|json|namespaces?)\b", re.IGNORECASE)
+"""Words for operators, which only the Health page uses."""
+
+COMMANDS = {"LIVE_NO_SAMPLES_CODE"}
+"""Commands for the administrator, shown as code."""
+
+
+def sentences(path: Path) -> Iterator[str]:
+    """The strings of a module of texts, without docstrings and keys."""
+    tree = ast.parse(path.read_text("utf-8"))
+    skipped = {id(key) for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys}
+    for node in tree.body:
+        if isinstance(node, ast.Expr) or (isinstance(node, ast.AnnAssign) and ast.unparse(node.target) in COMMANDS):
+            continue
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str) and id(part) not in skipped:
+                yield part.value
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "texts").glob("*.py")), ids=lambda path: str(path.stem))
+def test_words_for_operators_are_on_the_health_page_only(path: Path) -> None:
+    found = [text for text in sentences(path) if HEALTH_WORDS.search(text)]
+    if path.stem == "health":
+        assert found
+    else:
+        assert found == []

@@ -64,10 +64,10 @@ def _rules(store: Store, actor: Actor, paged: PagedList[BlockRule]) -> None:
         with st.container(border=True, key="no-rules"):
             st.markdown(texts.RULES_EMPTY)
         return
-    added = texts.rule_added(str(zone()))
+    added = texts.RULE_ADDED
     columns: dict[str, list[Any]] = {
         texts.LABEL_BLOCKS: [literal(_match(rule, actor)) for rule in rows],
-        texts.LABEL_ENDS: [minute(rule.until) if rule.until else texts.RULE_NO_END for rule in rows],
+        texts.LABEL_ENDS: [minute(rule.until, zone()) if rule.until else texts.RULE_NO_END for rule in rows],
         texts.LABEL_REASON: [literal(rule.reason) for rule in rows],
         texts.LABEL_TICKET: [literal(rule.ticket or "") for rule in rows],
         texts.LABEL_BY: [literal(rule.by) for rule in rows],
@@ -97,7 +97,7 @@ def _load(store: Store, paged: PagedList[Any], query: int | None, read_page: Rea
     with st.skeleton(height=120):
         paged.load(store, query, read_page)
     if paged.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(paged.failure))
+        st.warning(texts.unreadable(paged.failure))
     if paged.page is None:
         st.info(texts.LIST_UNREAD)
         return None
@@ -120,7 +120,7 @@ def _panel(rule: BlockRule, actor: Actor) -> None:
         with st.container(gap="xxsmall"):
             session_facts.show_facts(
                 {
-                    texts.LABEL_ENDS: minute(rule.until) if rule.until else texts.RULE_NO_END,
+                    texts.LABEL_ENDS: minute(rule.until, zone()) if rule.until else texts.RULE_NO_END,
                     texts.LABEL_SINCE: rule.at,
                     texts.LABEL_BY: rule.by,
                     texts.LABEL_REASON: rule.reason,
@@ -151,13 +151,13 @@ def _remove(rule: BlockRule) -> None:
     if not pressed:
         return
     if not reason.strip():
-        problem.error(texts.REASON_MISSING)
+        problem.warning(texts.REASON_MISSING)
         return
     match = name(cut(rule.words, 140))
     try:
         removed = block_rules.remove(open_store().presence, rule.id, reason.strip())
     except REFUSALS as error:
-        problem.error(texts.action_failed(plain(error)))
+        problem.warning(texts.action_failed(plain(error)))
         return
     result = texts.rule_is_removed(match) if removed else texts.rule_was_removed(match)
     notifications.notify(Notification("done" if removed else "note", result))
@@ -181,10 +181,10 @@ def _people(store: Store, generation: int) -> None:
         with st.container(border=True, key="no-blocks"):
             st.markdown(texts.BLOCKED_PEOPLE_EMPTY)
         return
-    since = texts.blocked_since(str(zone()))
+    since = texts.BLOCKED_SINCE
     columns: dict[str, list[Any]] = {
         texts.LABEL_UID: [literal(block.uid) for block in rows],
-        texts.LABEL_ENDS: [minute(block.until) if block.until else texts.BLOCK_NO_END for block in rows],
+        texts.LABEL_ENDS: [minute(block.until, zone()) if block.until else texts.BLOCK_NO_END for block in rows],
         texts.LABEL_REASON: [literal(block.reason) for block in rows],
         texts.LABEL_TICKET: [literal(block.ticket or "") for block in rows],
         texts.LABEL_BY: [literal(block.by) for block in rows],

@@ -13,7 +13,7 @@ from presence_dashboard.actions import block_rules
 from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
 from presence_dashboard.components import notifications
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.data.browser_tab import local_time, this_tab
+from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, literal, minute, name, number
@@ -62,7 +62,7 @@ def rule_form() -> None:
             st.button(texts.RULE_PREVIEW, key="preview-rule", disabled=this_tab().away, on_click=_preview, args=(form,))
             st.button(texts.CANCEL, key="cancel-rule", on_click=_reset, args=(form,))
         if form.problem is not None:
-            st.error(form.problem)
+            st.warning(form.problem)
         if form.preview is None:
             st.caption(texts.RULE_PREVIEW_FIRST)
         else:
@@ -163,14 +163,14 @@ def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview) -> None:
     if not pressed:
         return
     if not reason.strip():
-        problem.error(texts.REASON_MISSING)
+        problem.warning(texts.REASON_MISSING)
     elif preview.is_wide and typed != preview.network:
-        problem.error(texts.RULE_WIDE_MISSING)
+        problem.warning(texts.RULE_WIDE_MISSING)
     else:
         details = RuleDetails(reason.strip(), message.strip() or None, ticket.strip() or None, ENDS[end], typed)
         sentence = _add(form, match, preview, details)
         if sentence is not None:
-            problem.error(sentence)
+            problem.warning(sentence)
 
 
 def _add(form: _Form, match: RuleMatch, preview: BlockRulePreview, details: RuleDetails) -> str | None:
@@ -183,7 +183,7 @@ def _add(form: _Form, match: RuleMatch, preview: BlockRulePreview, details: Rule
             form.problem = plain(error)
             st.rerun()
         return texts.action_failed(plain(error))
-    until = texts.rule_ends(minute(rule.until) if rule.until else None)
+    until = texts.rule_ends(minute(rule.until, zone()) if rule.until else None)
     notifications.notify(Notification("done", texts.rule_is_added(_words(preview), until)))
     this_tab().acted += 1
     _reset(form)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # comes with Streamlit, ships no types
@@ -11,8 +11,9 @@ import streamlit as st
 
 from presence_core import Health, NodeHealth
 from presence_dashboard import texts
+from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data.shared_reads import now
-from presence_dashboard.format import clock, exact, literal, number, span
+from presence_dashboard.format import literal, number, span
 
 
 def fact_table(title: str, facts: dict[str, str]) -> None:
@@ -92,7 +93,7 @@ def _ago(then: datetime, moment: datetime) -> str:
 
 
 def _when(then: datetime, moment: datetime) -> str:
-    return texts.health_ago(_ago(then, moment), clock(then) if moment - then < timedelta(days=1) else exact(then))
+    return texts.health_ago(_ago(then, moment), time_of_day(then))
 
 
 def worker_facts(health: Health) -> dict[str, str]:
@@ -128,7 +129,7 @@ def data_facts(health: Health) -> dict[str, str]:
         ),
         texts.HEALTH_ENDED: texts.HEALTH_ENDED_ALL
         if health.ended_complete_since is None
-        else texts.health_ended_since(exact(health.ended_complete_since)),
+        else texts.health_ended_since(time_of_day(health.ended_complete_since)),
         texts.HEALTH_SCHEMA: value_or_dash(health.schema, str),
     }
 

@@ -9,19 +9,22 @@ from typing import Any, Final, Literal
 import pandas as pd
 import streamlit as st
 
-from presence_core import AuditEntry, Block, Ended, Job
+from presence_core import AuditEntry, Block, Ended, InvalidArgument, Job
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.actions.history_export import history_export
 from presence_dashboard.components import export_dialog
 from presence_dashboard.components.pagination import pager, refresh_bar
+from presence_dashboard.components.time_picker import time_menu
 from presence_dashboard.data import history_query
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.history_query import EXPORT, FIELDS, VIEWS, HistoryQuery, HistoryView, page_reader
 from presence_dashboard.data.paged_list import PagedList, this_paged_list
+from presence_dashboard.data.shared_reads import now
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import literal, minute
 from presence_dashboard.roles import HIDDEN
+from presence_dashboard.time_range import Period, resolve
 from presence_dashboard.views.history import row_details
 
 access.stop_without_gate()
@@ -34,15 +37,20 @@ def page() -> None:
     actor = access.current()
     has_returned = "history-view" not in st.session_state  # Streamlit dropped it with the page
     view = _view()
-    query = _filters(view)
     paged: PagedList[Any] = this_paged_list(view)
     if has_returned or st.session_state.get("history-shown") != view:
         paged.refresh()
     st.session_state["history-shown"] = view
+    try:
+        query = _filters(view, paged)
+    except InvalidArgument:
+        st.warning(texts.TIME_MALFORMED)
+        st.button(texts.HISTORY_CLEAR, key="clear", on_click=_clear)
+        return
     with st.skeleton(height=320):
         paged.load(open_store(), query, page_reader(view, open_store(), query, actor))
     if paged.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(paged.failure))
+        st.warning(texts.unreadable(paged.failure))
     if paged.page is None:
         if paged.failure is None or this_tab().away:
             st.info(texts.LIST_UNREAD)
@@ -83,16 +91,12 @@ def _into_address(field: str, key: str) -> None:
 # -- Filters -----------------------------------------------------------------------------------------------------------
 
 
-def _filters(view: HistoryView) -> HistoryQuery:
+def _filters(view: HistoryView, paged: PagedList[Any]) -> HistoryQuery:
     values: dict[str, Any] = {}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="filters"):
         for field in FIELDS[view]:
             values[field] = _FIELDS[field]()
-        zone_name = str(zone())
-        since, until = st.session_state.get("since"), st.session_state.get("until")
-        with st.popover(texts.HISTORY_TIME_SET if since or until else texts.HISTORY_TIME):
-            values["since"] = _moment("since", texts.history_since(zone_name))
-            values["until"] = _moment("until", texts.history_until(zone_name))
+        values["since"], values["until"] = _period(time_menu("time"), paged)
         query = HistoryQuery(**values)
         if not query.is_everything:
             st.button(texts.HISTORY_CLEAR, key="clear", type="tertiary", on_click=_clear)
@@ -124,9 +128,12 @@ def _choice(field: str, label: str, options: dict[str, str]) -> str | None:
     return chosen or None
 
 
-def _moment(key: str, label: str) -> datetime | None:
-    local = st.datetime_input(label, None, key=key, bind="query-params", format="YYYY-MM-DD", width=200)
-    return None if local is None else local.replace(tzinfo=zone())
+def _period(chosen: str, paged: PagedList[Any]) -> Period:
+    """The chosen range. It stays the same from page to page: a cursor belongs to its query."""
+    kept: tuple[str, Period] | None = st.session_state.get("history-period")
+    if kept is None or kept[0] != chosen or paged.reads_first_page:
+        kept = st.session_state["history-period"] = (chosen, resolve(chosen, now(), zone()))
+    return kept[1]
 
 
 _FIELDS: Final[dict[str, Callable[[], str | None]]] = {
@@ -141,8 +148,7 @@ _FIELDS: Final[dict[str, Callable[[], str | None]]] = {
 def _clear() -> None:
     for field in ("person", "by", "words"):
         st.session_state[field] = ""
-    for field in ("since", "until"):
-        st.session_state[field] = None
+    st.query_params.pop("time", None)
     for field in ("how", "act"):
         st.session_state[f"history-{field}"] = ""
         st.query_params.pop(field, None)
@@ -263,12 +269,10 @@ _ROWS: Final[dict[HistoryView, Callable[[Any, Actor], dict[str, list[Any]]]]] = 
 def _columns() -> dict[str, Any]:
     column, zone_name = st.column_config, str(zone())
     return {
-        "when": column.DatetimeColumn(
-            texts.history_when(zone_name), width=150, format="YYYY-MM-DD HH:mm:ss", timezone=zone_name
-        ),
+        "when": column.DatetimeColumn(texts.HISTORY_WHEN, width=150, format="YYYY-MM-DD HH:mm:ss", timezone=zone_name),
         "name": column.TextColumn(texts.LABEL_NAME, width=145),
         "uid": column.TextColumn(texts.LABEL_UID, width=130),
-        "until": column.TextColumn(texts.history_blocked_until(zone_name), width=160),
+        "until": column.TextColumn(texts.FACT_UNTIL, width=160),
         "how": column.TextColumn(texts.LABEL_HOW_IT_ENDED, width=85),
         "by": column.TextColumn(texts.LABEL_BY, width=120),
         "action": column.TextColumn(texts.LABEL_ACTION, width=120),

@@ -12,10 +12,10 @@ import streamlit as st
 from presence_core import Ended, Presence, Session
 from presence_dashboard import access, texts
 from presence_dashboard.components.placeholder import show_placeholder
-from presence_dashboard.data.browser_tab import zone
+from presence_dashboard.data.browser_tab import local_time, zone
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
-from presence_dashboard.format import clock, code, cut, exact, literal, name, since
+from presence_dashboard.format import code, cut, exact, literal, name, since
 
 LENGTH: Final = 12
 
@@ -82,7 +82,7 @@ def latest_activity() -> None:
     with st.container(gap="xxsmall", key="feed"):
         for item in found.value.items:
             _row(item, found.value.as_of, "name" in actor.masked)
-    st.caption(texts.live_feed_as_of(clock(found.value.as_of)))
+    st.caption(texts.live_feed_as_of(local_time(found.value.as_of)))
 
 
 def _row(item: Item, now: datetime, masked: bool) -> None:

@@ -82,9 +82,9 @@ def _chosen(today: date) -> tuple[date, date] | None:
         )
         last = st.date_input(texts.LIVE_TO, today - timedelta(days=1), max_value=today, key="compare-to", width=150)
     if first > last:
-        st.error(texts.LIVE_FROM_AFTER_TO)
+        st.warning(texts.LIVE_FROM_AFTER_TO)
     elif (last - first).days >= MOST_DAYS:
-        st.error(texts.live_too_many_days(MOST_DAYS))
+        st.warning(texts.live_too_many_days(MOST_DAYS))
     else:
         return first, last
     return None
@@ -95,7 +95,7 @@ def _midnight(day: date) -> datetime:
 
 
 def _shown(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%d %H:%M UTC")
+    return moment.astimezone(zone()).strftime("%Y-%m-%d %H:%M")
 
 
 def read(presence: Presence, since: datetime, until: datetime, first: date, last: date) -> Days:

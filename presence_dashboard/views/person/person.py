@@ -12,7 +12,7 @@ from presence_core.settings import DAY
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.components import kick_dialog, notifications, session_facts, watch_list
-from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.browser_tab import local_time, this_tab
 from presence_dashboard.data.person_state import (
     MOST_FOUND,
     PersonFacts,
@@ -23,7 +23,7 @@ from presence_dashboard.data.person_state import (
     this_person,
 )
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import clock, code, cut, isolated, literal, name, number, span
+from presence_dashboard.format import code, cut, isolated, literal, name, number, span
 from presence_dashboard.views.person import privacy_menu, session_cards
 from presence_dashboard.views.person.timeline_list import history_link, timeline_list
 
@@ -55,7 +55,7 @@ def page() -> None:
         return
     reading = find(open_store(), wanted, by_name=by_name)
     if reading.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(reading.failure))
+        st.warning(texts.unreadable(reading.failure))
         st.button(texts.TRY_AGAIN, key="retry")  # any run of the script retries
     found = reading.value
     if found is None:
@@ -125,7 +125,7 @@ def _person(state: PersonState, actor: Actor) -> None:
     with st.skeleton(height=320):
         state.load(open_store())
     if state.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(state.failure))
+        st.warning(texts.unreadable(state.failure))
     facts = state.facts
     if facts is None:
         st.info(texts.PERSON_UNREAD)
@@ -234,7 +234,7 @@ def _changes(state: PersonState, actor: Actor) -> None:
             state.refresh()
             st.rerun()
         if state.facts is not None:
-            as_of = texts.person_as_of(clock(state.facts.as_of), span(state.facts.age))
+            as_of = texts.person_as_of(local_time(state.facts.as_of), span(state.facts.age))
             st.caption(as_of, width="content")
         if not tab.away:
             _also_open(state.uid, actor)

@@ -38,7 +38,7 @@ def _export(uid: str) -> None:
         try:
             st.session_state[_FILE] = (uid, privacy.export_person(open_store().presence, uid))
         except REFUSALS as error:
-            st.error(texts.action_failed(plain(error)))
+            st.warning(texts.action_failed(plain(error)))
     uid_of_file, content = st.session_state.get(_FILE, (None, ""))
     if uid_of_file == uid:
         st.download_button(
@@ -58,7 +58,7 @@ def _erase(person: PersonState) -> None:
     is_confirmed = typed.strip() == person.uid.strip() and bool(reason.strip())
     pressed = st.button(
         texts.PRIVACY_ERASE,
-        key="erase",
+        key="danger-erase",
         type="primary",
         disabled=not is_confirmed,
         on_click=notifications.check,

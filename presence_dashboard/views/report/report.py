@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
 import streamlit as st
 
+from presence_core import InvalidArgument
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.actions.report_export import report_export
 from presence_dashboard.components import export_dialog
 from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.components.time_picker import time_menu
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.shared_reads import now, shared
 from presence_dashboard.data.shift_report import ShiftReport, read_report
 from presence_dashboard.format import literal, name
+from presence_dashboard.time_range import resolve
 from presence_dashboard.views.report.member_table import member_table
 from presence_dashboard.views.report.row_words import worded_rows
 
 access.stop_without_gate()
 
-SHIFT_START: Final = time(8)
 KEEP: Final = 14.5
 """Seconds for which a report is shared; the page says how old it is."""
 
@@ -55,48 +57,12 @@ def page() -> None:
 
 
 def _period() -> Period | None:
-    """The chosen period; None if its end is not after its start."""
-    if "report-period" not in st.session_state:
-        value = st.query_params.get("period")
-        st.session_state["report-period"] = value if value in texts.REPORT_PERIODS else "today"
-    kind = st.segmented_control(
-        texts.REPORT_PERIOD,
-        tuple(texts.REPORT_PERIODS),
-        key="report-period",
-        required=True,
-        format_func=lambda kind: texts.REPORT_PERIODS[kind],
-        on_change=_into_address,
-    )
-    today = now().astimezone(zone()).replace(hour=0, minute=0, second=0, microsecond=0)
-    if kind == "since":
-        start = st.time_input(texts.REPORT_START, SHIFT_START, key="start", bind="query-params", width=130)
-        return _since(start, today), None
-    if kind == "range":
-        return _range(today)
-    return today, None
-
-
-def _into_address() -> None:
-    st.query_params["period"] = st.session_state["report-period"]
-
-
-def _since(start: time, today: datetime) -> datetime:
-    """The last time that the clock showed this: today, or yesterday for a shift that began before midnight."""
-    begin = today.replace(hour=start.hour, minute=start.minute)
-    return begin if begin <= now() else begin - timedelta(days=1)
-
-
-def _range(today: datetime) -> Period | None:
-    first = _moment("from", texts.REPORT_FROM, today - timedelta(days=1))
-    last = _moment("to", texts.REPORT_TO, today)
-    return (first, last) if first < last else None
-
-
-def _moment(key: str, label: str, default: datetime) -> datetime:
-    local = st.datetime_input(
-        label, default.replace(tzinfo=None), key=key, bind="query-params", format="YYYY-MM-DD", width=200
-    )
-    return default if local is None else local.replace(tzinfo=zone())
+    """The chosen period; None if there is none, or if its end is not after its start."""
+    try:
+        since, until = resolve(time_menu("time", default="today"), now().replace(second=0, microsecond=0), zone())
+    except InvalidArgument:
+        return None
+    return None if since is None or (until is not None and since >= until) else (since, until)
 
 
 def _period_words(period: Period, as_of: datetime) -> str:

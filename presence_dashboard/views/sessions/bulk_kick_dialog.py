@@ -19,12 +19,12 @@ from presence_dashboard.actions.bulk_kick import PeopleCount
 from presence_dashboard.actions.kick_and_block import ActionDetails, may_be_undone
 from presence_dashboard.components import account, kick_dialog, notifications, saved_phrases
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.components.session_preview import session_preview
-from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.components.session_facts import session_preview
+from presence_dashboard.data.browser_tab import local_time, this_tab
 from presence_dashboard.data.store import open_store
 from presence_dashboard.drafts import Draft
 from presence_dashboard.error_sentences import REFUSALS, plain
-from presence_dashboard.format import clock, literal, number, span
+from presence_dashboard.format import literal, number, span
 from presence_dashboard.views.sessions.bulk_kick_progress import jobs_of_tab
 
 SAMPLE: Final = 5
@@ -108,7 +108,7 @@ def _body(request: BulkKickRequest) -> None:
         with st.spinner(texts.BULK_COUNTING):
             _count(request)
     if request.preview is None:
-        st.error(texts.action_failed(request.failure or ""))
+        st.warning(texts.action_failed(request.failure or ""))
         st.button(texts.BULK_AGAIN, key="bulk-again", on_click=_count_again, args=(request,))
         return
     total, limit = request.preview.total, access.current().bulk_limit
@@ -118,7 +118,9 @@ def _body(request: BulkKickRequest) -> None:
         st.info(texts.BULK_NONE)
     else:
         people = texts.number_of_people(request.people.count, number(request.people.count), request.people.is_exact)
-        st.markdown(texts.bulk_found(total, number(total), people, clock(request.preview.as_of), request.description))
+        st.markdown(
+            texts.bulk_found(total, number(total), people, local_time(request.preview.as_of), request.description)
+        )
         sample, matched = request.people.sample, request.preview.people
         session_preview(sample, texts.BULK_SAMPLE, total=total, found_by=_found_by(matched))
         _people(matched, sample)

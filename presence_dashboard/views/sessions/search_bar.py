@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from presence_core import InvalidArgument, PresenceError, Session
+from presence_core import PresenceError, Session
 from presence_dashboard import texts
 from presence_dashboard.access import Actor
+from presence_dashboard.components.time_picker import time_choices, time_words
 from presence_dashboard.data import session_query
 from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.session_query import ATTRIBUTE, FACETS, IDLES, SessionQuery
@@ -24,9 +26,11 @@ PAUSE: Final = "100ms"
 """Time after the last key until the search runs."""
 
 MOST_VALUES: Final = 20
+_SECTION: Final = 172  # pixels
 KEEP_FACETS: Final = 15.0
 """Seconds for which all tabs share the counts of a menu."""
 
+_MENU: Final = "menu-filters"
 _PERSON: Final = "sessions-person"
 _SINGLE: Final = "sessions-single"
 _SAVED_FILTERS: Final = "sessions-filters"
@@ -50,15 +54,16 @@ def search_bar(actor: Actor) -> SessionQuery:
     with st.container(key="search-enter"):  # invisible, for page.js
         st.button(texts.OPEN_SINGLE, key="open-single", on_click=_wish_single)
     query = session_query.query_of(st.query_params, text or "", attributes, exact=exact)
-    if query.inside:
-        _chip(texts.CHIP_INSIDE, "inside")
-    for field in FACETS:
-        if field != _VERSION or not _is_under_app():
-            _facet(field, texts.FACET_LABELS[field])
-    for attribute in attributes:
-        _facet(ATTRIBUTE + attribute, name(cut(attribute, 24)))
-    _login(query.login)
-    _idle(query.idle)
+    chips = _chips(query)
+    menu = st.popover(texts.filters_menu(len(chips)), key=_MENU, on_change="rerun")
+    if menu.open:  # a closed menu reads nothing
+        with menu, st.container(horizontal=True, gap="medium", key="filter-values"):
+            _facets(attributes)
+            _login()
+            _idle()
+        menu.caption(texts.FACET_SCOPE)
+    for field, label in chips.items():
+        _chip(label, field)
     if not query.is_everyone:
         st.button(texts.CLEAR_FILTERS, key="clear", type="tertiary", on_click=_clear, args=(attributes,))
     return query
@@ -107,7 +112,7 @@ def _box(exact: bool, *, bound: bool = True) -> str | None:
         placeholder=texts.EXACT_UID_HINT if exact else texts.SEARCH_HINT,
         label_visibility="collapsed",
         autocomplete="off",
-        width=330,
+        width=300,
         on_change=_typed,
     )
 
@@ -168,6 +173,18 @@ def _address() -> dict[str, str]:
     return {name: st.query_params[name] for name in names if name in st.query_params}
 
 
+def _chips(query: SessionQuery) -> dict[str, str]:
+    """The filters that are set, without the text of the search box: parameter of the address → label of its button."""
+    chips = {"inside": texts.CHIP_INSIDE} if query.inside else {}
+    for field, value in query.facets:
+        chips[field] = texts.chip(_facet_label(field), name(cut(value, 24)))
+    if query.login:
+        chips["login"] = texts.chip(texts.LABEL_LOGIN, time_words(query.login))
+    if query.idle:
+        chips["idle"] = texts.chip(texts.IDLE_FILTER, idle_words(query.idle))
+    return chips
+
+
 def _chip(label: str, field: str) -> None:
     st.button(
         label, key=f"chip-{field}", icon=":material/close:", icon_position="right", help=texts.CHIP_HELP,
@@ -177,6 +194,7 @@ def _chip(label: str, field: str) -> None:
 
 def _choose(field: str, value: str) -> None:
     st.query_params[field] = value
+    st.session_state[_MENU] = False  # closed, so that it does not cover the list
 
 
 def _remove(*fields: str) -> None:
@@ -198,27 +216,35 @@ def search_inside(text: str) -> None:
 # -- Values with their counts ------------------------------------------------------------------------------------------
 
 
-def _facet(field: str, label: str) -> None:
-    chosen = st.query_params.get(field)
-    if chosen:
-        _chip(texts.chip(label, name(cut(chosen, 24))), field)
-        return
-    menu = st.popover(label, key=f"menu-{field}", on_change="rerun")
-    if menu.open:  # a closed menu reads nothing
-        with menu:
-            has_versions = field == _APP and _is_under_app()
-            _values(field, texts.FACET_SCOPE if not has_versions else "")
-            if has_versions:
+def _facets(attributes: Sequence[str]) -> None:
+    """The values of each facet that is not chosen yet. Those of the versions are below the apps."""
+    for field in (*FACETS, *(ATTRIBUTE + attribute for attribute in attributes)):
+        if st.query_params.get(field) or (field == _VERSION and _is_under_app()):
+            continue
+        with _section(_facet_label(field)):
+            _values(field)
+            if field == _APP and _is_under_app():
                 st.markdown(f"**{texts.FACET_LABELS[_VERSION]}**")
-                _values(_VERSION, texts.FACET_SCOPE)
+                _values(_VERSION)
+
+
+def _facet_label(field: str) -> str:
+    return texts.FACET_LABELS.get(field) or name(cut(field.removeprefix(ATTRIBUTE), 24))
+
+
+def _section(label: str) -> DeltaGenerator:
+    """A part of the menu, under a heading that is safe for Markdown."""
+    part = st.container(width=_SECTION, gap="xsmall")
+    part.markdown(label if label.startswith(("**", "`")) else f"**{label}**")
+    return part
 
 
 def _is_under_app() -> bool:
-    """Whether the versions are in the menu of the app: neither is chosen yet."""
+    """Whether the versions are in the section of the app: neither is chosen yet."""
     return not (st.query_params.get(_APP) or st.query_params.get(_VERSION))
 
 
-def _values(field: str, scope: str) -> None:
+def _values(field: str) -> None:
     known = field.removeprefix(ATTRIBUTE)
     reading = open_store().shared(("facets", known), lambda presence: presence.facets(known), keep=KEEP_FACETS)
     if reading.value is None:
@@ -229,7 +255,7 @@ def _values(field: str, scope: str) -> None:
         st.caption(texts.FACET_NONE)
         return
     shown = found[:MOST_VALUES]
-    with st.container(gap=None, height=360 if len(shown) > 10 else "content"):
+    with st.container(gap=None, height=360 if len(shown) > 10 else "content", border=False):
         for value, count in shown:
             st.button(
                 texts.facet_value(name(cut(value, 40)), number(count)),
@@ -238,76 +264,26 @@ def _values(field: str, scope: str) -> None:
                 on_click=_choose,
                 args=(field, value),
             )
-    more = f"{texts.facet_most(len(shown), number(len(found)))} " if len(shown) < len(found) else ""
-    if more or scope:
-        st.caption(more + scope)
+    if len(shown) < len(found):
+        st.caption(texts.facet_most(len(shown), number(len(found))))
 
 
 # -- Times -------------------------------------------------------------------------------------------------------------
 
 
-def _login(login: str) -> None:
-    if login:
-        _chip(texts.chip(texts.LABEL_LOGIN, login_words(login)), "login")
+def _login() -> None:
+    if not st.query_params.get("login"):
+        with _section(texts.LABEL_LOGIN):
+            time_choices("login", _choose)
+
+
+def _idle() -> None:
+    if st.query_params.get("idle"):
         return
-    menu = st.popover(texts.LABEL_LOGIN, key="menu-login", on_change="rerun")
-    if menu.open:
-        with menu:
-            with st.container(gap=None):
-                for known, label in texts.LOGIN_PRESETS.items():
-                    st.button(label, key=f"login-{known}", type="tertiary", on_click=_choose, args=("login", known))
-            _range()
-
-
-def _range() -> None:
-    with st.form("login-range", border=False):
-        st.datetime_input(texts.LOGIN_FROM, value=None, key="login-from")
-        st.datetime_input(texts.LOGIN_TO, value=None, key="login-to")
-        st.caption(texts.login_zone(code(str(zone()))))
-        st.form_submit_button(texts.LOGIN_APPLY, on_click=_between)
-    problem: str | None = st.session_state.pop("login-problem", None)
-    if problem is not None:
-        st.error(problem)
-
-
-def _between() -> None:
-    after: datetime | None = st.session_state["login-from"]
-    before: datetime | None = st.session_state["login-to"]
-    if after is None and before is None:
-        st.session_state["login-problem"] = texts.LOGIN_RANGE_MISSING
-        return
-    if after is not None and before is not None and after >= before:
-        st.session_state["login-problem"] = texts.LOGIN_BACKWARDS
-        return
-    time_zone = zone()
-    _choose("login", session_query.format_range(*(at and at.replace(tzinfo=time_zone) for at in (after, before))))
-
-
-def login_words(login: str) -> str:
-    """A range of login times in words, safe for Markdown."""
-    if login in texts.LOGIN_PRESETS:
-        return texts.LOGIN_PRESETS[login]
-    try:
-        after, before = session_query.parse_range(login)
-    except InvalidArgument:
-        return code(cut(login, 40))
-    return texts.login_between(_minute(after), _minute(before))
-
-
-def _minute(at: datetime | None) -> str | None:
-    return None if at is None else f"{at.astimezone(zone()):%Y-%m-%d %H:%M}"
-
-
-def _idle(idle: str) -> None:
-    if idle:
-        _chip(texts.chip(texts.IDLE_FILTER, idle_words(idle)), "idle")
-        return
-    menu = st.popover(texts.IDLE_FILTER, key="menu-idle", on_change="rerun")
-    if menu.open:
-        with menu, st.container(gap=None):
-            for seconds in IDLES:
-                label = texts.idle_for(span(seconds))
-                st.button(label, key=f"idle-{seconds}", type="tertiary", on_click=_choose, args=("idle", str(seconds)))
+    with _section(texts.IDLE_FILTER), st.container(gap=None):
+        for seconds in IDLES:
+            label = texts.idle_for(span(seconds))
+            st.button(label, key=f"idle-{seconds}", type="tertiary", on_click=_choose, args=("idle", str(seconds)))
 
 
 def idle_words(idle: str) -> str:
@@ -322,10 +298,9 @@ def in_words(query: SessionQuery) -> str:
     if query.inside:
         parts.append(texts.CHIP_INSIDE)
     for field, value in query.facets:
-        label = texts.FACET_LABELS.get(field) or name(cut(field.removeprefix(ATTRIBUTE), 24))
-        parts.append(texts.chip(label, name(cut(value, 40))))
+        parts.append(texts.chip(_facet_label(field), name(cut(value, 40))))
     if query.login:
-        parts.append(texts.chip(texts.LABEL_LOGIN, login_words(query.login)))
+        parts.append(texts.chip(texts.LABEL_LOGIN, time_words(query.login)))
     if query.idle:
         parts.append(texts.chip(texts.IDLE_FILTER, idle_words(query.idle)))
     return " · ".join(parts) or texts.BULK_EVERYONE

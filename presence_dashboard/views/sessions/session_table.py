@@ -118,7 +118,6 @@ def _kick_actions(ticked: tuple[Session, ...], away: bool) -> None:
     st.button(
         texts.kick_selected(len(ticked)),
         key="kick-selected",
-        type="primary" if ticked else "secondary",
         shortcut="K",
         disabled=away or not ticked,
         on_click=kick_dialog.open_for_sessions,

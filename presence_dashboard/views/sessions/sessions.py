@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import streamlit as st
 
 from presence_dashboard import access, texts
@@ -13,7 +15,7 @@ from presence_dashboard.data.session_query import SessionQuery
 from presence_dashboard.data.store import Store, open_store
 from presence_dashboard.format import code, cut
 from presence_dashboard.views.sessions import bulk_kick_dialog, bulk_kick_progress
-from presence_dashboard.views.sessions.counts_bar import counts_bar
+from presence_dashboard.views.sessions.list_refresh import list_refresh
 from presence_dashboard.views.sessions.saved_views import open_linked_view, views_menu
 from presence_dashboard.views.sessions.search_bar import (
     go_to_person,
@@ -29,28 +31,32 @@ from presence_dashboard.views.sessions.table_columns import column_choice
 
 access.stop_without_gate()
 
+_LOADING: Final = '<div class="presence-loading"><div></div></div>'
+"""The outlines of the buttons and of the table, so that nothing moves when they come."""
+
 
 def page() -> None:
     go_to_person()
     store, listing, actor = open_store(), this_session_list(), access.current()
     open_linked_view(actor)
-    counts = st.container()  # only for the counts: a fragment in a shared container may vanish during a rerun
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="search"):
         query = search_bar(actor)
         views_menu(actor)
         column_choice()
+        refresh = st.container(width="content", key="list-refresh")  # for one fragment: a shared one may vanish
     faults = link_faults(query)
     if faults:
         listing.clear()
         _update_availability(store)
-        with counts:
-            counts_bar()
+        with refresh:
+            list_refresh()
         refuse_link(faults)
         return
     problem, jobs, first = st.container(), st.container(key="bulk-progress"), st.empty()
     if listing.rows is None:
-        with first, st.skeleton(height=320):
-            listing.load(store, query, zone())
+        with first:
+            st.html(_LOADING)
+        listing.load(store, query, zone())
         first.empty()
     else:  # the old list stays until the new one is read, so that it does not flicker while typing
         listing.load(store, query, zone())
@@ -60,8 +66,8 @@ def page() -> None:
         open_single(query, listing.rows.sessions if are_all else ())
     if not this_tab().away:
         listing.update(store)
-    with counts:
-        counts_bar()
+    with refresh:
+        list_refresh()
     if listing.problem is not None:
         problem.warning(listing.problem)
     if actor.may("bulk"):
@@ -82,7 +88,7 @@ def _update_availability(store: Store) -> None:
 
 def _list(listing: SessionList, actor: Actor) -> None:
     if listing.failure is not None:
-        st.error(texts.unreadable(listing.failure))
+        st.warning(texts.unreadable(listing.failure))
     rows = listing.rows
     if rows is None and listing.problem is not None:
         return  # a list would not answer this query

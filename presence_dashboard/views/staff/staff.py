@@ -35,7 +35,7 @@ def page() -> None:
     with st.skeleton(height=200):
         paged.load(store, query, partial(staff_members.list_staff, store, query))
     if paged.failure is not None and not this_tab().away:
-        st.error(texts.unreadable(paged.failure))
+        st.warning(texts.unreadable(paged.failure))
     if paged.page is None:
         st.info(texts.LIST_UNREAD)
     elif paged.page.items:

@@ -1,0 +1,101 @@
+"""The line at the top of every page: brand, counts, connection, watch list and account. And the notice of an outage.
+
+Streamlit draws the links to the pages in the same line. ``page.css`` gives each part its place.
+"""
+
+from __future__ import annotations
+
+import os
+from html import escape
+from typing import Final
+from urllib.parse import urlsplit
+
+import streamlit as st
+
+from presence_core import Counts, PresenceError
+from presence_dashboard import access, texts
+from presence_dashboard.access import Actor
+from presence_dashboard.components import account
+from presence_dashboard.components.watch_list import announce, watch_menu
+from presence_dashboard.data.browser_tab import local_time, this_tab, zone
+from presence_dashboard.data.store import Reading, open_store
+from presence_dashboard.format import code, number
+
+_BRAND: Final = f'<h1 class="presence-brand"><i></i><span>{escape(texts.PRODUCT)}</span></h1>'
+
+
+def page_header(actor: Actor) -> None:
+    """Draw the header. Call it before the page: it sets ``Tab.away``."""
+    this_tab().away = open_store().counts().failure is not None
+    with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small", key="header"):
+        st.html(_BRAND, width="content")
+        if os.environ.get("PRESENCE_DEMO") == "1":
+            with st.container(width="content", key="demo-notice"):
+                st.markdown(texts.demo_notice(demo_site(os.environ.get("PRESENCE_DEMO_SITE"))), width="content")
+        status = st.container(width="content", key="status")  # for one fragment: in a shared container it may vanish
+        watch_menu(actor)
+        account.menu(actor)  # it sets the interval of the fragment
+        with status:
+            st.fragment(_status, run_every=this_tab().watch_tick)(actor)
+
+
+def outage_notice() -> None:
+    """The notice while Redis does not answer. It lies over the end of the page and moves nothing."""
+    reading = open_store().counts()
+    if reading.failure is not None:
+        with st.container(key="outage"):
+            shown = local_time(reading.value.as_of) if reading.value else None
+            st.warning(texts.away(reading.failure, shown))
+
+
+def _status(actor: Actor) -> None:
+    """The counts and the connection, at each tick. A change of the connection or of the role redraws the page."""
+    reading = open_store().counts()
+    try:
+        now = access.current(touch=False)
+    except access.SignedOut:
+        st.rerun()  # main draws the reason instead of the page
+    if now != actor or (reading.failure is not None) != this_tab().away:
+        st.rerun()
+    with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small", width="content"):
+        with st.container(width="content", key="namespace"):
+            st.caption(_namespace(), width="content")
+        st.markdown(_online(reading.value), width="content", help=_help(reading.value))
+        with st.container(width="content", key="connection"):
+            st.html(_connection(reading), width="content")
+    announce(actor)
+
+
+def _namespace() -> str:
+    try:
+        return code(open_store().presence.settings.namespace)
+    except PresenceError:
+        return texts.NO_VALUE
+
+
+def _online(counts: Counts | None) -> str:
+    users, sessions = (number(counts.users), number(counts.sessions)) if counts else (texts.NO_VALUE, texts.NO_VALUE)
+    return texts.online_now(users, sessions)
+
+
+def _help(counts: Counts | None) -> str:
+    if counts is None:
+        return texts.USERS_HELP
+    users = local_time(counts.swept_at) if counts.swept_at else None
+    return f"{texts.USERS_HELP} {texts.counts_as_of(local_time(counts.as_of), users)}."
+
+
+def _connection(reading: Reading[Counts]) -> str:
+    """How old the counts are, as a time of day that stays true, in the zone of all times of the page."""
+    lost = reading.failure is not None
+    time = local_time(reading.value.as_of) if reading.value else texts.NO_VALUE
+    words = texts.connection_lost_since(time) if lost else texts.counted_at(time)
+    region = escape(texts.in_zone(str(zone())))
+    return f'<p class="presence-connection" data-lost="{int(lost)}">{escape(words)} <span>{region}</span></p>'
+
+
+def demo_site(address: str | None) -> str | None:
+    """The demo site's address, if it is safe in a link; else None."""
+    if not address or any(char in address for char in "<>\\ \n"):
+        return None
+    return address if urlsplit(address).scheme in ("http", "https") else None
