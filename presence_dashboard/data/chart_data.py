@@ -133,6 +133,32 @@ def last_whole(minutes: Sequence[Sample], now: datetime) -> Sample | None:
     return whole if whole is not None and now - whole.at <= timedelta(minutes=3) else None
 
 
+@dataclass(frozen=True, slots=True)
+class KickMark:
+    """A sample with kicks, and the time in which to look for them."""
+
+    kicked: int
+    since: datetime
+    until: datetime
+
+
+NEAR: Final = 80
+"""A click finds a mark that is at most the 80th part of the range away."""
+
+
+def kick_mark(samples: Sequence[Sample], picked: datetime, seconds: float) -> KickMark | None:
+    """The kick mark nearest to a picked time; None: there is none near it. seconds: length of the range.
+
+    A sample is taken up to ten seconds after its end, so it may count a kick that came after it.
+    """
+    near = timedelta(seconds=max(seconds / NEAR, samples[0].step if samples else 0))
+    marks = [sample for sample in samples if sample.kicked and abs(sample.at - picked) <= near]
+    if not marks:
+        return None
+    nearest = min(marks, key=lambda sample: abs(sample.at - picked))
+    return KickMark(nearest.kicked, nearest.at, nearest.at + timedelta(seconds=nearest.step + 10))
+
+
 # -- Shares ------------------------------------------------------------------------------------------------------------
 
 TOP: Final = 8

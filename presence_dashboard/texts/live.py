@@ -59,7 +59,23 @@ LIVE_KEY_NO_GHOST: Final = {
     LIVE_GHOST_WEEK: "no data for the same time last week",
 }
 LIVE_KEY_RUNNING: Final = "dashed: still being counted"
-LIVE_KEY_KICKS: Final = "▼ kicks"
+LIVE_KEY_KICKS: Final = "▼ kicks: click one to see who and why"
+LIVE_KEY_KICKS_COUNTED: Final = "▼ kicks"
+LIVE_KICKS_HISTORY: Final = "Show in History"
+LIVE_KICKS_CLOSE: Final = "Close"
+LIVE_KICKS_GONE: Final = "Who was kicked then is no longer kept."
+
+
+def live_kicks(count: int, since: str, until: str) -> str:
+    return f"{count:,} {'kick' if count == 1 else 'kicks'} between {since} and {until}"
+
+
+def live_kicks_shown(shown: int) -> str:
+    return f"The latest {shown} are shown."
+
+
+def live_no_kicks(at: str) -> str:
+    return f"No kicks around {at}. Click a ▼ to see who was kicked and why."
 
 
 def live_key(parts: list[str], step: str, zone: str) -> str:
@@ -109,6 +125,10 @@ LIVE_CAUSES: Final = {
     "revoked": "everyone was signed out",
     "device_limit": "same device",
 }
+
+
+def live_kick_row(at: str, event: str) -> str:
+    return f"{at} · {event}"
 
 
 def live_kicked(by: str, note: str | None) -> str:

@@ -5,6 +5,7 @@ The browser draws times in the reader's time zone. The tooltip shows them in UTC
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
 
@@ -27,23 +28,38 @@ _CLOCK: Final = (
     " ? timeFormat(datum.value, '%H:%M') : timeFormat(datum.value, '%a %d %b')"
 )
 
+_PICKED: Final = "picked"
+_LATEST: Final = 32_503_680_000_000  # the year 3000
+
 Layer = Any
 """A chart of altair, whose own types do not follow method chains."""
 
 
 def draw_count_chart(
-    show: tuple[CountKind, ...], points: pa.Table, earlier: pa.Table | None, edges: tuple[float, float]
-) -> None:
-    """Draw the chart. edges: start and end of the range in Unix ms."""
+    key: str, show: tuple[CountKind, ...], points: pa.Table, earlier: pa.Table | None, edges: tuple[float, float]
+) -> datetime | None:
+    """Draw the chart. Returns the time that the reader clicked. edges: start and end of the range in Unix ms."""
     data = {"points": points, "edges": pa.table({"at": list(edges)})}
     if earlier is not None:
         data["earlier"] = earlier
-    st.vega_lite_chart(
+    event: Any = st.vega_lite_chart(
         {**_spec(show, earlier is not None), "datasets": data},
         width="stretch",
         height=HEIGHT,
         alt=texts.LIVE_CHART_ALT,
+        key=key,
+        on_select="rerun",
+        selection_mode=[_PICKED],
     )
+    clicked: list[dict[str, Any]] = event.selection.get(_PICKED) or []
+    return moment(clicked[0].get("at")) if clicked else None
+
+
+def moment(value: object) -> datetime | None:
+    """A time of the browser, in Unix ms; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _LATEST:
+        return None
+    return datetime.fromtimestamp(value / 1000, UTC)
 
 
 @cache
@@ -55,10 +71,13 @@ def _spec(show: tuple[CountKind, ...], has_earlier: bool) -> dict[str, Any]:
     near = alt.selection_point(
         name="near", nearest=True, on="pointermove", clear="pointerout", encodings=["x"], empty=False
     )
+    picked = alt.selection_point(
+        name=_PICKED, nearest=True, on="click", clear="dblclick", encodings=["x"], toggle=False, empty=False
+    )
     layers: list[Any] = [alt.Chart(alt.NamedData("edges")).mark_point(opacity=0, aria=False).encode(x=_time())]
     if has_earlier:
         layers.append(_earlier(show))
-    layers += [_band(show), _line(show), _running(show), _alone(show), _kicks(), _pointer(near)]
+    layers += [_band(show), _line(show), _running(show), _alone(show), _kicks(), _pointer(near, picked)]
     chart = alt.layer(*layers).properties(height=HEIGHT)
     spec: dict[str, Any] = chart.to_dict()
     return spec
@@ -136,8 +155,8 @@ def _kicks() -> Layer:
     )
 
 
-def _pointer(near: Any) -> Layer:
-    """A vertical line at the nearest sample, with a tooltip of its values."""
+def _pointer(near: Any, picked: Any) -> Layer:
+    """A vertical line at the nearest sample, with a tooltip of its values, and one at the sample that was clicked."""
     points = alt.Chart(alt.NamedData("points")).transform_calculate(
         here="timeFormat(datum.taken, '%a %d %b %H:%M:%S')",
         utc="utcFormat(datum.taken, '%Y-%m-%d %H:%M:%S') + ' UTC'",
@@ -157,10 +176,10 @@ def _pointer(near: Any) -> Layer:
         points.mark_rule(color=GREY)
         .encode(
             x=_time(),
-            opacity=alt.condition(near, alt.value(0.8), alt.value(0)),
+            opacity=alt.condition(near | picked, alt.value(0.8), alt.value(0)),
             tooltip=[alt.Tooltip(field, title=title) for field, title in rows.items()],
         )
-        .add_params(near)
+        .add_params(near, picked)
     )
 
 

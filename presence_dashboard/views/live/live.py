@@ -20,6 +20,7 @@ from presence_dashboard.data.shared_reads import now, shared
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.format import DAY, HOUR, MINUTE, exact, literal, number, span
 from presence_dashboard.views.live import count_chart
+from presence_dashboard.views.live.kicks_at import chart_key, kicks_at
 from presence_dashboard.views.live.latest_activity import latest_activity
 from presence_dashboard.views.live.week_comparison import week_comparison
 
@@ -162,8 +163,12 @@ def _chart() -> None:
     earlier = _earlier(chosen, chart_range, COMPARISONS[compared_with], moment)
     end = curve.samples[-1].at + timedelta(seconds=chart_range.step) if reading.failure else moment
     end_ms = end.timestamp() * 1000
-    count_chart.draw_count_chart(
-        show, curve.table, earlier.table if earlier else None, (end_ms - chart_range.seconds * 1000, end_ms)
+    picked = count_chart.draw_count_chart(
+        chart_key(chosen),
+        show,
+        curve.table,
+        earlier.table if earlier else None,
+        (end_ms - chart_range.seconds * 1000, end_ms),
     )
     caption = [
         texts.live_key(_key(curve, compared_with, earlier), span(chart_range.step), str(zone())),
@@ -172,6 +177,8 @@ def _chart() -> None:
     if reading.failure is not None:
         caption.append(texts.live_updated(span(reading.age)))
     st.caption("  \n".join(caption))
+    if picked is not None:
+        kicks_at(curve.samples, picked, chart_range.seconds)
     if as_table:
         _as_table(curve, show)
 
@@ -223,7 +230,7 @@ def _key(curve: ChartSeries, compared_with: str, earlier: ChartSeries | None) ->
     if not curve.samples[-1].complete:
         parts.append(texts.LIVE_KEY_RUNNING)
     if any(sample.kicked for sample in curve.samples):
-        parts.append(texts.LIVE_KEY_KICKS)
+        parts.append(texts.LIVE_KEY_KICKS if access.may("people") else texts.LIVE_KEY_KICKS_COUNTED)
     return parts
 
 
