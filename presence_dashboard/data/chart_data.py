@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import pyarrow as pa  # type: ignore[import-untyped]  # comes with Streamlit, ships no types
 
-from presence_core import Sample
+from presence_core import Presence, Sample
 from presence_dashboard.format import DAY, HOUR, MINUTE
 
 CountKind = Literal["users", "sessions"]
@@ -42,6 +42,44 @@ RANGES: Final[Mapping[str, ChartRange]] = {
     "30d": ChartRange(30 * DAY, 3 * HOUR, 59.5),
 }
 """By name, as in the address. The steps work with the shortest retention of fine samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartWindow:
+    """The times that the chart shows, and how its samples are read."""
+
+    name: str
+    since: datetime
+    until: datetime
+    step: int | None  #: None: the finest that gives few enough points
+    compared_step: int | None
+    keep: float  #: seconds for which its samples are shared
+    is_latest: bool  #: ends now
+
+    @classmethod
+    def latest(cls, name: str, now: datetime) -> ChartWindow:
+        """A range of RANGES, until now."""
+        found = RANGES[name]
+        since = now - timedelta(seconds=found.seconds)
+        return cls(name, since, now, found.step, found.compared_step, found.keep, True)
+
+    @classmethod
+    def free(cls, since: datetime, until: datetime) -> ChartWindow:
+        """Any times."""
+        return cls(f"{since:%Y%m%d%H%M%S}-{until:%Y%m%d%H%M%S}", since, until, None, None, 14.5, False)
+
+    @property
+    def seconds(self) -> float:
+        return (self.until - self.since).total_seconds()
+
+    def curve(self, presence: Presence) -> ChartSeries:
+        """Read the samples."""
+        return curve(presence.history(self.since, None if self.is_latest else self.until, step=self.step))
+
+    def earlier(self, presence: Presence, shift: int) -> ChartSeries:
+        """Read the samples of ``shift`` seconds before, to be drawn under these."""
+        back = timedelta(seconds=shift)
+        return curve(presence.history(self.since - back, self.until - back, step=self.compared_step), shift)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,26 @@ LIVE_NO_SAMPLES_CODE: Final = "presence worker"
 
 LIVE_CHART: Final = "Counts over time"
 LIVE_RANGE: Final = "Range"
+LIVE_OTHER_TIMES: Final = "Other times …"
+LIVE_SHOW_TIMES: Final = "Show"
+LIVE_ZOOM_OUT: Final = "Zoom out"
+LIVE_TIMES_MISSING: Final = "Choose both times."
+LIVE_TIMES_REVERSED: Final = "The first time must be earlier than the second and than now."
+LIVE_TIMES_LONG: Final = "Choose at most two years."
+
+
+def live_back_to(chosen: str) -> str:
+    return f"Back to {chosen}"
+
+
+def live_from(zone: str) -> str:
+    return f"From ({zone})"
+
+
+def live_to(zone: str) -> str:
+    return f"To ({zone})"
+
+
 LIVE_SHOWN: Final = "Lines"
 LIVE_GHOST: Final = "Compare with"
 LIVE_GHOST_NONE: Final = "Nothing"
@@ -59,6 +79,7 @@ LIVE_KEY_NO_GHOST: Final = {
     LIVE_GHOST_WEEK: "no data for the same time last week",
 }
 LIVE_KEY_RUNNING: Final = "dashed: still being counted"
+LIVE_KEY_ZOOM: Final = "drag over the chart to zoom"
 LIVE_KEY_KICKS: Final = "▼ kicks: click one to see who and why"
 LIVE_KEY_KICKS_COUNTED: Final = "▼ kicks"
 LIVE_KICKS_HISTORY: Final = "Show in History"

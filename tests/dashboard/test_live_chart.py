@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]  # comes with Streamlit, ships no types
 import pytest
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
@@ -17,8 +18,9 @@ from presence_dashboard.access import Actor
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.store import open_store
 from presence_dashboard.views.live.count_chart import moment
+from presence_dashboard.views.live.free_range import FIELDS
 from tests.dashboard.conftest import send
-from tests.dashboard.test_live_page import captions, opened, sample
+from tests.dashboard.test_live_page import captions, fresh, opened, sample
 from tests.support.samples import write_samples
 
 
@@ -37,10 +39,10 @@ def links(app: AppTest) -> list[tuple[str, str]]:
 
 def kicked_now(presence: Presence) -> float:
     """Kick two people; samples of now count it. Returns the time of the mark, Unix seconds."""
+    at = time.time() // 10 * 10
     for uid in ("ada", "bob"):
         presence.login(uid, name=f"{uid.title()} [x](y)")
         presence.kick(uid, by="dana", reason="**Shared** account")
-    at = time.time() // 10 * 10
     write_samples(presence, at - 10, [(5, 5, 0), (5, 5, 2)])
     return at
 
@@ -115,3 +117,112 @@ def test_a_time_of_the_browser_is_checked() -> None:
     assert moment(1_000) == datetime.fromtimestamp(1, UTC)
     for wrong in (None, "1000", [1000], True, -5, 0, float("nan"), float("inf"), 10**20):
         assert moment(wrong) is None
+
+
+# -- A free range ------------------------------------------------------------------------------------------------------
+
+
+def address(app: AppTest) -> tuple[int, int] | None:
+    found = [value if isinstance(value, str) else value[0] for value in map(app.query_params.get, FIELDS) if value]
+    return (int(found[0]), int(found[1])) if found else None
+
+
+def edges(app: AppTest) -> list[int]:
+    """Start and end of the drawn range, Unix seconds."""
+    [chart] = app.get("vega_lite_chart")
+    [data] = [part.data.data for part in chart.proto.datasets if part.name == "edges"]
+    return [round(at / 1000) for at in pa.ipc.open_stream(data).read_all().to_pydict()["at"]]
+
+
+def some_samples(presence: Presence) -> int:
+    """Samples of the last hour. Returns when they end, Unix seconds."""
+    end = int(time.time() // 60 * 60)
+    write_samples(presence, end - 3600, [(30, 40, 0)] * 60, step=60)
+    return end
+
+
+def test_a_drag_over_the_chart_zooms_and_the_address_keeps_it(app: AppTest, presence: Presence) -> None:
+    end = some_samples(presence)
+    opened(app)
+    since, until = end - 1800, end - 1200
+    pick(app, zoom={"at": [(until - 3) * 1000, (since + 3) * 1000]})
+    assert address(app) == (since, until), "whole samples"
+    assert edges(app) == [since, until]
+    assert texts.live_key(
+        [texts.LIVE_KEY_NO_GHOST[texts.LIVE_GHOST_DAY], texts.LIVE_KEY_ZOOM], "10 s", "UTC"
+    ) in captions(app)
+
+    app.button(key="zoom-out").click().run()
+    assert address(app) == (since - 300, until + 300)
+    app.button_group(key="range").set_value("24h").run()
+    assert address(app) is None
+    pick(app, zoom={"at": [since * 1000, until * 1000]})
+    app.button(key="leave-range").click().run()
+    assert address(app) is None
+    assert edges(app)[1] - edges(app)[0] == 86_400
+
+
+def test_a_short_drag_shows_a_minute_and_none_ends_in_the_future(app: AppTest, presence: Presence) -> None:
+    end = some_samples(presence)
+    opened(app)
+    pick(app, zoom={"at": [(end - 600) * 1000, (end - 599) * 1000]})
+    found = address(app)
+    assert found is not None
+    assert found[0] <= end - 600 < end - 599 <= found[1]
+    assert 60 <= found[1] - found[0] <= 70
+    pick(app, zoom={"at": [(end - 600) * 1000, (end + 9_000) * 1000]})
+    found = address(app)
+    assert found is not None
+    assert found[1] <= time.time() + 10
+
+
+@pytest.mark.parametrize(
+    "forged", [{"at": ["x", "y"]}, {"at": [1]}, {"at": None}, {"at": [5_000, 5_000]}, {"at": [None, 1e300]}, {}, []]
+)
+def test_a_drag_that_is_no_range_changes_nothing(app: AppTest, presence: Presence, forged: Any) -> None:
+    some_samples(presence)
+    opened(app)
+    pick(app, zoom=forged)
+    assert address(app) is None
+
+
+def test_typed_times_are_shown_and_wrong_ones_get_one_sentence(app: AppTest, presence: Presence) -> None:
+    end = some_samples(presence)
+    opened(app)
+
+    def show(first: int | None, last: int | None) -> list[str]:
+        for field, value in zip(app.datetime_input, (first, last), strict=True):
+            field.set_value(None if value is None else datetime.fromtimestamp(value, UTC).replace(tzinfo=None))
+        next(button for button in app.button if button.label == texts.LIVE_SHOW_TIMES).click().run()
+        assert not app.exception
+        return [error.value for error in app.error]
+
+    assert show(end - 600, None) == [texts.LIVE_TIMES_MISSING]
+    assert show(end - 600, end - 1200) == [texts.LIVE_TIMES_REVERSED]
+    assert show(end + 7_200, end + 9_000) == [texts.LIVE_TIMES_REVERSED]
+    assert show(end - 1_000 * 86_400, end) == [texts.LIVE_TIMES_LONG]
+    assert show(end - 1200, end - 600) == []
+    assert address(app) == (end - 1200, end - 600)
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("x", "y"), ("-1", "1700000000"), ("²", "1700000000"), ("1700000600", "1700000000"), ("1", "1700000000"),
+        ("1700000000", "1700000010"), ("9" * 30, "9" * 31), ("1700000000", "9999999999"),
+    ],
+)  # fmt: skip
+def test_an_address_with_a_range_that_cannot_be_shown_shows_the_latest(
+    app: AppTest, presence: Presence, first: str, last: str
+) -> None:
+    some_samples(presence)
+    app.query_params["from"], app.query_params["to"] = first, last
+    opened(app)
+    assert edges(app)[1] - edges(app)[0] == 3_600
+
+
+def test_a_range_that_is_open_stays_through_a_refresh(app: AppTest, presence: Presence) -> None:
+    end = some_samples(presence)
+    app.query_params["from"], app.query_params["to"] = str(end - 900), str(end - 300)
+    opened(app)
+    assert edges(fresh(app)) == [end - 900, end - 300]

@@ -5,8 +5,9 @@ The browser draws times in the reader's time zone. The tooltip shows them in UTC
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import altair as alt
@@ -29,6 +30,7 @@ _CLOCK: Final = (
 )
 
 _PICKED: Final = "picked"
+_ZOOM: Final = "zoom"
 _LATEST: Final = 32_503_680_000_000  # the year 3000
 
 Layer = Any
@@ -36,9 +38,17 @@ Layer = Any
 
 
 def draw_count_chart(
-    key: str, show: tuple[CountKind, ...], points: pa.Table, earlier: pa.Table | None, edges: tuple[float, float]
+    key: str,
+    show: tuple[CountKind, ...],
+    points: pa.Table,
+    earlier: pa.Table | None,
+    edges: tuple[float, float],
+    zoom: Callable[[datetime, datetime], None],
 ) -> datetime | None:
-    """Draw the chart. Returns the time that the reader clicked. edges: start and end of the range in Unix ms."""
+    """Draw the chart. Returns the time that the reader clicked.
+
+    edges: start and end of the range in Unix ms. zoom: is called when the reader drags over a part of the chart.
+    """
     data = {"points": points, "edges": pa.table({"at": list(edges)})}
     if earlier is not None:
         data["earlier"] = earlier
@@ -48,11 +58,19 @@ def draw_count_chart(
         height=HEIGHT,
         alt=texts.LIVE_CHART_ALT,
         key=key,
-        on_select="rerun",
-        selection_mode=[_PICKED],
+        on_select=partial(_zoom, key, zoom),
+        selection_mode=[_PICKED, _ZOOM],
     )
     clicked: list[dict[str, Any]] = event.selection.get(_PICKED) or []
     return moment(clicked[0].get("at")) if clicked else None
+
+
+def _zoom(key: str, zoom: Callable[[datetime, datetime], None]) -> None:
+    dragged = st.session_state[key].selection.get(_ZOOM) or {}
+    ends = dragged.get("at") if isinstance(dragged, dict) else None
+    since, until = map(moment, sorted(ends, key=str)) if isinstance(ends, list) and len(ends) == 2 else (None, None)
+    if since and until and since != until:
+        zoom(min(since, until), max(since, until))
 
 
 def moment(value: object) -> datetime | None:
@@ -74,10 +92,18 @@ def _spec(show: tuple[CountKind, ...], has_earlier: bool) -> dict[str, Any]:
     picked = alt.selection_point(
         name=_PICKED, nearest=True, on="click", clear="dblclick", encodings=["x"], toggle=False, empty=False
     )
+    zoom = alt.selection_interval(name=_ZOOM, encodings=["x"], zoom=False, translate=False)
     layers: list[Any] = [alt.Chart(alt.NamedData("edges")).mark_point(opacity=0, aria=False).encode(x=_time())]
     if has_earlier:
         layers.append(_earlier(show))
-    layers += [_band(show), _line(show), _running(show), _alone(show), _kicks(), _pointer(near, picked)]
+    layers += [
+        _band(show),
+        _line(show),
+        _running(show),
+        _alone(show),
+        _kicks(),
+        _pointer(near, picked, zoom),
+    ]
     chart = alt.layer(*layers).properties(height=HEIGHT)
     spec: dict[str, Any] = chart.to_dict()
     return spec
@@ -155,7 +181,7 @@ def _kicks() -> Layer:
     )
 
 
-def _pointer(near: Any, picked: Any) -> Layer:
+def _pointer(near: Any, *selected: Any) -> Layer:
     """A vertical line at the nearest sample, with a tooltip of its values, and one at the sample that was clicked."""
     points = alt.Chart(alt.NamedData("points")).transform_calculate(
         here="timeFormat(datum.taken, '%a %d %b %H:%M:%S')",
@@ -176,10 +202,10 @@ def _pointer(near: Any, picked: Any) -> Layer:
         points.mark_rule(color=GREY)
         .encode(
             x=_time(),
-            opacity=alt.condition(near | picked, alt.value(0.8), alt.value(0)),
+            opacity=alt.condition(near | selected[0], alt.value(0.8), alt.value(0)),
             tooltip=[alt.Tooltip(field, title=title) for field, title in rows.items()],
         )
-        .add_params(near, picked)
+        .add_params(near, *selected)
     )
 
 

@@ -18,17 +18,11 @@ from presence_dashboard.data.chart_data import KickMark
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
 from presence_dashboard.format import cut, exact, name
+from presence_dashboard.views.live.free_range import forget_selection
 from presence_dashboard.views.live.latest_activity import kick_words
 
 MOST: Final = 50
 KEEP: Final = 29.5
-
-_NUMBER: Final = "live-chart-number"
-
-
-def chart_key(chosen: str) -> str:
-    """The key of the chart. Another key forgets what was clicked."""
-    return f"live-chart-{chosen}-{st.session_state.get(_NUMBER, 0)}"
 
 
 def kicks_at(samples: Sequence[Sample], picked: datetime, seconds: float) -> None:
@@ -48,7 +42,7 @@ def kicks_at(samples: Sequence[Sample], picked: datetime, seconds: float) -> Non
             st.markdown(f"**{texts.live_kicks(mark.kicked, time_of_day(mark.since), time_of_day(mark.until))}**")
             st.space("stretch")
             st.page_link("views/history/history.py", label=texts.LIVE_KICKS_HISTORY, query_params=_in_history(mark))
-            st.button(texts.LIVE_KICKS_CLOSE, key="kicks-close", type="tertiary", on_click=_close)
+            st.button(texts.LIVE_KICKS_CLOSE, key="kicks-close", type="tertiary", on_click=forget_selection)
         _list(mark, "name" in actor.masked)
 
 
@@ -87,7 +81,3 @@ def _in_history(mark: KickMark) -> dict[str, str]:
     """The address of these kicks on the History page, whose times are whole minutes."""
     since, until = (at.astimezone(zone()) for at in (mark.since, mark.until + timedelta(seconds=59)))
     return {"view": "ended", "how": "kicked", "since": f"{since:%Y-%m-%dT%H:%M}", "until": f"{until:%Y-%m-%dT%H:%M}"}
-
-
-def _close() -> None:
-    st.session_state[_NUMBER] = st.session_state.get(_NUMBER, 0) + 1
