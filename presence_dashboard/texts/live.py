@@ -59,6 +59,36 @@ def live_to(zone: str) -> str:
     return f"To ({zone})"
 
 
+LIVE_SPLIT: Final = "Split"
+LIVE_SPLITS: Final = {
+    "": "Nothing",
+    "reason": "Ends by reason",
+    "apps": "Sessions by app",
+    "devices": "Sessions by device",
+}
+LIVE_REASONS: Final = {
+    "logouts": "Signed out",
+    "expired": "Expired",
+    "replaced": "Replaced by a newer login",
+    "kicked": "Kicked",
+}
+LIVE_SPLIT_ALT: Final = "{0} over time. The text below describes the chart."
+LIVE_NO_ENDS: Final = "No session ended in this range."
+LIVE_NO_SPLIT: Final = "Sessions by app and device are counted once an hour. There is no count in this range yet."
+
+
+def live_split_ends(parts: list[str], step: str) -> str:
+    return f"Ends: {', '.join(parts)}. One bar = {step}."
+
+
+def live_split_sessions(parts: list[str]) -> str:
+    return f"Counted once an hour. Latest: {', '.join(parts)}."
+
+
+def live_split_part(value: str, count: str) -> str:
+    return f"{value} {count}"
+
+
 LIVE_SHOWN: Final = "Lines"
 LIVE_GHOST: Final = "Compare with"
 LIVE_GHOST_NONE: Final = "Nothing"
@@ -110,6 +140,7 @@ def live_summary(what: str, low: str, low_at: str, high: str, high_at: str, now:
 
 LIVE_AT: Final = "Time"
 LIVE_AT_UTC: Final = "Time (UTC)"
+LIVE_COUNT: Final = "Count"
 LIVE_LEAST: Final = "Least"
 LIVE_MOST: Final = "Most"
 LIVE_LOGINS_COLUMN: Final = "Logins"

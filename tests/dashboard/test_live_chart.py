@@ -13,6 +13,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 
 from presence_core import Presence
+from presence_core.operations.maintenance import history
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.data import chart_data
@@ -26,7 +27,7 @@ from tests.support.samples import write_samples
 
 def pick(app: AppTest, **selection: Any) -> AppTest:
     """Select in the chart as a browser does."""
-    [chart] = app.get("vega_lite_chart")
+    chart = app.get("vega_lite_chart")[0]
     open_store()._shared.clear()
     send(app, WidgetState(id=chart.proto.id, string_value=json.dumps({"selection": selection})))
     assert not app.exception
@@ -129,7 +130,7 @@ def address(app: AppTest) -> tuple[int, int] | None:
 
 def edges(app: AppTest) -> list[int]:
     """Start and end of the drawn range, Unix seconds."""
-    [chart] = app.get("vega_lite_chart")
+    chart = app.get("vega_lite_chart")[0]
     [data] = [part.data.data for part in chart.proto.datasets if part.name == "edges"]
     return [round(at / 1000) for at in pa.ipc.open_stream(data).read_all().to_pydict()["at"]]
 
@@ -226,3 +227,70 @@ def test_a_range_that_is_open_stays_through_a_refresh(app: AppTest, presence: Pr
     app.query_params["from"], app.query_params["to"] = str(end - 900), str(end - 300)
     opened(app)
     assert edges(fresh(app)) == [end - 900, end - 300]
+
+
+# -- Split -------------------------------------------------------------------------------------------------------------
+
+
+def rows(app: AppTest) -> list[dict[str, Any]]:
+    """The bars of the second chart."""
+    chart = app.get("vega_lite_chart")[1]
+    [data] = [part.data.data for part in chart.proto.datasets if part.name == "rows"]
+    found: list[dict[str, Any]] = pa.ipc.open_stream(data).read_all().to_pylist()
+    return found
+
+
+def test_ends_are_split_by_reason_in_the_chart_in_words_and_in_the_table(app: AppTest, presence: Presence) -> None:
+    kicked_now(presence)
+    app.query_params["split"] = "reason"
+    opened(app)
+    [bar] = rows(app)
+    assert (bar["value"], bar["count"], bar["until"] - bar["at"] <= 10_000) == (texts.LIVE_REASONS["kicked"], 2, True)
+    assert "Ends: signed out 0, expired 0, replaced by a newer login 0, kicked 2. One bar = 10 s." in captions(app)
+    app.toggle(key="live-as-table").set_value(True).run()
+    table = next(frame.value for frame in app.dataframe if texts.LIVE_AT_UTC in frame.value)
+    assert list(table[texts.LIVE_REASONS["kicked"]]) == [2, 0]
+
+
+def test_sessions_are_split_by_app_and_device_and_names_are_plain_text(app: AppTest, presence: Presence) -> None:
+    end = some_samples(presence)
+    app.query_params["split"] = "apps"
+    opened(app)
+    assert texts.LIVE_NO_SPLIT in captions(app)
+    at = (end - 60) // 3600 * 3_600_000  # an hour with samples
+    ctx = presence.internal.context
+    presence.internal.run(history.split(ctx, at, {"<b>web</b>": 7, "[x](y)": 2, "": 1}, {"Mac": 10}))
+    fresh(app)
+    assert {bar["value"]: bar["count"] for bar in rows(app)} == {
+        "<b>web</b>": 7, "[x](y)": 2, texts.LIVE_NOT_GIVEN: 1,
+    }  # fmt: skip
+    assert f"Latest: `<b>web</b>` 7, `[x](y)` 2, {texts.LIVE_NOT_GIVEN} 1." in captions(app)
+    app.button_group(key="split").set_value("devices").run()
+    assert [bar["value"] for bar in rows(app)] == ["Mac"]
+    [start, stop] = edges(app)
+    assert all(start * 1000 - 1000 <= bar["at"] <= bar["until"] <= stop * 1000 + 1000 for bar in rows(app))
+
+
+def test_without_a_split_there_is_one_chart(app: AppTest, presence: Presence) -> None:
+    some_samples(presence)
+    app.query_params["split"] = "<script>"
+    opened(app)
+    assert len(app.get("vega_lite_chart")) == 1
+    app.button_group(key="split").set_value("reason").run()
+    assert texts.LIVE_NO_ENDS in captions(app)
+
+
+def test_the_most_frequent_values_are_named_and_the_rest_summed_up() -> None:
+    many = {f"v{number}": 100 - number for number in range(9)}
+    samples = [
+        sample(0, 3600, apps=many | {"(other)": 5}),
+        sample(3600, 3600, apps={"v8": 1, "v0": 2}),
+        sample(7200, 3600),
+    ]
+    split = chart_data.sessions_by("apps", samples)
+    bars = split.table.to_pylist()
+    assert [bar["value"] for bar in bars] == ["v0", "v1", "v2", "v3", "v4", "v5", "(other)", "v0", "(other)"]
+    assert [bar["count"] for bar in bars[6:]] == [94 + 93 + 92 + 5, 2, 1]
+    assert split.totals == (("v0", 2), ("(other)", 1))
+    assert chart_data.sessions_by("devices", samples).table.num_rows == 0
+    assert chart_data.ends_by_reason([]).step == 0

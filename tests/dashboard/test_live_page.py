@@ -270,7 +270,7 @@ def sample(at: int, step: int = 60, users: int = 5, complete: bool = True, **mor
         "at": datetime.fromtimestamp(at, UTC), "step": step, "complete": complete, "samples": step // 10,
         "users": users, "users_min": users, "users_mean": float(users), "users_max": users,
         "sessions": users, "sessions_min": users, "sessions_mean": float(users), "sessions_max": users,
-        "logins": 0, "logouts": 0, "kicked": 0, "expired": 0, "replaced": 0,
+        "logins": 0, "logouts": 0, "kicked": 0, "expired": 0, "replaced": 0, "apps": None, "devices": None,
     }  # fmt: skip
     return Sample(**fields | more)
 

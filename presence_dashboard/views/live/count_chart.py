@@ -84,7 +84,8 @@ def moment(value: object) -> datetime | None:
 def _spec(show: tuple[CountKind, ...], has_earlier: bool) -> dict[str, Any]:
     """The design of the chart, made once: altair's checks take longer than the rest of a tick.
 
-    Points have no aria labels, because the text below the chart describes it.
+    Points have no aria labels, because the text below the chart describes it. In SVG, the area that is dragged would be
+    a graphic without a name, so the chart is drawn on a canvas.
     """
     near = alt.selection_point(
         name="near", nearest=True, on="pointermove", clear="pointerout", encodings=["x"], empty=False
@@ -93,7 +94,7 @@ def _spec(show: tuple[CountKind, ...], has_earlier: bool) -> dict[str, Any]:
         name=_PICKED, nearest=True, on="click", clear="dblclick", encodings=["x"], toggle=False, empty=False
     )
     zoom = alt.selection_interval(name=_ZOOM, encodings=["x"], zoom=False, translate=False)
-    layers: list[Any] = [alt.Chart(alt.NamedData("edges")).mark_point(opacity=0, aria=False).encode(x=_time())]
+    layers: list[Any] = [alt.Chart(alt.NamedData("edges")).mark_point(opacity=0, aria=False).encode(x=time_axis())]
     if has_earlier:
         layers.append(_earlier(show))
     layers += [
@@ -104,12 +105,13 @@ def _spec(show: tuple[CountKind, ...], has_earlier: bool) -> dict[str, Any]:
         _kicks(),
         _pointer(near, picked, zoom),
     ]
-    chart = alt.layer(*layers).properties(height=HEIGHT)
+    chart = alt.layer(*layers).properties(height=HEIGHT, usermeta={"embedOptions": {"renderer": "canvas"}})
     spec: dict[str, Any] = chart.to_dict()
     return spec
 
 
-def _time() -> alt.X:
+def time_axis() -> alt.X:
+    """The axis of times, which all charts of the page share."""
     axis = alt.Axis(labelExpr=_CLOCK, labelOverlap=True, labelSeparation=10, grid=False, tickCount=8)
     return alt.X("at:T", title=None, axis=axis)
 
@@ -148,36 +150,36 @@ def _folded(name: str, show: tuple[CountKind, ...]) -> alt.Chart:
 
 def _line(show: tuple[CountKind, ...]) -> Layer:
     lines = _folded("points", show).transform_filter("datum.done")
-    return lines.mark_line(strokeWidth=2).encode(x=_time(), y=_value(), color=_colour(show), detail="part:N")
+    return lines.mark_line(strokeWidth=2).encode(x=time_axis(), y=_value(), color=_colour(show), detail="part:N")
 
 
 def _running(show: tuple[CountKind, ...]) -> Layer:
     lines = _folded("points", show).transform_filter("datum.tail")
     return lines.mark_line(strokeWidth=2, strokeDash=[4, 3]).encode(
-        x=_time(), y=_value(), color=_colour(show), detail="part:N"
+        x=time_axis(), y=_value(), color=_colour(show), detail="part:N"
     )
 
 
 def _alone(show: tuple[CountKind, ...]) -> Layer:
     points = _folded("points", show).transform_filter("datum.alone")
-    return points.mark_point(filled=True, size=30, aria=False).encode(x=_time(), y=_value(), color=_colour(show))
+    return points.mark_point(filled=True, size=30, aria=False).encode(x=time_axis(), y=_value(), color=_colour(show))
 
 
 def _band(show: tuple[CountKind, ...]) -> Layer:
     """A band from the least to the most of each step."""
     band = _folded("points", show).mark_area(opacity=0.14)
-    return band.encode(x=_time(), y=alt.Y("low:Q", title=None), y2="high:Q", color=_colour(show), detail="part:N")
+    return band.encode(x=time_axis(), y=alt.Y("low:Q", title=None), y2="high:Q", color=_colour(show), detail="part:N")
 
 
 def _earlier(show: tuple[CountKind, ...]) -> Layer:
     lines = _folded("earlier", show).mark_line(strokeWidth=1, strokeDash=[2, 2], color=GREY)
-    return lines.encode(x=_time(), y=_value(), detail=["line:N", "part:N"])
+    return lines.encode(x=time_axis(), y=_value(), detail=["line:N", "part:N"])
 
 
 def _kicks() -> Layer:
     marks = alt.Chart(alt.NamedData("points")).transform_filter("datum.kicked > 0")
     return marks.mark_point(shape="triangle-down", filled=True, color=RED, opacity=0.9, aria=False).encode(
-        x=_time(), y=alt.value(6), size=alt.Size("kicked:Q", scale=alt.Scale(range=[16, 110]), legend=None)
+        x=time_axis(), y=alt.value(6), size=alt.Size("kicked:Q", scale=alt.Scale(range=[16, 110]), legend=None)
     )
 
 
@@ -201,7 +203,7 @@ def _pointer(near: Any, *selected: Any) -> Layer:
     return (
         points.mark_rule(color=GREY)
         .encode(
-            x=_time(),
+            x=time_axis(),
             opacity=alt.condition(near | selected[0], alt.value(0.8), alt.value(0)),
             tooltip=[alt.Tooltip(field, title=title) for field, title in rows.items()],
         )

@@ -22,6 +22,7 @@ from presence_dashboard.format import DAY, HOUR, MINUTE, exact, literal, number,
 from presence_dashboard.views.live import count_chart, free_range
 from presence_dashboard.views.live.kicks_at import kicks_at
 from presence_dashboard.views.live.latest_activity import latest_activity
+from presence_dashboard.views.live.split_chart import split_chart
 from presence_dashboard.views.live.week_comparison import week_comparison
 
 access.stop_without_gate()
@@ -178,6 +179,7 @@ def _chart() -> None:
     st.caption("  \n".join(caption))
     if picked is not None:
         kicks_at(curve.samples, picked, window.seconds)
+    split_chart(window, curve.samples, (end_ms - window.seconds * 1000, end_ms))
     if as_table:
         _as_table(curve, show)
 
@@ -260,7 +262,8 @@ def _as_table(curve: ChartSeries, show: tuple[CountKind, ...]) -> None:
             columns[f"{label}: {texts.LIVE_MOST}"] = [getattr(sample, f"{kind}_max") for sample in newest]
     columns[texts.LIVE_LOGINS_COLUMN] = [sample.logins for sample in newest]
     columns[texts.LIVE_ENDS_COLUMN] = [chart_data.ends(sample) for sample in newest]
-    columns[texts.LIVE_KICKS_COLUMN] = [sample.kicked for sample in newest]
+    for reason, label in texts.LIVE_REASONS.items():
+        columns[label] = [getattr(sample, reason) for sample in newest]
     st.dataframe(columns, hide_index=True, height=320, alt=texts.LIVE_TABLE_LABEL)
 
 
