@@ -1,20 +1,26 @@
 """A password file for teams without single sign-on: a line ``name:hash`` a person (argon2), private to its owner.
 
-Roles are not in it: they are staff records, in Redis. The `presence staff` command writes it, the dashboard reads it.
+A one-time password has its end before the hash: ``name:once=<Unix seconds>,hash``. Its owner may only choose another
+password with it. Roles are not in the file: they are staff records, in Redis. The `presence staff` command and the
+Staff page write the file, the sign-in of the dashboard reads it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import secrets
+import time
 import unicodedata
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkstemp
 from typing import TYPE_CHECKING, Final
 
-from presence_core.errors import InvalidArgument
+from presence_core.errors import InvalidArgument, OutcomeUnknown
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
@@ -22,15 +28,53 @@ if TYPE_CHECKING:
 VARIABLE: Final = "PRESENCE_STAFF_FILE"
 SHORTEST, LONGEST = 12, 1024
 
+ONE_TIME_DAYS: Final = 7
+"""How long a one-time password is valid."""
+
+_LETTERS: Final = "abcdefghjkmnpqrstuvwxyz23456789"  # none that looks like another
+_LINE: Final = re.compile(r"(?:once=(\d{1,12}),)?(\$argon2.*)")
+
+_Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StoredPassword:
+    """The password of a staff member as the file has it."""
+
+    hash: str
+    valid_until: int | None = None  #: Unix seconds, of a one-time password; None: its owner chose it
+
+    @property
+    def is_one_time(self) -> bool:
+        """Whether its owner must choose another before they can sign in."""
+        return self.valid_until is not None
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether it is a one-time password that is past its end."""
+        return self.valid_until is not None and self.valid_until <= time.time()
+
+    def line(self, name: str) -> str:
+        return f"{name}:{'' if self.valid_until is None else f'once={self.valid_until},'}{self.hash}"
+
+
+def one_time_password() -> tuple[str, int]:
+    """A new random password of 99 bits, and when it ends, in Unix seconds."""
+    groups = ("".join(secrets.choice(_LETTERS) for _ in range(5)) for _ in range(4))
+    return "-".join(groups), int(time.time()) + ONE_TIME_DAYS * 86_400
+
 
 class PasswordFile:
-    """Reads the file again when it has changed, and replaces it as a whole. Safe to share between threads."""
+    """Reads the file again when it has changed, and replaces it as a whole. Safe for several threads and processes.
+
+    If the file cannot be used, methods raise InvalidArgument with the field PRESENCE_STAFF_FILE and change nothing.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(os.path.realpath(path))
+        self._given = path
         self._hasher = _hasher()
-        self._stamp: tuple[int, int, int] | None = None
-        self._hashes: dict[str, str] = {}
+        self._stamp: _Stamp | None = None
+        self._passwords: dict[str, StoredPassword] = {}
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> PasswordFile | None:
@@ -38,80 +82,125 @@ class PasswordFile:
         path = environ.get(VARIABLE, "").strip()
         return cls(path) if path else None
 
+    @property
+    def path(self) -> Path:
+        """The file itself. A link is followed each time, because it may be set to another file."""
+        return Path(os.path.realpath(self._given))
+
     @cached_property
     def _dummy_hash(self) -> str:
         """Dummy hash, so that unknown names take as long as known ones."""
         return self._hasher.hash(os.urandom(32))
 
+    # -- Read ---------------------------------------------------------------------------------------------------------
+
     def __contains__(self, name: str) -> bool:
         return name in self._read()
 
-    def verify(self, name: str, password: str) -> bool:
-        """Whether this is the password of this name: a tenth of a second of work and 64 MB, also for unknown names.
+    def find(self, name: str) -> StoredPassword | None:
+        """The stored password of this name."""
+        return self._read().get(name)
 
-        A hash that is weaker than today's default is replaced.
+    def verify(self, name: str, password: str) -> StoredPassword | None:
+        """The stored password if this one is right: a tenth of a second of work and 64 MB, also for unknown names.
+
+        The caller checks ``is_one_time`` and ``has_expired``. A hash that is weaker than today's default is replaced.
         """
         from argon2.exceptions import InvalidHashError, VerificationError
 
-        known, dummy = self._read().get(name), self._dummy_hash
+        known, dummy = self.find(name), self._dummy_hash
         try:
-            self._hasher.verify(known or dummy, _normal(password[: LONGEST + 1]))
+            self._hasher.verify(known.hash if known else dummy, _normal(password[: LONGEST + 1]))
         except (VerificationError, InvalidHashError):
-            return False
-        if known is None:
-            return False
-        if self._hasher.check_needs_rehash(known):
+            return None
+        if known is not None and self._hasher.check_needs_rehash(known.hash):
             with contextlib.suppress(InvalidArgument):  # the password is right even if the file may not be written
-                self.set(name, password)
-        return True
+                return self.set(name, password, valid_until=known.valid_until, instead_of=known)
+        return known
 
-    def set(self, name: str, password: str) -> None:
-        """Store a password; the name may be new."""
+    def check_writable(self) -> None:
+        """Raise InvalidArgument if this process may not write the file. A full disk is not noticed here."""
+        path = self.path
+        for place in (path.parent, *([path] if path.exists() else [])):
+            if not os.access(place, os.W_OK):
+                raise InvalidArgument(VARIABLE, "must name a file that can be written (it is read-only)")
+
+    # -- Change -------------------------------------------------------------------------------------------------------
+
+    def set(
+        self, name: str, password: str, *, valid_until: int | None = None, instead_of: StoredPassword | None = None
+    ) -> StoredPassword:
+        """Store a password; the name may be new. Arguments as of ``storing``."""
+        with self.storing(name, password, valid_until=valid_until, instead_of=instead_of) as stored:
+            return stored
+
+    @contextlib.contextmanager
+    def storing(
+        self, name: str, password: str, *, valid_until: int | None = None, instead_of: StoredPassword | None = None
+    ) -> Iterator[StoredPassword]:
+        """Store a password while the body runs. If the body raises, the file is again as it was before.
+
+        Exception: after OutcomeUnknown the password stays, because the body may have had its effect. Other writers wait
+        until the body has ended, so it must be short.
+
+        valid_until: of a one-time password, Unix seconds. instead_of: refuse if the stored password is another.
+        """
+        if not name.isprintable() or name != name.strip() or not name:  # a line break would add another line
+            raise InvalidArgument("name", "must be printable text, with no space at either end")
         check_password(password)
-        self._change(name, f"{name}:{self._hasher.hash(_normal(password))}")
+        stored = StoredPassword(self._hasher.hash(_normal(password)), valid_until)
+        with self._changing(name, stored, instead_of):
+            yield stored
 
-    def remove(self, name: str) -> None:
-        """Delete the password of a name, if there is one."""
-        if self.path.exists() and name in self:
-            self._change(name, None)
+    def remove(self, name: str) -> bool:
+        """Delete the password of a name. False: there was none."""
+        if not self.path.exists() or name not in self:
+            return False
+        with self._changing(name, None, None):
+            return True
 
-    def _read(self) -> dict[str, str]:
+    def _read(self) -> dict[str, StoredPassword]:
         try:
-            found = self.path.stat()
-            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
-            if stamp != self._stamp:
-                self._hashes = dict(_entries(self.path.read_text("utf-8").splitlines()))
+            stamp = _stamp_of(self.path)
+            if stamp is None:
+                self._passwords, self._stamp = {}, None
+            elif stamp != self._stamp:
+                self._passwords = dict(_entries(self.path.read_text("utf-8").splitlines()))
                 self._stamp = stamp
-        except FileNotFoundError:
-            self._hashes, self._stamp = {}, None
         except (OSError, UnicodeDecodeError) as error:
             raise _unusable(error) from None
-        return self._hashes
+        return self._passwords
 
-    def _change(self, name: str, line: str | None) -> None:
+    @contextlib.contextmanager
+    def _changing(self, name: str, wanted: StoredPassword | None, instead_of: StoredPassword | None) -> Iterator[None]:
         """Replace the line of this name. All other lines stay, also those that are not valid."""
-        try:
-            with _locked(self.path.parent):
-                old = self.path.read_text("utf-8").splitlines() if self.path.exists() else []
-                kept = [entry for entry in old if entry.rpartition(":")[0] != name]
-                self._replace("".join(f"{entry}\n" for entry in (*kept, *([line] if line else []))))
-        except (OSError, UnicodeDecodeError) as error:
-            raise _unusable(error) from None
-
-    def _replace(self, text: str) -> None:
-        handle, made = mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")  # 0600 from the beginning
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            with contextlib.suppress(OSError):  # keep its owner, such as the user that runs the dashboard
-                owner = self.path.stat()
-                os.chown(made, owner.st_uid, owner.st_gid)
-            os.replace(made, self.path)
-        except BaseException:
-            os.unlink(made)
-            raise
+        with contextlib.ExitStack() as cleanup:
+            try:
+                path = self.path
+                cleanup.enter_context(_locked(path.parent))
+                stamp = _stamp_of(path)
+                old = path.read_text("utf-8") if stamp else ""
+                if instead_of is not None and dict(_entries(old.splitlines())).get(name) != instead_of:
+                    raise InvalidArgument("password", "has been changed in the meantime: sign in again")
+                kept = [line for line in old.splitlines() if _name_of(line) != name]
+                lines = [*kept, *([wanted.line(name)] if wanted else [])]
+                # Both versions are on the disk before anything changes. Renaming then needs no space.
+                new_file = _written(path, "".join(f"{line}\n" for line in lines), cleanup)
+                old_file = _written(path, old, cleanup) if stamp else None
+                new_stamp = _stamp_of(new_file)
+                if _stamp_of(path) != stamp:
+                    raise InvalidArgument(VARIABLE, "was changed by another program in the meantime: try again")
+                os.replace(new_file, path)
+            except (OSError, UnicodeDecodeError) as error:
+                raise _unusable(error) from None
+            try:
+                yield
+            except OutcomeUnknown:
+                raise
+            except BaseException:
+                if _stamp_of(path) == new_stamp:  # otherwise another program has replaced it
+                    os.replace(old_file, path) if old_file else path.unlink()
+                raise
 
 
 def check_password(password: str) -> None:
@@ -133,11 +222,39 @@ def _normal(password: str) -> bytes:
     return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
 
 
-def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
+def _name_of(line: str) -> str:
+    return line.strip().rpartition(":")[0]
+
+
+def _entries(lines: list[str]) -> Iterator[tuple[str, StoredPassword]]:
     for line in lines:
         name, _, known = line.strip().rpartition(":")
-        if name and known.startswith("$argon2"):
-            yield name, known
+        found = _LINE.fullmatch(known)
+        if name and found:
+            yield name, StoredPassword(found[2], int(found[1]) if found[1] else None)
+
+
+def _stamp_of(path: str | Path) -> _Stamp | None:
+    """Changes with the content of the file; None: there is no file."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _written(path: Path, text: str, cleanup: contextlib.ExitStack) -> str:
+    """A new file with this text next to ``path``, complete on the disk. ``cleanup`` deletes it if it is still there."""
+    handle, made = mkstemp(dir=path.parent, prefix=f".{path.name}.")  # 0600 from the beginning
+    cleanup.callback(Path(made).unlink, missing_ok=True)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    with contextlib.suppress(OSError):  # keep its owner, such as the user that runs the dashboard
+        owner = path.stat()
+        os.chown(made, owner.st_uid, owner.st_gid)
+    return made
 
 
 def _unusable(error: OSError | UnicodeDecodeError) -> InvalidArgument:

@@ -49,8 +49,10 @@ def keep(kind: DraftKind, title: str, request: Any, fields: Mapping[str, str]) -
     with _lock:
         _drafts[name] = Draft(kind, title, request, dict(fields), sign_in, time.monotonic())
         _drafts.move_to_end(name)
-        if len(_drafts) > MOST:
-            _drafts.popitem(last=False)
+        for other in list(_drafts):  # the oldest is first
+            if len(_drafts) <= MOST and time.monotonic() - _drafts[other].at < KEEP:
+                break
+            del _drafts[other]
 
 
 def offered(kind: DraftKind) -> Draft | None:
@@ -62,6 +64,12 @@ def offered(kind: DraftKind) -> Draft | None:
         draft = _drafts.get(access.current(touch=False).name)
     is_theirs = draft is not None and draft.kind == kind and draft.sign_in != sign_in
     return draft if is_theirs and draft is not None and time.monotonic() - draft.at < KEEP else None
+
+
+def drop_of(name: str) -> None:
+    """Forget the draft of a staff member who was removed."""
+    with _lock:
+        _drafts.pop(name, None)
 
 
 def drop() -> None:

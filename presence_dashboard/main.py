@@ -13,6 +13,7 @@ from presence_dashboard import access, texts
 from presence_dashboard.access import Actor, Right
 from presence_dashboard.components import account, kick_dialog, notifications
 from presence_dashboard.components.page_header import outage_notice, page_header
+from presence_dashboard.data.browser_tab import this_tab
 
 access.stop_without_gate()
 
@@ -54,7 +55,8 @@ def main() -> None:
     }
     page = st.navigation(list(pages.values()), position="top")
     st.set_page_config(page_title=texts.title(page.title))  # tells several open tabs apart
-    right = next(right for name, _, right in PAGES if pages[name] == page)
+    opened, right = next((name, right) for name, _, right in PAGES if pages[name] == page)
+    this_tab().opened(opened)
     if page == pages[FIRST] and not actor.may(right):
         st.switch_page(pages["live"])  # their role may not see people
     page_header(actor)

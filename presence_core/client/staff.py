@@ -181,13 +181,22 @@ class StaffMethods(Client):
         """
         return self._run(members.set_staff(self._ctx, name, role, by, force))
 
+    def add_staff(self, name: str, role: StaffRole, *, by: str) -> StaffMember:
+        """Give a person who has no role a first one, or one again after they were removed. Returns the new record.
+
+        Raises InvalidArgument for a person who has a role: of two concurrent calls one does. Otherwise as
+        ``set_staff``. Cost: O(1), one round trip.
+        """
+        return self._run(members.add_staff(self._ctx, name, role, by))
+
     def seed_staff(self, name: str, role: StaffRole, *, by: str) -> StaffMember:
         """Give a person a first role, as a claim at sign-in does. Changes nothing if there is a record, also if
         that says that they were removed: read ``role`` of the result. Cost: O(1), one round trip."""
         return self._run(members.seed_staff(self._ctx, name, role, by))
 
     def remove_staff(self, name: str, *, by: str, force: bool = False) -> bool:
-        """Remove a person's role. The record stays, so that no claim at sign-in seeds it again.
+        """Remove a person's role, and what they saved for themselves. The record stays, so that no claim at sign-in
+        seeds it again.
 
         False: they had no role. Raises InvalidArgument for the last admin, unless ``force``. Cost: O(records), one
         round trip.
@@ -291,6 +300,9 @@ class AsyncStaffMethods(AsyncClient):
 
     async def set_staff(self, name: str, role: StaffRole, *, by: str, force: bool = False) -> StaffMember:
         return await self._run(members.set_staff(self._ctx, name, role, by, force))
+
+    async def add_staff(self, name: str, role: StaffRole, *, by: str) -> StaffMember:
+        return await self._run(members.add_staff(self._ctx, name, role, by))
 
     async def seed_staff(self, name: str, role: StaffRole, *, by: str) -> StaffMember:
         return await self._run(members.seed_staff(self._ctx, name, role, by))

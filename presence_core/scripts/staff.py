@@ -78,7 +78,7 @@ def rules_version(raw: bytes | None) -> int:
 class MemberWrite(NamedTuple):
     """A staff member's record as it is now."""
 
-    code: int  #: 1: written; 0: it was so already; -1: the last admin; -2: too many records
+    code: int  #: 1: written; 0: it was so already; -1: the last admin; -2: too many records; -3: to add, but has a role
     record: bytes
 
     @property
@@ -88,6 +88,10 @@ class MemberWrite(NamedTuple):
     @property
     def is_full(self) -> bool:
         return self.code == -2
+
+    @property
+    def has_role_already(self) -> bool:
+        return self.code == -3
 
 
 decode_member: Final = MemberWrite._make

@@ -31,6 +31,13 @@ class Tab:
     refresh: int = TICKS[0]  #: chosen interval in seconds; 0 is never
     sounds: bool = False  #: a sound says that a watched person comes online, also in the background
     acted: int = 0  #: number of actions in this tab; a list reads its rows again after each
+    page: str = ""  #: name of the page that is open
+    visit: int = 0  #: number of pages that were opened in this tab
+
+    def opened(self, page: str) -> None:
+        """Note which page this run draws."""
+        if page != self.page:
+            self.page, self.visit = page, self.visit + 1
 
     @property
     def tick(self) -> float | None:

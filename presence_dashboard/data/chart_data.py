@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import pyarrow as pa  # type: ignore[import-untyped]  # comes with Streamlit, ships no types
 
-from presence_core import Sample
+from presence_core import Presence, Sample
 from presence_dashboard.format import DAY, HOUR, MINUTE
 
 CountKind = Literal["users", "sessions"]
@@ -42,6 +42,49 @@ RANGES: Final[Mapping[str, ChartRange]] = {
     "30d": ChartRange(30 * DAY, 3 * HOUR, 59.5),
 }
 """By name, as in the address. The steps work with the shortest retention of fine samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartWindow:
+    """The times that the chart shows, and how its samples are read."""
+
+    name: str
+    since: datetime
+    until: datetime
+    step: int | None  #: None: the finest that gives few enough points
+    compared_step: int | None
+    keep: float  #: seconds for which its samples are shared
+    is_latest: bool  #: ends now
+
+    @classmethod
+    def latest(cls, name: str, now: datetime) -> ChartWindow:
+        """A range of RANGES, until now."""
+        found = RANGES[name]
+        since = now - timedelta(seconds=found.seconds)
+        return cls(name, since, now, found.step, found.compared_step, found.keep, True)
+
+    @classmethod
+    def free(cls, since: datetime, until: datetime) -> ChartWindow:
+        """Any times."""
+        return cls(f"{since:%Y%m%d%H%M%S}-{until:%Y%m%d%H%M%S}", since, until, None, None, 14.5, False)
+
+    @property
+    def seconds(self) -> float:
+        return (self.until - self.since).total_seconds()
+
+    def curve(self, presence: Presence) -> ChartSeries:
+        """Read the samples."""
+        return curve(presence.history(self.since, None if self.is_latest else self.until, step=self.step))
+
+    def hours(self, presence: Presence) -> list[Sample]:
+        """Read the samples of whole hours, as far back as they have a split."""
+        since = max(self.since, self.until - LONGEST_SPLIT)
+        return presence.history(since, None if self.is_latest else self.until, step=HOUR)
+
+    def earlier(self, presence: Presence, shift: int) -> ChartSeries:
+        """Read the samples of ``shift`` seconds before, to be drawn under these."""
+        back = timedelta(seconds=shift)
+        return curve(presence.history(self.since - back, self.until - back, step=self.compared_step), shift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +174,93 @@ def last_whole(minutes: Sequence[Sample], now: datetime) -> Sample | None:
     """The last full minute; None if it is more than three minutes ago."""
     whole = next((sample for sample in reversed(minutes) if sample.complete), None)
     return whole if whole is not None and now - whole.at <= timedelta(minutes=3) else None
+
+
+@dataclass(frozen=True, slots=True)
+class KickMark:
+    """A sample with kicks, and the time in which to look for them."""
+
+    kicked: int
+    since: datetime
+    until: datetime
+
+
+NEAR: Final = 80
+"""A click finds a mark that is at most the 80th part of the range away."""
+
+
+def kick_mark(samples: Sequence[Sample], picked: datetime, seconds: float) -> KickMark | None:
+    """The kick mark nearest to a picked time; None: there is none near it. seconds: length of the range.
+
+    A sample is taken up to ten seconds after its end, so it may count a kick that came after it.
+    """
+    near = timedelta(seconds=max(seconds / NEAR, samples[0].step if samples else 0))
+    marks = [sample for sample in samples if sample.kicked and abs(sample.at - picked) <= near]
+    if not marks:
+        return None
+    nearest = min(marks, key=lambda sample: abs(sample.at - picked))
+    return KickMark(nearest.kicked, nearest.at, nearest.at + timedelta(seconds=nearest.step + 10))
+
+
+# -- Split -------------------------------------------------------------------------------------------------------------
+
+SplitField = Literal["apps", "devices"]
+
+REASONS: Final = ("logouts", "expired", "replaced", "kicked")
+"""Fields of a sample: ends, by reason."""
+
+TOP_SPLIT: Final = 6
+REST: Final = "(other)"
+"""As the history names the rest of the values."""
+
+LONGEST_SPLIT: Final = timedelta(days=31)
+"""The split by app and device is kept for about a month."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Counts by value over time, and the same as a table for the browser."""
+
+    totals: tuple[tuple[str, int], ...]  #: of the ends of each reason; of apps and devices the latest count
+    step: int  #: seconds
+    table: pa.Table
+
+
+def ends_by_reason(samples: Sequence[Sample]) -> Split:
+    """The ends of each step, by reason."""
+    counts = [(sample, {reason: int(getattr(sample, reason)) for reason in REASONS}) for sample in samples]
+    totals = tuple((reason, sum(found[reason] for _, found in counts)) for reason in REASONS)
+    return _split(counts, totals)
+
+
+def sessions_by(field: SplitField, samples: Sequence[Sample]) -> Split:
+    """The live sessions of each hour, by app or device: the most frequent values, and all others together."""
+    found = [(sample, dict(values)) for sample in samples if (values := getattr(sample, field)) is not None]
+    most: dict[str, int] = {}
+    for _, values in found:
+        for value, count in values.items():
+            most[value] = most.get(value, 0) + count
+    shown = sorted((value for value in most if value != REST), key=lambda value: (-most[value], value))[:TOP_SPLIT]
+    counts = []
+    for sample, values in found:
+        row = {value: values[value] for value in shown if value in values}
+        rest = sum(values.values()) - sum(row.values())
+        counts.append((sample, row | ({REST: rest} if rest else {})))
+    latest = counts[-1][1] if counts else {}
+    return _split(counts, tuple((value, latest[value]) for value in (*shown, REST) if value in latest))
+
+
+def _split(counts: Sequence[tuple[Sample, Mapping[str, int]]], totals: tuple[tuple[str, int], ...]) -> Split:
+    rows = [(sample, value, count) for sample, values in counts for value, count in values.items() if count]
+    table = pa.table(
+        {
+            "at": pa.array([sample.at.timestamp() * 1000 for sample, _, _ in rows], pa.float64()),
+            "until": pa.array([(sample.at.timestamp() + sample.step) * 1000 for sample, _, _ in rows], pa.float64()),
+            "value": pa.array([value for _, value, _ in rows], pa.string()),
+            "count": pa.array([count for _, _, count in rows], pa.int64()),
+        }
+    )
+    return Split(totals, counts[-1][0].step if counts else 0, table)
 
 
 # -- Shares ------------------------------------------------------------------------------------------------------------

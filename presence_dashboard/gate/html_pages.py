@@ -7,6 +7,7 @@ from typing import Final
 
 from starlette.responses import HTMLResponse
 
+from presence_core.password_file import LONGEST, SHORTEST
 from presence_dashboard import texts
 from presence_dashboard.gate.headers import hashed, policy
 
@@ -29,6 +30,8 @@ button { width: 100%; margin-top: 1.5rem; padding: .65rem; font: inherit; font-w
   background: var(--blue); border: 0; border-radius: .375rem; cursor: pointer }
 :focus-visible { outline: 3px solid var(--blue); outline-offset: 2px }
 a { color: inherit }
+.rule { margin: .25rem 0 0; font-size: .875rem }
+input[readonly] { background: none }
 .wrong { margin: 1rem 0 0; padding: .6rem .75rem; color: var(--red); border: 1px solid; border-radius: .375rem }
 """
 
@@ -84,6 +87,27 @@ def sign_in_form(csrf: str, then: str, name: str = "", wrong: str = "", status: 
  required{described}{on_password}>
 <button>{texts.SIGN_IN_BUTTON}</button></form>"""
     return page(texts.SIGN_IN_TITLE, texts.PRODUCT, texts.SIGN_IN_LEAD, form, status)
+
+
+def first_password_form(
+    csrf: str, then: str, name: str, proof: str, wrong: str = "", status: int = 200
+) -> HTMLResponse:
+    """The form in which a new staff member chooses a password. The name is there for password managers."""
+    alert = f'<div class="wrong" role="alert" id="wrong">{escape(wrong)}</div>' if wrong else ""
+    described = "rule wrong" if wrong else "rule"
+    form = f"""{alert}<form method="post" action="/sign-in">
+<input type="hidden" name="csrf" value="{escape(csrf)}"><input type="hidden" name="next" value="{escape(then)}">
+<input type="hidden" name="proof" value="{escape(proof)}">
+<label for="name">{texts.LABEL_NAME}</label>
+<input id="name" name="name" value="{escape(name)}" autocomplete="username" readonly>
+<label for="password">{texts.FIRST_PASSWORD_NEW}</label>
+<input id="password" name="password" type="password" autocomplete="new-password" minlength="{SHORTEST}"
+ maxlength="{LONGEST}" required autofocus aria-describedby="{described}">
+<p class="rule" id="rule">{escape(texts.first_password_length(SHORTEST, LONGEST))}</p>
+<label for="repeat">{texts.FIRST_PASSWORD_REPEAT}</label>
+<input id="repeat" name="repeat" type="password" autocomplete="new-password" maxlength="{LONGEST}" required>
+<button>{texts.FIRST_PASSWORD_BUTTON}</button></form>"""
+    return page(texts.SIGN_IN_TITLE, texts.FIRST_PASSWORD_HEADING, texts.FIRST_PASSWORD_LEAD, form, status)
 
 
 def sign_out_form(csrf: str) -> HTMLResponse:

@@ -15,11 +15,11 @@ from anyio import to_thread
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 
-from presence_core import PresenceError
+from presence_core import InvalidArgument, PresenceError
 from presence_core.loopback import host_of, is_loopback
-from presence_core.password_file import PasswordFile
+from presence_core.password_file import VARIABLE, PasswordFile, StoredPassword
 from presence_dashboard import texts
-from presence_dashboard.gate import html_pages
+from presence_dashboard.gate import first_password, html_pages
 from presence_dashboard.gate.sign_in_limits import SignInLimits
 from presence_dashboard.gate.staff_sessions import COOKIE, StaffSessions
 from presence_dashboard.roles import SignedOut
@@ -27,11 +27,15 @@ from presence_dashboard.roles import SignedOut
 T = TypeVar("T")
 
 CSRF: Final = "presence_csrf"
-_LARGEST: Final = 16_384
+_LARGEST: Final = 65_536
 _AT_ONCE: Final = 2  # each check of a password takes 64 MB and a core
 _WAITING: Final = 16
 
 _log = logging.getLogger(__name__)
+
+
+class _TooBusy(Exception):
+    """Too many checks of passwords are waiting."""
 
 
 def safe_next(path: str) -> str:
@@ -86,6 +90,8 @@ class SignInForms:
             return RedirectResponse(then, 303)
         except PresenceError as error:
             _log.warning("Sign-in failed: %s", error)
+            if isinstance(error, InvalidArgument) and error.field == VARIABLE:
+                return html_pages.refused(texts.SIGN_IN_FILE, 503)
             return html_pages.redis_away()
 
     async def _try(self, request: Request, passwords: PasswordFile) -> Response:
@@ -99,6 +105,8 @@ class SignInForms:
         then = safe_next(fields.get("next", "/"))
         if not _same(fields.get("csrf"), request.cookies.get(CSRF)):
             return self._form(request, then, name, texts.SIGN_IN_STALE, 403)
+        if "proof" in fields:
+            return await self._choose(request, passwords, fields, then)
         ip = client_of(self._staff, request)
         # An unknown name is not audited: people type their password there.
         by = name if name in passwords else "(unknown name)"
@@ -107,42 +115,106 @@ class SignInForms:
             answer = self._form(request, then, name, texts.sign_in_wait(ceil(wait)), 429)
             answer.headers["Retry-After"] = str(ceil(wait))
             return answer
-        is_right = await self._verified(passwords, name, password)
-        if is_right is None:
+        try:
+            stored = await self._hashing(lambda: passwords.verify(name, password))
+        except _TooBusy:
             return self._form(request, then, name, texts.SIGN_IN_BUSY, 503)
-        if not is_right:
+        if stored is None:
             await self._log_denial(by, f"wrong password, from {ip}")
             return self._form(request, then, name, texts.SIGN_IN_WRONG, 403)
-        if await to_thread.run_sync(lambda: self._staff.role(name, fresh=True)) is None:
-            await self._log_denial(name, "has no role")
+        if not await self._has_role(name):
             return self._form(request, then, name, texts.no_role(name), 403)
+        if stored.has_expired:
+            await self._log_denial(name, f"one-time password has expired, from {ip}")
+            return self._form(request, then, name, texts.FIRST_PASSWORD_EXPIRED, 403)
         self._limits.succeeded(ip, name)
-        return await self._start_session(request, name, ip, then)
+        if stored.is_one_time:
+            return self._choice(request, stored, name, then)
+        return await self._start_session(request, passwords, stored, name, then)
 
-    async def _verified(self, passwords: PasswordFile, name: str, password: str) -> bool | None:
-        """Whether the password is right; None if too many checks are waiting."""
+    async def _hashing(self, work: Callable[[], T]) -> T:
+        """Run work that takes 64 MB and a core. Raises _TooBusy if too much of it is waiting."""
         if self._waiting >= _WAITING:
-            return None
+            raise _TooBusy
         self._waiting += 1
         try:
             async with self._slots:
-                return await to_thread.run_sync(lambda: passwords.verify(name, password))
+                return await to_thread.run_sync(work)
         finally:
             self._waiting -= 1
 
-    async def _start_session(self, request: Request, name: str, ip: str | None, then: str) -> Response:
-        """Start a new session and drop the old cookie, so that no one else can know the token (session fixation)."""
-        old, agent = request.cookies.get(COOKIE), request.headers.get("user-agent")
+    async def _has_role(self, name: str) -> bool:
+        """Whether the staff record gives them a role. If not, the attempt is audited."""
+        if await to_thread.run_sync(lambda: self._staff.role(name, fresh=True)) is not None:
+            return True
+        await self._log_denial(name, "has no role")
+        return False
 
-        def change() -> str:
+    async def _start_session(
+        self, request: Request, passwords: PasswordFile, stored: StoredPassword, name: str, then: str
+    ) -> Response:
+        """Start a new session and drop the old cookie, so that no one else can know the token (session fixation).
+
+        stored: the password of this sign-in. If it was reset in the meantime, no session is left.
+        """
+        old, agent, ip = request.cookies.get(COOKIE), request.headers.get("user-agent"), client_of(self._staff, request)
+
+        def change() -> str | None:
             if old:
                 self._staff.end_sign_in(old)
-            return self._staff.sign_in_as(name, ip, agent)
+            token = self._staff.sign_in_as(name, ip, agent)
+            if passwords.find(name) == stored:
+                return token
+            self._staff.end_sign_in(token)
+            return None
 
+        token = await to_thread.run_sync(change)
+        if token is None:
+            return self._form(request, then, name, texts.SIGN_IN_WRONG, 403)
         response = RedirectResponse(then, 303)
-        set_cookie(response, COOKIE, await to_thread.run_sync(change), secure=is_secure(request))
+        set_cookie(response, COOKIE, token, secure=is_secure(request))
         response.delete_cookie(CSRF, path="/")
         return response
+
+    # -- The first sign-in, with a one-time password ------------------------------------------------------------------
+
+    def _choice(self, request: Request, stored: StoredPassword, name: str, then: str, wrong: str = "") -> Response:
+        """The form that asks for a password of the member's own."""
+
+        def make(csrf: str) -> Response:
+            proof = first_password.proof(stored, name, csrf)
+            return html_pages.first_password_form(csrf, then, name, proof, wrong, 403 if wrong else 200)
+
+        return self._with_csrf(request, make)
+
+    async def _choose(self, request: Request, passwords: PasswordFile, fields: dict[str, str], then: str) -> Response:
+        """Store the password that the member chose, and sign them in."""
+        name, new = fields.get("name", ""), fields.get("password", "")
+        stored = passwords.find(name)
+        if stored is None or not first_password.is_proof(fields["proof"], stored, name, request.cookies.get(CSRF, "")):
+            return self._form(request, then, name, texts.FIRST_PASSWORD_STALE, 403)
+        if not await self._has_role(name):
+            return self._form(request, then, name, texts.no_role(name), 403)
+        if wrong := first_password.problem(new, fields.get("repeat", "")):
+            return self._choice(request, stored, name, then, wrong)
+
+        def store() -> StoredPassword | None:
+            is_same = passwords.verify(name, new) is not None
+            return None if is_same else passwords.set(name, new, instead_of=stored)
+
+        try:
+            chosen = await self._hashing(store)
+        except _TooBusy:
+            return self._choice(request, stored, name, then, texts.SIGN_IN_BUSY)
+        except InvalidArgument as error:
+            if error.field == "password":  # it was reset in the meantime
+                return self._form(request, then, name, texts.FIRST_PASSWORD_STALE, 403)
+            _log.warning("A password cannot be stored: %s", error)
+            return self._choice(request, stored, name, then, texts.FIRST_PASSWORD_NOT_STORED)
+        if chosen is None:
+            return self._choice(request, stored, name, then, texts.FIRST_PASSWORD_SAME)
+        await to_thread.run_sync(lambda: self._staff.log_chosen_password(name))
+        return await self._start_session(request, passwords, chosen, name, then)
 
     async def _log_denial(self, by: str, reason: str) -> None:
         await to_thread.run_sync(lambda: self._staff.log_denial(by or "(unknown name)", "sign-in", reason))

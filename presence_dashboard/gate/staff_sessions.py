@@ -207,6 +207,13 @@ class StaffSessions:
         self.sessions.logout(name, session_id)
         self._cache.pop(("session", f"{name}:{session_id}"), None)
 
+    def log_chosen_password(self, name: str) -> None:
+        """Audit that a staff member chose their password. If that fails, the password stays."""
+        try:
+            self._presence().audit_note(by=name, what="staff", outcome=f"{name} chose a password")
+        except PresenceError as error:
+            _log.warning("%s chose a password, but could not audit it: %s", literal(name), error)
+
     def log_denial(self, by: str, action: str, reason: str, uid: str | None = None) -> None:
         """Audit a denied attempt. If that fails, the attempt stays denied."""
         try:

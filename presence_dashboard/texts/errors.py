@@ -66,6 +66,14 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
         "rule that exists": "A rule for the same logins exists and ends later. Remove that rule first.",
         "": "The end must lie in the future.",
     },
+    "role": {"": "Choose a role."},
+    "password": {"": "Staff do not sign in with a password here."},
+    "PRESENCE_STAFF_FILE": {
+        "read-only": "Passwords cannot be changed here: the password file is read-only. Nothing was changed.",
+        "another program": "The password file was changed by another program just now. Nothing was changed. Try again.",
+        "No space": "The disk with the password file is full. Nothing was changed.",
+        "": "The password file cannot be read or written. Nothing was changed. Tell your administrator.",
+    },
     "cursor": {"": "The next page cannot be read. Go back to the first page."},
     "name": {
         "saved items": _FULL,
@@ -73,6 +81,11 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
         "last admin": "This is the last admin. Give another person the role admin first.",
         "staff records": "The list of staff is full. Remove a record first.",
         "cannot be read": "This record cannot be read. Give this person their role again.",
+        "staff already": "This person is on the staff already. Change their role in the list.",
+        "the role": "This person is on the staff already. Change their role in the list.",
+        "your own": "You cannot reset your own password here. Ask another admin of this dashboard.",
+        "must have a role": "This person is no longer on the staff.",
+        "128 bytes": "A name has 1 to 128 characters on one line, with no space at either end.",
     },
 }
 """Field → part of the library's rule → sentence; "" is part of every rule."""

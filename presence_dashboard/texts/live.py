@@ -39,6 +39,56 @@ LIVE_NO_SAMPLES_CODE: Final = "presence worker"
 
 LIVE_CHART: Final = "Counts over time"
 LIVE_RANGE: Final = "Range"
+LIVE_OTHER_TIMES: Final = "Other times …"
+LIVE_SHOW_TIMES: Final = "Show"
+LIVE_ZOOM_OUT: Final = "Zoom out"
+LIVE_TIMES_MISSING: Final = "Choose both times."
+LIVE_TIMES_REVERSED: Final = "The first time must be earlier than the second and than now."
+LIVE_TIMES_LONG: Final = "Choose at most two years."
+
+
+def live_back_to(chosen: str) -> str:
+    return f"Back to {chosen}"
+
+
+def live_from(zone: str) -> str:
+    return f"From ({zone})"
+
+
+def live_to(zone: str) -> str:
+    return f"To ({zone})"
+
+
+LIVE_SPLIT: Final = "Split"
+LIVE_SPLITS: Final = {
+    "": "Nothing",
+    "reason": "Ends by reason",
+    "apps": "Sessions by app",
+    "devices": "Sessions by device",
+}
+LIVE_REASONS: Final = {
+    "logouts": "Signed out",
+    "expired": "Expired",
+    "replaced": "Replaced by a newer login",
+    "kicked": "Kicked",
+}
+LIVE_SPLIT_ALT: Final = "{0} over time. The text below describes the chart."
+LIVE_NO_ENDS: Final = "No session ended in this range."
+LIVE_NO_SPLIT: Final = "Sessions by app and device are counted once an hour. There is no count in this range yet."
+
+
+def live_split_ends(parts: list[str], step: str) -> str:
+    return f"Ends: {', '.join(parts)}. One bar = {step}."
+
+
+def live_split_sessions(parts: list[str]) -> str:
+    return f"Counted once an hour. Latest: {', '.join(parts)}."
+
+
+def live_split_part(value: str, count: str) -> str:
+    return f"{value} {count}"
+
+
 LIVE_SHOWN: Final = "Lines"
 LIVE_GHOST: Final = "Compare with"
 LIVE_GHOST_NONE: Final = "Nothing"
@@ -59,7 +109,24 @@ LIVE_KEY_NO_GHOST: Final = {
     LIVE_GHOST_WEEK: "no data for the same time last week",
 }
 LIVE_KEY_RUNNING: Final = "dashed: still being counted"
-LIVE_KEY_KICKS: Final = "▼ kicks"
+LIVE_KEY_ZOOM: Final = "drag over the chart to zoom"
+LIVE_KEY_KICKS: Final = "▼ kicks: click one to see who and why"
+LIVE_KEY_KICKS_COUNTED: Final = "▼ kicks"
+LIVE_KICKS_HISTORY: Final = "Show in History"
+LIVE_KICKS_CLOSE: Final = "Close"
+LIVE_KICKS_GONE: Final = "Who was kicked then is no longer kept."
+
+
+def live_kicks(count: int, since: str, until: str) -> str:
+    return f"{count:,} {'kick' if count == 1 else 'kicks'} between {since} and {until}"
+
+
+def live_kicks_shown(shown: int) -> str:
+    return f"The latest {shown} are shown."
+
+
+def live_no_kicks(at: str) -> str:
+    return f"No kicks around {at}. Click a ▼ to see who was kicked and why."
 
 
 def live_key(parts: list[str], step: str, zone: str) -> str:
@@ -73,6 +140,7 @@ def live_summary(what: str, low: str, low_at: str, high: str, high_at: str, now:
 
 LIVE_AT: Final = "Time"
 LIVE_AT_UTC: Final = "Time (UTC)"
+LIVE_COUNT: Final = "Count"
 LIVE_LEAST: Final = "Least"
 LIVE_MOST: Final = "Most"
 LIVE_LOGINS_COLUMN: Final = "Logins"
@@ -109,6 +177,10 @@ LIVE_CAUSES: Final = {
     "revoked": "everyone was signed out",
     "device_limit": "same device",
 }
+
+
+def live_kick_row(at: str, event: str) -> str:
+    return f"{at} · {event}"
 
 
 def live_kicked(by: str, note: str | None) -> str:

@@ -20,6 +20,26 @@ def sign_in_wait(seconds: int) -> str:
     return f"Too many attempts. Try again in {seconds} second{'' if seconds == 1 else 's'}."
 
 
+SIGN_IN_FILE: Final = "Passwords cannot be checked at the moment. Ask an admin of this dashboard."
+
+# -- The first sign-in, with a one-time password -----------------------------------------------------------------------
+
+FIRST_PASSWORD_HEADING: Final = "Choose a password"
+FIRST_PASSWORD_LEAD: Final = "Your one-time password was right. It ends when you have chosen a password of your own."
+FIRST_PASSWORD_NEW: Final = "New password"
+FIRST_PASSWORD_REPEAT: Final = "New password again"
+FIRST_PASSWORD_BUTTON: Final = "Save and sign in"
+FIRST_PASSWORD_DIFFERS: Final = "The two passwords are not the same. Type both again."
+FIRST_PASSWORD_SAME: Final = "This is the one-time password. Choose another."
+FIRST_PASSWORD_STALE: Final = "This form has expired. Sign in again."
+FIRST_PASSWORD_EXPIRED: Final = "This one-time password has expired. Ask an admin of this dashboard for another."
+FIRST_PASSWORD_NOT_STORED: Final = "Your password could not be saved. Ask an admin of this dashboard."
+
+
+def first_password_length(shortest: int, longest: int) -> str:
+    return f"A password has {shortest} to {longest:,} characters."
+
+
 SIGN_OUT_TITLE: Final = "Sign out – Who is online"
 SIGN_OUT_LEAD: Final = "You are signed in."
 SIGN_OUT_BUTTON: Final = "Sign out"

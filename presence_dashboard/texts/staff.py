@@ -22,18 +22,66 @@ def staff_since(zone: str) -> str:
     return f"Since ({zone})"
 
 
-STAFF_SELECT_HINT: Final = "Tick a row to change a role, sign out a staff member or remove them."
+STAFF_SELECT_HINT: Final = "Tick a row to change a role, reset a password, sign out a staff member or remove them."
 STAFF_EMPTY_TITLE: Final = "No staff yet"
 STAFF_EMPTY: Final = (
-    "A dashboard that is open on this machine only needs no staff records. If staff sign in, add the first admin on "
-    "the command line:"
+    "A dashboard that is open on this machine only needs no staff records. Before staff sign in, add the first admin "
+    "here, or on the command line:"
 )
 STAFF_EMPTY_CODE: Final = "presence staff add dana@example.com --role admin"
 STAFF_NO_MATCH: Final = "No staff match."
-STAFF_ADD_HINT: Final = (
-    "To add staff, run `presence staff add NAME --role support`. Staff of a proxy or OpenID provider are added at "
-    "their first sign-in."
+STAFF_BY_PROVIDER: Final = (
+    "Staff sign in with your proxy or OpenID provider. They are added at their first sign-in, or here before it."
 )
+STAFF_READ_ONLY: Final = (
+    "Passwords cannot be changed here: the password file is read-only for this dashboard. Add staff and reset "
+    "passwords on the command line, with `presence staff add` and `presence staff password`."
+)
+
+# -- Add a member, and a one-time password -----------------------------------------------------------------------------
+
+STAFF_ADD: Final = "Add staff"
+STAFF_ADD_CONFIRM: Final = "Add to staff"
+STAFF_NAME_FIELD: Final = "Name or email address"
+STAFF_NAME_MISSING: Final = "Type a name."
+STAFF_ROLE_MISSING: Final = "Choose a role."
+STAFF_ADD_PASSWORD: Final = (
+    "The next step shows a one-time password. With it they choose a password of their own at their first sign-in."
+)
+STAFF_RESET: Final = "Reset password …"
+STAFF_RESET_EXPLAINED: Final = (
+    "Their password ends now, and they are signed out everywhere. You get a one-time password for them. With it they "
+    "choose another password at their next sign-in."
+)
+STAFF_RESET_OWN: Final = "Another admin resets your password."
+STAFF_RESET_CONFIRM: Final = "Reset the password"
+STAFF_PASSWORD_TITLE: Final = "One-time password"
+STAFF_PASSWORD_ONCE: Final = "It is shown only now. If it gets lost, reset the password."
+STAFF_PASSWORD_DONE: Final = "Done"
+LABEL_PASSWORD: Final = "Password"
+LABEL_SIGN_IN_AT: Final = "Sign in at"
+STAFF_PASSWORDS: Final = {
+    "own": "chosen",
+    "one-time": "one-time, not used yet",
+    "expired": "one-time, expired",
+    "none": "none",
+}
+"""State of a password → words."""
+
+
+def staff_added(member: str, role: str) -> str:
+    return f"{member} is now on the staff, with the role {role}."
+
+
+def staff_reset(member: str) -> str:
+    return f"The password of {member} was reset."
+
+
+def staff_password_until(until: str) -> str:
+    return f"This one-time password is valid until {until}. Send it to them over a channel that only they can read."
+
+
+# -- Change a member ---------------------------------------------------------------------------------------------------
 
 STAFF_SET: Final = "Change role"
 STAFF_NEW_ROLE: Final = "New role"
@@ -41,7 +89,7 @@ STAFF_SIGN_OUT: Final = "Sign out everywhere"
 STAFF_REMOVE: Final = "Remove …"
 STAFF_REMOVE_EXPLAINED: Final = (
     "They lose access within 5 seconds, even if their identity provider or proxy still lets them in. Their actions "
-    "stay in the audit log."
+    "stay in the audit log. Their saved views, phrases and watch list are deleted."
 )
 STAFF_REMOVE_CONFIRM: Final = "Remove from staff"
 
@@ -61,6 +109,13 @@ def staff_is_now(member: str, role: str) -> str:
 
 def staff_removed(member: str) -> str:
     return f"{member} was removed from staff."
+
+
+def staff_removed_in_part(member: str) -> str:
+    return (
+        f"{member} was removed from staff and has no access. Their password or their sign-in could not be deleted. "
+        "Tell your administrator: the dashboard's log has the details."
+    )
 
 
 def staff_had_no_role(member: str) -> str:

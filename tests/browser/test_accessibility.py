@@ -90,6 +90,9 @@ def walk(tab: Tab, home: str) -> Iterator[str]:
     ):
         page.get_by_role("link", name=name, exact=True).click()
         expect(page.get_by_test_id(there).locator("visible=true").first).to_be_visible()
+        if name == texts.LIVE_PAGE:
+            page.get_by_text(texts.LIVE_SPLITS["reason"], exact=True).click()
+            expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2)
         if name == texts.PERSON_PAGE:
             page.get_by_role("searchbox").fill("user01")
             expect(page.get_by_role("heading", name="Person 01 user")).to_be_visible()

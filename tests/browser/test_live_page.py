@@ -32,6 +32,12 @@ def test_the_chart_tells_exact_times_and_a_login_shows_by_itself(dashboard: Dash
     expect(tip).to_contain_text(re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"))
     expect(tip).to_contain_text(texts.USERS)
 
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + box["width"] * 0.85, box["y"] + box["height"] * 0.5, steps=5)
+    tab.page.mouse.up()
+    expect(tab.page).to_have_url(re.compile(r"/live\?from=\d+&to=\d+$"))
+    expect(tab.page.get_by_role("button", name=texts.LIVE_ZOOM_OUT)).to_be_visible()
+
     tab.page.get_by_text("24h", exact=True).click()
     expect(tab.page).to_have_url(re.compile(r"/live\?range=24h$"))
     link = tab.page.get_by_role("link", name="Dana <b>Novak</b>")

@@ -105,7 +105,9 @@ def test_the_range_and_the_ghost_are_those_of_the_address(app: AppTest, presence
     app.query_params["ghost"] = texts.LIVE_GHOST_WEEK
     opened(app)
     assert app.button_group(key="range").value == "24h"
-    assert texts.live_key([texts.LIVE_KEY_GHOST[texts.LIVE_GHOST_WEEK]], "5 min", "UTC") in captions(app)
+    assert texts.live_key(
+        [texts.LIVE_KEY_GHOST[texts.LIVE_GHOST_WEEK], texts.LIVE_KEY_ZOOM], "5 min", "UTC"
+    ) in captions(app)
     assert "earlier" in spec(app)
     app.button_group(key="ghost").set_value(texts.LIVE_GHOST_NONE).run()
     assert '"earlier"' not in spec(app)
@@ -269,7 +271,7 @@ def sample(at: int, step: int = 60, users: int = 5, complete: bool = True, **mor
         "at": datetime.fromtimestamp(at, UTC), "step": step, "complete": complete, "samples": step // 10,
         "users": users, "users_min": users, "users_mean": float(users), "users_max": users,
         "sessions": users, "sessions_min": users, "sessions_mean": float(users), "sessions_max": users,
-        "logins": 0, "logouts": 0, "kicked": 0, "expired": 0, "replaced": 0,
+        "logins": 0, "logouts": 0, "kicked": 0, "expired": 0, "replaced": 0, "apps": None, "devices": None,
     }  # fmt: skip
     return Sample(**fields | more)
 

@@ -35,8 +35,8 @@ _ROLES = _same(
 
 def _of_staff() -> list[Case]:
     cases = []
-    for method in ("set_staff", "seed_staff", "remove_staff", "staff_member"):
-        role = ("viewer",) if method in ("set_staff", "seed_staff") else ()
+    for method in ("set_staff", "add_staff", "seed_staff", "remove_staff", "staff_member"):
+        role = ("viewer",) if method in ("set_staff", "add_staff", "seed_staff") else ()
         options = {} if method == "staff_member" else {"by": "root"}
         cases += [Case(method, (value, *role), options, sentence) for value, sentence in _NAMES]
         if role:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from presence_core.cli.arguments import AddCommand, Command, actor, add_by
 from presence_core.cli.output import format_time, print_error, print_result, table
@@ -14,7 +15,7 @@ from presence_core.client import Presence
 from presence_core.errors import InvalidArgument
 from presence_core.models import STAFF_ROLES, StaffMember
 from presence_core.operations.staff.members import staff_name
-from presence_core.password_file import VARIABLE, PasswordFile
+from presence_core.password_file import VARIABLE, PasswordFile, one_time_password
 
 
 def add_commands(add_command: AddCommand) -> None:
@@ -37,7 +38,10 @@ def add_commands(add_command: AddCommand) -> None:
     add.add_argument("--role", choices=STAFF_ROLES, required=True)
     role.add_argument("role", choices=STAFF_ROLES)
     for action in (add, password):
-        action.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+        how = action.add_mutually_exclusive_group()
+        how.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+        how.add_argument("--one-time", action="store_true",
+                         help="make and print a password with which its owner must choose another")  # fmt: skip
     for action in (role, remove):
         action.add_argument("--break-glass", action="store_true",
                             help="for emergencies: even if no admin is left or the role was removed")  # fmt: skip
@@ -47,16 +51,34 @@ def add_commands(add_command: AddCommand) -> None:
 
 def _add(presence: Presence, args: argparse.Namespace) -> int:
     name, by, file = staff_name(args.name), actor(args), PasswordFile.from_env(os.environ)
-    if file is None and args.password_stdin:
+    if file is None and (args.password_stdin or args.one_time):
         raise InvalidArgument(VARIABLE, "must name the password file, because a password is given")
     known = presence.staff_member(name)
     if known and known.role:
         raise InvalidArgument("name", f"must be new: {name} is {known.role} already (see presence staff role)")
-    if file is not None:
-        file.set(name, read_password(args))  # before the role: if one of the two fails, a password alone opens nothing
-    member = presence.set_staff(name, args.role, by=by)
-    print_result(args, member, [f"{name} is {member.role}{', with a password' if file else ''}."])
+    if file is None:
+        member = presence.add_staff(name, args.role, by=by)
+        print_result(args, member, [f"{name} is {member.role}."])
+        return 0
+    password, valid_until = _new_password(args)
+    with file.storing(name, password, valid_until=valid_until):  # both or none; a password alone opens nothing
+        member = presence.add_staff(name, args.role, by=by)
+    if valid_until is None:
+        print_result(args, member, [f"{name} is {member.role}, with a password."])
+    else:
+        shown = {"name": name, "role": member.role, "password": password, "valid_until": valid_until}
+        print_result(args, shown, [f"{name} is {member.role}.", *_one_time_lines(password, valid_until)])
     return 0
+
+
+def _new_password(args: argparse.Namespace) -> tuple[str, int | None]:
+    """A new password, and when it ends if it is a one-time password."""
+    return one_time_password() if args.one_time else (read_password(args), None)
+
+
+def _one_time_lines(password: str, valid_until: int) -> list[str]:
+    end = format_time(datetime.fromtimestamp(valid_until, UTC))
+    return [f"One-time password: {password}", f"It is valid until {end} UTC. It is not shown again."]
 
 
 def _role(presence: Presence, args: argparse.Namespace) -> int:
@@ -86,8 +108,14 @@ def _password(presence: Presence, args: argparse.Namespace) -> int:
     known = presence.staff_member(name)
     if known is None or known.role is None:
         return _unknown(name)
-    file.set(name, read_password(args))
-    print_result(args, {"name": name}, [f"{name} has a new password. Open pages stay open."])
+    password, valid_until = _new_password(args)
+    file.set(name, password, valid_until=valid_until)
+    sentence = f"{name} has a new password. Open pages stay open."
+    if valid_until is None:
+        print_result(args, {"name": name}, [sentence])
+    else:
+        shown = {"name": name, "password": password, "valid_until": valid_until}
+        print_result(args, shown, [sentence, *_one_time_lines(password, valid_until)])
     return 0
 
 
@@ -112,4 +140,7 @@ def _list(presence: Presence, args: argparse.Namespace) -> int:
 def _password_state(file: PasswordFile | None, member: StaffMember) -> str:
     if file is None:
         return "-"
-    return "yes" if member.name in file else "no"
+    stored = file.find(member.name)
+    if stored is None:
+        return "no"
+    return "expired" if stored.has_expired else "one-time" if stored.is_one_time else "yes"

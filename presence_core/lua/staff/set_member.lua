@@ -1,17 +1,21 @@
 #!lua flags=allow-oom
--- Writes the record of one staff member, with an audit entry.
+-- Writes the record of one staff member, with an audit entry. Removing a member deletes their own saved
+-- items.
 -- include: clock
 -- include: sessions/end_session
 -- include: staff/audit_entry
--- KEYS: 1 staff 2 audit
--- ARGV: 1 now|'' 2 audit cap 3 name 4 role|'removed' 5 by 6 set|seed|force 7 how many records there may be
---   seed: only where the name has no record. force: also where no admin would be left
--- returns: {1: written; 0: it was so already; -1: the last admin; -2: too many records, the record as it is now|''}
+-- KEYS: 1 staff 2 audit 3 saved
+-- ARGV: 1 now|'' 2 audit cap 3 name 4 role|'removed' 5 by 6 set|add|seed|force 7 how many records there may be
+--   8… the kinds of saved items
+--   add: only where the name has no role. seed: only where the name has no record. force: also where no admin would be
+--   left
+-- returns: {1: written; 0: it was so already; -1: the last admin; -2: too many records; -3: to add, but has a role, the
+--   record as it is now|''}
 -- A record: "role\nsince, ms\nby".
-local staff, audit = unpack(KEYS)
+local staff, audit, saved = unpack(KEYS)
 local given_now, audit_cap, name, role, by, mode, most = unpack(ARGV)
 local now = clock(given_now)
-local bad = foreign('HLEN', staff, 'XLEN', audit)
+local bad = foreign('HLEN', staff, 'XLEN', audit, 'HLEN', saved)
 if bad then return bad end
 local function role_of(record)
   local known, since = string.match(record or '', '^(%l+)\n(%d+)\n')
@@ -26,6 +30,7 @@ end
 
 local old_record = redis.call('HGET', staff, name)
 local old_role = role_of(old_record)
+if mode == 'add' and old_role and old_role ~= 'removed' then return {-3, old_record} end
 if old_record and (mode == 'seed' or old_role == role) then return {0, old_record} end
 if not old_record and role == 'removed' then return {0, ''} end
 if not old_record and redis.call('HLEN', staff) >= tonumber(most) then return {-2, ''} end
@@ -37,5 +42,8 @@ local before = old_role and old_role ~= 'removed' and ', was ' .. old_role or ''
 local outcome = name .. (role == 'removed' and ' is no longer on the staff' or ' is now ' .. role) .. before
 if mode == 'force' then outcome = outcome .. ' (glass broken)' end
 redis.call('HSET', staff, name, record)
+if role == 'removed' then
+  for i = 8, #ARGV do redis.call('HDEL', saved, ARGV[i] .. '\n' .. name) end
+end
 write_audit_entry(audit, audit_cap, ms(now), by, 'staff', {}, 'outcome', outcome)
 return {1, record}

@@ -3,11 +3,11 @@ shard."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
-from presence_core.models import STAFF_ROLES, StaffMember
+from presence_core.models import STAFF_ROLES, SavedKind, StaffMember
 from presence_core.operations.context import Context
 from presence_core.scripts.calls import Op, command, pairs, run
 from presence_core.scripts.staff import SET_MEMBER, MemberWrite, decode_member
@@ -43,6 +43,19 @@ def set_staff(ctx: Context, name: object, role: object, by: object, force: objec
     def steps() -> Op[StaffMember]:
         reply = yield from _write(ctx, known, wanted, actor, "force" if force else "set")
         return _decoded(known, reply.record)
+
+    return steps()
+
+
+def add_staff(ctx: Context, name: object, role: object, by: object) -> Op[StaffMember]:
+    known, wanted, actor = staff_name(name), staff_role(role), check.actor(by)
+
+    def steps() -> Op[StaffMember]:
+        reply = yield from _write(ctx, known, wanted, actor, "add")
+        member = _decoded(known, reply.record)
+        if reply.has_role_already:
+            raise InvalidArgument("name", f"must be new: {known} has the role {member.role} already")
+        return member
 
     return steps()
 
@@ -83,8 +96,9 @@ def staff_role(value: object) -> str:
 
 def _write(ctx: Context, name: str, role: str, by: str, mode: str) -> Op[MemberWrite]:
     shard = ctx.keys.shards[0]
-    keys = (shard.staff, shard.audit)
-    [reply] = yield [run(SET_MEMBER, keys, ctx.now, ctx.audit_cap, name, role, by, mode, MOST)]
+    keys = (shard.staff, shard.audit, shard.saved)
+    kinds = get_args(SavedKind)
+    [reply] = yield [run(SET_MEMBER, keys, ctx.now, ctx.audit_cap, name, role, by, mode, MOST, *kinds)]
     written = decode_member(reply)
     if written.is_last_admin:
         raise InvalidArgument("name", "must not be the last admin: make another member admin first")

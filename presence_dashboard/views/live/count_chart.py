@@ -5,7 +5,9 @@ The browser draws times in the reader's time zone. The tooltip shows them in UTC
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache, partial
 from typing import Any, Final
 
 import altair as alt
@@ -27,44 +29,89 @@ _CLOCK: Final = (
     " ? timeFormat(datum.value, '%H:%M') : timeFormat(datum.value, '%a %d %b')"
 )
 
+_PICKED: Final = "picked"
+_ZOOM: Final = "zoom"
+_LATEST: Final = 32_503_680_000_000  # the year 3000
+
 Layer = Any
 """A chart of altair, whose own types do not follow method chains."""
 
 
 def draw_count_chart(
-    show: tuple[CountKind, ...], points: pa.Table, earlier: pa.Table | None, edges: tuple[float, float]
-) -> None:
-    """Draw the chart. edges: start and end of the range in Unix ms."""
+    key: str,
+    show: tuple[CountKind, ...],
+    points: pa.Table,
+    earlier: pa.Table | None,
+    edges: tuple[float, float],
+    zoom: Callable[[datetime, datetime], None],
+) -> datetime | None:
+    """Draw the chart. Returns the time that the reader clicked.
+
+    edges: start and end of the range in Unix ms. zoom: is called when the reader drags over a part of the chart.
+    """
     data = {"points": points, "edges": pa.table({"at": list(edges)})}
     if earlier is not None:
         data["earlier"] = earlier
-    st.vega_lite_chart(
+    event: Any = st.vega_lite_chart(
         {**_spec(show, earlier is not None), "datasets": data},
         width="stretch",
         height=HEIGHT,
         alt=texts.LIVE_CHART_ALT,
+        key=key,
+        on_select=partial(_zoom, key, zoom),
+        selection_mode=[_PICKED, _ZOOM],
     )
+    clicked: list[dict[str, Any]] = event.selection.get(_PICKED) or []
+    return moment(clicked[0].get("at")) if clicked else None
+
+
+def _zoom(key: str, zoom: Callable[[datetime, datetime], None]) -> None:
+    dragged = st.session_state[key].selection.get(_ZOOM) or {}
+    ends = dragged.get("at") if isinstance(dragged, dict) else None
+    since, until = map(moment, sorted(ends, key=str)) if isinstance(ends, list) and len(ends) == 2 else (None, None)
+    if since and until and since != until:
+        zoom(min(since, until), max(since, until))
+
+
+def moment(value: object) -> datetime | None:
+    """A time of the browser, in Unix ms; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _LATEST:
+        return None
+    return datetime.fromtimestamp(value / 1000, UTC)
 
 
 @cache
 def _spec(show: tuple[CountKind, ...], has_earlier: bool) -> dict[str, Any]:
     """The design of the chart, made once: altair's checks take longer than the rest of a tick.
 
-    Points have no aria labels, because the text below the chart describes it.
+    Points have no aria labels, because the text below the chart describes it. In SVG, the area that is dragged would be
+    a graphic without a name, so the chart is drawn on a canvas.
     """
     near = alt.selection_point(
         name="near", nearest=True, on="pointermove", clear="pointerout", encodings=["x"], empty=False
     )
-    layers: list[Any] = [alt.Chart(alt.NamedData("edges")).mark_point(opacity=0, aria=False).encode(x=_time())]
+    picked = alt.selection_point(
+        name=_PICKED, nearest=True, on="click", clear="dblclick", encodings=["x"], toggle=False, empty=False
+    )
+    zoom = alt.selection_interval(name=_ZOOM, encodings=["x"], zoom=False, translate=False)
+    layers: list[Any] = [alt.Chart(alt.NamedData("edges")).mark_point(opacity=0, aria=False).encode(x=time_axis())]
     if has_earlier:
         layers.append(_earlier(show))
-    layers += [_band(show), _line(show), _running(show), _alone(show), _kicks(), _pointer(near)]
-    chart = alt.layer(*layers).properties(height=HEIGHT)
+    layers += [
+        _band(show),
+        _line(show),
+        _running(show),
+        _alone(show),
+        _kicks(),
+        _pointer(near, picked, zoom),
+    ]
+    chart = alt.layer(*layers).properties(height=HEIGHT, usermeta={"embedOptions": {"renderer": "canvas"}})
     spec: dict[str, Any] = chart.to_dict()
     return spec
 
 
-def _time() -> alt.X:
+def time_axis() -> alt.X:
+    """The axis of times, which all charts of the page share."""
     axis = alt.Axis(labelExpr=_CLOCK, labelOverlap=True, labelSeparation=10, grid=False, tickCount=8)
     return alt.X("at:T", title=None, axis=axis)
 
@@ -103,41 +150,41 @@ def _folded(name: str, show: tuple[CountKind, ...]) -> alt.Chart:
 
 def _line(show: tuple[CountKind, ...]) -> Layer:
     lines = _folded("points", show).transform_filter("datum.done")
-    return lines.mark_line(strokeWidth=2).encode(x=_time(), y=_value(), color=_colour(show), detail="part:N")
+    return lines.mark_line(strokeWidth=2).encode(x=time_axis(), y=_value(), color=_colour(show), detail="part:N")
 
 
 def _running(show: tuple[CountKind, ...]) -> Layer:
     lines = _folded("points", show).transform_filter("datum.tail")
     return lines.mark_line(strokeWidth=2, strokeDash=[4, 3]).encode(
-        x=_time(), y=_value(), color=_colour(show), detail="part:N"
+        x=time_axis(), y=_value(), color=_colour(show), detail="part:N"
     )
 
 
 def _alone(show: tuple[CountKind, ...]) -> Layer:
     points = _folded("points", show).transform_filter("datum.alone")
-    return points.mark_point(filled=True, size=30, aria=False).encode(x=_time(), y=_value(), color=_colour(show))
+    return points.mark_point(filled=True, size=30, aria=False).encode(x=time_axis(), y=_value(), color=_colour(show))
 
 
 def _band(show: tuple[CountKind, ...]) -> Layer:
     """A band from the least to the most of each step."""
     band = _folded("points", show).mark_area(opacity=0.14)
-    return band.encode(x=_time(), y=alt.Y("low:Q", title=None), y2="high:Q", color=_colour(show), detail="part:N")
+    return band.encode(x=time_axis(), y=alt.Y("low:Q", title=None), y2="high:Q", color=_colour(show), detail="part:N")
 
 
 def _earlier(show: tuple[CountKind, ...]) -> Layer:
     lines = _folded("earlier", show).mark_line(strokeWidth=1, strokeDash=[2, 2], color=GREY)
-    return lines.encode(x=_time(), y=_value(), detail=["line:N", "part:N"])
+    return lines.encode(x=time_axis(), y=_value(), detail=["line:N", "part:N"])
 
 
 def _kicks() -> Layer:
     marks = alt.Chart(alt.NamedData("points")).transform_filter("datum.kicked > 0")
     return marks.mark_point(shape="triangle-down", filled=True, color=RED, opacity=0.9, aria=False).encode(
-        x=_time(), y=alt.value(6), size=alt.Size("kicked:Q", scale=alt.Scale(range=[16, 110]), legend=None)
+        x=time_axis(), y=alt.value(6), size=alt.Size("kicked:Q", scale=alt.Scale(range=[16, 110]), legend=None)
     )
 
 
-def _pointer(near: Any) -> Layer:
-    """A vertical line at the nearest sample, with a tooltip of its values."""
+def _pointer(near: Any, *selected: Any) -> Layer:
+    """A vertical line at the nearest sample, with a tooltip of its values, and one at the sample that was clicked."""
     points = alt.Chart(alt.NamedData("points")).transform_calculate(
         here="timeFormat(datum.taken, '%a %d %b %H:%M:%S')",
         utc="utcFormat(datum.taken, '%Y-%m-%d %H:%M:%S') + ' UTC'",
@@ -156,11 +203,11 @@ def _pointer(near: Any) -> Layer:
     return (
         points.mark_rule(color=GREY)
         .encode(
-            x=_time(),
-            opacity=alt.condition(near, alt.value(0.8), alt.value(0)),
+            x=time_axis(),
+            opacity=alt.condition(near | selected[0], alt.value(0.8), alt.value(0)),
             tooltip=[alt.Tooltip(field, title=title) for field, title in rows.items()],
         )
-        .add_params(near)
+        .add_params(near, *selected)
     )
 
 

@@ -107,12 +107,20 @@ def _event(item: Item) -> str:
         parts = filter(None, (record.device, texts.browser_on(record.browser, record.os)))
         return " · ".join([texts.LIVE_LOGGED_IN, *(_inert(part) for part in parts)])
     assert isinstance(record, Ended)
-    if item.kind == "kicked" and record.by:
-        return texts.live_kicked(name(cut(record.by, 40)), _inert(record.note) if record.note else None)
+    if item.kind == "kicked":
+        return kick_words(record)
     sentences = {"logout": texts.LIVE_SIGNED_OUT, "expired": texts.LIVE_EXPIRED, "replaced": texts.LIVE_REPLACED}
     cause = texts.LIVE_CAUSES.get(record.cause)
     words = sentences.get(item.kind, texts.LIVE_KICKED)
     return f"{words}: {cause}" if cause else words
+
+
+def kick_words(record: Ended) -> str:
+    """Who kicked and why, safe for Markdown."""
+    if record.by:
+        return texts.live_kicked(name(cut(record.by, 40)), _inert(record.note) if record.note else None)
+    cause = texts.LIVE_CAUSES.get(record.cause)
+    return f"{texts.LIVE_KICKED}: {cause}" if cause else texts.LIVE_KICKED
 
 
 def _inert(text: str) -> str:

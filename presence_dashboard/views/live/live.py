@@ -15,12 +15,14 @@ from presence_dashboard import access, texts
 from presence_dashboard.components.placeholder import show_placeholder
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.browser_tab import this_tab, zone
-from presence_dashboard.data.chart_data import RANGES, ChartRange, ChartSeries, CountKind
+from presence_dashboard.data.chart_data import RANGES, ChartSeries, ChartWindow, CountKind
 from presence_dashboard.data.shared_reads import now, shared
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.format import DAY, HOUR, MINUTE, exact, literal, number, span
-from presence_dashboard.views.live import count_chart
+from presence_dashboard.views.live import count_chart, free_range
+from presence_dashboard.views.live.kicks_at import kicks_at
 from presence_dashboard.views.live.latest_activity import latest_activity
+from presence_dashboard.views.live.split_chart import split_chart
 from presence_dashboard.views.live.week_comparison import week_comparison
 
 access.stop_without_gate()
@@ -145,13 +147,10 @@ def _freshness() -> None:
 
 def _chart() -> None:
     st.markdown(f"**{texts.LIVE_CHART}**")
-    chosen, show, compared_with, as_table = _choices()
-    chart_range, moment = RANGES[chosen], now()
-    reading = shared(
-        ("live-curve", chosen),
-        lambda presence: chart_data.curve(_history(presence, moment, chart_range.seconds, chart_range.step)),
-        keep=chart_range.keep,
-    )
+    free = free_range.free_range()
+    chosen, show, compared_with, as_table = _choices(free)
+    window = ChartWindow.free(*free) if free else ChartWindow.latest(chosen, now())
+    reading = shared(("live-curve", window.name), window.curve, keep=window.keep)
     if reading.value is None:
         show_placeholder(reading)
         return
@@ -159,28 +158,45 @@ def _chart() -> None:
     if not curve.samples:
         _no_samples()
         return
-    earlier = _earlier(chosen, chart_range, COMPARISONS[compared_with], moment)
-    end = curve.samples[-1].at + timedelta(seconds=chart_range.step) if reading.failure else moment
+    earlier = _earlier(window, COMPARISONS[compared_with])
+    step = curve.samples[-1].step
+    end = curve.samples[-1].at + timedelta(seconds=step) if reading.failure else window.until
     end_ms = end.timestamp() * 1000
-    count_chart.draw_count_chart(
-        show, curve.table, earlier.table if earlier else None, (end_ms - chart_range.seconds * 1000, end_ms)
+    picked = count_chart.draw_count_chart(
+        free_range.chart_key(window.name),
+        show,
+        curve.table,
+        earlier.table if earlier else None,
+        (end_ms - window.seconds * 1000, end_ms),
+        free_range.set_range,
     )
     caption = [
-        texts.live_key(_key(curve, compared_with, earlier), span(chart_range.step), str(zone())),
-        *_in_words(curve, show, chosen),
+        texts.live_key(_key(curve, compared_with, earlier), span(step), str(zone())),
+        *_in_words(curve, show, window.seconds),
     ]
     if reading.failure is not None:
         caption.append(texts.live_updated(span(reading.age)))
     st.caption("  \n".join(caption))
+    if picked is not None:
+        kicks_at(curve.samples, picked, window.seconds)
+    split_chart(window, curve.samples, (end_ms - window.seconds * 1000, end_ms))
     if as_table:
         _as_table(curve, show)
 
 
-def _choices() -> tuple[str, tuple[CountKind, ...], str, bool]:
+def _choices(free: free_range.Range | None) -> tuple[str, tuple[CountKind, ...], str, bool]:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        chosen = st.segmented_control(
-            texts.LIVE_RANGE, list(RANGES), default="1h", required=True, key="range", bind="query-params"
-        )
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="small", width="content"):
+            chosen = st.segmented_control(
+                texts.LIVE_RANGE,
+                list(RANGES),
+                default="1h",
+                required=True,
+                key="range",
+                bind="query-params",
+                on_change=free_range.leave_range,
+            )
+            free_range.controls(free, chosen)
         lines = st.pills(
             texts.LIVE_SHOWN,
             list(_LINES),
@@ -202,17 +218,11 @@ def _choices() -> tuple[str, tuple[CountKind, ...], str, bool]:
     return chosen, show or ("users",), earlier, as_table
 
 
-def _earlier(chosen: str, chart_range: ChartRange, shift: int, moment: datetime) -> ChartSeries | None:
+def _earlier(window: ChartWindow, shift: int) -> ChartSeries | None:
     """The same range of an earlier day, drawn under this one; None if not wanted or without samples."""
     if not shift:
         return None
-    until = moment - timedelta(seconds=shift)
-    since = until - timedelta(seconds=chart_range.seconds)
-    reading = shared(
-        ("live-ghost", chosen, shift),
-        lambda presence: chart_data.curve(presence.history(since, until, step=chart_range.compared_step), shift),
-        keep=_SLOW,
-    )
+    reading = shared(("live-ghost", window.name, shift), lambda presence: window.earlier(presence, shift), keep=_SLOW)
     return reading.value if reading.value and reading.value.samples else None
 
 
@@ -223,13 +233,13 @@ def _key(curve: ChartSeries, compared_with: str, earlier: ChartSeries | None) ->
     if not curve.samples[-1].complete:
         parts.append(texts.LIVE_KEY_RUNNING)
     if any(sample.kicked for sample in curve.samples):
-        parts.append(texts.LIVE_KEY_KICKS)
-    return parts
+        parts.append(texts.LIVE_KEY_KICKS if access.may("people") else texts.LIVE_KEY_KICKS_COUNTED)
+    return [*parts, texts.LIVE_KEY_ZOOM]
 
 
-def _in_words(curve: ChartSeries, show: tuple[CountKind, ...], chosen: str) -> Iterator[str]:
+def _in_words(curve: ChartSeries, show: tuple[CountKind, ...], seconds: float) -> Iterator[str]:
     """The chart in words, for readers who cannot see it."""
-    shape = "%a %d %b %H:%M" if RANGES[chosen].seconds > DAY else "%H:%M"
+    shape = "%a %d %b %H:%M" if seconds > DAY else "%H:%M"
     for label, kind in _LINES.items():
         found = chart_data.extent(curve.samples, kind) if kind in show else None
         if found is not None:
@@ -252,7 +262,8 @@ def _as_table(curve: ChartSeries, show: tuple[CountKind, ...]) -> None:
             columns[f"{label}: {texts.LIVE_MOST}"] = [getattr(sample, f"{kind}_max") for sample in newest]
     columns[texts.LIVE_LOGINS_COLUMN] = [sample.logins for sample in newest]
     columns[texts.LIVE_ENDS_COLUMN] = [chart_data.ends(sample) for sample in newest]
-    columns[texts.LIVE_KICKS_COLUMN] = [sample.kicked for sample in newest]
+    for reason, label in texts.LIVE_REASONS.items():
+        columns[label] = [getattr(sample, reason) for sample in newest]
     st.dataframe(columns, hide_index=True, height=320, alt=texts.LIVE_TABLE_LABEL)
 
 

@@ -1,4 +1,4 @@
-"""The Staff page: staff members, their roles and sign-ins. A Streamlit script."""
+"""The Staff page: staff members, their roles, passwords and sign-ins. A Streamlit script."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from presence_dashboard.data.paged_list import PagedList, this_paged_list
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, literal, name
+from presence_dashboard.views.staff import staff_dialogs
 
 access.stop_without_gate()
 
@@ -30,7 +31,10 @@ MOST_ROWS: Final = 20
 
 def page() -> None:
     store = open_store()
-    query = _query()
+    is_read_only = staff_members.passwords_are_read_only()
+    query = _query(is_read_only)
+    if is_read_only:
+        st.info(texts.STAFF_READ_ONLY)
     paged: PagedList[StaffEntry] = this_paged_list("staff-members")
     with st.skeleton(height=200):
         paged.load(store, query, partial(staff_members.list_staff, store, query))
@@ -39,13 +43,15 @@ def page() -> None:
     if paged.page is None:
         st.info(texts.LIST_UNREAD)
     elif paged.page.items:
-        _table(paged, paged.page.items)
-        st.caption(texts.STAFF_ADD_HINT)
+        _table(paged, paged.page.items, is_read_only)
+        if access.mode() in ("proxy", "oidc"):
+            st.caption(texts.STAFF_BY_PROVIDER)
     else:
         _empty(query)
+    staff_dialogs.dialog()
 
 
-def _query() -> StaffQuery:
+def _query(is_read_only: bool) -> StaffQuery:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         text = st.text_input(
             texts.STAFF_SEARCH,
@@ -58,6 +64,8 @@ def _query() -> StaffQuery:
             width=280,
         )
         removed = st.toggle(texts.STAFF_REMOVED, key="staff-removed")
+        st.space("stretch")
+        staff_dialogs.add_button(disabled=is_read_only)
     return StaffQuery((text or "").strip(), removed)
 
 
@@ -71,7 +79,7 @@ def _empty(query: StaffQuery) -> None:
         st.code(texts.STAFF_EMPTY_CODE, language=None)
 
 
-def _table(paged: PagedList[StaffEntry], rows: list[StaffEntry]) -> None:
+def _table(paged: PagedList[StaffEntry], rows: list[StaffEntry], is_read_only: bool) -> None:
     column, zone_name = st.column_config, str(zone())
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         refresh_bar(paged)
@@ -79,9 +87,12 @@ def _table(paged: PagedList[StaffEntry], rows: list[StaffEntry]) -> None:
         texts.LABEL_NAME: [literal(entry.member.name) for entry in rows],
         texts.LABEL_ROLE: [entry.member.role or texts.STAFF_NO_ROLE for entry in rows],
         texts.LABEL_SIGNED_IN: [texts.STAFF_YES if entry.is_signed_in else texts.STAFF_NO for entry in rows],
+        texts.LABEL_PASSWORD: [texts.STAFF_PASSWORDS.get(entry.password or "", texts.NO_VALUE) for entry in rows],
         texts.staff_since(zone_name): [entry.member.since for entry in rows],
         texts.LABEL_GIVEN_BY: [literal(entry.member.by) for entry in rows],
     }
+    if all(entry.password is None for entry in rows):
+        del columns[texts.LABEL_PASSWORD]
     event = st.dataframe(
         pd.DataFrame(columns),
         key=f"staff-members-{paged.generation}",
@@ -101,12 +112,12 @@ def _table(paged: PagedList[StaffEntry], rows: list[StaffEntry]) -> None:
     pager(paged, len(rows))
     ticked = next(iter(event.selection.rows), None)
     if ticked is not None and ticked < len(rows):
-        _member_panel(rows[ticked])
+        _member_panel(rows[ticked], is_read_only)
     else:
         st.caption(texts.STAFF_SELECT_HINT)
 
 
-def _member_panel(entry: StaffEntry) -> None:
+def _member_panel(entry: StaffEntry, is_read_only: bool) -> None:
     member = entry.member
     with st.container(border=True, gap="small", key="staff-panel"):
         st.subheader(name(cut(member.name, 80)), anchor=False)
@@ -117,6 +128,7 @@ def _member_panel(entry: StaffEntry) -> None:
                     texts.LABEL_SINCE: member.since,
                     texts.LABEL_GIVEN_BY: member.by,
                     texts.LABEL_SIGNED_IN: _sign_ins(member.name) if entry.is_signed_in else texts.STAFF_NO,
+                    texts.LABEL_PASSWORD: texts.STAFF_PASSWORDS[entry.password] if entry.password else None,
                 },
             )
         _role(member.name, member.role)
@@ -128,9 +140,22 @@ def _member_panel(entry: StaffEntry) -> None:
                 staff_members.SIGN_OUT,
                 disabled=not entry.is_signed_in,
             )
+            if entry.password is not None:
+                _reset(member.name, disabled=is_read_only or member.role is None)
             with st.popover(texts.STAFF_REMOVE, disabled=this_tab().away or member.role is None):
                 st.caption(texts.STAFF_REMOVE_EXPLAINED)
                 _button("remove", texts.STAFF_REMOVE_CONFIRM, partial(_remove, member.name), staff_members.REMOVE)
+
+
+def _reset(member_name: str, *, disabled: bool) -> None:
+    is_own = member_name == access.current(touch=False).name
+    with st.popover(
+        texts.STAFF_RESET,
+        disabled=this_tab().away or disabled or is_own,
+        help=texts.STAFF_RESET_OWN if is_own else None,
+    ):
+        st.caption(texts.STAFF_RESET_EXPLAINED)
+        _button("reset", texts.STAFF_RESET_CONFIRM, partial(_reset_password, member_name), staff_members.RESET)
 
 
 def _sign_ins(member_name: str) -> str:
@@ -165,7 +190,9 @@ def _role(member_name: str, role: str | None) -> None:
         )
 
 
-def _button(key: str, label: str, act: Callable[[], Notification], audit_name: str, *, disabled: bool = False) -> None:
+def _button(
+    key: str, label: str, act: Callable[[], Notification | None], audit_name: str, *, disabled: bool = False
+) -> None:
     if st.button(
         label, key=key, disabled=this_tab().away or disabled, on_click=notifications.check, args=("staff", audit_name)
     ):
@@ -173,7 +200,8 @@ def _button(key: str, label: str, act: Callable[[], Notification], audit_name: s
             result = act()
         except REFUSALS as error:
             result = Notification("bad", texts.action_failed(plain(error)))
-        notifications.notify(result)
+        if result is not None:
+            notifications.notify(result)
         this_tab().acted += 1
         st.rerun()
 
@@ -183,14 +211,18 @@ def _set_role(member_name: str, role: str) -> Notification:
     return Notification("done", texts.staff_is_now(name(cut(member_name, 60)), record.role or texts.STAFF_NO_ROLE))
 
 
+def _reset_password(member_name: str) -> None:
+    staff_dialogs.show_password(staff_members.reset_password(open_store().presence, member_name))
+
+
 def _remove(member_name: str) -> Notification:
-    had_role = staff_members.remove(open_store().presence, member_name)
+    removal = staff_members.remove(open_store().presence, member_name)
     shown = name(cut(member_name, 60))
-    return (
-        Notification("done", texts.staff_removed(shown))
-        if had_role
-        else Notification("note", texts.staff_had_no_role(shown))
-    )
+    if not removal.is_complete:
+        return Notification("bad", texts.staff_removed_in_part(shown))
+    if not removal.had_role:
+        return Notification("note", texts.staff_had_no_role(shown))
+    return Notification("done", texts.staff_removed(shown))
 
 
 def _sign_out(member_name: str) -> Notification:

@@ -95,6 +95,7 @@ def _everything(p: P) -> None:
     p.audit_note(by="staff", what="export", outcome="3 sessions exported", uid="a:{b}")
     p.set_staff("root", "admin", by="staff")
     p.seed_staff("eve", "viewer", by="staff")
+    p.add_staff("dan", "viewer", by="staff")
     p.remove_staff("root", by="staff", force=True)
     p.staff()
     p.save_item("view", "mine", "q=a", by="staff")

@@ -73,6 +73,8 @@ def test_values_are_masked_for_viewers_and_limits_apply_to_support() -> None:
         (lambda p: next(csv_export.pages(csv_export.session_export(p, None, ""))), "export"),
         (lambda p: staff_members.set_role(p, "ada", "admin"), "staff"),
         (lambda p: staff_members.remove(p, "ada"), "staff"),
+        (lambda p: staff_members.add(p, "ada", "admin"), "staff"),
+        (lambda p: staff_members.reset_password(p, "ada"), "staff"),
         (lambda p: staff_members.sign_out(p, "ada"), "staff"),
         (lambda p: MaintenanceRunner().start(p, "repair"), "repair"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import stat
@@ -10,12 +11,12 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from argon2 import PasswordHasher
 
-from presence_core import CorruptData, InvalidArgument, StaffMember, cli
+from presence_core import CorruptData, InvalidArgument, SavedKind, StaffMember, cli
 from presence_core.password_file import PasswordFile
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
@@ -63,6 +64,53 @@ def test_a_claim_creates_a_record_once_and_never_for_a_removed_member(p: P) -> N
     assert p.remove_staff("dana", by="root")
     assert p.seed_staff("dana", "admin", by="sign-in").role is None
     assert p.set_staff("dana", "viewer", by="root").role == "viewer", "staff may take them back"
+
+
+@every_topology
+def test_a_member_is_added_once_also_after_a_removal(p: P) -> None:
+    assert p.add_staff("Dana", "viewer", by="root").role == "viewer"
+    for role in ("viewer", "admin"):
+        with pytest.raises(InvalidArgument, match=r"^name must be new: dana has the role viewer already\.$"):
+            p.add_staff("dana", role, by="eve")
+    assert p.remove_staff("dana", by="root")
+    assert p.add_staff("dana", "support", by="eve").by == "eve"
+    assert [entry.outcome for entry in p.audit()] == [
+        "dana is now support", "dana is no longer on the staff, was viewer", "dana is now viewer",
+    ]  # fmt: skip
+
+
+@on("valkey-sync", "redis7-async")
+def test_of_several_who_add_the_same_member_at_once_one_succeeds(p: P) -> None:
+    def add(number: int) -> bool:
+        try:
+            p.add_staff("dana", "viewer", by=f"admin{number}")
+        except InvalidArgument:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(add, range(8)))
+    assert results.count(True) == 1
+    assert [member.by for member in p.staff()] == [f"admin{results.index(True)}"]
+    assert p.audit().total == 1
+
+
+@every_topology
+def test_removing_a_member_deletes_their_own_saved_items_and_no_others(p: P) -> None:
+    p.set_staff("root", "admin", by="command line")
+    p.set_staff("dana", "support", by="root")
+    for kind in get_args(SavedKind):
+        p.save_item(kind, "mine", "q=a", by="Dana")
+        p.save_item(kind, "ours", "q=a", by="dana", shared=True)
+        p.save_item(kind, "hers", "q=a", by="root")
+    with pytest.raises(InvalidArgument):
+        p.remove_staff("root", by="dana")
+    assert p.set_staff("dana", "viewer", by="root").role == "viewer"
+    assert [item.name for item in p.saved_items("view", owner="dana")] == ["mine", "ours"], "a demotion keeps them"
+    assert p.remove_staff("DANA", by="root")
+    for kind in get_args(SavedKind):
+        assert [item.name for item in p.saved_items(kind, owner="dana")] == ["ours"]
+        assert [item.name for item in p.saved_items(kind, owner="root")] == ["hers", "ours"]
 
 
 def test_the_last_admin_can_be_removed_only_by_force(p: P) -> None:
@@ -119,7 +167,7 @@ def test_admins_who_remove_each_other_at_once_leave_one(p: P) -> None:
     ],
 )
 def test_a_bad_name_or_role_is_refused_in_one_sentence(p: P, name: str, role: Any, sentence: str) -> None:
-    for give in (p.set_staff, p.seed_staff):
+    for give in (p.set_staff, p.seed_staff, p.add_staff):
         with pytest.raises(InvalidArgument) as refused:
             give(name, role, by="root")
         assert str(refused.value) == sentence
@@ -206,6 +254,42 @@ def test_the_command_manages_roles_and_passwords(p: P, said: Said, tmp_path: Pat
     assert said("role", "nobody", "admin")[0] == 1
     assert path.read_text().count("\n") == 1
     assert [file.name for file in path.parent.iterdir()] == ["staff"]
+
+
+@on("valkey-sync")
+def test_the_command_makes_a_one_time_password_and_prints_it_once(p: P, said: Said, tmp_path: Path) -> None:
+    code, out, _ = said("add", "root", "--role", "admin", "--one-time")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == "root is admin."
+    password = lines[1].removeprefix("One-time password: ")
+    assert lines[2].endswith("UTC. It is not shown again.")
+    stored = PasswordFile(tmp_path / "staff").verify("root", password)
+    assert stored
+    assert stored.is_one_time
+    assert said("list")[1].split()[-1] == "one-time"
+
+    reset = json.loads(said("password", "root", "--one-time", "--json")[1])
+    assert sorted(reset) == ["name", "password", "valid_until"]
+    assert reset["password"] != password
+    assert PasswordFile(tmp_path / "staff").verify("root", reset["password"])
+    before = (tmp_path / "staff").read_bytes()
+    assert said("add", "ROOT", "--role", "stats", "--one-time")[0] == 2
+    assert said("add", "dana", "--role", "stats", "--one-time", "--password-stdin")[0] == 2
+    assert (tmp_path / "staff").read_bytes() == before
+    assert all(password not in entry.outcome for entry in p.audit())
+
+
+@on("valkey-sync")
+def test_if_the_record_cannot_be_written_the_command_leaves_no_password(
+    p: P, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("presence_core.operations.staff.members.MOST", 1)
+    p.set_staff("root", "admin", by="test")
+    assert said("add", "dana", "--role", "viewer", "--one-time") == (
+        2, "", "name cannot be added: the limit of 1 staff records is reached.\n",
+    )  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
 
 
 @on("valkey-sync")

@@ -1,0 +1,83 @@
+"""The kicks behind a mark of the chart: who was kicked, by whom and why. For roles that may see people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import streamlit as st
+
+from presence_core import Ended, Page, Sample
+from presence_dashboard import access, texts
+from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.components.session_facts import time_of_day
+from presence_dashboard.data import chart_data
+from presence_dashboard.data.browser_tab import zone
+from presence_dashboard.data.chart_data import KickMark
+from presence_dashboard.data.shared_reads import shared
+from presence_dashboard.data.store import Reading
+from presence_dashboard.format import cut, exact, name
+from presence_dashboard.views.live.free_range import forget_selection
+from presence_dashboard.views.live.latest_activity import kick_words
+
+MOST: Final = 50
+KEEP: Final = 29.5
+
+
+def kicks_at(samples: Sequence[Sample], picked: datetime, seconds: float) -> None:
+    """Draw the kicks of the mark nearest to the clicked time. seconds: length of the chart's range."""
+    try:
+        actor = access.current(touch=False)
+    except access.SignedOut:
+        return  # the connection banner handles it
+    if not actor.may("people"):
+        return
+    mark = chart_data.kick_mark(samples, picked, seconds)
+    if mark is None:
+        st.caption(texts.live_no_kicks(time_of_day(picked)))
+        return
+    with st.container(border=True, gap="xxsmall", key="kicks-at"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(f"**{texts.live_kicks(mark.kicked, time_of_day(mark.since), time_of_day(mark.until))}**")
+            st.space("stretch")
+            st.page_link("views/history/history.py", label=texts.LIVE_KICKS_HISTORY, query_params=_in_history(mark))
+            st.button(texts.LIVE_KICKS_CLOSE, key="kicks-close", type="tertiary", on_click=forget_selection)
+        _list(mark, "name" in actor.masked)
+
+
+def _list(mark: KickMark, masked: bool) -> None:
+    reading: Reading[Page[Ended]] = shared(
+        ("live-kicks", mark.since, mark.until),
+        lambda presence: presence.ended(reason="kicked", since=mark.since, until=mark.until, limit=MOST),
+        keep=KEEP,
+    )
+    if reading.value is None:
+        show_placeholder(reading)
+        return
+    records = reading.value.items
+    for record in records:
+        _row(record, masked)
+    if not records:
+        st.caption(texts.LIVE_KICKS_GONE)
+    elif len(records) == MOST and reading.value.next_cursor:
+        st.caption(texts.live_kicks_shown(MOST))
+
+
+def _row(record: Ended, masked: bool) -> None:
+    shown_name = record.uid if masked else record.name or record.uid
+    with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall"):
+        st.page_link(
+            "views/person/person.py",
+            label=name(cut(shown_name, 40)),
+            icon=":material/block:",
+            help=exact(record.at),
+            query_params={"q": record.uid},
+        )
+        st.caption(texts.live_kick_row(time_of_day(record.at), kick_words(record)), width="content")
+
+
+def _in_history(mark: KickMark) -> dict[str, str]:
+    """The address of these kicks on the History page, whose times are whole minutes."""
+    since, until = (at.astimezone(zone()) for at in (mark.since, mark.until + timedelta(seconds=59)))
+    return {"view": "ended", "how": "kicked", "since": f"{since:%Y-%m-%dT%H:%M}", "until": f"{until:%Y-%m-%dT%H:%M}"}

@@ -1,0 +1,142 @@
+"""The second chart of the Live page: ends by reason, or sessions by app or device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final, cast
+
+import altair as alt
+import pyarrow as pa  # type: ignore[import-untyped]  # comes with Streamlit, ships no types
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+import streamlit as st
+
+from presence_core import Sample
+from presence_dashboard import texts
+from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.data import chart_data
+from presence_dashboard.data.chart_data import ChartWindow, Split, SplitField
+from presence_dashboard.data.shared_reads import shared
+from presence_dashboard.data.store import Reading
+from presence_dashboard.format import cut, literal, name, number, span
+from presence_dashboard.views.live.count_chart import GREY, RED, time_axis
+
+HEIGHT: Final = 220
+KEEP: Final = 59.5
+
+_KEY: Final = "split"
+
+_COLOURS: Final = ("#3f7cac", GREY, "#b7791f", RED)
+"""Of the end reasons, in the order of REASONS. Red means a kick, as in the first chart."""
+
+
+def split_chart(window: ChartWindow, samples: Sequence[Sample], edges: tuple[float, float]) -> None:
+    """Draw the choice of a split, and its chart. samples: of the first chart. edges: of the range in Unix ms."""
+    kind = _choice()
+    if kind == "reason":
+        _draw_reasons(chart_data.ends_by_reason(samples), edges)
+    elif kind:
+        _draw_sessions(cast("SplitField", kind), window, edges)
+
+
+def _choice() -> str:
+    if _KEY not in st.session_state:
+        value = st.query_params.get(_KEY, "")
+        st.session_state[_KEY] = value if value in texts.LIVE_SPLITS else ""
+    chosen: str | None = st.segmented_control(
+        texts.LIVE_SPLIT,
+        list(texts.LIVE_SPLITS),
+        required=True,
+        key=_KEY,
+        format_func=lambda kind: texts.LIVE_SPLITS[kind],
+        wrap=True,
+        on_change=_into_address,
+    )
+    return chosen or ""
+
+
+def _into_address() -> None:
+    if st.session_state[_KEY]:
+        st.query_params[_KEY] = st.session_state[_KEY]
+    else:
+        st.query_params.pop(_KEY, None)
+
+
+def _draw_reasons(split: Split, edges: tuple[float, float]) -> None:
+    if not split.table.num_rows:
+        st.caption(texts.LIVE_NO_ENDS)
+        return
+    labels = [texts.LIVE_REASONS[value] for value in split.table["value"].to_pylist()]
+    _draw("reason", _labelled(split.table, labels), edges)
+    parts = [texts.live_split_part(texts.LIVE_REASONS[reason].lower(), number(count)) for reason, count in split.totals]
+    st.caption(texts.live_split_ends(parts, span(split.step)))
+
+
+def _draw_sessions(field: SplitField, window: ChartWindow, edges: tuple[float, float]) -> None:
+    reading: Reading[list[Sample]] = shared(("live-hours", window.name), window.hours, keep=KEEP)
+    if reading.value is None:
+        show_placeholder(reading)
+        return
+    split = chart_data.sessions_by(field, reading.value)
+    if not split.table.num_rows:
+        st.caption(texts.LIVE_NO_SPLIT)
+        return
+    _draw(field, _labelled(split.table, [_plain(value) for value in split.table["value"].to_pylist()]), edges)
+    parts = [
+        texts.live_split_part(name(cut(value, 40)) if value else texts.LIVE_NOT_GIVEN, number(count))
+        for value, count in split.totals
+    ]
+    if parts:
+        st.caption(texts.live_split_sessions(parts))
+
+
+def _plain(value: str) -> str:
+    """A name that visitors chose, for the chart, which shows plain text."""
+    return cut(literal(value), 40) if value else texts.LIVE_NOT_GIVEN
+
+
+def _labelled(table: pa.Table, labels: list[str]) -> pa.Table:
+    return table.set_column(table.column_names.index("value"), "value", pa.array(labels, pa.string()))
+
+
+def _within(rows: pa.Table, edges: tuple[float, float]) -> pa.Table:
+    """The bars cut at the edges, so that this chart has the same times as the first one."""
+    at, until = (pc.min_element_wise(pc.max_element_wise(rows[name], edges[0]), edges[1]) for name in ("at", "until"))
+    return rows.set_column(0, "at", at).set_column(1, "until", until)
+
+
+def _draw(kind: str, rows: pa.Table, edges: tuple[float, float]) -> None:
+    st.vega_lite_chart(
+        {**_spec(kind), "datasets": {"rows": _within(rows, edges), "edges": pa.table({"at": list(edges)})}},
+        width="stretch",
+        height=HEIGHT,
+        alt=texts.LIVE_SPLIT_ALT.format(texts.LIVE_SPLITS[kind]),
+        key=f"split-chart-{kind}",
+    )
+
+
+@cache
+def _spec(kind: str) -> dict[str, Any]:
+    """The design of the chart. Bars have no aria labels, because the text below the chart describes it."""
+    reasons = list(texts.LIVE_REASONS.values())
+    scale = alt.Scale(domain=reasons, range=list(_COLOURS)) if kind == "reason" else alt.Undefined
+    bars = (
+        alt.Chart(alt.NamedData("rows"))
+        .transform_stack(stack="count", groupby=["at"], as_=["low", "high"], sort=[alt.SortField("value")])
+        .mark_rect(aria=False, stroke=None)
+        .encode(
+            x=time_axis(),
+            x2="until:T",
+            y=alt.Y("low:Q", title=None, axis=alt.Axis(format=",d", tickMinStep=1, tickCount=4)),
+            y2="high:Q",
+            color=alt.Color("value:N", scale=scale, legend=alt.Legend(title=None, orient="top", symbolType="square")),
+            tooltip=[
+                alt.Tooltip("at:T", title=texts.LIVE_AT, format="%a %d %b %H:%M:%S"),
+                alt.Tooltip("value:N", title=texts.LIVE_SPLITS[kind]),
+                alt.Tooltip("count:Q", title=texts.LIVE_COUNT, format=",d"),
+            ],
+        )
+    )
+    edges = alt.Chart(alt.NamedData("edges")).mark_point(opacity=0, aria=False).encode(x=time_axis())
+    spec: dict[str, Any] = alt.layer(edges, bars).properties(height=HEIGHT).to_dict()
+    return spec

@@ -1,0 +1,175 @@
+"""The password file of staff: a change is whole or not made, also if the body, the disk or another program fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from argon2 import PasswordHasher
+
+from presence_core import InvalidArgument, OutcomeUnknown
+from presence_core import password_file as module
+from presence_core.password_file import ONE_TIME_DAYS, PasswordFile, one_time_password
+
+SECRET, OTHER = "correct horse battery", "another horse battery"
+END = 4_000_000_000
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> PasswordFile:
+    """A file with the password of root, and hashes that take no time."""
+    made = PasswordFile(tmp_path / "passwords")
+    made._hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+    made.set("root", SECRET)
+    return made
+
+
+def names(file: PasswordFile) -> list[str]:
+    return sorted(path.name for path in file.path.parent.iterdir())
+
+
+def test_a_one_time_password_is_random_and_ends_after_some_days(file: PasswordFile) -> None:
+    first, until = one_time_password()
+    assert first != one_time_password()[0]
+    assert abs(until - time.time() - ONE_TIME_DAYS * 86_400) < 60
+    file.set("dana", first, valid_until=until)
+    stored = file.verify("dana", first)
+    assert stored is not None
+    assert (stored.is_one_time, stored.has_expired) == (True, False)
+    assert first not in file.path.read_text()
+    assert stored.hash not in repr(stored)
+
+    file.set("dana", first, valid_until=int(time.time()))
+    stored = file.verify("dana", first)
+    assert stored is not None
+    assert stored.has_expired
+    file.set("dana", SECRET)
+    stored = file.verify("dana", SECRET)
+    assert stored is not None
+    assert (stored.is_one_time, stored.has_expired) == (False, False)
+
+
+def test_a_renewed_hash_stays_a_one_time_password(file: PasswordFile) -> None:
+    file.set("dana", SECRET, valid_until=END)
+    weak = file.find("dana")
+    file._hasher = PasswordHasher(time_cost=2, memory_cost=64, parallelism=1)
+    stored = file.verify("dana", SECRET)
+    assert stored is not None
+    assert stored == file.find("dana") != weak
+    assert stored.valid_until == END
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("x"), KeyboardInterrupt(), InvalidArgument("name", "x")])
+def test_if_the_body_fails_the_file_is_as_before(file: PasswordFile, failure: BaseException) -> None:
+    def fail() -> NoReturn:
+        assert "dana" in file or file.verify("root", OTHER)
+        raise failure
+
+    before = file.path.read_bytes()
+    with pytest.raises(type(failure)), file.storing("dana", SECRET):
+        fail()
+    assert file.path.read_bytes() == before
+    with pytest.raises(type(failure)), file.storing("root", OTHER):
+        fail()
+    assert file.verify("root", SECRET)
+    assert names(file) == ["passwords"]
+
+    file.path.unlink()
+    with pytest.raises(type(failure)), file.storing("root", OTHER):
+        fail()
+    assert names(file) == []
+
+
+def test_after_an_unknown_outcome_the_password_stays(file: PasswordFile) -> None:
+    with pytest.raises(OutcomeUnknown), file.storing("dana", SECRET, valid_until=END):
+        raise OutcomeUnknown("no reply", "here")
+    assert file.verify("dana", SECRET)
+
+
+def full_disk(_handle: int) -> NoReturn:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_on_a_full_disk_nothing_changes_and_the_body_does_not_run(
+    file: PasswordFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = file.path.read_bytes()
+    monkeypatch.setattr("os.fsync", full_disk)
+    for change in (lambda: file.set("dana", SECRET), lambda: file.remove("root")):
+        with pytest.raises(InvalidArgument, match=r"^PRESENCE_STAFF_FILE must .*\(No space left on device\)\.$"):
+            change()
+    assert file.path.read_bytes() == before
+    assert names(file) == ["passwords"]
+
+
+def test_a_file_that_another_program_replaces_meanwhile_is_not_overwritten(
+    file: PasswordFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = module._written
+
+    def replaced(path: Path, *rest: object) -> str:
+        path.write_text("theirs\n")
+        return written(path, *rest)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_written", replaced)
+        with pytest.raises(InvalidArgument, match=r"^PRESENCE_STAFF_FILE was changed by another program"):
+            file.set("dana", SECRET)
+    assert file.path.read_text() == "theirs\n"
+
+    def replace_and_fail() -> NoReturn:
+        file.path.write_text("theirs again\n")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError), file.storing("dana", SECRET):
+        replace_and_fail()
+    assert file.path.read_text() == "theirs again\n"
+    assert names(file) == ["passwords"]
+
+
+def test_a_password_that_was_changed_in_the_meantime_is_not_replaced(file: PasswordFile) -> None:
+    first = file.find("root")
+    file.set("root", OTHER)
+    with pytest.raises(InvalidArgument, match=r"^password has been changed in the meantime"):
+        file.set("root", "a third horse battery", instead_of=first)
+    assert file.verify("root", OTHER)
+
+
+@pytest.mark.parametrize("name", ["", " dana", "dana ", "x\nroot", "x\rroot", "x\u2028root", "x\x85root", "da\u202ena"])
+def test_a_name_cannot_add_a_line_for_another_person(file: PasswordFile, name: str) -> None:
+    before = file.path.read_bytes()
+    with pytest.raises(InvalidArgument, match=r"^name must be printable text"):
+        file.set(name, OTHER)
+    assert file.path.read_bytes() == before
+
+
+def test_a_link_is_followed_to_the_file_that_it_names_now(file: PasswordFile, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(file.path)
+    linked = PasswordFile(link)
+    assert "root" in linked
+    (tmp_path / "second").write_text("dana:$argon2id$x\n")
+    link.unlink()
+    link.symlink_to(tmp_path / "second")
+    assert "root" not in linked
+    linked.set("eve", SECRET)
+    assert link.is_symlink()
+    assert "eve" in PasswordFile(tmp_path / "second")
+
+
+@pytest.mark.parametrize("place", ["passwords", ""])
+def test_a_read_only_file_or_directory_is_reported(
+    file: PasswordFile, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.check_writable()
+    allowed: Callable[..., bool] = os.access
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path / place and allowed(path, mode))
+    with pytest.raises(
+        InvalidArgument, match=r"^PRESENCE_STAFF_FILE must name a file that can be written \(it is read"
+    ):
+        file.check_writable()
