@@ -48,11 +48,11 @@ _MASKED_BY: Final = {"name": "name", "email": "name", "aliases": "name", "ip": "
 
 def column_choice() -> None:
     """The menu of columns. The choice is kept while the tab is open."""
+    st.session_state.setdefault("columns", list(AT_FIRST))  # a saved view sets it, too
     with st.popover(texts.COLUMNS_MENU, key="menu-columns"):
         st.multiselect(
             texts.COLUMNS_LABEL,
             [*COLUMNS, *(ATTRIBUTE + attribute for attribute in declared_attributes())],
-            default=list(AT_FIRST),
             key="columns",
             persist_state="session",
             format_func=lambda name: COLUMNS[name][0].label if name in COLUMNS else literal(_attribute_of(name)),
