@@ -135,8 +135,8 @@ class Tab:
         self.page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
 
     def press(self, key: str) -> None:
-        """A shortcut, once what it is for is there: a page is drawn part by part, and a key pressed before its button
-        has come is nobody's."""
+        """A shortcut, once its button is there: a page is drawn part by part, and a key pressed before its button
+        has come does nothing."""
         self.settle()
         self.page.keyboard.press(key)
 

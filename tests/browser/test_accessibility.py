@@ -26,7 +26,7 @@ EXCEPTED = {
     "svg-img-alt": ('[data-testid="stMetricChart"]', "Vega draws st.metric's small line and takes no text for it; "
                     "the number beside it says what it ends on"),
 }  # fmt: skip
-"""Rule → where it may be broken, and why: Streamlit's own widgets, which cannot be told to do better."""
+"""Rule → where it may be broken, and why: Streamlit's own widgets, which we cannot change."""
 
 ASK = """excepted => axe.run(document, {resultTypes: ['violations']}).then(result => {
   const nodes = result.violations

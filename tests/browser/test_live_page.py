@@ -15,7 +15,7 @@ from tests.support.samples import write_samples
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
 
 
-def test_the_chart_tells_exact_times_and_a_login_shows_by_itself(dashboard: Dashboard, open_tab: Open) -> None:
+def test_the_chart_shows_exact_times_and_a_new_login_appears(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 3)
     write_samples(dashboard.presence, time.time() - 1800, [(30 + n % 7, 40 + n % 5, n // 50) for n in range(170)])
     tab = open_tab()

@@ -54,13 +54,13 @@ async def work(browser: Browser, url: str, tab: int) -> list[str]:
     context.set_default_timeout(PATIENCE)
     page = await context.new_page()
     await page.goto(url)
-    told = [await kick(page, uid) for uid in people(tab)]
+    shown = [await kick(page, uid) for uid in people(tab)]
     await page.get_by_label(texts.SEARCH, exact=True).fill("")
     for part in ("status", "refresh", "search", "actions", "pager"):
         await expect(page.locator(f".st-key-{part}")).to_be_visible()
     await expect(page.get_by_role("table", name=texts.TABLE_LABEL)).to_be_visible()
     await context.close()
-    return told
+    return shown
 
 
 async def kick(page: Page, uid: str) -> str:
@@ -102,10 +102,10 @@ def test_kicks_from_many_browsers_end_those_people_and_nothing_vanishes(dashboar
     for uid in wanted:
         presence.login(uid, name=f"Name of {uid}")
     with others_log_in(presence):
-        told = apart(all_at_work(dashboard.url))
-    assert ["Kicked Name of" in said for tab in told for said in tab] == [True] * TABS * EACH
-    kicks = [one for one in presence.audit(limit=200).items if one.action == "kick"]
-    assert sorted(one.uid or "" for one in kicks) == sorted(wanted)
-    assert {one.outcome for one in kicks} == {"1 session ended"}
+        shown = apart(all_at_work(dashboard.url))
+    assert ["Kicked Name of" in said for tab in shown for said in tab] == [True] * TABS * EACH
+    kicks = [entry for entry in presence.audit(limit=200).items if entry.action == "kick"]
+    assert sorted(entry.uid or "" for entry in kicks) == sorted(wanted)
+    assert {entry.outcome for entry in kicks} == {"1 session ended"}
     assert [uid for uid in wanted if presence.sessions(uid)] == []
     assert presence.counts().totals["kicked"] == TABS * EACH

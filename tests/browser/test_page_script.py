@@ -50,7 +50,7 @@ def test_the_report_prints_its_rows_without_the_controls_of_the_page(dashboard: 
     expect(tab.page.get_by_role("link", name=texts.HISTORY_PAGE)).to_be_hidden()
 
 
-def test_a_hidden_tab_does_not_renew_itself_until_somebody_looks(dashboard: Dashboard, open_tab: Open) -> None:
+def test_a_hidden_tab_does_not_refresh_until_it_is_visible(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 1)
     tab = open_tab()
     tab.page.clock.install()
@@ -114,9 +114,7 @@ def test_a_choice_by_keys_alone_is_remembered_too(
     context.clear_cookies()
 
 
-def test_a_tab_that_was_opened_behind_others_rests_until_somebody_looks(
-    dashboard: Dashboard, new_page: NewPage
-) -> None:
+def test_a_tab_opened_in_the_background_rests_until_it_is_visible(dashboard: Dashboard, new_page: NewPage) -> None:
     log_in(dashboard, 1)
     page = new_page()
     page.add_init_script("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
@@ -173,7 +171,7 @@ def test_the_first_page_is_found_by_its_name_too(dashboard: Dashboard, open_tab:
     expect(tab.page.get_by_text(texts.TAB_HIDDEN)).to_be_hidden()
 
 
-def test_every_page_has_our_script_whatever_packing_a_browser_takes(dashboard: Dashboard) -> None:
+def test_every_page_has_our_script_with_any_content_encoding(dashboard: Dashboard) -> None:
     for path in ("/", "/live", "/person?q=user01"):
         _, headers = dashboard.answer(path, Accept="text/html", **{"Accept-Encoding": "gzip, br"})
         assert "content-encoding" not in headers, path

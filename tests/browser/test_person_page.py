@@ -48,11 +48,11 @@ def test_a_ticket_link_opens_the_person_and_a_card_kicks_its_own_session(dashboa
     tab.confirm("Lost device", "Please sign in again.")
     expect(tab.page.get_by_test_id("stToast")).to_contain_text("(Phone)")
     expect(card).to_have_count(0)
-    assert [one.ref for one in dashboard.presence.sessions("mallory")] == [laptop.ref]
+    assert [session.ref for session in dashboard.presence.sessions("mallory")] == [laptop.ref]
     expect(tab.page.locator(".st-key-timeline")).to_contain_text("Kicked by local operator: Phone")
 
 
-def test_typing_finds_somebody_and_keys_alone_kick_all_of_theirs(dashboard: Dashboard, open_tab: Open) -> None:
+def test_typing_finds_a_person_and_keys_alone_kick_all_their_sessions(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 2)
     tab = open_tab()
     tab.page.get_by_role("link", name=texts.PERSON_PAGE).click()

@@ -49,7 +49,7 @@ def test_the_right_person_is_kicked_while_rows_change_under_the_pointer(dashboar
     tab.expect_first("later00")
 
 
-def test_a_click_that_began_on_another_row_kicks_nobody(dashboard: Dashboard, open_tab: Open) -> None:
+def test_a_click_that_began_on_another_row_kicks_no_one(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 2)
     log_in(dashboard, 50, "late")  # all of the first page
     tab = open_tab()
@@ -108,7 +108,7 @@ def test_ticked_rows_are_kicked_by_keyboard(dashboard: Dashboard, open_tab: Open
     assert live(dashboard, logins) == ["user00", "user01", "user03"]
 
 
-def test_enter_in_the_ticket_kicks_nobody_and_a_phrase_leaves_what_was_typed(
+def test_enter_in_the_ticket_kicks_no_one_and_a_phrase_keeps_the_typed_text(
     dashboard: Dashboard, open_tab: Open
 ) -> None:
     logins = log_in(dashboard, 3)
@@ -179,7 +179,7 @@ def test_a_phone_shows_five_cards_and_a_large_screen_the_first_row_near_the_top_
     assert beyond() <= 0
 
 
-def test_an_outage_shows_the_last_data_and_ends_by_itself(dashboard: Dashboard, open_tab: Open) -> None:
+def test_an_outage_shows_the_last_data_and_the_page_recovers(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 3)
     tab = open_tab()
     banner = tab.page.get_by_text("Sessions cannot be read at the moment.", exact=True)

@@ -154,7 +154,7 @@ def confirm(app: AppTest, reason: str = "Shared account") -> AppTest:
     return button.click().run()
 
 
-def open_anew(app: AppTest) -> AppTest:
+def open_again(app: AppTest) -> AppTest:
     """As after a refresh: cached counts are no longer used."""
     open_store().counts(fresh=True)
     return app.run()

@@ -59,18 +59,18 @@ def send_form(client: httpx.Client, path: str, headers: dict[str, str] | None = 
 
 
 def test_one_sign_in_opens_both_dashboards_and_one_sign_out_closes_both(team: Team) -> None:
-    one, two = team.urls
-    with httpx.Client(base_url=one, timeout=30) as client:
+    first, second = team.urls
+    with httpx.Client(base_url=first, timeout=30) as client:
         assert send_form(client, "/sign-in", name="Dana", password=SECRET).status_code == 303
         line = f"{COOKIE}={client.cookies[COOKIE]}"
-        with Wire.open(two, line) as wire:
+        with Wire.open(second, line) as wire:
             assert texts.signed_in_as(in_bold("dana"), "support") in wire.go("person").text()
-            assert httpx.get(two, headers=PAGE | {"Cookie": line}).status_code == 200
+            assert httpx.get(second, headers=PAGE | {"Cookie": line}).status_code == 200
 
             assert texts.SIGN_OUT_DONE in send_form(client, "/sign-out").text
             wire.send_later(wire.wish())
             assert texts.SIGNED_OUT_TITLE.encode() in b"".join(wire.heard)
-    answer = httpx.get(two, headers=PAGE | {"Cookie": line})
+    answer = httpx.get(second, headers=PAGE | {"Cookie": line})
     assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in?next=/")
     assert SECRET not in "".join(log.read_text() for log in team.logs)
 

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from presence_core import Presence
 from presence_dashboard import texts
 from presence_dashboard.format import minute
-from tests.dashboard.conftest import confirm, log_in, open_anew, table, tick, toasts, uids
+from tests.dashboard.conftest import confirm, log_in, open_again, table, tick, toasts, uids
 from tests.dashboard.test_person_page import look_for, said
 
 HELD = "until unblocked by **alex** (**FR-1**)"
@@ -29,13 +29,13 @@ def message(app: AppTest) -> str:
     return str(next(area for area in app.text_area if area.label == texts.MESSAGE).value)
 
 
-def test_the_list_shows_who_is_blocked_and_the_column_only_where_somebody_is(app: AppTest, presence: Presence) -> None:
+def test_the_list_shows_blocks_and_has_the_column_only_where_there_are_some(app: AppTest, presence: Presence) -> None:
     log_in(presence, 2)
     app.run()
     assert "blocked" not in table(app).columns
     fraud(presence, "user01")
     app.session_state["session-list"].refresh()
-    open_anew(app)
+    open_again(app)
     assert dict(zip(uids(app), table(app).column("blocked"), strict=True)) == {
         "user01": "until unblocked by alex (FR-1)", "user00": "",
     }  # fmt: skip
@@ -147,7 +147,7 @@ def test_a_phrase_fits_the_block_that_is_chosen(app: AppTest, presence: Presence
     assert message(app).endswith(f"Sorry! {texts.PHRASES['Lost device'][1]}")
 
 
-def test_a_phrase_fits_somebody_who_is_blocked_already(app: AppTest, presence: Presence) -> None:
+def test_a_phrase_fits_a_user_who_is_blocked_already(app: AppTest, presence: Presence) -> None:
     log_in(presence, 1)
     fraud(presence, "user00")
     tick(app.run(), 0)

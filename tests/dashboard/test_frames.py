@@ -172,7 +172,7 @@ def test_a_row_that_has_ended_opens_no_dialog(house: House) -> None:
     assert not house.is_live(session)
 
 
-def test_a_kick_by_who_was_demoted_with_the_dialog_open_is_refused_written_down_and_names_nobody(house: House) -> None:
+def test_a_kick_by_staff_demoted_with_the_dialog_open_is_refused_logged_and_names_no_one(house: House) -> None:
     session = house.log_in()
     with opened(house, "dana") as dana:
         dana.ask(dana.go().kick())
@@ -198,7 +198,7 @@ def test_a_row_kick_by_who_was_demoted_meanwhile_is_refused_and_written_down(hou
 
 
 @pytest.mark.parametrize("how", ["removed", "signed out"])
-def test_a_kick_by_who_is_no_longer_in_is_written_down_and_names_nobody(house: House, how: str) -> None:
+def test_a_kick_by_staff_who_are_signed_out_is_logged_and_names_no_one(house: House, how: str) -> None:
     session = house.log_in()
     with opened(house, "dana") as dana:
         dana.ask(dana.go().kick())
@@ -224,7 +224,7 @@ def test_the_widgets_of_another_tab_of_ones_own_do_nothing(house: House) -> None
     assert house.is_live(session)
 
 
-def test_a_role_without_people_is_sent_none_whatever_address_it_opens(house: House) -> None:
+def test_a_role_without_access_to_people_receives_none_at_any_address(house: House) -> None:
     house.log_in()
     for page in PAGES:
         with opened(house, "stan") as stan:

@@ -50,7 +50,7 @@ def act_as(monkeypatch: pytest.MonkeyPatch, role: Role) -> None:
     monkeypatch.setattr(access, "_actor", lambda *, touch, fresh: Actor("sam", role))
 
 
-def mend(app: AppTest, act: str) -> AppTest:
+def start_repair(app: AppTest, act: str) -> AppTest:
     """Press the button, confirm, and refresh when it is done."""
     app.button(key=f"health-{act}").click().run()
     assert texts.HEALTH_CONTINUES in words(app)
@@ -150,7 +150,7 @@ def test_repair_puts_right_what_a_foreign_hand_did_and_is_written_down(
 ) -> None:
     log_in(presence, 2)
     break_lists(presence, server)
-    mend(opened(app), "repair")
+    start_repair(opened(app), "repair")
     assert [done.value for done in app.success if "Data repaired" in done.value]
     assert facts(app)[texts.HEALTH_AGREEMENT] == texts.HEALTH_AGREE
     [entry] = [entry for entry in presence.audit().items if entry.by == "local operator"]
@@ -160,7 +160,7 @@ def test_repair_puts_right_what_a_foreign_hand_did_and_is_written_down(
 
 def test_a_reindex_tells_how_far_it_is(app: AppTest, presence: Presence) -> None:
     log_in(presence, 3)
-    mend(opened(app), "reindex")
+    start_repair(opened(app), "reindex")
     work = maintenance_runner().task
     assert work is not None
     assert (work.done, work.total) == (3, 3)
@@ -176,7 +176,7 @@ def test_nothing_is_begun_before_it_is_confirmed(app: AppTest, presence: Presenc
 
 
 @pytest.mark.parametrize("role", ["stats", "viewer", "support"])
-def test_other_roles_see_it_but_mend_nothing(
+def test_other_roles_see_it_but_repair_nothing(
     app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch, role: Role
 ) -> None:
     act_as(monkeypatch, role)
@@ -278,7 +278,7 @@ def test_while_redis_is_away_no_headline_says_how_all_is(app: AppTest, server: S
     assert app.metric, "the last figures stay, with their age"
 
 
-def test_a_server_that_evicts_is_told_before_all_else(app: AppTest, presence: Presence, server: Server) -> None:
+def test_a_server_that_evicts_is_reported_first(app: AppTest, presence: Presence, server: Server) -> None:
     log_in(presence, 1)
     server.command("CONFIG", "SET", "maxmemory", "1gb")
     server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")

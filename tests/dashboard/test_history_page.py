@@ -21,7 +21,7 @@ from presence_dashboard.format import minute
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.history import row_details as job_details
 from presence_dashboard.views.sessions.bulk_kick_progress import result
-from tests.dashboard.conftest import IMPATIENT, open_anew, toasts
+from tests.dashboard.conftest import IMPATIENT, open_again, toasts
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, wait_for
 
@@ -360,7 +360,7 @@ def test_a_masked_viewer_does_not_see_what_a_bulk_kick_searched_for() -> None:
     assert filter_values(search, support) == {"name_contains": "Lovelace", "ip": "192.0.2.7", "device": "Mac"}
 
 
-def test_what_staff_did_is_told_in_words(app: AppTest, presence: Presence) -> None:
+def test_staff_actions_are_described_in_words(app: AppTest, presence: Presence) -> None:
     presence.login("dana", device="Mac")
     job = presence.start_kick(SessionFilter(device="Mac"), by="alex", reason="Shared account", expected=1)
     presence.pause_job(job.id, by="alex")
@@ -377,10 +377,10 @@ def test_an_outage_keeps_the_rows_and_turns_the_page_off(app: AppTest, server: S
     kick(presence, "dana")
     history(app)
     server.pause()
-    open_anew(app)
+    open_again(app)
     assert column(app, "uid") == ["dana"]
     assert app.button(key="refresh-list").disabled
     assert app.button(key="export-history").disabled
     server.resume()
-    open_anew(app)
+    open_again(app)
     assert not app.button(key="refresh-list").disabled

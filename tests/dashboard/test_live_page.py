@@ -309,7 +309,7 @@ def test_shares_name_the_most_frequent_and_sum_up_the_rest() -> None:
     assert chart_data.shares({"a": 5}, 3)[0].share == 1, "facets may be a sweep ahead of the count"
 
 
-def test_a_change_from_nothing_is_not_told() -> None:
+def test_a_change_from_nothing_is_not_shown() -> None:
     assert (chart_data.change(5, 0), chart_data.change(None, 5), chart_data.change(5, None)) == (None, None, None)
     assert chart_data.change(15, 10) == pytest.approx(0.5)
 

@@ -86,7 +86,7 @@ def test_an_email_that_is_not_verified_an_old_sign_in_and_no_role_are_refused(
     assert team.presence.staff_member("eve@example.com") is None
 
 
-def test_forged_frames_kick_nobody_and_a_kick_after_a_demotion_is_refused_and_written_down(
+def test_forged_frames_kick_no_one_and_a_kick_after_a_demotion_is_refused_and_logged(
     team: OidcTeam, dana: Visitor
 ) -> None:
     session = team.presence.login("visitor-7", name="Ada Lovelace").session

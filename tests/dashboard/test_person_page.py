@@ -15,7 +15,7 @@ from presence_dashboard.data.person_state import current_state, find
 from presence_dashboard.data.person_timeline import TimelineEvent, by_day, merge
 from presence_dashboard.data.store import open_store
 from presence_dashboard.views.person import session_cards
-from tests.dashboard.conftest import confirm, open_anew, toasts
+from tests.dashboard.conftest import confirm, open_again, toasts
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server
 
@@ -57,12 +57,12 @@ def cards_of(app: AppTest) -> list[str]:
     return [key.removeprefix("kick-") for key in keys(app) if key.startswith("kick-") and key != "kick-all"]
 
 
-def look_anew(uid: str) -> None:
+def look_again(uid: str) -> None:
     """As after a refresh: cached data of a person are no longer used."""
     current_state(open_store(), uid, fresh=True)
 
 
-def told(presence: Presence, uid: str) -> list[TimelineEvent]:
+def timeline_of(presence: Presence, uid: str) -> list[TimelineEvent]:
     return merge(presence.sessions(uid), presence.ended(uid), presence.audit(uid=uid))
 
 
@@ -74,7 +74,7 @@ def test_a_kick_that_ends_and_audit_both_tell_of_is_there_once(presence: Presenc
     presence.kick("dana", logins[0].session.session_id, by="alex", reason="one")
     presence.kick("dana", by="robin", reason="all", block_for=60)
     presence.kick("dana", by="robin", reason="none left")
-    happened = told(presence, "dana")
+    happened = timeline_of(presence, "dana")
     assert [event.kind for event in happened] == ["staff", "end", "end", "login", "login", "login"]
     nothing, both, single = happened[:3]
     assert nothing.entry is not None
@@ -93,7 +93,7 @@ def test_the_timeline_holds_logins_ends_blocks_and_denied_attempts_newest_first(
     presence.unblock("dana", by="alex", reason="test")
     presence.denied(by="vera", what="kick", uid="dana")
     presence.login("dana")
-    happened = told(presence, "dana")
+    happened = timeline_of(presence, "dana")
     assert [event.at for event in happened] == sorted((event.at for event in happened), reverse=True)
     assert {event.entry.action for event in happened if event.entry} == {"block", "unblock", "denied"}
     [end] = [event for event in happened if event.kind == "end"]
@@ -139,7 +139,7 @@ def test_others_who_start_alike_are_one_click_away_from_an_exact_hit(app: AppTes
     assert app.button(key="open-0").click().run().code[0].value == "u2"
 
 
-def test_nobody_found_says_what_to_do_next(app: AppTest, presence: Presence) -> None:
+def test_an_empty_result_says_what_to_do_next(app: AppTest, presence: Presence) -> None:
     look_for(app, "nobody*")
     assert [header.value for header in app.subheader] == [texts.PERSON_NONE_TITLE]
     assert texts.person_none("`nobody*`", 7, 30) in said(app)
@@ -214,7 +214,7 @@ def test_kick_all_can_block_by_the_way(app: AppTest, presence: Presence) -> None
     assert "kick-all" not in keys(app)
 
 
-def test_who_comes_second_is_told_who_was_first(app: AppTest, presence: Presence) -> None:
+def test_the_second_to_act_sees_who_was_first(app: AppTest, presence: Presence) -> None:
     login = presence.login("dana", device="Mac")
     look_for(app, "dana")
     app.button(key=f"kick-{login.session.session_id}").click().run()
@@ -229,7 +229,7 @@ def test_without_follow_cards_stay_until_a_refresh_and_changes_are_announced(app
     app.toggle(key="follow").set_value(False).run()
     assert app.button(key="refresh-person").label == texts.REFRESH
     presence.login("dana")
-    look_anew("dana")
+    look_again("dana")
     app.run()
     assert cards_of(app) == [first.session.session_id]
     assert app.button(key="refresh-person").label == texts.PERSON_CHANGED
@@ -237,7 +237,7 @@ def test_without_follow_cards_stay_until_a_refresh_and_changes_are_announced(app
     assert len(cards_of(app)) == 2
     assert app.button(key="refresh-person").label == texts.REFRESH
     presence.block("dana", by="alex", reason="test")
-    look_anew("dana")
+    look_again("dana")
     assert app.run().button(key="refresh-person").label == texts.PERSON_CHANGED
 
 
@@ -249,13 +249,13 @@ def test_with_follow_cards_keep_their_places_and_an_ended_session_says_how_it_en
     assert set(cards_of(app)) == {second.session_id, first.session_id}
     third = presence.login("dana", device="TV").session
     presence.kick("dana", second.session_id, by="alex", reason="test")
-    look_anew("dana")
+    look_again("dana")
     app.run()
     assert cards_of(app) == [first.session_id, third.session_id]
     assert f":gray[~~**iPhone**~~] :gray-badge[{texts.PERSON_ENDED}]" in said(app)
     assert said(app).count(texts.happened_kicked("**iPhone**", "**alex**")) == 2, "on the card and in the timeline"
     assert "**alex**: `1 session ended`" in toasts(app)
-    look_anew("dana")
+    look_again("dana")
     assert not app.run().toast, "an action is announced once"
     app.button(key="refresh-person").click().run()
     assert set(cards_of(app)) == {third.session_id, first.session_id}
@@ -268,7 +268,7 @@ def test_follow_shows_the_last_activity_without_a_refresh(app: AppTest, presence
     state = app.session_state["person-state"]
     before = state.facts.sessions[0].last_seen
     presence.validate(login.token)
-    look_anew("dana")
+    look_again("dana")
     app.run()
     assert state.facts.sessions[0].last_seen > before
 
@@ -278,7 +278,7 @@ def test_a_page_is_not_followed_while_a_dialog_is_open(app: AppTest, presence: P
     look_for(app, "dana")
     app.button(key="kick-all").click().run()
     presence.login("dana")
-    look_anew("dana")
+    look_again("dana")
     app.run()
     assert cards_of(app) == [login.session.session_id]
     assert app.button(key="refresh-person").label == texts.PERSON_CHANGED
@@ -296,7 +296,7 @@ def test_a_colleague_who_has_the_person_open_is_named(app: AppTest, presence: Pr
     assert presence.note_viewer("dana", by="sam@example.com") == [], "the page has closed the person"
 
 
-def test_who_comes_back_to_the_page_finds_it_read_anew(app: AppTest, presence: Presence) -> None:
+def test_returning_to_the_page_reads_it_again(app: AppTest, presence: Presence) -> None:
     presence.login("dana")
     look_for(app, "dana")
     presence.login("dana")
@@ -309,7 +309,7 @@ def test_who_comes_back_to_the_page_finds_it_read_anew(app: AppTest, presence: P
     assert len(app.dataframe[0].value) == 2
 
 
-def test_somebody_with_many_devices_is_shown_page_by_page(app: AppTest, presence: Presence) -> None:
+def test_a_person_with_many_devices_is_shown_page_by_page(app: AppTest, presence: Presence) -> None:
     for _ in range(session_cards.FIRST + 5):
         presence.login("dana")
     look_for(app, "dana")
@@ -352,7 +352,7 @@ def test_older_staff_actions_are_read_on_demand(
 # -- Who may see and do what -------------------------------------------------------------------------------------------
 
 
-def test_a_masked_viewer_finds_nobody_by_name_and_sees_no_name_or_address(
+def test_a_masked_viewer_finds_no_one_by_name_and_sees_no_name_or_address(
     app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
@@ -389,9 +389,9 @@ def test_a_kick_by_who_has_lost_the_role_is_refused_and_written_down(
     assert (entry.action, entry.outcome) == ("denied", "kick refused once")
 
 
-@pytest.mark.parametrize("nobody", ["\x07", "💥" * 256])
-def test_what_nobody_can_be_called_is_not_said_to_wait_for_redis(app: AppTest, nobody: str) -> None:
-    look_for(app, nobody)
+@pytest.mark.parametrize("uid", ["\x07", "💥" * 256])
+def test_an_impossible_uid_is_not_reported_as_waiting_for_redis(app: AppTest, uid: str) -> None:
+    look_for(app, uid)
     assert texts.ERROR_FIELD["text"][""] in app.warning[0].value
     assert not app.info
 
@@ -415,12 +415,12 @@ def test_an_outage_keeps_the_person_and_turns_actions_off(app: AppTest, server: 
     login = presence.login("dana", name="Dana Novak")
     look_for(app, "dana")
     server.pause()
-    open_anew(app)
+    open_again(app)
     assert [header.value for header in app.header] == ["**Dana Novak**"]
     assert app.button(key=f"kick-{login.session.session_id}").disabled
     assert app.button(key="kick-all").disabled
     server.resume()
-    open_anew(app)
+    open_again(app)
     assert not app.button(key="kick-all").disabled
 
 
@@ -433,7 +433,7 @@ def test_a_person_opened_in_an_outage_shows_when_redis_is_back(
     assert texts.PERSON_UNREAD in said(app)
     server.resume()
     find(open_store(), "dana", by_name=True, fresh=True)
-    open_anew(app)
+    open_again(app)
     assert [header.value for header in app.header] == ["**Dana Novak**"]
 
 
@@ -460,7 +460,7 @@ def test_an_admin_who_types_the_user_id_forgets_a_person(app: AppTest, presence:
     assert (entry.action, entry.by, entry.reason) == ("forget", "local operator", "asked by letter")
 
 
-def test_nobody_but_an_admin_is_offered_it_and_a_demoted_one_is_refused(
+def test_only_an_admin_is_offered_it_and_a_demoted_admin_is_refused(
     app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     presence.login("u1")

@@ -20,7 +20,7 @@ from presence_dashboard.data.store import Store, open_store
 from presence_dashboard.roles import HIDDEN
 from presence_dashboard.views.history import row_details
 from presence_dashboard.views.sessions import bulk_kick_progress
-from tests.dashboard.conftest import IMPATIENT, log_in, open_anew, refs, tick, toasts, uids
+from tests.dashboard.conftest import IMPATIENT, log_in, open_again, refs, tick, toasts, uids
 from tests.support.servers import Server
 
 SUPPORT = Actor("sam", "support", bulk_limit=2)
@@ -81,7 +81,7 @@ def test_the_dialog_says_how_each_person_was_found(app: AppTest, presence: Prese
 # -- Kicking all that match --------------------------------------------------------------------------------------------
 
 
-def test_all_that_match_are_kicked_and_nobody_else(app: AppTest, presence: Presence) -> None:
+def test_all_that_match_are_kicked_and_no_one_else(app: AppTest, presence: Presence) -> None:
     users, others = log_in(presence, 60), log_in(presence, 3, "other")
     app.query_params["q"] = "user"
     app.run()
@@ -139,7 +139,7 @@ def test_ticked_rows_can_be_spared(app: AppTest, presence: Presence) -> None:
     assert live(presence, users) == ["user03", "user04"]
 
 
-def test_where_more_match_by_now_nobody_is_kicked_and_they_are_counted_anew(app: AppTest, presence: Presence) -> None:
+def test_where_more_match_by_now_no_one_is_kicked_and_they_are_counted_again(app: AppTest, presence: Presence) -> None:
     users = log_in(presence, 3)
     app.query_params["q"] = "user"
     ask(app.run())
@@ -155,7 +155,7 @@ def test_where_more_match_by_now_nobody_is_kicked_and_they_are_counted_anew(app:
     assert not presence.is_online("user-moved-here")
 
 
-def test_support_is_told_the_most_and_is_refused_inside_the_action(
+def test_support_sees_the_limit_and_is_refused_inside_the_action(
     app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     users = log_in(presence, 3)
@@ -171,7 +171,7 @@ def test_support_is_told_the_most_and_is_refused_inside_the_action(
     assert (denied.action, denied.reason) == ("denied", "3 sessions, of 2 allowed")
 
 
-def test_an_outage_while_counting_is_told_and_can_be_tried_again(
+def test_an_outage_while_counting_is_shown_and_can_be_tried_again(
     app: AppTest, server: Server, presence: Presence
 ) -> None:
     log_in(presence, 3)
@@ -281,7 +281,7 @@ def test_support_may_cancel_a_large_job_but_not_resume_it(
     assert (presence.job(job.id) or job).state == "cancelled"
 
 
-def test_a_job_that_nobody_works_at_is_taken_up(
+def test_a_job_without_a_runner_is_taken_up(
     server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     users = log_in(presence, 3)
@@ -385,5 +385,5 @@ def test_the_panel_stays_while_redis_is_away(app: AppTest, server: Server, prese
     job = paused_job(presence)
     app.run()
     server.pause()
-    open_anew(app)
+    open_again(app)
     assert app.button(key=f"resume-{job.id}").disabled

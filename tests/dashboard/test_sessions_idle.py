@@ -17,7 +17,7 @@ from presence_dashboard import texts
 from presence_dashboard.actions import bulk_kick
 from presence_dashboard.data import session_list as listing_module
 from presence_dashboard.data.store import open_store
-from tests.dashboard.conftest import log_in, open_anew, press, send, table, tables, tick, toasts, uids
+from tests.dashboard.conftest import log_in, open_again, press, send, table, tables, tick, toasts, uids
 from tests.support.servers import Server
 
 
@@ -45,7 +45,7 @@ def test_rows_that_have_ended_stay_where_they_are_and_say_why(
     presence.logout("user02", logins[2].session.session_id)
     with Presence.from_url(server.url, Settings(max_sessions=1)) as strict:
         strict.login("user03")
-    open_anew(app)
+    open_again(app)
     assert uids(app) == before, "no row moves"
     assert app.session_state["session-list"].key == key
     ended = dict(zip(uids(app), table(app).ended, strict=True))
@@ -82,7 +82,7 @@ def test_the_times_of_the_rows_are_kept_up_to_date(app: AppTest, presence: Prese
     [before] = table(app).column("seen")
     time.sleep(0.01)
     assert presence.validate(login.token)
-    open_anew(app)
+    open_again(app)
     [after] = table(app).column("seen")
     assert after > before
     assert table(app).column("expires") == [round(presence.sessions("user00")[0].expires_at.timestamp() * 1000)]
@@ -105,10 +105,10 @@ def test_an_outage_marks_no_row_as_ended(app: AppTest, presence: Presence, serve
     log_in(presence, 2)
     app.run()
     server.pause()
-    open_anew(app)
+    open_again(app)
     assert table(app).ended == ["", ""]
     server.resume()
-    open_anew(app)
+    open_again(app)
     assert table(app).ended == ["", ""]
 
 
@@ -130,7 +130,7 @@ def test_the_browser_learns_how_long_an_age_is_true(app: AppTest, presence: Pres
     app.selectbox(key="every").select(10).run()
     assert table(app).data["every"] == 10
     server.pause()
-    open_anew(app)
+    open_again(app)
     assert table(app).data["every"] == 0
     server.resume()
 
@@ -283,12 +283,12 @@ def test_the_list_is_not_read_again_below_an_open_dialog_but_behind_it(
     app.run()
     assert len(table(app).ended) == 3
     assert all(table(app).ended)
-    next(one for one in app.button if one.label == texts.CANCEL).click().run()
+    next(button for button in app.button if button.label == texts.CANCEL).click().run()
     app.run()
     assert not tables(app)
 
 
-def test_a_job_of_somebody_else_moves_no_row(app: AppTest, presence: Presence, looking: None) -> None:
+def test_a_job_of_another_member_of_staff_moves_no_row(app: AppTest, presence: Presence, looking: None) -> None:
     log_in(presence, 3)
     app.run()
     time.sleep(0.002)

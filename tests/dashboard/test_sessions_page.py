@@ -20,7 +20,7 @@ from tests.dashboard.conftest import (
     IMPATIENT,
     confirm,
     log_in,
-    open_anew,
+    open_again,
     press,
     refs,
     table,
@@ -56,7 +56,7 @@ def test_sessions_are_listed_newest_login_first(app: AppTest, presence: Presence
     assert texts.online_now("3", "3") in [text.value for text in app.markdown]
 
 
-def test_somebody_without_a_name_is_listed_by_uid(app: AppTest, presence: Presence) -> None:
+def test_a_person_without_a_name_is_listed_by_uid(app: AppTest, presence: Presence) -> None:
     presence.login("dana@example.com")
     assert table(app.run()).column("name") == ["dana@example.com"]
 
@@ -95,7 +95,7 @@ def test_rows_stay_until_asked_for_and_newer_logins_are_announced(app: AppTest, 
     log_in(presence, 2)
     app.run()
     log_in(presence, 3, "late")
-    open_anew(app)
+    open_again(app)
     assert len(uids(app)) == 2
     assert app.button(key="refresh").label == texts.newer(3, "3")
     app.button(key="refresh").click().run()
@@ -103,12 +103,12 @@ def test_rows_stay_until_asked_for_and_newer_logins_are_announced(app: AppTest, 
     assert app.button(key="refresh").label == texts.REFRESH
 
 
-def test_an_empty_list_says_what_to_do_and_fills_by_itself(app: AppTest, presence: Presence) -> None:
+def test_an_empty_list_says_what_to_do_and_fills_automatically(app: AppTest, presence: Presence) -> None:
     app.run()
     assert [header.value for header in app.subheader] == [texts.EMPTY_TITLE]
     assert not tables(app)
     log_in(presence, 1)
-    open_anew(app)
+    open_again(app)
     assert uids(app) == ["user00"]
 
 
@@ -140,7 +140,7 @@ def test_the_button_of_a_row_asks_about_that_session_and_k_about_the_ticked_ones
     log_in(presence, 3)
     press(app.run(), "kick", table(app).ref("user01"))
     assert "user01" in [text.value for text in app.text]
-    next(one for one in app.button if one.label == texts.CANCEL).click().run()
+    next(button for button in app.button if button.label == texts.CANCEL).click().run()
     press(app, "kick", None)
     assert texts.ROW_GONE in toasts(app)
     press(tick(app, 0, 2), "kick", None)
@@ -217,7 +217,7 @@ def test_a_phrase_is_added_once_and_never_replaces_what_was_typed(app: AppTest, 
     assert texts.PHRASE_TOO_LONG in toasts(app)
 
 
-def test_cancelling_kicks_nobody(app: AppTest, presence: Presence) -> None:
+def test_cancelling_kicks_no_one(app: AppTest, presence: Presence) -> None:
     [login] = log_in(presence, 1)
     tick(app.run(), 0)
     app.button(key="kick-selected").click().run()
@@ -250,7 +250,7 @@ def test_kicking_all_of_a_user_reads_what_they_have_now_and_can_keep_one(app: Ap
     assert [bool(presence.validate(login.token)) for login in (first, second, third)] == [False, True, False]
 
 
-def test_one_who_comes_second_is_told_who_was_first(app: AppTest, presence: Presence) -> None:
+def test_the_second_to_kick_sees_who_was_first(app: AppTest, presence: Presence) -> None:
     [login] = log_in(presence, 1)
     tick(app.run(), 0)
     app.button(key="kick-selected").click().run()
@@ -268,13 +268,13 @@ def test_an_outage_keeps_the_rows_and_turns_actions_off_until_redis_is_back(
     log_in(presence, 2)
     tick(app.run(), 0)
     server.pause()
-    open_anew(app)
+    open_again(app)
     assert "**Sessions cannot be read at the moment.**" in app.warning[0].value
     assert uids(app) == ["user01", "user00"]
     assert app.button(key="kick-selected").disabled
     assert not table(app).data["canAct"]
     server.resume()
-    open_anew(app)
+    open_again(app)
     assert not app.warning
     assert not app.button(key="kick-selected").disabled
     assert table(app).data["canAct"]
@@ -286,11 +286,11 @@ def test_a_page_that_opens_in_an_outage_fills_when_redis_is_back(app: AppTest, s
     assert "No data has been read yet" in app.warning[0].value
     assert not app.exception
     server.resume()
-    open_anew(app)
+    open_again(app)
     assert [header.value for header in app.subheader] == [texts.EMPTY_TITLE]
 
 
-def test_who_cannot_be_told_from_others_while_redis_is_away_waits_and_is_let_in_by_itself(
+def test_staff_who_cannot_be_identified_while_redis_is_away_wait_and_are_let_in(
     app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_in(presence, 2)
@@ -332,7 +332,7 @@ def test_a_kick_without_an_answer_says_so_and_is_looked_at_again(
     assert texts.outcome_unknown(1) in toasts(app)
     assert texts.unresolved(1) in [warning.value for warning in app.warning]
     server.resume()
-    open_anew(app)
+    open_again(app)
     assert not app.warning
     messages = toasts(app)
     assert "kicked by **local operator**" in messages or "Not kicked: **user00**" in messages

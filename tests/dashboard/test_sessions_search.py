@@ -16,7 +16,7 @@ from presence_dashboard.access import Actor
 from presence_dashboard.data import session_query
 from presence_dashboard.data.session_query import SessionQuery
 from presence_dashboard.views.sessions import table_columns
-from tests.dashboard.conftest import IMPATIENT, log_in, open_anew, table, tables, uids
+from tests.dashboard.conftest import IMPATIENT, log_in, open_again, table, tables, uids
 from tests.support.servers import Server
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -82,7 +82,7 @@ def test_a_link_opens_what_it_asks_for(app: AppTest, crowd: None) -> None:
     assert app.button(key="chip-device").label == texts.chip("Device", "**iPhone**")
 
 
-def test_a_block_that_is_none_is_told_and_the_list_stays(app: AppTest, crowd: None) -> None:
+def test_an_invalid_address_block_is_reported_and_the_list_stays(app: AppTest, crowd: None) -> None:
     search(app.run(), "dan")
     search(app, "192.0.2.0/99")
     assert [warning.value for warning in app.warning] == [texts.ERROR_FIELD["ip"][""]]
@@ -125,7 +125,7 @@ def test_a_new_question_begins_at_its_first_page(app: AppTest, presence: Presenc
 def test_logins_since_are_not_said_to_match(app: AppTest, presence: Presence, crowd: None) -> None:
     search(app.run(), "dan")
     log_in(presence, 2, "late")
-    open_anew(app)
+    open_again(app)
     assert app.button(key="refresh").label == texts.logins_since(2, "2")
     app.button(key="refresh").click().run()
     assert app.button(key="refresh").label == texts.REFRESH
@@ -142,7 +142,7 @@ def test_a_search_while_redis_is_away_leaves_the_rows_and_is_answered_afterwards
     assert "**Sessions cannot be read at the moment.**" in app.warning[0].value
     assert all(app.button(key=key).disabled for key in ("kick-all", "export", "kick-selected"))
     server.resume()
-    open_anew(app)
+    open_again(app)
     assert uids(app) == ["u1"]
 
 
@@ -180,7 +180,7 @@ def test_an_app_version_is_found_under_its_app_and_can_be_taken_back(app: AppTes
     assert len(uids(app)) == 3
 
 
-def test_a_value_that_nobody_has_stays_chosen_and_finds_nobody(app: AppTest, crowd: None) -> None:
+def test_a_value_without_sessions_stays_chosen_and_finds_none(app: AppTest, crowd: None) -> None:
     app.query_params["device"] = "Nokia"
     assert titles(app.run()) == [texts.NO_MATCH_TITLE]
     assert app.button(key="chip-device").label == texts.chip("Device", "**Nokia**")
@@ -228,7 +228,7 @@ def test_a_declared_attribute_is_a_filter_and_a_column(
         ({"inside": "ordan"}, texts.link_value("`inside`", texts.LINK_INSIDE)),
     ],
 )
-def test_a_link_that_makes_no_sense_is_refused_in_words_and_lists_nobody(
+def test_an_invalid_link_is_refused_in_words_and_lists_no_one(
     app: AppTest, crowd: None, link: dict[str, str | list[str]], rule: str
 ) -> None:
     app.query_params.update(link)
@@ -259,7 +259,7 @@ def test_a_list_that_was_there_goes_when_the_link_becomes_one_that_makes_no_sens
     assert "List as of" not in shown(app)
 
 
-def test_a_link_to_a_block_that_is_none_lists_nobody(app: AppTest, crowd: None) -> None:
+def test_a_link_to_an_invalid_address_block_lists_no_one(app: AppTest, crowd: None) -> None:
     app.query_params["q"] = "192.0.2.0/99"
     app.run()
     assert [warning.value for warning in app.warning] == [texts.ERROR_FIELD["ip"][""]]

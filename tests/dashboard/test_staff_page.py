@@ -88,7 +88,7 @@ def test_who_is_removed_leaves_the_list_and_is_found_among_the_removed(team: App
     assert table(team)[0][:2] == ("alex", texts.STAFF_NO_ROLE)
 
 
-def test_signing_somebody_out_ends_their_sign_ins_and_is_written_down(
+def test_signing_out_a_member_of_staff_ends_their_sign_ins_and_is_logged(
     team: AppTest, presence: Presence, desk: Presence
 ) -> None:
     logins = [desk.login("alex"), desk.login("dana@example.com")]

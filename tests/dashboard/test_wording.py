@@ -52,7 +52,7 @@ def test_every_part_of_a_rule_that_has_a_sentence_occurs_in_the_library() -> Non
     assert [part for part in sorted(parts) if part not in rules] == []
 
 
-def _pause_what_is_over(presence: Presence) -> object:
+def _pause_an_ended_job(presence: Presence) -> object:
     job = presence.start_kick(SessionFilter(text="nobody"), by="alex", reason="test", expected=9)
     presence.cancel_job(job.id, by="alex")
     return presence.pause_job(job.id, by="alex")
@@ -74,7 +74,7 @@ WRONG: dict[str, Callable[[Presence], object]] = {
     "reason of an unblock": lambda p: kick_and_block.unblock(p, "ada", " "),
     "reason of an erasure": lambda p: privacy.erase_person(p, "ada", "x" * 501),
     "uid": lambda p: kick_and_block.block(p, "a\nda", ActionDetails("test")),
-    "job_id, of one that is over": _pause_what_is_over,
+    "job_id, of a job that has ended": _pause_an_ended_job,
     "job_id, of one that is not known": lambda p: p.cancel_job("no-such-job", by="alex"),
     "expected": _expect_too_few,
     "exclude": lambda p: p.preview_kick(SessionFilter(text="u"), exclude=["ada:session-1"] * 10_001),
@@ -184,7 +184,7 @@ def test_a_bulk_kick_that_has_ended_meanwhile_is_refused_in_plain_words(app: App
     assert "job_id" not in shown(app)
 
 
-def test_the_last_admin_stays_admin_and_is_told_in_plain_words(presence: Presence) -> None:
+def test_the_last_admin_stays_admin_and_reads_why_in_plain_words(presence: Presence) -> None:
     presence.set_staff("dana", "admin", by="test")
     with pytest.raises(InvalidArgument) as refused:
         staff_members.remove(presence, "dana")

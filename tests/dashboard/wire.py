@@ -80,7 +80,7 @@ class Wire:
         return self.ask(query=query)
 
     def ask(self, *states: dict[str, Any], query: str = "") -> Wire:
-        """Run the page anew with what these widgets say, and hear all that comes of it."""
+        """Run the page again with these widget values, and collect all frames that it sends."""
         self.socket.send(self.wish(*states, query=query))
         return self.hear()
 
@@ -115,23 +115,25 @@ class Wire:
 
     def elements(self) -> Iterator[Any]:
         """What the latest run drew."""
-        for one in self.frames:
-            if one.WhichOneof("type") == "delta" and one.delta.WhichOneof("type") == "new_element":
-                yield one.delta.new_element
+        for frame in self.frames:
+            if frame.WhichOneof("type") == "delta" and frame.delta.WhichOneof("type") == "new_element":
+                yield frame.delta.new_element
 
     def text(self) -> str:
         """The paragraphs that the latest run drew."""
-        return "\n".join(one.markdown.body for one in self.elements() if one.WhichOneof("type") == "markdown")
+        return "\n".join(frame.markdown.body for frame in self.elements() if frame.WhichOneof("type") == "markdown")
 
     def buttons(self) -> dict[str, str]:
         """Label → widget id."""
-        return {one.button.label: one.button.id for one in self.elements() if one.WhichOneof("type") == "button"}
+        return {
+            frame.button.label: frame.button.id for frame in self.elements() if frame.WhichOneof("type") == "button"
+        }
 
     def table(self) -> dict[str, Any] | None:
         """What the table of sessions was sent, with its widget id; None where there is none."""
-        for one in self.elements():
-            if one.WhichOneof("type") == "bidi_component":
-                return {"id": one.bidi_component.id, **json.loads(one.bidi_component.json)}
+        for frame in self.elements():
+            if frame.WhichOneof("type") == "bidi_component":
+                return {"id": frame.bidi_component.id, **json.loads(frame.bidi_component.json)}
         return None
 
     def kick(self, row: int = 0) -> dict[str, Any]:
@@ -149,7 +151,9 @@ class Wire:
     def fill(self) -> dict[str, Any]:
         """The reason, in the dialog that is open."""
         fields = {
-            one.text_area.label: one.text_area.id for one in self.elements() if one.WhichOneof("type") == "text_area"
+            frame.text_area.label: frame.text_area.id
+            for frame in self.elements()
+            if frame.WhichOneof("type") == "text_area"
         }
         return {"id": fields[texts.REASON], "string_value": "forged"}
 
