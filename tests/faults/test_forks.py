@@ -112,7 +112,7 @@ if not child:
         cache.close()
         worker.start()
         worker.stop()
-        hooks._count("delivered")
+        hooks._post._count("delivered")
         hooks.close()
         use.close()
         p._transport.nodes(refresh=True)

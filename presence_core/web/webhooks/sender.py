@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import random
 import threading
-import time
 from collections.abc import Iterable
-from http.client import HTTPException
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, get_args
-from urllib.error import HTTPError
-from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from typing import Final, Self, get_args
 
 from presence_core import validation as check
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
 from presence_core.web.webhooks.deliveries import DeliveryReader, Kind, begin_now
-from presence_core.web.webhooks.position import Delivery, Position
-from presence_core.web.webhooks.signing import DELIVERY_ID, SIGNATURE, check_secrets, sign
+from presence_core.web.webhooks.position import Position
+from presence_core.web.webhooks.signed_post import SignedPost, host_of_url, is_http
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
@@ -66,22 +59,29 @@ class Webhooks:
         self._kinds = _check_kinds(kinds)
         if not isinstance(position, str | PathLike) or not str(position):
             raise InvalidArgument("position", "must be a directory")
-        check_secrets(secret)
+        self._post = SignedPost(secret, timeout=timeout, max_wait=max_wait, give_up=give_up)
         self._presence = presence
-        self._secret = secret if isinstance(secret, str) else tuple(secret)
-        self._timeout = check.duration("timeout", timeout, 0.05, 60)
-        self._max_wait = check.duration("max_wait", max_wait, 0.01, 3600)
-        self._give_up = check.duration("give_up", give_up, 1, 604_800)
+        self._timeout = timeout
         self._interval = check.duration("interval", interval, 0.01, 60)
         self._stopping = threading.Event()
-        self._lock = threading.Lock()
-        self._opener = build_opener(_NoRedirects)
-        self.delivered = 0  #: deliveries that were answered with 2xx
-        self.retried = 0  #: tries that failed
-        self.dropped = 0  #: deliveries that were given up
         self._positions = {url: Position(Path(position), url) for url in targets}
         self._threads: list[threading.Thread] = []
         renew_in_child(self, Webhooks._reset_in_child)
+
+    @property
+    def delivered(self) -> int:
+        """Deliveries that were answered with 2xx."""
+        return self._post.delivered
+
+    @property
+    def retried(self) -> int:
+        """Tries that failed."""
+        return self._post.retried
+
+    @property
+    def dropped(self) -> int:
+        """Deliveries that were given up."""
+        return self._post.dropped
 
     def start(self) -> None:
         """Send from each URL's position on, or stand by while another process does.
@@ -131,7 +131,7 @@ class Webhooks:
 
     def _reset_in_child(self) -> None:
         """A forked child has none of the threads, and must not hold its parent's locks."""
-        self._threads, self._stopping, self._lock = [], threading.Event(), threading.Lock()
+        self._threads, self._stopping = [], threading.Event()
         for position in self._positions.values():
             position.release()
 
@@ -156,7 +156,7 @@ class Webhooks:
                 log.warning("webhooks wait for Redis: %s", error)
                 self._stopping.wait(max(1.0, self._interval))
             except Exception:  # a full disk or a bug: the position stays, so nothing is lost
-                log.exception("webhooks for %s failed, trying again", _host(url))
+                log.exception("webhooks for %s failed, trying again", host_of_url(url))
                 self._stopping.wait(max(5.0, self._interval))
             else:
                 if not had_deliveries:
@@ -166,63 +166,15 @@ class Webhooks:
         """Send one batch. Returns whether there was one."""
         batch = reader.read()
         for delivery in batch:
-            if delivery.body is not None and not self._deliver(url, delivery):
+            if delivery.body is not None and not self._post.deliver(url, delivery.body, self._stopping.wait):
                 break  # stopping: the position stays before this delivery
             position.move(delivery)
         return bool(batch)
 
-    def _deliver(self, url: str, delivery: Delivery) -> bool:
-        """Send one delivery until it is accepted or given up. False: this was stopped before."""
-        assert delivery.body is not None
-        delivery_id, content = str(delivery.body["id"]), json.dumps(delivery.body, ensure_ascii=False).encode()
-        begin, wait = time.monotonic(), min(1.0, self._max_wait)
-        while True:
-            failure = self._post(url, delivery_id, content)
-            if failure is None:
-                self._count("delivered")
-                return True
-            self._count("retried")
-            if time.monotonic() - begin >= self._give_up:
-                self._count("dropped")
-                log.error("webhook %s to %s was dropped: %s", delivery_id, _host(url), failure)
-                return True
-            log.warning("webhook %s to %s failed, trying again: %s", delivery_id, _host(url), failure)
-            if self._stopping.wait(wait * random.uniform(0.75, 1.25)):
-                return False
-            wait = min(wait * 2, self._max_wait)
-
-    def _post(self, url: str, delivery_id: str, content: bytes) -> str | None:
-        """None if the receiver answered 2xx, else the failure, without the URL: it may hold the receiver's secret."""
-        request = Request(url, content, method="POST")
-        request.add_header("Content-Type", "application/json")
-        request.add_header("User-Agent", "presence-core")
-        request.add_header(DELIVERY_ID, delivery_id)
-        request.add_header(SIGNATURE, sign(self._secret, content))
-        try:
-            with self._opener.open(request, timeout=self._timeout) as response:
-                response.read(1024)
-                return None if 200 <= response.status < 300 else f"status {response.status}"
-        except HTTPError as refused:
-            with refused:
-                return f"status {refused.code}"
-        except (OSError, HTTPException, ValueError) as error:
-            return type(getattr(error, "reason", error)).__name__
-
-    def _count(self, name: str) -> None:
-        with self._lock:
-            setattr(self, name, getattr(self, name) + 1)
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """A redirect counts as a failure: it would send the body to another host."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
 
 def _check_urls(urls: object) -> list[str]:
     targets = [] if isinstance(urls, str) or not isinstance(urls, Iterable) else list(urls)
-    if not 1 <= len(targets) <= 100 or not all(_is_http(url) for url in targets):
+    if not 1 <= len(targets) <= 100 or not all(is_http(url) for url in targets):
         raise InvalidArgument("urls", "must be a list of 1 to 100 http or https URLs")
     return targets
 
@@ -232,15 +184,3 @@ def _check_kinds(kinds: object) -> frozenset[Kind]:
     if not chosen or not all(kind in KINDS for kind in chosen):
         raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS))
     return frozenset(chosen)
-
-
-def _is_http(url: object) -> bool:
-    try:
-        parts = urlsplit(url) if isinstance(url, str) else None
-        return parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
-def _host(url: str) -> str:
-    return urlsplit(url).hostname or ""
