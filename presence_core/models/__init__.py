@@ -4,6 +4,7 @@ Start reading in ``sessions.py``. ``choices.py`` has the closed sets of texts; `
 What this module imports is what it exports (``pyproject.toml`` says so to mypy and ruff).
 """
 
+from presence_core.models.alerts import Alert, AlertCount
 from presence_core.models.answers import Counts, Event, KickResult, Page, Person, Plan, ReshardReport, SweepReport
 from presence_core.models.block_rules import BlockRule, BlockRulePreview, RuleMatch, read_stored, write_stored
 from presence_core.models.choices import (

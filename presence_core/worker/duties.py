@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from presence_core.client.internal import Internal
 from presence_core.errors import CorruptData, InvalidArgument, PresenceError
 from presence_core.keyspace import Shard
+from presence_core.models import Alert, AlertCount
 from presence_core.operations.bulk_kick import jobs
 from presence_core.operations.bulk_kick.runner import Run
 from presence_core.operations.privacy import truncate
@@ -26,6 +27,17 @@ class IsStopping(Protocol):
     """Whether the worker is to stop; waits for that as many seconds."""
 
     def __call__(self, seconds: float = 0.0) -> bool: ...
+
+
+class AlertReceiver(Protocol):
+    """Gets the alerts of a worker, as ``presence_core.web.webhooks.AlertWebhook`` does."""
+
+    @property
+    def limits(self) -> Mapping[AlertCount, int]:
+        """The counts to check, each with its limit per minute."""
+
+    def send(self, alert: Alert) -> None:
+        """Accept an alert. Must return at once: the worker waits for it."""
 
 
 @dataclass(slots=True)

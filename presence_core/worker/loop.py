@@ -19,9 +19,10 @@ from presence_core.fork_safety import renew_in_child
 from presence_core.keyspace import Keyspace
 from presence_core.models import SweepReport
 from presence_core.operations.maintenance import history, leader
+from presence_core.operations.maintenance.alerts import check_alerts
 from presence_core.operations.search import facets
 from presence_core.worker.clock_check import ClockCheck, own_seconds
-from presence_core.worker.duties import AddressTruncation, BulkKicks, Duty, IndexRepair
+from presence_core.worker.duties import AddressTruncation, AlertReceiver, BulkKicks, Duty, IndexRepair
 
 log = logging.getLogger("presence_core")
 
@@ -43,16 +44,28 @@ class Worker:
     that only seems to be idle; ``paused`` says so. It goes on when the clock is right again, or when a worker starts
     with ``accept_clock=True``: then the clock counts as right as it is, for whichever worker leads. While sweeping is
     not paused, an answer that a session has expired is final: see ``validate``.
+
+    ``alerts``: an AlertWebhook. After each sample the leader compares the counts of the last minute with its limits.
     """
 
-    def __init__(self, presence: Presence, *, interval: float = 5.0, accept_clock: bool = False) -> None:
+    def __init__(
+        self,
+        presence: Presence,
+        *,
+        interval: float = 5.0,
+        accept_clock: bool = False,
+        alerts: AlertReceiver | None = None,
+    ) -> None:
         if isinstance(cast(object, presence), AsyncPresence):
             raise InvalidArgument("presence", "must be a Presence: a worker runs in a thread of its own")
         if not isinstance(accept_clock, bool):
             raise InvalidArgument("accept_clock", "must be True or False")
+        if alerts is not None and not callable(getattr(alerts, "send", None)):
+            raise InvalidArgument("alerts", "must be an AlertWebhook")
         self._interval = float(check.duration("interval", interval, 0.05, 3600))
         self._presence = presence
         self._internal = presence.internal
+        self._alerts = alerts
         self._renew()
         renew_in_child(self, Worker._renew)
         self.last_run: datetime | None = None  #: when the last sweep ended without an error
@@ -67,6 +80,7 @@ class Worker:
         self._duties: list[Duty] = [
             Duty("clock check", self._check_clocks, while_paused=True),
             Duty("sample", self._sample, while_paused=True),
+            Duty("alert check", self._check_alerts, while_paused=True),
             Duty("sweep", self._sweep, every=self._interval),
             Duty("hourly split", self._split, while_paused=True),
             Duty("bulk kick", BulkKicks(self._internal, self._is_stopping).run),
@@ -81,7 +95,7 @@ class Worker:
         self._report: dict[str, str | int] = {}  # what the next beat stores
         self._redis_ms = 0
         self._last_beat = 0.0
-        self._sampled = self._split_hour = -1
+        self._sampled = self._alerts_checked = self._split_hour = -1
 
     def _renew(self) -> None:
         """Also in a forked child: the parent goes on working, and leads if it did."""
@@ -224,6 +238,15 @@ class Worker:
         slot = self._redis_ms // 10_000
         if slot != self._sampled and self._internal.run(history.sample(self._internal.context, self._redis_ms)):
             self._sampled = slot
+
+    def _check_alerts(self) -> None:
+        """Once for each sample."""
+        slot = self._redis_ms // 10_000
+        if self._alerts is None or slot != self._sampled or slot == self._alerts_checked:
+            return
+        for alert in self._internal.run(check_alerts(self._internal.context, self._alerts.limits, self._redis_ms)):
+            self._alerts.send(alert)
+        self._alerts_checked = slot
 
     def _sweep(self) -> bool:
         lag = self._internal.run(leader.lag(self._internal.context, self._redis_ms))

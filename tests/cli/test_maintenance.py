@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from presence_core import SessionFilter
+from presence_core.cli.commands import http_service, maintenance
+from presence_core.web.webhooks import AlertWebhook
 from tests.cli.conftest import ROOT, Run
 from tests.conftest import Bed, on
 from tests.support.facade import P
@@ -62,6 +64,27 @@ def test_sweep_and_repair_say_what_they_did(p: P, run: Run) -> None:
     p.login("ada", idle_timeout=60)
     assert run("sweep") == (0, "Ended 1 expired session; repaired 0 entries.\n", "")
     assert run("repair") == (0, "Repaired 0 entries; ended 0 expired sessions.\n", "")
+
+
+@pytest.mark.parametrize("command", [["worker"], ["serve", "--worker", "--port", "0"]])
+@on("valkey-sync")
+def test_the_worker_of_a_command_gets_the_alerts_of_its_options(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    limits = []
+
+    def stop(*_: Any, alerts: AlertWebhook, **__: Any) -> None:
+        limits.append(alerts.limits)
+        raise KeyboardInterrupt
+
+    for module in (maintenance, http_service):
+        monkeypatch.setattr(module, "Worker", stop)
+    monkeypatch.setenv("PRESENCE_ALERT_SECRET", "a secret that only two know")
+    assert run(*command, "--alert-ends", "5")[::2] == (
+        2, "--alert-url must be given for alerts: where to send them.\n",
+    )  # fmt: skip
+    assert run(*command, "--alert-ends", "5", "--alert-url", "http://alerts.example/")[0] == 130
+    assert limits == [{"ends": 5}]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

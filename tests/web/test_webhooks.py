@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,68 +17,14 @@ import pytest
 from presence_core import InvalidArgument, Presence, Settings
 from presence_core.web.webhooks import Webhooks
 from presence_core.web.webhooks.position import Position
-from presence_core.web.webhooks.signing import DELIVERY_ID, SIGNATURE, sign, verify
+from presence_core.web.webhooks.signing import sign, verify
 from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
+from tests.support.webhook_receiver import SECRET, Receiver, until
 
-SECRET = "a secret that only two know"
 QUICK: dict[str, Any] = {"interval": 0.02, "max_wait": 0.05, "timeout": 2}
-
-
-def until(check: Callable[[], Any], seconds: float = PATIENT) -> None:
-    end = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
-
-
-class Receiver:
-    """A real HTTP server that answers with the given statuses, and then with 200."""
-
-    def __init__(self) -> None:
-        self.tries: list[tuple[str, dict[str, Any]]] = []
-        self.taken: list[dict[str, Any]] = []
-        self.answers: list[int] = []
-        self.forged = 0
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if not verify(SECRET, self.headers[SIGNATURE], body):
-                    receiver.forged += 1
-                event = json.loads(body)
-                assert self.headers[DELIVERY_ID] == event["id"]
-                receiver.tries.append((self.path, event))
-                status = receiver.answers.pop(0) if receiver.answers else 200
-                if 200 <= status < 300:
-                    receiver.taken.append(event)
-                self.send_response(status)
-                if status == 302:
-                    self.send_header("Location", "/elsewhere")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def do_GET(self) -> None:  # a receiver that was reached by a redirect
-                receiver.tries.append((self.path, {"id": self.path}))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook?key=receivers-own"
-        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def received(self) -> list[tuple[str, str | None]]:
-        return [(event["type"], event.get("uid")) for event in self.taken]
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
 
 
 @pytest.fixture

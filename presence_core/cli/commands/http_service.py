@@ -9,6 +9,7 @@ import sys
 from typing import Final
 
 from presence_core import validation as check
+from presence_core.cli.alerts import add_alerts, alert_webhook
 from presence_core.cli.arguments import AddCommand
 from presence_core.cli.output import print_error, print_result, records_table
 from presence_core.client import AsyncPresence, Presence
@@ -31,6 +32,7 @@ def add_commands(add_command: AddCommand) -> None:
     )
     serve.add_argument("--port", type=int, default=8000, help="0 picks a free port (default 8000)")
     serve.add_argument("--worker", action="store_true", help="also run the worker, as presence worker does")
+    add_alerts(serve)
     pages = serve.add_argument_group(
         "for a site's own pages", "/counter, /visit and /online, without API keys. --origins turns them on."
     )
@@ -62,6 +64,7 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
         print_error(_INSTALL)
         return 2
     check.whole("port", args.port, 0, 65_535)
+    alerting = alert_webhook(args, os.environ)
     with_keys = bool(list_keys(presence))
     if not with_keys and not is_loopback(args.host):
         raise InvalidArgument("host", "must be 127.0.0.1 as long as there is no API key: presence keys add NAME")
@@ -78,7 +81,11 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
     clients = "for clients with an API key" if with_keys else "for this machine only, without API keys"
     print_result(args, {"url": url, "keys": with_keys}, [f"Serving {url} {clients}. Reference: {url}/docs"])
     sys.stdout.flush()  # a program that started this one may wait for the address
-    with listening, Worker(presence) if args.worker else contextlib.nullcontext():
+    with (
+        listening,
+        alerting as alerts,
+        Worker(presence, alerts=alerts) if args.worker else contextlib.nullcontext(),
+    ):
         serve(lambda: AsyncPresence.from_env(os.environ), offer, listening)
     return 0
 

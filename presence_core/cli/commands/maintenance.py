@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import threading
 import time
 
+from presence_core.cli.alerts import add_alerts, alert_webhook
 from presence_core.cli.arguments import AddCommand
 from presence_core.cli.output import ProgressLine, count_of, print_error, print_result
 from presence_core.client import Presence
@@ -17,6 +19,7 @@ def add_commands(add_command: AddCommand) -> None:
     worker = add_command("worker", _worker, "Run sweeps, the history and bulk kicks, until Ctrl-C.", json=False)
     worker.add_argument("--interval", type=float, default=5.0, help="seconds between sweeps (default 5)")
     worker.add_argument("--accept-clock", action="store_true", help="go on although the clock of Redis has jumped")
+    add_alerts(worker)
     add_command("sweep", _sweep, "End all sessions that are past their deadline, now.")
     add_command("repair", _repair, "Read everything and make lists, indexes and records agree.")
     add_command("reindex", _reindex, "Rebuild the indexes and counters of PRESENCE_INDEXES and PRESENCE_FACETS.")
@@ -26,7 +29,10 @@ def _worker(presence: Presence, args: argparse.Namespace) -> int:
     terminated = threading.Event()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: terminated.set())
-    with Worker(presence, interval=args.interval, accept_clock=args.accept_clock):
+    with (
+        alert_webhook(args, os.environ) as alerts,
+        Worker(presence, interval=args.interval, accept_clock=args.accept_clock, alerts=alerts),
+    ):
         while not terminated.is_set():
             time.sleep(0.2)
     return 0

@@ -22,11 +22,14 @@ The body, signed as ``signing`` describes::
 in ``outcome``, usually ``at``; each is also sent as kicked once a sweep ends it); gap (events were lost to the stream's
 cap, so the receiver must check what it holds).
 
-Start with ``sender``. It sends what ``deliveries`` reads from Redis, and keeps a ``position``. Receivers need only
-``signing.verify``. Only applications import this package.
+Alerts are webhooks of the worker: the ends or the logins of a minute are above a limit (``alerts``).
+
+Start with ``sender``. It sends what ``deliveries`` reads from Redis, and keeps a ``position``; ``signed_post`` sends
+one body. Receivers need only ``signing.verify``. Only applications import this package.
 """
 
+from presence_core.web.webhooks.alerts import AlertWebhook
 from presence_core.web.webhooks.sender import Webhooks
 from presence_core.web.webhooks.signing import verify
 
-__all__ = ["Webhooks", "verify"]
+__all__ = ["AlertWebhook", "Webhooks", "verify"]

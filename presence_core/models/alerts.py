@@ -1,0 +1,28 @@
+"""Alerts: a count per minute has gone above its limit, or is back below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+AlertCount = Literal["ends", "logins"]
+"""What an alert counts: sessions that ended, for any reason; or logins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One change of a count, from below its limit to above it or back."""
+
+    type: Literal["alert", "alert_ended"]
+    count: AlertCount
+    per_minute: int
+    limit: int  #: "alert" if per_minute is above it
+    at: datetime  #: end of the minute, by Redis's clock
+    namespace: str
+
+    @property
+    def sentence(self) -> str:
+        """What happened, for people to read."""
+        title = "Alert" if self.type == "alert" else "Alert ended"
+        return f"{title}: {self.per_minute:,} {self.count} per minute, limit {self.limit:,} ({self.namespace})"

@@ -1,0 +1,120 @@
+"""The webhook of alerts: a thread sends each alert of the worker."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from queue import Full, Queue
+from types import TracebackType
+from typing import Any, Final, Self
+from uuid import uuid4
+
+from presence_core import validation as check
+from presence_core.errors import InvalidArgument
+from presence_core.fork_safety import renew_in_child
+from presence_core.models import Alert, AlertCount
+from presence_core.web.webhooks.signed_post import SignedPost, host_of_url, is_http
+
+MAX_LIMIT: Final = 1_000_000_000
+
+MAX_WAITING: Final = 100
+"""Alerts in memory."""
+
+log = logging.getLogger("presence_core")
+
+
+class AlertWebhook:
+    """``with AlertWebhook(url, secret, ends=500) as alerts, Worker(presence, alerts=alerts): …``
+
+    url: http or https; use http only for hosts of your own network. secret: text of at least 16 bytes, or two while you
+    replace it. ends, logins: the limits per minute, 1…1,000,000,000; a count without a limit is not checked. An alert
+    is sent when a count goes above its limit, and one when it is back at the limit or below.
+
+    An alert that is not answered with 2xx within ``timeout`` seconds (0.05…60) is tried again after 1 s, 2 s, 4 s, … up
+    to ``max_wait`` (0.01…3600). After ``give_up`` seconds (1…604,800) it is dropped, logged and counted in ``dropped``.
+    Alerts are sent in order. Those in memory are lost if the process is killed; ``close`` tries each once more.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        secret: str | Iterable[str],
+        *,
+        ends: int | None = None,
+        logins: int | None = None,
+        timeout: float = 10.0,
+        max_wait: float = 60.0,
+        give_up: float = 600.0,
+    ) -> None:
+        if not is_http(url):
+            raise InvalidArgument("url", "must be an http or https URL")
+        given: dict[AlertCount, int | None] = {"ends": ends, "logins": logins}
+        self.limits: Mapping[AlertCount, int] = {
+            count: check.whole(count, limit, 1, MAX_LIMIT) for count, limit in given.items() if limit is not None
+        }
+        if not self.limits:
+            raise InvalidArgument("ends", "or logins must be given: the limit per minute")
+        self._url = url
+        self._post = SignedPost(secret, timeout=timeout, max_wait=max_wait, give_up=give_up)
+        self._timeout = timeout
+        self._renew()
+        renew_in_child(self, AlertWebhook._renew)
+
+    def _renew(self) -> None:
+        """Also in a forked child: the parent sends what waits."""
+        self._waiting: Queue[dict[str, Any] | None] = Queue(MAX_WAITING)
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def delivered(self) -> int:
+        """Alerts that were answered with 2xx."""
+        return self._post.delivered
+
+    @property
+    def dropped(self) -> int:
+        """Alerts that were given up."""
+        return self._post.dropped
+
+    def send(self, alert: Alert) -> None:
+        """Send an alert, without waiting for it. Starts the thread if it does not run."""
+        try:
+            self._waiting.put_nowait(_body(alert))
+        except Full:
+            log.warning("an alert to %s was dropped: %d others wait", host_of_url(self._url), MAX_WAITING)
+        if self._thread is None:
+            self._stopping.clear()
+            self._thread = threading.Thread(target=self._serve, name="presence-alerts", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop. Each alert that waits is tried once more."""
+        if self._thread is not None:
+            self._stopping.set()
+            self._waiting.put(None)
+            self._thread.join(self._timeout + 5)
+            self._thread = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _serve(self) -> None:
+        while (body := self._waiting.get()) is not None:
+            self._post.deliver(self._url, body, self._stopping.wait)
+
+
+def _body(alert: Alert) -> dict[str, Any]:
+    return {
+        "id": uuid4().hex,
+        "type": alert.type,
+        "at": alert.at.isoformat(timespec="milliseconds"),
+        "namespace": alert.namespace,
+        "count": alert.count,
+        "per_minute": alert.per_minute,
+        "limit": alert.limit,
+        "text": alert.sentence,
+    }

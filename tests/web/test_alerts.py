@@ -1,0 +1,105 @@
+"""Alerts of a worker, to a real receiver: once above the limit, once when back below, and no sweep waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from presence_core import Worker
+from presence_core.web.webhooks import AlertWebhook
+from tests.conftest import on
+from tests.support.facade import P
+from tests.support.webhook_receiver import SECRET, Receiver, until
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    running = Receiver()
+    yield running
+    running.ready.set()
+    running.close()
+
+
+def samples(p: P, worker: Worker, number: int) -> None:
+    """Let the worker take samples, each ten seconds later."""
+    for _ in range(number):
+        p.advance(10)
+        worker._turn()
+        assert worker.last_error is None
+
+
+def begin(p: P, worker: Worker) -> None:
+    """Take the samples of a first quiet minute."""
+    p.set_now(p.clock.ms - p.clock.ms % 60_000 + 60_000)
+    worker._turn()
+    samples(p, worker, 6)
+
+
+@on("valkey-sync", "cluster-sync")
+def test_an_alert_is_sent_above_the_limit_and_one_when_it_is_back(p: P, receiver: Receiver) -> None:
+    with AlertWebhook(receiver.url, SECRET, ends=2, logins=5) as alerts:
+        worker = Worker(p, alerts=alerts)
+        begin(p, worker)
+        p.login_many({"uid": f"u{number}"} for number in range(5))
+        samples(p, worker, 1)
+        p.login("ada")
+        samples(p, worker, 1)
+        crossed = p.clock.ms
+        until(lambda: alerts.delivered == 1)
+
+        worker._leave()
+        successor = Worker(p, alerts=alerts)
+        samples(p, successor, 6)
+        until(lambda: alerts.delivered == 2)
+        for number in range(3):
+            p.kick(f"u{number}", by="sam", reason="stolen phone", ticket="T-1")
+        samples(p, successor, 4)
+        until(lambda: alerts.delivered == 3)
+    found = [(alert["type"], alert["count"], alert["per_minute"]) for alert in receiver.taken]
+    assert found == [("alert", "logins", 6), ("alert_ended", "logins", 0), ("alert", "ends", 3)]
+    assert receiver.forged == 0
+    first = receiver.taken[0]
+    assert len(first.pop("id")) == 32
+    assert first == {
+        "type": "alert",
+        "at": datetime.fromtimestamp(crossed / 1000, UTC).isoformat(timespec="milliseconds"),
+        "namespace": p.settings.namespace,
+        "count": "logins",
+        "per_minute": 6,
+        "limit": 5,
+        "text": f"Alert: 6 logins per minute, limit 5 ({p.settings.namespace})",
+    }
+
+
+@on("valkey-sync")
+def test_a_receiver_that_does_not_answer_delays_no_sweep(p: P, receiver: Receiver) -> None:
+    receiver.ready.clear()
+    receiver.answers = [503]
+    with AlertWebhook(receiver.url, SECRET, logins=1, max_wait=0.05, timeout=60) as alerts:
+        worker = Worker(p, alerts=alerts)
+        begin(p, worker)
+        p.login_many({"uid": f"u{number}", "idle_timeout": 15} for number in range(2))
+        samples(p, worker, 1)
+        for duty in worker._duties:
+            duty.due = 0.0
+        samples(p, worker, 1)
+        assert p.counts().totals["expired"] == 2
+        assert alerts.delivered == 0
+        receiver.ready.set()
+        until(lambda: alerts.delivered == 1)
+    tries = [alert for _, alert in receiver.tries]
+    assert tries[0] == tries[1], "an alert is tried again with the same id"
+
+
+@on("valkey-sync")
+def test_an_alert_to_an_unreachable_receiver_is_given_up(p: P) -> None:
+    quick: dict[str, Any] = {"max_wait": 0.05, "timeout": 2, "give_up": 1}
+    with AlertWebhook("http://127.0.0.1:1/", SECRET, logins=1, **quick) as alerts:
+        worker = Worker(p, alerts=alerts)
+        begin(p, worker)
+        p.login_many({"uid": f"u{number}"} for number in range(2))
+        samples(p, worker, 1)
+        until(lambda: alerts.dropped == 1)
