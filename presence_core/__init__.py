@@ -13,6 +13,7 @@ from presence_core.errors import (
 from presence_core.filters import SessionFilter
 from presence_core.heartbeat_buffer import HeartbeatBuffer
 from presence_core.models import (
+    Alert,
     AuditEntry,
     Block,
     BlockRule,
@@ -60,6 +61,7 @@ from presence_core.worker import Worker
 __version__ = "0.1.0"
 
 __all__ = [
+    "Alert",
     "AsyncLastSeenTracker",
     "AsyncMinuteSetTracker",
     "AsyncPresence",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from presence_core.models.alerts import Alert
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
@@ -44,3 +46,4 @@ class WorkerStatus:
     last_run: datetime | None  #: when its last sweep ended without an error
     lag_seconds: float  #: how long the oldest overdue session had waited when that sweep began
     paused: str  #: why it does not sweep, as a sentence; "" if it does
+    alerts: tuple[Alert, ...] = ()  #: the counts that were above their limit at the last check

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_core import Alert
+
 # -- The counts --------------------------------------------------------------------------------------------------------
 
 LIVE_LOGINS: Final = "Logins / min"
@@ -27,6 +29,11 @@ def live_updated(age: str) -> str:
 def live_no_worker(last: str | None) -> str:
     since = f" for {last}" if last else ""
     return f"**The charts have not been updated{since}.** Tell your administrator: the Health page has the details."
+
+
+def live_alert(alert: Alert) -> str:
+    label = "Sessions ended" if alert.count == "ends" else "Logins"
+    return f"**Alert.** {label} in the last minute: {alert.per_minute:,}. The limit is {alert.limit:,}."
 
 
 LIVE_NOT_YET: Final = "This appears here as soon as it can be read."

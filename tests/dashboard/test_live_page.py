@@ -72,6 +72,18 @@ def test_without_samples_the_page_says_what_takes_them(app: AppTest, presence: P
     assert not app.get("vega_lite_chart")
 
 
+def test_a_count_above_its_limit_is_shown(app: AppTest, presence: Presence) -> None:
+    worker = Worker(presence)
+    worker._turn()
+    state = {"ends": [True, 1, 1812, 500], "logins": [True, 1, 100, 2000]}
+    key, stored = presence.internal.context.keys.common.worker, {"at": time.time() * 1000, "counts": state}
+    presence.internal.redis_client.hset(key, "alerts", json.dumps(stored))
+    opened(app)
+    worker._leave()
+    text = "**Alert.** Sessions ended in the last minute: 1,812. The limit is 500."
+    assert [warning.value for warning in app.warning] == [text]
+
+
 def test_the_samples_of_a_running_worker_are_drawn(app: AppTest, presence: Presence) -> None:
     log_in(presence, 3)
     with Worker(presence, interval=0.05):

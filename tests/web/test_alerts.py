@@ -38,6 +38,13 @@ def begin(p: P, worker: Worker) -> None:
     samples(p, worker, 6)
 
 
+def _stored(p: P) -> list[tuple[int, int, int]]:
+    """The counts above their limit, by the status of the worker."""
+    status = p.worker_status()
+    assert status is not None
+    return [(alert.per_minute, alert.limit, round(alert.at.timestamp() * 1000)) for alert in status.alerts]
+
+
 @on("valkey-sync", "cluster-sync")
 def test_an_alert_is_sent_above_the_limit_and_one_when_it_is_back(p: P, receiver: Receiver) -> None:
     with AlertWebhook(receiver.url, SECRET, ends=2, logins=5) as alerts:
@@ -50,14 +57,20 @@ def test_an_alert_is_sent_above_the_limit_and_one_when_it_is_back(p: P, receiver
         crossed = p.clock.ms
         until(lambda: alerts.delivered == 1)
 
+        assert _stored(p) == [(6, 5, p.clock.ms)]
+
         worker._leave()
         successor = Worker(p, alerts=alerts)
         samples(p, successor, 6)
         until(lambda: alerts.delivered == 2)
+        assert _stored(p) == []
         for number in range(3):
             p.kick(f"u{number}", by="sam", reason="stolen phone", ticket="T-1")
         samples(p, successor, 4)
         until(lambda: alerts.delivered == 3)
+        assert _stored(p) == [(3, 2, p.clock.ms)]
+        p.advance(60)
+        assert _stored(p) == [], "no worker has checked the limits for a minute"
     found = [(alert["type"], alert["count"], alert["per_minute"]) for alert in receiver.taken]
     assert found == [("alert", "logins", 6), ("alert_ended", "logins", 0), ("alert", "ends", 3)]
     assert receiver.forged == 0

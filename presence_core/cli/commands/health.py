@@ -80,3 +80,5 @@ def _status_lines(status: WorkerStatus | None) -> Iterator[str]:
     yield f"Last sweep: {last_run}" + (f", {status.lag_seconds:.1f} s late." if status.last_run else ".")
     if status.paused:
         yield status.paused
+    for alert in status.alerts:
+        yield f"{alert.sentence}."

@@ -1,20 +1,22 @@
 """Alerts: compare the counts of the last minute with their limits, after each sample.
 
-Per count the worker's key stores whether it is above its limit and the time of its last alert. So a worker that takes
-the lead repeats no alert, and reports the end of one that its predecessor sent.
+The worker's key stores the state of each count. So a worker that takes the lead repeats no alert, and reports the end
+of one that its predecessor sent; and ``worker_status`` has the counts that are above their limit.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 from presence_core.models import Alert, AlertCount, Sample, moment
 from presence_core.operations.context import Context
 from presence_core.operations.maintenance import history
 from presence_core.scripts import maintenance as scripts
 from presence_core.scripts.calls import Op, command, run
+
+COUNTS: Final[tuple[AlertCount, ...]] = get_args(AlertCount)
 
 MINUTE: Final = 60_000
 
@@ -25,8 +27,10 @@ LOOK_BACK: Final = 2 * MINUTE
 class AlertState(NamedTuple):
     """What is stored for a count."""
 
-    is_above: bool = False
+    is_above: bool = False  #: as the last alert said
     at: int = 0  #: when its last alert was sent, ms; 0: never
+    per_minute: int = 0  #: at the last check
+    limit: int = 0
 
 
 def check_alerts(ctx: Context, limits: Mapping[AlertCount, int], now: int) -> Op[list[Alert]]:
@@ -39,19 +43,44 @@ def check_alerts(ctx: Context, limits: Mapping[AlertCount, int], now: int) -> Op
         return []
     key = ctx.keys.common.worker
     [reply] = yield [run(scripts.READ_WORKER_STATUS, (key,), ctx.now)]
-    stored = _decode_states(scripts.decode_worker_status(reply).text(b"alerts"))
+    _, stored = _decode(scripts.decode_worker_status(reply).text(b"alerts"))
     before = {count: stored.get(count, AlertState()) for count in limits}
-    after = {count: next_state(state, rates[count] > limits[count], end) for count, state in before.items()}
-    if after != stored:
-        yield [command(key, "HSET", key, "alerts", json.dumps(after))]
-    return [
-        Alert(
-            type="alert" if after[count].is_above else "alert_ended",
-            count=count, per_minute=rates[count], limit=limits[count], at=moment(end), namespace=ctx.settings.namespace,
+    after = {
+        count: next_state(state, rates[count] > limits[count], end)._replace(
+            per_minute=rates[count], limit=limits[count]
         )
-        for count in limits
-        if after[count] != before[count]
-    ]  # fmt: skip
+        for count, state in before.items()
+    }
+    yield [command(key, "HSET", key, "alerts", json.dumps({"at": end, "counts": after}))]
+    return [
+        _alert(ctx, count, state, state.is_above, end)
+        for count, state in after.items()
+        if state.is_above != before[count].is_above
+    ]
+
+
+def current(ctx: Context, raw: str, now: int) -> tuple[Alert, ...]:
+    """The counts that were above their limit at the last check, if that was less than a minute ago. ``raw``: what is
+    stored; now: ms."""
+    at, states = _decode(raw)
+    if abs(now - at) >= MINUTE:
+        return ()
+    return tuple(
+        _alert(ctx, count, state, True, at)
+        for count in COUNTS
+        if (state := states.get(count)) and state.per_minute > state.limit
+    )
+
+
+def _alert(ctx: Context, count: AlertCount, state: AlertState, is_above: bool, at: int) -> Alert:
+    return Alert(
+        type="alert" if is_above else "alert_ended",
+        count=count,
+        per_minute=state.per_minute,
+        limit=state.limit,
+        at=moment(at),
+        namespace=ctx.settings.namespace,
+    )
 
 
 def next_state(state: AlertState, is_above: bool, now: int) -> AlertState:
@@ -59,7 +88,7 @@ def next_state(state: AlertState, is_above: bool, now: int) -> AlertState:
     limit sends no more alerts than that."""
     if is_above == state.is_above or abs(now - state.at) < MINUTE:
         return state
-    return AlertState(is_above, now)
+    return state._replace(is_above=is_above, at=now)
 
 
 def per_minute(samples: Sequence[Sample], end: int) -> dict[AlertCount, int]:
@@ -81,9 +110,14 @@ def per_minute(samples: Sequence[Sample], end: int) -> dict[AlertCount, int]:
     return {count: round(total / minutes) for count, total in totals.items()}
 
 
-def _decode_states(raw: str) -> dict[str, AlertState]:
-    """Without what cannot be read: then the alert may be sent again."""
+def _decode(raw: str) -> tuple[int, dict[str, AlertState]]:
+    """The time of the last check, ms, and the state of each count; nothing where that cannot be read."""
     try:
-        return {str(count): AlertState(bool(is_above), int(at)) for count, (is_above, at) in json.loads(raw).items()}
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return {}
+        stored = json.loads(raw)
+        states = {
+            str(count): AlertState(bool(is_above), int(at), int(per_minute), int(limit))
+            for count, (is_above, at, per_minute, limit) in stored["counts"].items()
+        }
+        return int(stored["at"]), states
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return 0, {}

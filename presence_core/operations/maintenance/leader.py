@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from presence_core.keyspace import Shard
 from presence_core.models import WorkerStatus, moment
 from presence_core.operations.context import Context
+from presence_core.operations.maintenance import alerts
 from presence_core.scripts import maintenance as scripts
 from presence_core.scripts.calls import Op, run
 
@@ -63,4 +64,5 @@ def status(ctx: Context) -> Op[WorkerStatus | None]:
         last_run=None if last_run is None else moment(last_run),
         lag_seconds=(stored.number(b"lag") or 0) / 1000,
         paused=stored.text(b"paused"),
+        alerts=alerts.current(ctx, stored.text(b"alerts"), stored.now),
     )

@@ -83,7 +83,7 @@ class AlertWebhook:
             self._waiting.put_nowait(_body(alert))
         except Full:
             log.warning("an alert to %s was dropped: %d others wait", host_of_url(self._url), MAX_WAITING)
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():
             self._stopping.clear()
             self._thread = threading.Thread(target=self._serve, name="presence-alerts", daemon=True)
             self._thread.start()

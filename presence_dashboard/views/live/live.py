@@ -140,6 +140,8 @@ def _freshness() -> None:
         st.caption(texts.live_updated(span(counts.age)))
     if reading.failure is None and (worker is None or not worker.alive):
         st.warning(texts.live_no_worker(span((now() - worker.beat).total_seconds()) if worker else None))
+    for alert in worker.alerts if worker else ():
+        st.warning(texts.live_alert(alert))
 
 
 # -- The chart ---------------------------------------------------------------------------------------------------------

@@ -286,7 +286,9 @@ def test_a_damaged_worker_hash_keeps_no_worker_from_leading(bed: Bed) -> None:
     p.freeze()
     p.counts()
     key = p.context.keys.common.worker
-    bed.raw.hset(key, mapping=dict.fromkeys(("token", "beat", "ttl", "redis", "wall", "accepted", "since"), "x"))
+    bed.raw.hset(
+        key, mapping=dict.fromkeys(("token", "beat", "ttl", "redis", "wall", "accepted", "since", "alerts"), "x")
+    )
     assert p.worker_status() is None
     at_work = Worker(p)
     work(at_work)
