@@ -166,6 +166,10 @@ class Tab:
         """Open the menu of the signed-in member of staff."""
         self.page.locator(".st-key-menu-account").get_by_role("button").click()
 
+    def expect_uids(self, *uids: str) -> None:
+        """Wait until these are all the rows, in this order."""
+        expect(self.table.locator("tbody [data-column=uid]")).to_have_text(list(uids))
+
     def kick(self, text: str) -> None:
         """Press the row's own button."""
         self.row(text).get_by_role("button", name=texts.KICK).click()

@@ -100,7 +100,7 @@ class Wire:
         """All until the page has been drawn, also where it is drawn twice."""
         self.frames = []
         while True:
-            frame = self.socket.recv(10)
+            frame = self.socket.recv(60)
             assert isinstance(frame, bytes)
             self.heard.append(frame)
             said = ForwardMsg.FromString(frame)
