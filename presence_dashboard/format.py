@@ -15,6 +15,8 @@ MINUTE: Final = 60
 HOUR: Final = 3_600
 DAY: Final = 86_400
 
+_UTC_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC")
+
 # They join letters in Persian and Indic scripts and parts of emoji. Names need them, and they cannot reorder text.
 _JOINERS: Final = frozenset("\u200c\u200d")
 _UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
@@ -80,6 +82,16 @@ def minute(moment: datetime, zone: tzinfo = UTC) -> str:
     at = moment.astimezone(zone) + timedelta(seconds=59, microseconds=999_999)
     year = "" if abs((at - datetime.now(UTC)).days) < 300 else f" {at.year}"
     return f"{at.day} {at:%b}{year}, {at:%H:%M}"
+
+
+def in_zone(text: str, zone: tzinfo) -> str:
+    """The outcome of an audit entry with its times, which are stored in UTC, in this zone."""
+
+    def local(found: re.Match[str]) -> str:
+        at = datetime.fromisoformat(found[1]).replace(tzinfo=UTC).astimezone(zone)
+        return f"{at:%Y-%m-%d %H:%M:%S}{' UTC' if zone is UTC else ''}"
+
+    return _UTC_TIME.sub(local, text)
 
 
 def span(seconds: float) -> str:

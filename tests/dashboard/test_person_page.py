@@ -211,7 +211,14 @@ def test_kick_all_can_block_by_the_way(app: AppTest, presence: Presence) -> None
     assert presence.sessions("dana") == []
     assert presence.blocked("dana") is not None
     assert texts.PERSON_BLOCKED in said(app)
+    outcomes = [line for line in said(app).splitlines() if "blocked until" in line]
+    assert ["UTC" in outcome for outcome in outcomes] == [False]
     assert "kick-all" not in keys(app)
+
+
+def test_the_times_in_an_outcome_are_shown_in_the_time_zone_of_the_reader() -> None:
+    outcome = "1 session ended, blocked until 2026-03-01 23:30:05 UTC"
+    assert fmt.in_zone(outcome, ZoneInfo("Europe/Berlin")) == "1 session ended, blocked until 2026-03-02 00:30:05"
 
 
 def test_the_second_to_act_sees_who_was_first(app: AppTest, presence: Presence) -> None:

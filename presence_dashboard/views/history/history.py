@@ -22,7 +22,7 @@ from presence_dashboard.data.history_query import EXPORT, FIELDS, VIEWS, History
 from presence_dashboard.data.paged_list import PagedList, this_paged_list
 from presence_dashboard.data.shared_reads import now
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import literal, minute
+from presence_dashboard.format import in_zone, literal, minute
 from presence_dashboard.roles import HIDDEN
 from presence_dashboard.time_range import Period, resolve
 from presence_dashboard.views.history import row_details
@@ -252,7 +252,7 @@ def _staff_rows(entries: Sequence[AuditEntry], actor: Actor) -> dict[str, list[A
         "by": [literal(entry.by or "") for entry in entries],
         "action": [literal(texts.act(entry.action)) for entry in entries],
         "uid": [literal(entry.uid or "") for entry in entries],
-        "outcome": [literal(history_query.outcome(entry, actor)) for entry in entries],
+        "outcome": [literal(in_zone(history_query.outcome(entry, actor), zone())) for entry in entries],
         "reason": [_line(history_query.reason(entry, actor)) for entry in entries],
         "ticket": [literal(entry.ticket or "") for entry in entries],
     }

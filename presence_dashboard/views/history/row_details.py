@@ -15,10 +15,10 @@ from presence_dashboard.actions.bulk_kick import JobCommand
 from presence_dashboard.components import notifications, session_facts
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data import history_query
-from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
-from presence_dashboard.format import number
+from presence_dashboard.format import in_zone, number
 from presence_dashboard.roles import HIDDEN
 
 
@@ -91,7 +91,7 @@ def _entry(entry: AuditEntry, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_BY: entry.by,
         texts.LABEL_UID: entry.uid,
         texts.FACT_SESSION: entry.session_id,
-        texts.LABEL_OUTCOME: history_query.outcome(entry, actor) or None,
+        texts.LABEL_OUTCOME: in_zone(history_query.outcome(entry, actor), zone()) or None,
         texts.LABEL_REASON: history_query.reason(entry, actor),
         texts.FACT_MESSAGE: entry.message,
         texts.LABEL_TICKET: entry.ticket,

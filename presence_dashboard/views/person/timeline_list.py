@@ -15,7 +15,7 @@ from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.person_state import PersonState
 from presence_dashboard.data.person_timeline import TimelineEvent, by_day
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import cut, isolated, minute, name, span
+from presence_dashboard.format import cut, in_zone, isolated, minute, name, span
 
 ROWS: Final = 25
 """Events that are shown at first, and that each press of the button adds."""
@@ -130,12 +130,12 @@ def _details(event: TimelineEvent, actor: Actor) -> list[str]:
         parts = [isolated(part) for part in origin if part]
         return [" · ".join(parts)] if parts else []
     ended = first if isinstance(first, Ended) else None
-    ticket = _ticket(event)
+    ticket, outcome = _ticket(event), entry.outcome if entry else ""
     facts = {
         texts.LABEL_REASON: entry.reason if entry else ended.note if ended else None,
         texts.FACT_MESSAGE: entry.message if entry else ended.message if ended else None,
         texts.LABEL_TICKET: None if ticket_links.address(ticket) else ticket,  # a link is drawn below
-        texts.LABEL_OUTCOME: entry.outcome if entry and not _is_in_headline(event, entry.outcome) else None,
+        texts.LABEL_OUTCOME: in_zone(outcome, zone()) if not _is_in_headline(event, outcome) else None,
         texts.LABEL_LOGGED_IN: _origin(ended) if ended is not None and len(event.records) == 1 else None,
     }
     return [texts.fact_line(label, session_facts.lines(value)) for label, value in facts.items() if value]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
@@ -11,9 +10,9 @@ from presence_core import Job
 from presence_dashboard import texts
 from presence_dashboard.data import history_query
 from presence_dashboard.data.shift_report import ReportRow, ShiftReport
+from presence_dashboard.format import in_zone
 from presence_dashboard.roles import Actor
 
-_UTC_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC")
 _NOW: Final = timedelta(seconds=2)
 """How long a bulk kick may take to begin."""
 
@@ -39,7 +38,7 @@ def worded(row: ReportRow, actor: Actor, zone: tzinfo) -> WordedRow:
     if bulk is None:
         return WordedRow(
             row.at, entry.by or "", texts.act(entry.action), entry.uid, None, row.sessions,
-            history_query.reason(entry, actor), row.ticket, _in_zone(history_query.outcome(entry, actor), zone), None,
+            history_query.reason(entry, actor), row.ticket, in_zone(history_query.outcome(entry, actor), zone), None,
         )  # fmt: skip
     job = bulk.job
     state = texts.JOB_STATES.get(job.state, job.state)
@@ -64,16 +63,6 @@ def _filter_words(job: Job, actor: Actor, zone: tzinfo) -> str:
 
 def _moment(given: datetime | float) -> datetime:
     return given if isinstance(given, datetime) else datetime.fromtimestamp(given, UTC)
-
-
-def _in_zone(outcome: str, zone: tzinfo) -> str:
-    """The outcome with its times, which are in UTC, in this zone."""
-
-    def local(found: re.Match[str]) -> str:
-        at = datetime.fromisoformat(found[1]).replace(tzinfo=UTC).astimezone(zone)
-        return f"{at:%Y-%m-%d %H:%M}{' UTC' if zone is UTC else ''}"
-
-    return _UTC_TIME.sub(local, outcome)
 
 
 def worded_rows(report: ShiftReport, actor: Actor, zone: tzinfo) -> list[WordedRow]:
