@@ -1,11 +1,13 @@
 """Make the README's pictures of the dashboard with the people of the demo: ``python docs/make_pictures.py``.
 
 Needs Chromium on PATH and the packages of the tests. Starts an embedded server in a temporary directory, logs people
-in, writes two days of samples, serves the dashboard, and takes a screenshot of each page in light and dark.
+in, writes two days of samples, serves the dashboard, and takes a screenshot of each page in light and dark. Last, it
+records a support call: an animated picture of one screenshot for each step.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import random
@@ -25,7 +27,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 IMAGES: Final = ROOT / "docs" / "images"
 sys.path.insert(0, str(ROOT))
 
-from playwright.sync_api import sync_playwright  # noqa: E402
+from PIL import Image  # noqa: E402
+from playwright.sync_api import Locator, Page, sync_playwright  # noqa: E402
 
 from demo.people import MEMBERS  # noqa: E402
 from presence_core import Login, Presence, Worker  # noqa: E402
@@ -115,9 +118,66 @@ def take_pictures(url: str, uid: str) -> None:
             page.screenshot(path=IMAGES / f"dashboard-{scheme}.png")
             for name, path in (("live", "live?range=24h"), ("person", f"person?q={uid}")):
                 page.goto(f"{url}/{path}")
+                page.locator("h2, [data-testid=stVegaLiteChart]").first.wait_for()
                 page.wait_for_timeout(4_000)
                 page.screenshot(path=IMAGES / f"{name}-{scheme}.png")
             page.close()
+        browser.close()
+
+
+class Recording:
+    """Screenshots of a page, for an animated picture."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.frames: list[Image.Image] = []
+        self.durations: list[int] = []
+
+    def add(self, seconds: float) -> None:
+        """Show the page, once it has settled, for this time."""
+        self.page.wait_for_timeout(900)
+        frame = Image.open(io.BytesIO(self.page.screenshot())).convert("RGB")
+        self.frames.append(frame.quantize(64, dither=Image.Dither.NONE))
+        self.durations.append(round(seconds * 1_000))
+
+    def click(self, target: Locator, seconds: float) -> None:
+        """Click. The frame before shows the target with a frame of its own."""
+        target.evaluate("element => { element.style.outline = '3px solid #d97706' }")
+        self.add(1.2)
+        target.evaluate("element => { element.style.outline = '' }")
+        target.click()
+        self.add(seconds)
+
+    def save(self, path: Path) -> None:
+        first, *others = self.frames
+        first.save(path, save_all=True, append_images=others, duration=self.durations, loop=0, optimize=True)
+
+
+def record_takeover(url: str, login: Login) -> None:
+    """Find a customer by email, kick the device that was stolen, and block new logins for an hour."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_ARGS))
+        page = browser.new_page(viewport={"width": 960, "height": 900}, color_scheme="light")
+        page.goto(url)
+        page.get_by_role("table").wait_for()
+        recording = Recording(page)
+        recording.add(1.5)
+        email = login.session.aliases[0]
+        page.keyboard.press("/")
+        for part in (email[:6], email[6:]):
+            page.keyboard.type(part)
+            recording.add(1)
+        page.keyboard.press("Enter")
+        kick = page.get_by_role("button", name="Kick this session")
+        kick.first.wait_for()
+        recording.add(2.5)
+        recording.click(kick.first, 1.5)
+        dialog = page.get_by_role("dialog")
+        recording.click(dialog.get_by_text("Lost device"), 1)
+        recording.click(dialog.get_by_role("combobox"), 1)
+        recording.click(page.get_by_role("option", name="For 1 hour"), 1)
+        recording.click(dialog.get_by_role("button", name="Kick 1 session"), 3)
+        recording.save(IMAGES / "takeover.gif")
         browser.close()
 
 
@@ -155,7 +215,8 @@ def main() -> None:
         with Worker(presence), dashboard({"PRESENCE_DATA_DIR": directory, "PRESENCE_REDIS_URL": ""}) as url:
             time.sleep(15)  # until the worker has taken a sample
             take_pictures(url, uid)
-    print(f"Dashboard, live and person, light and dark, in {IMAGES}")
+            record_takeover(url, next(login for login in logins[12:] if len(presence.sessions(login.session.uid)) > 1))
+    print(f"Dashboard, live and person, light and dark, and a support call, in {IMAGES}")
 
 
 if __name__ == "__main__":
