@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -61,10 +62,12 @@ def test_a_sample_is_taken_just_after_its_ten_seconds(bed: Bed) -> None:
     p = bed.connect()
     at_work = Worker(p, interval=3600)
     now = p.freeze()
-    for rest, wait in ((0, 10.05), (4_000, 6.05), (9_990, 0.06)):
+    for rest, wait in ((0, 10), (2_000, 8.05), (4_000, 6.05)):
         p.set_now(now - now % 10_000 + 10_000 + rest)
         at_work._turn()
-        assert at_work._seconds_to_wait() == pytest.approx(min(wait, 10), abs=0.05)
+        seconds = at_work._seconds_to_wait()
+        since = time.monotonic() - at_work._last_beat  # a busy machine takes a while for a turn
+        assert wait - since - 0.001 <= seconds <= wait
     assert Worker(p, interval=2)._seconds_to_wait() == 2, "who does not lead looks again after an interval"
 
 
