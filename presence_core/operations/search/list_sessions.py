@@ -235,10 +235,11 @@ def _source(
     ctx: Context, session_filter: SessionFilter, route: Route, limit: int, position: Position | None, budget: float
 ) -> Op[Merge | Gathered]:
     if route.scans_users and route.ranges is not None:
-        users = yield from find_users(route.ranges, MOST_GATHERED, MOST_GATHERED)
+        most = 2 * MOST_GATHERED  # of each range, which may have grown since it was counted
+        users = yield from find_users(route.ranges, most, most)
         if users:
-            most = max(budget, USERS_BUDGET)
-            return Merge(ctx, limit, position, route.tests, planner.span(session_filter), most, users)
+            budget = max(budget, USERS_BUDGET)
+            return Merge(ctx, limit, position, route.tests, planner.span(session_filter), budget, users)
     elif route.ranges is None:
         return Merge(ctx, limit, position, route.tests, planner.span(session_filter), budget)
     found: dict[bytes, ListEntry] = {}
