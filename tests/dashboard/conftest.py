@@ -47,6 +47,13 @@ def presence(server: Server) -> Iterator[Presence]:
         yield client
 
 
+@pytest.fixture
+def sign_ins(server: Server) -> Iterator[Presence]:
+    """The store of staff sessions."""
+    with Presence.from_url(server.url, Settings(namespace="online-staff", timeout=PATIENT)) as client:
+        yield client
+
+
 @pytest.fixture(autouse=True)
 def behind_gate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages and actions of these tests run as they do behind the gate."""
@@ -133,6 +140,15 @@ def tick(app: AppTest, *rows: int) -> AppTest:
     refs = [shown.data["rows"][row]["ref"] for row in rows]
     ticks = {"list": shown.data["list"], "sequence": shown.data["sequence"] + 1, "refs": refs}
     return send(app, WidgetState(id=shown.id, json_value=json.dumps({"ticks": ticks})))
+
+
+def tick_member(app: AppTest, row: int) -> AppTest:
+    """Tick a row of the list of staff."""
+    key = f"staff-members-{app.session_state['list-staff-members'].generation}"
+    app.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
+    app.run()
+    assert not app.exception
+    return app
 
 
 def press(app: AppTest, event: str, ref: object) -> AppTest:

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from presence_core import Presence, Settings
+from presence_core import Presence
 from presence_dashboard import texts
-from tests.dashboard.conftest import toasts
-from tests.support.fair_clock import PATIENT
-from tests.support.servers import Server
+from tests.dashboard.conftest import tick_member, toasts
 
 
 @pytest.fixture
-def desk(server: Server) -> Iterator[Presence]:
-    """The store of staff sessions."""
-    with Presence.from_url(server.url, Settings(namespace="online-staff", timeout=PATIENT)) as client:
-        yield client
-
-
-@pytest.fixture
-def team(app: AppTest, presence: Presence, desk: Presence) -> AppTest:
+def team(app: AppTest, presence: Presence, sign_ins: Presence) -> AppTest:
     presence.set_staff("dana@example.com", "admin", by="setup")
     presence.set_staff("alex", "support", by="dana@example.com")
     app.switch_page("views/staff/staff.py").run()
@@ -37,26 +26,18 @@ def table(app: AppTest) -> list[tuple[str, str, str]]:
     )
 
 
-def tick(app: AppTest, row: int) -> AppTest:
-    key = f"staff-members-{app.session_state['list-staff-members'].generation}"
-    app.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
-    app.run()
-    assert not app.exception
-    return app
-
-
-def test_everybody_with_a_role_is_listed_and_whether_they_are_signed_in(team: AppTest, desk: Presence) -> None:
-    desk.login("alex", app="dashboard", ip="192.0.2.7")
+def test_everybody_with_a_role_is_listed_and_whether_they_are_signed_in(team: AppTest, sign_ins: Presence) -> None:
+    sign_ins.login("alex", app="dashboard", ip="192.0.2.7")
     team.button(key="refresh-list").click().run()
     assert table(team) == [("alex", "support", texts.STAFF_YES), ("dana@example.com", "admin", texts.STAFF_NO)]
-    tick(team, 0)
+    tick_member(team, 0)
     shown = [text.value for text in team.text]
     assert texts.staff_role("support") in shown
     assert any(text.startswith("192.0.2.7 · last active") for text in shown)
 
 
 def test_a_role_is_changed_and_that_is_written_down(team: AppTest, presence: Presence) -> None:
-    tick(team, 0)
+    tick_member(team, 0)
     assert team.button(key="set-role").disabled
     team.selectbox(key="role-alex-support").select("viewer").run()
     team.button(key="set-role").click().run()
@@ -66,11 +47,11 @@ def test_a_role_is_changed_and_that_is_written_down(team: AppTest, presence: Pre
 
 
 def test_the_last_admin_is_neither_demoted_nor_removed(team: AppTest, presence: Presence) -> None:
-    tick(team, 1)
+    tick_member(team, 1)
     team.selectbox(key="role-dana@example.com-admin").select("stats").run()
     team.button(key="set-role").click().run()
     assert texts.ERROR_FIELD["name"]["last admin"] in toasts(team)
-    tick(team, 1)
+    tick_member(team, 1)
     team.button(key="remove").click().run()
     assert texts.ERROR_FIELD["name"]["last admin"] in toasts(team)
     assert [(member.name, member.role) for member in presence.staff()] == [
@@ -80,7 +61,7 @@ def test_the_last_admin_is_neither_demoted_nor_removed(team: AppTest, presence: 
 
 
 def test_who_is_removed_leaves_the_list_and_is_found_among_the_removed(team: AppTest, presence: Presence) -> None:
-    tick(team, 0)
+    tick_member(team, 0)
     team.button(key="remove").click().run()
     assert texts.staff_removed("**alex**") in toasts(team)
     assert [name for name, *_ in table(team)] == ["dana@example.com"]
@@ -89,21 +70,21 @@ def test_who_is_removed_leaves_the_list_and_is_found_among_the_removed(team: App
 
 
 def test_signing_out_a_member_of_staff_ends_their_sign_ins_and_is_logged(
-    team: AppTest, presence: Presence, desk: Presence
+    team: AppTest, presence: Presence, sign_ins: Presence
 ) -> None:
-    logins = [desk.login("alex"), desk.login("dana@example.com")]
+    logins = [sign_ins.login("alex"), sign_ins.login("dana@example.com")]
     team.button(key="refresh-list").click().run()
-    tick(team, 0)
+    tick_member(team, 0)
     team.button(key="sign-out").click().run()
     assert texts.staff_signed_out("**alex**", 1) in toasts(team)
-    assert [bool(desk.validate(login.token)) for login in logins] == [False, True]
+    assert [bool(sign_ins.validate(login.token)) for login in logins] == [False, True]
     assert "alex was signed out, 1 sign-ins ended" in [entry.outcome for entry in presence.audit()]
 
 
 def test_a_demoted_admin_changes_nobodys_role(
     team: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tick(team, 0)
+    tick_member(team, 0)
     team.selectbox(key="role-alex-support").select("admin").run()
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "support")
     team.button(key="set-role").click().run()
@@ -115,7 +96,7 @@ def test_a_demoted_admin_changes_nobodys_role(
     assert denied.outcome == "set staff role refused once"
 
 
-def test_without_records_the_page_says_how_the_first_one_is_made(app: AppTest, desk: Presence) -> None:
+def test_without_records_the_page_says_how_the_first_one_is_made(app: AppTest, sign_ins: Presence) -> None:
     app.switch_page("views/staff/staff.py").run()
     assert [header.value for header in app.subheader] == [texts.STAFF_EMPTY_TITLE]
     app.text_input(key="staff-search").set_value("x").run()

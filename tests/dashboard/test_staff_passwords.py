@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -12,7 +11,7 @@ import pytest
 from argon2 import PasswordHasher
 from streamlit.testing.v1 import AppTest
 
-from presence_core import InvalidArgument, OutcomeUnknown, Presence, Settings
+from presence_core import InvalidArgument, OutcomeUnknown, Presence
 from presence_core.password_file import PasswordFile
 from presence_dashboard import drafts, texts
 from presence_dashboard.actions import staff_members
@@ -21,10 +20,8 @@ from presence_dashboard.error_sentences import plain
 from presence_dashboard.gate.staff_sessions import COOKIE
 from presence_dashboard.roles import Denied
 from presence_dashboard.views.staff import staff_dialogs
-from tests.dashboard.conftest import toasts
+from tests.dashboard.conftest import tick_member, toasts
 from tests.support.behind_gate import stand_behind_gate
-from tests.support.fair_clock import PATIENT
-from tests.support.servers import Server
 
 SECRET = "correct horse battery"
 
@@ -42,13 +39,6 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PasswordFile:
 
 
 @pytest.fixture
-def sign_ins(server: Server) -> Iterator[Presence]:
-    """The store of staff sessions."""
-    with Presence.from_url(server.url, Settings(namespace="online-staff", timeout=PATIENT)) as client:
-        yield client
-
-
-@pytest.fixture
 def team(app: AppTest, presence: Presence, file: PasswordFile) -> AppTest:
     presence.set_staff("dana", "admin", by="setup")
     presence.set_staff("alex", "support", by="dana")
@@ -59,14 +49,6 @@ def team(app: AppTest, presence: Presence, file: PasswordFile) -> AppTest:
 
 def column(app: AppTest, label: str) -> list[str]:
     return [str(value) for value in app.dataframe[0].value[label]]
-
-
-def tick(app: AppTest, row: int) -> AppTest:
-    key = f"staff-members-{app.session_state['list-staff-members'].generation}"
-    app.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
-    app.run()
-    assert not app.exception
-    return app
 
 
 def add(app: AppTest, name: str, role: str | None) -> AppTest:
@@ -81,7 +63,7 @@ def add(app: AppTest, name: str, role: str | None) -> AppTest:
 
 def shown(app: AppTest) -> str:
     """All text of the page."""
-    kinds = (app.markdown, app.caption, app.error, app.info, app.code, app.text, app.toast)
+    kinds = (app.markdown, app.caption, app.warning, app.info, app.code, app.text, app.toast)
     return "\n".join(str(element.value) for kind in kinds for element in kind)
 
 
@@ -145,7 +127,7 @@ def test_a_name_or_role_that_cannot_be_added_gets_one_sentence_and_changes_nothi
 ) -> None:
     before = file.path.read_bytes(), presence.staff()
     add(team, name, role)
-    assert [error.value.removeprefix("The action failed: ") for error in team.error] == [sentence]
+    assert [error.value.removeprefix("The action failed: ") for error in team.warning] == [sentence]
     assert (file.path.read_bytes(), presence.staff()) == before
     assert len(team.code) == 0
 
@@ -163,7 +145,7 @@ def test_two_admins_who_add_the_same_member_at_once_get_one_password_that_works(
 
     monkeypatch.setattr(Presence, "add_staff", second)
     add(team, "sam", "admin")
-    assert [error.value for error in team.error] == [texts.action_failed(texts.ERROR_FIELD["name"]["the role"])]
+    assert [error.value for error in team.warning] == [texts.action_failed(texts.ERROR_FIELD["name"]["the role"])]
     assert file.path.read_bytes() == before
     member = presence.staff_member("sam")
     assert member is not None
@@ -176,7 +158,7 @@ def test_an_unknown_outcome_shows_no_password(team: AppTest, monkeypatch: pytest
 
     monkeypatch.setattr(Presence, "add_staff", lost)
     add(team, "sam", "admin")
-    assert [error.value for error in team.error] == [texts.action_failed(texts.ERROR_UNKNOWN)]
+    assert [error.value for error in team.warning] == [texts.action_failed(texts.ERROR_UNKNOWN)]
     assert len(team.code) == 0
 
 
@@ -190,7 +172,7 @@ def test_on_a_full_disk_no_member_is_added(
     with monkeypatch.context() as patch:
         patch.setattr("presence_core.password_file.os.fsync", full)
         add(team, "sam", "viewer")
-    assert [error.value for error in team.error] == [
+    assert [error.value for error in team.warning] == [
         texts.action_failed(texts.ERROR_FIELD["PRESENCE_STAFF_FILE"]["No space"])
     ]
     assert presence.staff_member("sam") is None
@@ -201,7 +183,7 @@ def test_a_reset_ends_the_old_password_and_the_sign_ins(
     team: AppTest, presence: Presence, file: PasswordFile, sign_ins: Presence
 ) -> None:
     login = sign_ins.login("dana")
-    tick(team, 1)
+    tick_member(team, 1)
     team.button(key="reset").click().run()
     password = one_time(team)
     assert texts.staff_reset("**dana**") in shown(team)
@@ -219,7 +201,7 @@ def test_if_a_reset_cannot_be_audited_the_old_password_stays(
         raise InvalidArgument("reason", "is a test")
 
     monkeypatch.setattr(Presence, "audit_note", fail)
-    tick(team, 1)
+    tick_member(team, 1)
     team.button(key="reset").click().run()
     assert file.verify("dana", SECRET)
     assert len(team.code) == 0
@@ -245,7 +227,7 @@ def test_a_removed_member_loses_password_sign_ins_saved_items_and_draft(
     login = sign_ins.login("alex")
     presence.save_item("view", "mine", "q=a", by="alex")
     drafts._drafts["alex"] = Draft("kick", "Kick", None, {"reason": "x"}, "", 0.0)
-    tick(team, 0)
+    tick_member(team, 0)
     team.button(key="remove").click().run()
     assert texts.staff_removed("**alex**") in toasts(team)
     assert "alex" not in file
@@ -256,7 +238,7 @@ def test_a_removed_member_loses_password_sign_ins_saved_items_and_draft(
 
 
 def test_the_last_admin_keeps_the_password_when_a_removal_is_refused(team: AppTest, file: PasswordFile) -> None:
-    tick(team, 1)
+    tick_member(team, 1)
     team.button(key="remove").click().run()
     assert texts.ERROR_FIELD["name"]["last admin"] in toasts(team)
     assert file.verify("dana", SECRET)
@@ -272,7 +254,7 @@ def test_where_the_password_file_is_read_only_the_page_says_so(
     allowed = os.access
     monkeypatch.setattr("os.access", lambda path, mode: Path(path) != file.path and allowed(path, mode))
     monkeypatch.setattr("presence_core.password_file.mkstemp", denied)
-    tick(team.run(), 0)
+    tick_member(team.run(), 0)
     assert texts.STAFF_READ_ONLY in [info.value for info in team.info]
     assert team.button(key="add-staff").disabled
     team.button(key="remove").click().run()
@@ -292,7 +274,7 @@ def test_without_a_password_file_a_member_is_added_without_a_password(
     assert texts.staff_added("**sam**", "admin") in toasts(app)
     assert len(app.code) == 0
     assert texts.LABEL_PASSWORD not in app.dataframe[0].value
-    assert "password" not in " ".join(button.label.lower() for button in tick(app, 0).button)
+    assert "password" not in " ".join(button.label.lower() for button in tick_member(app, 0).button)
     member = presence.staff_member("sam")
     assert member is not None
     assert member.role == "admin"

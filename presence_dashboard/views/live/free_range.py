@@ -79,7 +79,7 @@ def controls(shown: Range | None, latest: str) -> None:
                 st.datetime_input(label, minute, key=f"{key}-{number}", format="YYYY-MM-DD", width=240)
             st.form_submit_button(texts.LIVE_SHOW_TIMES, on_click=_show_typed, args=(number,))
         if _PROBLEM in st.session_state:
-            st.error(st.session_state[_PROBLEM])
+            st.warning(st.session_state[_PROBLEM])
     if shown:
         st.button(texts.LIVE_ZOOM_OUT, key="zoom-out", on_click=_zoom_out, args=shown)
         st.button(texts.live_back_to(latest), key="leave-range", on_click=leave_range)

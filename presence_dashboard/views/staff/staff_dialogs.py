@@ -112,7 +112,7 @@ def _form() -> None:
         _close()
         st.rerun()
     if pressed:
-        problem.error(_add(entered.strip(), role))
+        problem.warning(_add(entered.strip(), role))
 
 
 def _add(member: str, role: str | None) -> str:
