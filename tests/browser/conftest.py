@@ -1,4 +1,4 @@
-"""A real Chromium on a real dashboard, shared by all tests of this room: ``streamlit run dashboard.py``."""
+"""A real Chromium on a real dashboard, shared by all tests of this folder: ``streamlit run dashboard.py``."""
 
 from __future__ import annotations
 

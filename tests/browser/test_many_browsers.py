@@ -91,7 +91,7 @@ async def all_at_work(url: str) -> list[list[str]]:
 
 
 def apart(work: Coroutine[Any, Any, list[list[str]]]) -> list[list[str]]:
-    """In a thread of its own: in this one the browser of this room's other tests has its event loop."""
+    """In a thread of its own: in this one the browser of the other tests has its event loop."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
 

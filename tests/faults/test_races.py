@@ -77,7 +77,7 @@ def test_a_kick_that_races_every_other_call_ends_a_session_permanently(bed: Bed)
         return site.heartbeat(uid, sid)
 
     def beat_many(uid: str, sid: str) -> bool:
-        return f"{uid}:{sid}" not in site.heartbeats([f"{uid}:{sid}", "nobody:no-such-session"])
+        return f"{uid}:{sid}" not in site.heartbeats([f"{uid}:{sid}", "absent:no-such-session"])
 
     def log_in_again(uid: str, sid: str) -> bool:
         try:

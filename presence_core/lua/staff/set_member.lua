@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
--- Writes the record of one staff member, with an audit entry. Removing a member deletes their own saved
--- items.
+-- Writes the record of one staff member, with an audit entry. Removing a member deletes their own saved items.
 -- include: clock
 -- include: sessions/end_session
 -- include: staff/audit_entry

@@ -65,10 +65,10 @@ def test_the_buffer_is_sent_every_interval_and_reports_sessions_that_are_offline
     p.kick("u1", by="staff", reason="test")
     offline: list[str] = []
     with HeartbeatBuffer(p, interval=0.05, on_offline=offline.extend) as buffer:
-        for ref in [*refs, "nobody:no-such-session"]:
+        for ref in [*refs, "absent:no-such-session"]:
             buffer.beat(*ref.split(":"))
         _until(lambda: len(offline) == 2)
-        assert sorted(offline) == ["nobody:no-such-session", "u1:session-1"]
+        assert sorted(offline) == ["absent:no-such-session", "u1:session-1"]
         assert buffer.waiting == 0
         buffer.beat("u2", "session-2")
         _until(lambda: buffer.waiting == 0)

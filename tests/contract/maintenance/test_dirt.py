@@ -143,7 +143,7 @@ def test_a_damaged_record_affects_only_itself(p: P, raw: Any, field: str, value:
             raw.hset(record, field, value)
     assert "bob:session-2" in {session.ref for session in p.list_sessions()}
     assert "bob:session-2" in {session.ref for session in p.iter_sessions(page_size=1)}
-    assert p.heartbeats(["bob:session-2", "ada:session-1", "nobody:no-such-session"])[-1] == "nobody:no-such-session"
+    assert p.heartbeats(["bob:session-2", "ada:session-1", "absent:no-such-session"])[-1] == "absent:no-such-session"
     for read in _reads(p).values():
         try:
             read()

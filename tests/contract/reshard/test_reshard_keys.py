@@ -78,7 +78,7 @@ def _leave_a_trace_everywhere(p: P, bed: Bed) -> None:
     _die_half_way_through_a_kick(p, "u5")
     p.pause_job(waits.id, by="staff")
     shard = p.context.keys.shards[0]
-    bed.raw.xadd(shard.retold("whoever"), {"k": "login"})  # an erasure that died
+    bed.raw.xadd(shard.retold("token"), {"k": "login"})  # an erasure that died
     bed.raw.zadd(shard.recount, {"-": 1})
     bed.raw.sadd(shard.counted, "u1:session")
 

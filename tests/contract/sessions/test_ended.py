@@ -354,7 +354,7 @@ def test_sessions_among_names_the_live_ones_and_why_the_others_ended(p: P) -> No
     refs = [login.session.ref for login in (kept, kicked, over, left, *others)]
     p.freeze()
     p.advance(11)
-    found = p.sessions_among([*refs, refs[0], "nobody:no-such-session"])
+    found = p.sessions_among([*refs, refs[0], "absent:no-such-session"])
     assert set(found) == set(refs)
     assert found[refs[0]] == p.get("ada", kept.session.session_id)
     assert [ended.reason for ended in found.values() if isinstance(ended, Ended)] == ["kicked", "expired", "logout"]

@@ -252,8 +252,8 @@ def test_heartbeats_return_the_refs_that_are_not_live(p: P) -> None:
     refs = [login.session.ref for login in logins]
     p.logout("user:2", logins[2].session.session_id)
     p.kick("user:5", by="staff", reason="test")
-    asked = [*refs, "nobody:no-such-session", refs[0], refs[5]]
-    assert sorted(p.heartbeats(asked)) == sorted([refs[2], refs[5], refs[5], "nobody:no-such-session"])
+    asked = [*refs, "absent:no-such-session", refs[0], refs[5]]
+    assert sorted(p.heartbeats(asked)) == sorted([refs[2], refs[5], refs[5], "absent:no-such-session"])
     assert p.heartbeats([]) == []
     assert p.heartbeats(iter(refs[:2])) == []
 
