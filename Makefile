@@ -24,9 +24,8 @@ run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (
 test: lint  ## Lint, types, then the tests (ARGS="-k kick" for some of them)
 	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
-soak: $(DEV)  ## The long tests: every backend, thousands of random histories, full sizes; some hours
-	PRESENCE_SOAK=1 $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder --ignore tests/properties $(ARGS)
-	PRESENCE_SOAK=1500 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/properties $(ARGS)
+soak: $(DEV)  ## The tests whole: every backend, new random histories, full sizes; an hour or two
+	PRESENCE_SOAK=1 $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 mutants: $(DEV)  ## Small wrong changes to the code, one at a time: each must fail a test (ARGS="-k search")
 	nice $(BIN)/python -m tests.mutants -j 2 $(ARGS)

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 SOAK: Final = int(os.environ.get("PRESENCE_SOAK") or 0)
-"""How many random histories each test of tests/properties plays; 1 is two thousand. 0: this is ``make test``."""
+"""How many random histories each test of tests/properties plays; 1 means 200. 0: this is ``make test``."""
 
 
 def size(short: T, whole: T) -> T:
