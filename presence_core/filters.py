@@ -18,9 +18,7 @@ from typing import Any, Final, Literal, Protocol, get_args
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.search_text import Needle, fold, is_found, is_found_in_uid, needles, starts
-
-CLIENT_FIELDS: Final = ("device", "app", "app_version")
-AGENT_FIELDS: Final = ("os", "browser")
+from presence_core.settings import FACETS
 
 _DOTTED = re.compile(r"(?:\d{1,3}\.){1,3}|\d{1,3}(?:\.\d{1,3}){1,2}", re.ASCII)
 _CIDR = re.compile(r"[0-9A-Fa-f:.]+(?:/\d{1,3})?")
@@ -30,14 +28,14 @@ MatchedField = Literal["uid", "name", "alias", "ip", "session_id"]
 
 MATCHED_FIELDS: Final[tuple[MatchedField, ...]] = get_args(MatchedField)
 
-Span = tuple[bytes, bytes]
+AddressRange = tuple[bytes, bytes]
 """The first and the last address of a network, each its family and its bytes."""
 
 
 # -- addresses --------------------------------------------------------------------------------------------------------
 
 
-def block_of(value: object) -> Span | None:
+def address_range_of(value: object) -> AddressRange | None:
     """An IPv4 or IPv6 address, or a network in CIDR notation, as its first and last address."""
     if not isinstance(value, str) or not _CIDR.fullmatch(value):
         return None
@@ -53,16 +51,16 @@ def block_of(value: object) -> Span | None:
     return family + first.packed, family + last.packed
 
 
-def _dotted(value: str) -> Span | None:
+def _dotted(value: str) -> AddressRange | None:
     """Whole octets, such as "192.0." or "192.0": of one octet only with its dot."""
     if not _DOTTED.fullmatch(value):
         return None
     octets = value.removesuffix(".").split(".")
-    return block_of(".".join(octets + ["0"] * (4 - len(octets))) + f"/{8 * len(octets)}")
+    return address_range_of(".".join(octets + ["0"] * (4 - len(octets))) + f"/{8 * len(octets)}")
 
 
 def packed(ip: str | None) -> bytes:
-    """An address of a session in the form that spans compare."""
+    """An address of a session in the form that ranges of addresses compare."""
     if ip is None:
         return b""
     address = ipaddress.ip_address(ip)
@@ -73,7 +71,7 @@ def packed(ip: str | None) -> bytes:
 
 
 class SearchedSession(Protocol):
-    """What a filter reads of a session, besides the fields in CLIENT_FIELDS and AGENT_FIELDS."""
+    """What a filter reads of a session, besides the facets."""
 
     @property
     def uid(self) -> str: ...
@@ -131,9 +129,9 @@ class SessionFilter:
                 check.short(name, value, 256)
                 if not fold(value):
                     raise InvalidArgument(name, "must have a letter or digit")
-        if self.ip is not None and block_of(self.ip) is None:
+        if self.ip is not None and address_range_of(self.ip) is None:
             raise InvalidArgument("ip", "must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24")
-        for name in (*CLIENT_FIELDS, *AGENT_FIELDS):
+        for name in FACETS:
             check.short(name, getattr(self, name), 64)
         after, before = self.after, self.before
         if after is not None and before is not None and after >= before:
@@ -159,14 +157,14 @@ class SessionFilter:
         return None if self.logged_in_before is None else check.time_ms("logged_in_before", self.logged_in_before)
 
     @property
-    def block(self) -> Span | None:
+    def addresses(self) -> AddressRange | None:
         """The addresses of ``ip``."""
-        return block_of(self.ip)
+        return address_range_of(self.ip)
 
     @property
-    def text_block(self) -> Span | None:
+    def text_addresses(self) -> AddressRange | None:
         """The addresses of ``text``, where it is written as such."""
-        return None if self.text is None else block_of(self.text.strip()) or _dotted(self.text.strip())
+        return None if self.text is None else address_range_of(self.text.strip()) or _dotted(self.text.strip())
 
     @property
     def text_session(self) -> str | None:
@@ -176,7 +174,7 @@ class SessionFilter:
     @property
     def needles(self) -> tuple[Needle, ...]:
         """The ways to read ``text``."""
-        return () if self.text is None else needles(self.text, self.text_block is not None)
+        return () if self.text is None else needles(self.text, self.text_addresses is not None)
 
     @property
     def digest(self) -> str:
@@ -212,15 +210,14 @@ class SessionFilter:
             (self.uid is None or session.uid == self.uid)
             and self._matches_facets(session)
             and self._matches_times(session, now)
-            and ((block := self.block) is None or _within(session.ip, block))
+            and ((addresses := self.addresses) is None or _within(session.ip, addresses))
             and self._matches_names(session)
             and self._matches_attributes(session)
         )
 
     def _matches_facets(self, session: SearchedSession) -> bool:
         return not any(
-            (wanted := getattr(self, name)) is not None and getattr(session, name) != wanted
-            for name in (*CLIENT_FIELDS, *AGENT_FIELDS)
+            (wanted := getattr(self, name)) is not None and getattr(session, name) != wanted for name in FACETS
         )
 
     def _matches_times(self, session: SearchedSession, now: int) -> bool:
@@ -251,7 +248,7 @@ class SessionFilter:
             yield "name"
         if any(is_found(found, alias) for alias in session.aliases):
             yield "alias"
-        if (block := self.text_block) is not None and _within(session.ip, block):
+        if (addresses := self.text_addresses) is not None and _within(session.ip, addresses):
             yield "ip"
         if session.session_id == self.text_session:
             yield "session_id"
@@ -271,9 +268,9 @@ def _any_start(folded: str, needle: str) -> bool:
     return any(text.startswith(needle) for text in starts(folded))
 
 
-def _within(ip: str | None, block: Span) -> bool:
+def _within(ip: str | None, addresses: AddressRange) -> bool:
     address = packed(ip)
-    return len(address) == len(block[0]) and block[0] <= address <= block[1]
+    return len(address) == len(addresses[0]) and addresses[0] <= address <= addresses[1]
 
 
 def _same(ours: object, wanted: object) -> bool:

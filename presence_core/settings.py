@@ -15,7 +15,11 @@ from presence_core.validation import TEN_YEARS
 DAY: Final = 86_400
 INDEXES: Final = ("uid", "name", "alias", "ip")
 
-_COUNTED = ("device", "app", "app_version", "os", "browser")
+CLIENT_FIELDS: Final = ("device", "app", "app_version")
+AGENT_FIELDS: Final = ("os", "browser")
+FACETS: Final = (*CLIENT_FIELDS, *AGENT_FIELDS)
+"""The facets of every site. ``Settings.facets`` adds attributes."""
+
 _OPTIONAL = ("shards", "max_sessions_per_device", "truncate_addresses_after")  # may be None
 _LIMITS: Final = {
     "shards": (1, 1024),
@@ -102,7 +106,7 @@ class Settings:
             raise InvalidArgument("facets", "must be a tuple of at most 8 names of attributes")
         for name in self.facets:
             check.plain_text("facets", name, 64, "must be names of attributes, text of 1 to 64 bytes")
-            if name in _COUNTED or self.facets.count(name) > 1:
+            if name in FACETS or self.facets.count(name) > 1:
                 raise InvalidArgument(
                     "facets", f"must name each attribute once, and none that is counted anyway: {name}"
                 )

@@ -97,9 +97,10 @@ class StaffMethods(Client):
         The visitor gets a LoginRefused with the code ``block_rule``. A client can lie about its version. Behind
         carrier-grade NAT an address belongs to many people.
 
-        network, app, app_version: as for ``preview_block_rule``. expected: its ``sessions``. If more match now, nothing
-        happens (InvalidArgument). by, reason, message, ticket, duration, until: as for ``block``. confirm_wide: the
-        network again, as the preview has it; only for one that is wider than /16 (IPv4) or /32 (IPv6).
+        network, app, app_version: as for ``preview_block_rule``. expected: the maximum number of sessions that may
+        match now, such as the preview's ``sessions``. If more match, nothing happens (InvalidArgument). by, reason,
+        message, ticket, duration, until: as for ``block``. confirm_wide: the network again, as the preview has it; only
+        for one that is wider than /16 (IPv4) or /32 (IPv6).
 
         There is one rule for a network or version. Adding it again replaces its texts and its end; InvalidArgument if
         that would end it sooner. At most 100 rules. If this raises OutcomeUnknown, some shards may have the rule: call

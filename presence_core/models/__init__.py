@@ -42,8 +42,8 @@ from presence_core.models.sessions import (
     ValidationPassed,
     attributes_of,
     in_words,
+    login_and_deadline,
     moment,
-    span,
     text,
 )
 from presence_core.models.staff import (

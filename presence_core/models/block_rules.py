@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
-from presence_core.filters import SessionFilter, block_of
+from presence_core.filters import SessionFilter, address_range_of
 from presence_core.keyspace import digest
 from presence_core.models.choices import BlockRuleKind
 from presence_core.models.sessions import PublicBlock, moment
@@ -84,10 +84,10 @@ class RuleMatch:
 
 def canonical_network(value: object) -> str:
     """A network with its host bits zero; an address is a network of its own, an IPv4-mapped network is IPv4."""
-    span = block_of(value)
-    if span is None:
+    addresses = address_range_of(value)
+    if addresses is None:
         raise InvalidArgument("network", "must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24")
-    first, last = (ipaddress.ip_address(end[1:]) for end in span)
+    first, last = (ipaddress.ip_address(end[1:]) for end in addresses)
     [network] = ipaddress.summarize_address_range(first, last)
     return str(network)
 

@@ -40,7 +40,7 @@ INLINE: Final = b"\xff\xff\xff\xff"  # the label table was full: the text is in 
 
 SESSION_FIELDS: Final = ("s", "c", "n", "a", "i", "x", "C", "A")
 END_FIELDS: Final = ("e", "ea", "ec", "eb", "en", "et", "em", "er")
-"""reason, at (ms), cause, by, note (id of a text), ticket, message (id of a text), replaced by (session id)"""
+"""end reason, at (ms), cause, by, note (id of a text), ticket, message (id of a text), replaced by (session id)"""
 
 Labels = Mapping[bytes, bytes]
 """Label id → text."""
@@ -198,11 +198,11 @@ class Ended(Record):
     ) -> Ended:
         """Decode the values of SESSION_FIELDS and END_FIELDS. A row without an end is past its deadline."""
         fields = _record(uid, session_id, row, labels)
-        reason, at, cause, by, note, ticket, message, replaced_by = row[8:16]
+        end_reason, at, cause, by, note, ticket, message, replaced_by = row[8:16]
         expired_by: EndCause = "absolute" if fields["expires_at"] - fields["login_at"] >= _absolute(fields) else "idle"
         return cls(
             **fields,
-            reason=cast("EndReason", text(reason)) if reason else "expired",
+            reason=cast("EndReason", text(end_reason)) if end_reason else "expired",
             cause=cast("EndCause", text(cause)) if cause else expired_by,
             at=moment(int(at)) if at and at.isdigit() else fields["expires_at"],
             by=optional_text(by),
@@ -217,7 +217,7 @@ def _absolute(fields: Mapping[str, Any]) -> timedelta:
     return timedelta(seconds=fields["absolute_timeout"])
 
 
-def span(row: Row) -> tuple[int, int] | None:
+def login_and_deadline(row: Row) -> tuple[int, int] | None:
     """Login time and deadline of this row, ms. None for a malformed row, which counts as lost.
     ``include/sessions/session_record.lua`` decides the same."""
     seen, core = row[0], row[1]

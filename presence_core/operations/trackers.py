@@ -13,7 +13,7 @@ from presence_core.keyspace import hashed
 from presence_core.models import text
 from presence_core.operations.search.online_users import newest_first, next_size
 from presence_core.scripts import trackers as scripts
-from presence_core.scripts.calls import Op, command, run
+from presence_core.scripts.calls import Op, call_of, command
 from presence_core.scripts.search import decode_last_seen
 
 TRIMMED_BY_TOUCH: Final = 1_000
@@ -69,30 +69,30 @@ def touch(tracker: LastSeen, member: object, now: object) -> Op[int]:
 
     def steps() -> Op[int]:
         trimmed = 0 if tracker.keep_older else TRIMMED_BY_TOUCH
-        [reply] = yield [run(scripts.TOUCH_LAST_SEEN, (tracker.key,), at, tracker.window, name, trimmed)]
+        [reply] = yield [call_of(scripts.TOUCH_LAST_SEEN, (tracker.key,), at, tracker.window, name, trimmed)]
         return scripts.decode_number(reply)
 
     return steps()
 
 
 def count(tracker: LastSeen, within: object, now: object) -> Op[int]:
-    span, at = tracker.within(within), check.instant(now)
+    window, at = tracker.within(within), check.instant(now)
 
     def steps() -> Op[int]:
-        [reply] = yield [run(scripts.READ_LAST_SEEN, (tracker.key,), at, span, 0, "")]
+        [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, 0, "")]
         return scripts.decode_number(reply)
 
     return steps()
 
 
 def members(tracker: LastSeen, within: object, now: object) -> Op[list[str]]:
-    span, at = tracker.within(within), check.instant(now)
+    window, at = tracker.within(within), check.instant(now)
 
     def steps() -> Op[list[str]]:
         seen: dict[bytes, float] = {}
         begin, size = b"", MOST_READ
         while True:
-            [reply] = yield [run(scripts.READ_LAST_SEEN, (tracker.key,), at, span, size, begin)]
+            [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, size, begin)]
             page = decode_last_seen(reply)
             seen |= page.seen  # a member seen again while this reads is on two pages: the later counts
             if not page.next_begin:
@@ -118,7 +118,7 @@ def trim(tracker: LastSeen, now: object) -> Op[int]:
     def steps() -> Op[int]:
         gone = 0
         while True:
-            [reply] = yield [run(scripts.TRIM_LAST_SEEN, (tracker.key,), at, tracker.window, TRIMMED_AT_ONCE)]
+            [reply] = yield [call_of(scripts.TRIM_LAST_SEEN, (tracker.key,), at, tracker.window, TRIMMED_AT_ONCE)]
             trimmed = scripts.decode_number(reply)
             gone += trimmed
             if trimmed < TRIMMED_AT_ONCE:
@@ -130,13 +130,12 @@ def trim(tracker: LastSeen, now: object) -> Op[int]:
 def online_friends(
     tracker: LastSeen, friends_key: object, within: object, now: object, reuse_for: object
 ) -> Op[list[str]]:
-    friends, span, at = tracker.friends(friends_key), tracker.within(within), check.instant(now)
+    friends, window, at = tracker.friends(friends_key), tracker.within(within), check.instant(now)
     share = tracker.reuse_for if reuse_for is None else check.whole("reuse_for", reuse_for, 0, 3600)
 
     def steps() -> Op[list[str]]:
-        [reply] = yield [
-            run(scripts.READ_FRIENDS_LAST_SEEN, (tracker.key, friends, tracker.copy(span, share, at)), at, span, share)
-        ]
+        keys = (tracker.key, friends, tracker.copy(window, share, at))
+        [reply] = yield [call_of(scripts.READ_FRIENDS_LAST_SEEN, keys, at, window, share)]
         return newest_first(scripts.decode_friends(reply))
 
     return steps()
@@ -194,7 +193,7 @@ def mark(tracker: MinuteSets, member: object, now: object) -> Op[None]:
         for _ in range(GUESSES):
             first = _newest(tracker, at)
             keys = tracker.keys(first, 2)
-            [reply] = yield [run(scripts.TOUCH_BUCKET, keys, at, tracker.bucket, first, tracker.ttl, name)]
+            [reply] = yield [call_of(scripts.TOUCH_BUCKET, keys, at, tracker.bucket, first, tracker.ttl, name)]
             number = scripts.decode_number(reply)
             if first - number in (0, 1):
                 return
@@ -221,7 +220,7 @@ def _read(tracker: MinuteSets, answer: str, wanted: int, at: str, *friends: str)
     for _ in range(GUESSES):
         first = _newest(tracker, at)
         keys = [*tracker.keys(first, wanted + 1), *friends]
-        [reply] = yield [run(scripts.READ_BUCKETS, keys, at, tracker.bucket, first, wanted, answer)]
+        [reply] = yield [call_of(scripts.READ_BUCKETS, keys, at, tracker.bucket, first, wanted, answer)]
         buckets = scripts.decode_buckets(reply)
         if buckets.answer is not None:
             return buckets.answer

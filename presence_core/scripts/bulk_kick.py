@@ -16,12 +16,12 @@ RAISE_JOB_FENCE: Final = Script("bulk_kick/raise_job_fence", safe=True)
 class JobClaim(NamedTuple):
     """A runner's claim of a job."""
 
-    code: int  #: the runner's epoch; 0: not held by this runner; -1: no such job; -2: it needs a newer process
+    code: int  #: the runner's epoch; 0: not claimed by this runner; -1: no such job; -2: it needs a newer process
     wait_ms: int  #: until the job may begin
 
     @property
     def epoch(self) -> int:
-        """The runner's epoch; 0: it does not hold the job."""
+        """The runner's epoch; 0: it has no claim on the job."""
         return max(0, self.code)
 
     @property

@@ -50,8 +50,8 @@ Op = Generator[list[Call], list[Any], T]
 """An operation: yields batches of calls, receives their replies, returns its result. Knows no driver."""
 
 
-def run(script: Script, keys: Sequence[Any], *args: str | bytes | int) -> Call:
-    """Call a script."""
+def call_of(script: Script, keys: Sequence[Any], *args: str | bytes | int) -> Call:
+    """A call of this script."""
     if script.fenced:
         keys = (*keys, fence_of(keys[0]))
     return Call(keys[0], (script.command, script.sha, str(len(keys)), *keys, *args), script.safe, script)

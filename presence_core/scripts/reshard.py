@@ -6,7 +6,7 @@ from typing import Final
 
 from presence_core.scripts.script import Script
 
-HOLD_SHARD: Final = Script("reshard/hold_shard", safe=True, fenced=False)
+CLAIM_FENCE: Final = Script("reshard/claim_fence", safe=True, fenced=False)
 WRITE_KEYS: Final = Script("reshard/write_keys", safe=True, fenced=False)
 REMOVE_KEYS: Final = Script("reshard/remove_keys", safe=True, fenced=False)
 DROP_COPIED_CHANGES: Final = Script("reshard/drop_copied_changes", safe=True, fenced=False)
@@ -15,5 +15,5 @@ FINISH_STEP: Final = Script("reshard/finish_step", safe=True, fenced=False)
 
 
 def is_done(reply: int) -> bool:
-    """Decode a reply of any of them: whether it did its work. Else the caller has lost its hold."""
+    """Decode a reply of any of them: whether it did its work. Else the caller has lost its claim."""
     return reply == 1

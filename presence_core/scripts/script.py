@@ -37,18 +37,20 @@ class Script:
         safe: it may be sent again when its reply was lost.
         fenced: it runs on one shard. Its last key is the shard's fence, and ``include/fence`` decides whether it may
             run while the shard is copied to another layout, and after that.
-        reads: may run on a frozen shard, where it only reads.
+        reads_when_frozen: on a frozen shard it may run, and then it only reads.
         alone: it is refused while its shard is copied: the copy would still hold what it removes.
     """
 
     __slots__ = ("command", "fenced", "name", "safe", "sha", "text")
 
-    def __init__(self, name: str, *, safe: bool, reads: bool = False, fenced: bool = True, alone: bool = False) -> None:
+    def __init__(
+        self, name: str, *, safe: bool, reads_when_frozen: bool = False, fenced: bool = True, alone: bool = False
+    ) -> None:
         self.name = name
         head, _, body = (_LUA / f"{name}.lua").read_text("utf-8").partition("\n")
         is_read_only = "flags=no-writes" in head
         if fenced:
-            fence = "read" if is_read_only else "read_or_write" if reads else "alone" if alone else "write"
+            fence = "read" if is_read_only else "read_or_write" if reads_when_frozen else "alone" if alone else "write"
             body = f"-- include: fence/{fence}\n{body}"
         text = _expand(body, set()).replace("INDEX_CUT", str(NAME_CUT + 2))
         if "FOLD_TABLE" in text:

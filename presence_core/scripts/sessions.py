@@ -9,7 +9,7 @@ from presence_core.scripts.calls import by_two
 from presence_core.scripts.script import Script
 
 LOGIN: Final = Script("sessions/login", safe=False)
-VALIDATE: Final = Script("sessions/validate", safe=True, reads=True)
+VALIDATE: Final = Script("sessions/validate", safe=True, reads_when_frozen=True)
 ROTATE_SECRET: Final = Script("sessions/rotate_secret", safe=False)
 HEARTBEAT: Final = Script("sessions/heartbeat", safe=True)
 END_SESSIONS: Final = Script("sessions/end_sessions", safe=False)
@@ -34,7 +34,7 @@ class SessionRow(NamedTuple):
     attributes: bytes | None = None
     client: bytes | None = None
     agent: bytes | None = None
-    reason: bytes | None = None
+    end_reason: bytes | None = None
     at: bytes | None = None
     cause: bytes | None = None
     by: bytes | None = None
@@ -62,7 +62,7 @@ class SessionRow(NamedTuple):
 
 
 _END_NAMES: Final[dict[Any, str]] = {
-    b"e": "reason", b"ea": "at", b"ec": "cause", b"eb": "by", b"en": "note", b"et": "ticket", b"em": "message",
+    b"e": "end_reason", b"ea": "at", b"ec": "cause", b"eb": "by", b"en": "note", b"et": "ticket", b"em": "message",
     b"er": "replaced_by",
 }  # fmt: skip
 NO_ROW: Final = SessionRow()

@@ -114,8 +114,8 @@ def _not_connected(error: BaseException, at: str, server: str, tls: bool | None)
     if type(error).__name__ == "MasterNotFoundError":  # redis-py has two classes of that name; its text names objects
         certificates = ", or the TLS certificates do not match" if tls else ""
         return Unavailable(f"{at}: no Sentinel names a master; they may be unreachable{certificates}.", server)
-    reason = None if tls is None else tls_errors.explain_failure(text, uses_tls=tls)
-    return Unavailable(f"{at} {reason or f'cannot be reached ({text})'}.", server)
+    tls_failure = None if tls is None else tls_errors.explain_failure(text, uses_tls=tls)
+    return Unavailable(f"{at} {tls_failure or f'cannot be reached ({text})'}.", server)
 
 
 def _missing_permission(call: Call, text: str) -> str:

@@ -19,12 +19,12 @@ _YES: Final = ("1", "t", "true", "y", "yes")
 
 _REFUSALS: Final = (
     (("mismatch, certificate is not valid", "Hostname mismatch"),
-     "has a certificate for another name: use the host name in the certificate ({reason})"),
-    (("CERTIFICATE_VERIFY_FAILED",), "has a certificate that is not trusted: is ssl_ca_certs its CA? ({reason})"),
+     "has a certificate for another name: use the host name in the certificate ({detail})"),
+    (("CERTIFICATE_VERIFY_FAILED",), "has a certificate that is not trusted: is ssl_ca_certs its CA? ({detail})"),
     (("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE"),
      "requires a client certificate: set ssl_certfile and ssl_keyfile"),
     (("ALERT_UNKNOWN_CA", "ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_EXPIRED", "ALERT_CERTIFICATE_UNKNOWN"),
-     "does not trust the client certificate ({reason})"),
+     "does not trust the client certificate ({detail})"),
     (("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"),
      "does not speak TLS on this port: use redis://, or its TLS port"),
 )  # fmt: skip
@@ -123,7 +123,7 @@ def explain_failure(text: str, *, uses_tls: bool) -> str | None:
         return None
     for words, sentence in _REFUSALS:
         if any(word in text for word in words):
-            return sentence.format(reason=_reason(text))
+            return sentence.format(detail=_detail(text))
     if any(word in lower for word in _SILENT):
         return "did not answer the TLS handshake in time: it is unreachable, or this port does not speak TLS"
     if was_shut or "EOF occurred" in text:
@@ -131,7 +131,7 @@ def explain_failure(text: str, *, uses_tls: bool) -> str | None:
     return None
 
 
-def _reason(text: str) -> str:
+def _detail(text: str) -> str:
     """OpenSSL's own words, without the place in its source."""
-    reason = text.rpartition("certificate verify failed: ")[2].partition("] ")
-    return (reason[2] or reason[0]).partition(" (_ssl.c")[0].rstrip(".")
+    detail = text.rpartition("certificate verify failed: ")[2].partition("] ")
+    return (detail[2] or detail[0]).partition(" (_ssl.c")[0].rstrip(".")

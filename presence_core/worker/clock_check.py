@@ -84,14 +84,14 @@ class ClockCheck:
         least, most = now - redis - (after - first), now - redis - (before - last)
         return least if least > self._limit else most if most < -self._limit else 0.0
 
-    def check_shards(self, internal: Internal, hold: int) -> None:
-        """Compare the clock of every shard. A shard whose clock is right gets a mark for ``hold`` ms at most.
+    def check_shards(self, internal: Internal, most_ms: int) -> None:
+        """Compare the clock of every shard. A shard whose clock is right gets a mark for ``most_ms`` ms at most.
         With the mark, reads may end sessions that are past their deadline. After a jump no shard gets it."""
         if self._jumped and self._is_withdrawn:
             return
-        hold = 0 if self._jumped else min(hold, self._limit)
+        most_ms = 0 if self._jumped else min(most_ms, self._limit)
         before = round(self._epoch + own_seconds() * 1000)
-        jumps = internal.run(leader.vouch(internal.context, before, self._limit, hold, self._accept_shards))
+        jumps = internal.run(leader.vouch(internal.context, before, self._limit, most_ms, self._accept_shards))
         self._is_withdrawn = bool(self._jumped)
         if self._jumped:
             return

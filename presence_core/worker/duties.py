@@ -137,4 +137,4 @@ class BulkKicks:
                 del self._runs[job_id]
         if errors:
             raise errors[0]
-        return any(job.holds for job, _ in self._runs.values())
+        return any(job.has_claim for job, _ in self._runs.values())

@@ -27,7 +27,7 @@ from presence_core.worker.duties import AddressTruncation, AlertReceiver, BulkKi
 log = logging.getLogger("presence_core")
 
 SAMPLE_SECONDS: Final = 10.0
-"""The span of one sample."""
+"""The time that one sample covers."""
 
 SWEEP_LIMIT: Final = 10_000
 """Sessions that one sweep ends at most, which takes half a second: then the worker beats and checks the clock again."""
@@ -91,7 +91,7 @@ class Worker:
         self._keys: Keyspace | None = None  # the layout that the duties have begun on
 
         self._tick = min(self._interval, SAMPLE_SECONDS)
-        self._hold = max(3 * self._tick, 15.0)
+        self._lead_seconds = max(3 * self._tick, 15.0)
         self._report: dict[str, str | int] = {}  # what the next beat stores
         self._redis_ms = 0
         self._last_beat = 0.0
@@ -152,7 +152,7 @@ class Worker:
             duty_has_more = self._attempt(duty.name, duty.run, errors)
             duty.due = time.monotonic() + (0.0 if duty_has_more else duty.every)
             has_more = has_more or duty_has_more
-            if time.monotonic() - self._last_beat >= self._hold / 3:
+            if time.monotonic() - self._last_beat >= self._lead_seconds / 3:
                 self._attempt("lead", self._beat, errors)
         if self.leads and self._report:
             self._attempt("lead", self._beat, errors)
@@ -199,7 +199,7 @@ class Worker:
         """Lead, go on leading, or learn that another worker leads. Compares the clocks."""
         sent = self._clock.last_right | {"paused": self.paused} | self._report
         beat_of_this = leader.beat(
-            self._internal.context, self._token, self._name, round(self._hold * 1000), self._clock.accept, sent
+            self._internal.context, self._token, self._name, round(self._lead_seconds * 1000), self._clock.accept, sent
         )
         before = own_seconds() * 1000
         beat = self._internal.run(beat_of_this)
@@ -215,7 +215,7 @@ class Worker:
         self._set_paused()
 
     def _check_clocks(self) -> None:
-        self._clock.check_shards(self._internal, round(self._hold * 1000))
+        self._clock.check_shards(self._internal, round(self._lead_seconds * 1000))
         self._set_paused()
 
     def _set_paused(self) -> None:

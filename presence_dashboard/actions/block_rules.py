@@ -39,8 +39,8 @@ def preview(presence: Presence, match: RuleMatch) -> BlockRulePreview:
     return presence.preview_block_rule(network=match.network, app=match.app, app_version=match.app_version)
 
 
-def add(presence: Presence, match: RuleMatch, expected: int, details: RuleDetails) -> BlockRule:
-    """Add a rule, if at most ``expected`` sessions match now. Raises as ``Presence.add_block_rule``, and Denied."""
+def add(presence: Presence, match: RuleMatch, most: int, details: RuleDetails) -> BlockRule:
+    """Add a rule, if at most ``most`` sessions match now. Raises as ``Presence.add_block_rule``, and Denied."""
     actor = access.require("block_rules", action=ADD)
     return presence.add_block_rule(
         network=match.network,
@@ -48,7 +48,7 @@ def add(presence: Presence, match: RuleMatch, expected: int, details: RuleDetail
         app_version=match.app_version,
         by=actor.name,
         reason=details.reason,
-        expected=expected,
+        expected=most,
         message=details.message,
         ticket=details.ticket,
         duration=details.seconds,

@@ -16,7 +16,7 @@ from presence_core import InvalidArgument, SessionFilter
 from presence_dashboard import texts, time_range
 from presence_dashboard.format import code, cut
 
-FACETS: Final = ("device", "app", "app_version", "browser", "os")
+FACETS: Final = tuple(texts.FACET_LABELS)
 """Facets of every site. Declared attributes follow them."""
 
 ATTRIBUTE: Final = "attr."
@@ -25,7 +25,7 @@ ATTRIBUTE: Final = "attr."
 IDLES: Final = (300, 1_800, 3_600, 86_400)
 MOST_IDLE: Final = 315_360_000
 
-_LIKE_A_BLOCK: Final = re.compile(r"[0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*/\d*")
+_LIKE_A_NETWORK: Final = re.compile(r"[0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*/\d*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class SessionQuery:
             return {"uid": self.text}
         if self.inside:
             return {"name_contains": self.text}
-        if _LIKE_A_BLOCK.fullmatch(self.text):
+        if _LIKE_A_NETWORK.fullmatch(self.text):
             return {"ip": self.text}  # an error for a wrong address is better than no match
         return {"text": self.text}
 

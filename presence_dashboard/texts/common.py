@@ -122,13 +122,13 @@ CONNECTION_LOST: Final = "Connection lost; showing data from {0}, {1} ago. Nothi
 AWAY_HINT: Final = "Actions are off until sessions can be read again."
 
 
-def away(reason: str, clock: str | None) -> str:
+def away(error: str, clock: str | None) -> str:
     shown = f"This page shows data from {clock}." if clock else "No data has been read yet."
-    return f"**Sessions cannot be read at the moment.** {shown} Actions are off. Retrying automatically.\n\n{reason}"
+    return f"**Sessions cannot be read at the moment.** {shown} Actions are off. Retrying automatically.\n\n{error}"
 
 
-def unreadable(reason: str) -> str:
-    return f"**This data could not be read.**\n\n{reason}"
+def unreadable(error: str) -> str:
+    return f"**This data could not be read.**\n\n{error}"
 
 
 # -- The choice of a range of time ------------------------------------------------------------------------------------

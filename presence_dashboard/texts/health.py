@@ -241,9 +241,9 @@ def health_ended(act: str, ago: str, result: str) -> str:
     return f"{done} {ago} ago. {result}"
 
 
-def health_gave_up(act: str, ago: str, reason: str) -> str:
+def health_gave_up(act: str, ago: str, error: str) -> str:
     task = {"repair": "The repair", "reindex": "The rebuild of indexes"}[act]
-    return f"{task} failed {ago} ago. Start it again. {reason}"
+    return f"{task} failed {ago} ago. Start it again. {error}"
 
 
 HEALTH_NOT_AUDITED: Final = "It could not be recorded in the audit log."

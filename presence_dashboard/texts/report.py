@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from presence_dashboard.texts.sessions import FACET_LABELS
+
 REPORT_PAGE: Final = "Report"
 REPORT_TITLE: Final = "Shift report"
 
@@ -86,11 +88,6 @@ _FILTER_WORDS: Final = {
 }
 
 
-_FACET_WORDS: Final = {
-    "device": "device", "app": "app", "app_version": "app version", "os": "system", "browser": "browser",
-}  # fmt: skip
-
-
 def filter_words(values: Mapping[str, Any]) -> str:
     """The filter of a bulk kick in words."""
     parts = []
@@ -100,7 +97,7 @@ def filter_words(values: Mapping[str, Any]) -> str:
         elif field in _FILTER_WORDS:
             parts.append(_FILTER_WORDS[field].format(value))
         else:
-            parts.append(f"{_FACET_WORDS.get(field, field)} is {value}")
+            parts.append(f"{FACET_LABELS.get(field, field).lower()} is {value}")
     return ", ".join(parts)
 
 

@@ -47,7 +47,7 @@ presence.kick_where(SessionFilter(device="phone"), by="Grace Hopper", reason="st
 
 @on("valkey-sync", soak=("valkey", "redis7-sync", "cluster-async"))
 def test_a_worker_continues_a_job_whose_starter_was_killed(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "HOLD", 300)  # the worker need not wait for ten seconds
+    monkeypatch.setattr(runner, "CLAIM_MS", 300)  # the worker need not wait for ten seconds
     p = bed.connect()
     crowd(p, 1000, 20)
     p.clock.run_freely()
@@ -98,7 +98,7 @@ def test_a_job_continues_after_redis_was_down(
         else:
             server.resume()
         p = patient
-        monkeypatch.setattr(runner, "HOLD", 0)
+        monkeypatch.setattr(runner, "CLAIM_MS", 0)
         result = p.run_job(job.id)
         assert result.job is not None
         assert (result.job.state, result.count, kicked(p), p.counts().sessions) == ("done", 1000, 1000, 1)
@@ -151,7 +151,7 @@ def test_a_suspended_runner_ends_no_session_once_another_has_taken_over(
     _to_its_end(q, second)
     assert (second.result.count, kicked(q)) == (20, 20)
     held.wake()
-    assert (first.holds, first.kicked, kicked(p)) == (False, [], 20), "no more than was expected"
+    assert (first.has_claim, first.kicked, kicked(p)) == (False, [], 20), "no more than was expected"
     assert chosen <= {session.uid for session in p.iter_sessions()}
     _to_its_end(p, first)
     assert first.result.job == second.result.job == p.job(job.id)
@@ -169,7 +169,7 @@ def test_a_late_fence_lets_no_earlier_runner_continue(bed: Bed, monkeypatch: pyt
     p.advance(10)
     q.internal.run(second.step())
     held.wake()
-    assert (first.holds, first.kicked, kicked(p)) == (False, [], 10)
+    assert (first.has_claim, first.kicked, kicked(p)) == (False, [], 10)
     _to_its_end(q, second)
     assert (second.result.count, kicked(q)) == (40, 40)
 
@@ -211,7 +211,7 @@ def test_once_pause_or_cancel_has_returned_no_session_is_ended(
     stopped = getattr(q, f"{act}_job")(job.id, by="Bob")
     assert (stopped.kicked, kicked(q)) == (10, 10)
     held.wake()
-    assert (run.holds, kicked(q)) == (False, 10)
+    assert (run.has_claim, kicked(q)) == (False, 10)
     assert p.job(job.id) == stopped
     _to_its_end(p, run)
     assert (run.job, len(run.kicked), p.counts().sessions) == (stopped, 10, 20)
@@ -431,7 +431,7 @@ print(result.count, len(result.kicked), result.job.state, flush=True)
 def test_a_process_stopped_before_its_kicks_ends_no_session_when_it_wakes(
     bed: Bed, act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "HOLD", 0)
+    monkeypatch.setattr(runner, "CLAIM_MS", 0)
     p = bed.connect()
     crowd(p, 1000, 20)
     p.clock.run_freely()
@@ -556,5 +556,5 @@ def test_ctrl_c_pauses_the_job_and_prints_how_to_continue(bed: Bed, command: dic
     with Presence.from_url(bed.url, p.settings) as other:
         run = Run(other._ctx, job.id)
         other.internal.run(run.step())
-        assert run.holds, "no other runner has to wait for the interrupted one"
+        assert run.has_claim, "no other runner has to wait for the interrupted one"
     assert p.cancel_job(job.id, by="Bob").state == "cancelled"

@@ -14,7 +14,7 @@ from presence_core.client import reshard
 from presence_core.keyspace import Keyspace
 from presence_core.operations.reshard import coordinator, copier
 from presence_core.operations.sessions import end
-from presence_core.scripts.calls import Call, Op, run
+from presence_core.scripts.calls import Call, Op, call_of
 from presence_core.scripts.reshard import COMMIT_LAYOUT
 from presence_core.scripts.script import Script
 from presence_core.transport import SyncTransport
@@ -106,12 +106,12 @@ def test_a_late_change_of_the_shard_count_changes_nothing(bed: Bed, monkeypatch:
 
     def on_its_way(script: Script, keys: Any, *words: Any) -> Call:
         if script is COMMIT_LAYOUT and words[2] == 2:
-            late.append(run(script, keys, *words))
+            late.append(call_of(script, keys, *words))
             raise Unavailable("The answer was lost.")
-        return run(script, keys, *words)
+        return call_of(script, keys, *words)
 
     with monkeypatch.context() as patch:
-        patch.setattr(coordinator, "run", on_its_way)
+        patch.setattr(coordinator, "call_of", on_its_way)
         with pytest.raises(Unavailable, match="lost"):
             p.reshard(2)
     eve = p.login("eve")
@@ -298,7 +298,7 @@ def test_a_copy_that_may_have_lost_data_in_a_failover_begins_again(tmp_path: Pat
 
         with contextlib.closing(p):
             p.login_many([{"uid": f"u{n}"} for n in range(100)])
-            with pytest.raises(Unavailable, match="lost its hold"):
+            with pytest.raises(Unavailable, match="lost its claim"):
                 p.reshard(2, on_progress=fails_over)
             assert p.login("eve").token, "nothing stays frozen"
             done = p.reshard(2)

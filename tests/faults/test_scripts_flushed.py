@@ -9,7 +9,7 @@ import pytest
 from redis.exceptions import NoScriptError
 
 from presence_core import Presence, Settings, Unavailable
-from presence_core.scripts.calls import Call, run, wait
+from presence_core.scripts.calls import Call, call_of, wait
 from presence_core.scripts.maintenance import SETTLE_SESSIONS
 from presence_core.scripts.sessions import END_SESSIONS, LOGIN, READ_SESSIONS
 from presence_core.transport.exchange import Pause, Send, exchange
@@ -49,7 +49,7 @@ def test_scripts_that_are_flushed_all_the_time_block_no_call_and_make_every_chan
 
 def _calls() -> list[Call]:
     key = "{online:1:0}:sessions"
-    made = [run(script, (key,)) for script in (LOGIN, END_SESSIONS, READ_SESSIONS, SETTLE_SESSIONS)]
+    made = [call_of(script, (key,)) for script in (LOGIN, END_SESSIONS, READ_SESSIONS, SETTLE_SESSIONS)]
     return [*made, wait(key, 1, 100)]
 
 

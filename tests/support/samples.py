@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from presence_core import Presence
 from presence_core.operations.maintenance.history import MARGIN, RESOLUTIONS, SLOT
-from presence_core.scripts.calls import Op, run
+from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.maintenance import WRITE_SAMPLE
 
 
@@ -33,6 +33,6 @@ def _write(presence: Presence, begin: int, rows: Sequence[tuple[int, int, int]],
             places += [index * resolution.record.size, resolution.size, resolution.keep(ctx.settings) + MARGIN]
         totals = (kicked, 0, kicked, 0, 0)
         now = (slot + 1) * SLOT + 1
-        calls.append(run(WRITE_SAMPLE, keys, now, slot, users, sessions, *totals, 2 * users, 3 * users, *places))
+        calls.append(call_of(WRITE_SAMPLE, keys, now, slot, users, sessions, *totals, 2 * users, 3 * users, *places))
     replies = yield calls
     assert replies == [1] * len(rows), "each is written once, and none comes too late"

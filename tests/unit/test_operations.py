@@ -77,10 +77,10 @@ def row(login_at: int = NOW, name: bytes | None = None) -> list[bytes | None]:
 def test_a_validation_is_decoded_in_each_of_its_forms() -> None:
     assert decode_validate([UNKNOWN]).state == UNKNOWN
     live = decode_validate([LIVE, row(name=b"Ada"), []])
-    assert (live.state, live.row.name, live.row.reason, live.is_overdue) == (LIVE, b"Ada", None, False)
+    assert (live.state, live.row.name, live.row.end_reason, live.is_overdue) == (LIVE, b"Ada", None, False)
     assert decode_validate([ENDED, row(), [], 1]).is_overdue
     ended = decode_validate([ENDED, row(), [b"e", b"kicked", b"ea", NOW, b"en", b"note-id"]])
-    assert (ended.row.reason, ended.row.at, ended.row.note) == (b"kicked", str(NOW).encode(), b"note-id")
+    assert (ended.row.end_reason, ended.row.at, ended.row.note) == (b"kicked", str(NOW).encode(), b"note-id")
 
 
 def test_a_login_is_decoded_in_each_of_its_forms() -> None:

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- A bulk kick has ended and its sessions are counted: writes the state and one audit entry. The runner that holds the
--- job closes it as done or failed. A cancelled job is closed after bulk_kick/raise_job_fence.lua has stopped its
+-- A bulk kick has ended and its sessions are counted: writes the state and one audit entry. The runner that has claimed
+-- the job closes it as done or failed. A cancelled job is closed after bulk_kick/raise_job_fence.lua has stopped its
 -- runners.
 -- include: clock
 -- include: sessions/end_session
@@ -9,7 +9,7 @@
 -- KEYS: 1 job 2 running 3 audit
 -- ARGV: 1 now|'' 2 policy's audit cap 3 id 4 token|'' 5 done|failed|cancelled 6 error|'' 7 outcome for
 --       the audit 8 seconds that it is kept 9 sessions that it has looked at|'' (cancelled)
--- returns: 1; 0: it was paused or cancelled, or another runner holds it
+-- returns: 1; 0: it was paused or cancelled, or another runner has claimed it
 local job, running, audit = unpack(KEYS)
 local given_now, audit_cap, id, token, new_state, error_text, outcome, keep, examined = unpack(ARGV)
 local now, cancelled = clock(given_now), new_state == 'cancelled'

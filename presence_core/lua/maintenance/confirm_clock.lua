@@ -7,15 +7,15 @@
 --       from now on it is not, and nothing is compared 5 1: the clock as it is now is right
 -- returns: by how many ms the shard's clock moved more than the worker's since they last agreed
 local meta = KEYS[1]
-local given_now, worker_clock, limit, hold, accept = unpack(ARGV)
+local given_now, worker_clock, limit, confirm_ms, accept = unpack(ARGV)
 local now = clock(given_now)
 local good_from, good_wall = unpack(redis.call('HMGET', meta, 'good_from', 'good_wall'))
 good_from, good_wall = tonumber(good_from or ''), tonumber(good_wall or '')
 local drift = 0
 if accept ~= '1' and good_from and good_wall then drift = (now - good_from) - (tonumber(worker_clock) - good_wall) end
-if tonumber(hold) == 0 or math.abs(drift) > tonumber(limit) then
+if tonumber(confirm_ms) == 0 or math.abs(drift) > tonumber(limit) then
   redis.call('HSET', meta, 'good_until', '0')
 else
-  redis.call('HSET', meta, 'good_from', ms(now), 'good_wall', worker_clock, 'good_until', ms(now + hold))
+  redis.call('HSET', meta, 'good_from', ms(now), 'good_wall', worker_clock, 'good_until', ms(now + confirm_ms))
 end
 return drift

@@ -29,9 +29,9 @@ local removed_early = 0 -- the time of the latest one, ms
 for i = first_record, #KEYS do
   local ref, record = ARGV[at + i - first_record], KEYS[i]
   local row = redis.pcall('HMGET', record, 'c', 'e')
-  local core, reason = row[1], row[2]
-  if row.err or reason or not core then -- it is no live session
-    if reason then removed_early = math.max(removed_early, tonumber(redis.call('ZSCORE', ended, ref) or 0)) end
+  local core, end_reason = row[1], row[2]
+  if row.err or end_reason or not core then -- it is no live session
+    if end_reason then removed_early = math.max(removed_early, tonumber(redis.call('ZSCORE', ended, ref) or 0)) end
     redis.call('UNLINK', record)
     removed = removed + redis.call('ZREM', ended, ref)
   end

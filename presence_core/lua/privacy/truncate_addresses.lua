@@ -14,10 +14,10 @@ for i = 2, #KEYS do
   local record = KEYS[i]
   local row = redis.pcall('HMGET', record, 'c', 'i', 'e')
   if not row.err then
-    local core, last_address, reason = unpack(row)
+    local core, last_address, end_reason = unpack(row)
     local new_core = core and #core > 40 and string.sub(core, 1, 40) .. truncate(string.sub(core, 41)) or core
     local new_address = last_address and truncate(last_address)
-    if reason and (new_core ~= core or new_address ~= last_address) then
+    if end_reason and (new_core ~= core or new_address ~= last_address) then
       if new_core ~= core then redis.call('HSET', record, 'c', new_core) end
       if new_address ~= last_address then redis.call('HSET', record, 'i', new_address) end
       changed = changed + 1

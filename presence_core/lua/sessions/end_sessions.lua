@@ -7,7 +7,7 @@
 -- include: staff/audit_entry
 -- include: staff/kept_text
 -- KEYS: 1-13 Shard.lists 14-17 Shard.of_user 18 audit 19 note 20 message 21 block 22 blocks 23 job 24 record (of 'one')
--- ARGV: 1 now|'' 2 policy 3 uid 4 reason 5 cause 6 by 7 note id|'' 8 note 9 message id|'' 10 message 11 ticket|''
+-- ARGV: 1 now|'' 2 policy 3 uid 4 end_reason 5 cause 6 by 7 note id|'' 8 note 9 message id|'' 10 message 11 ticket|''
 --       12 block for seconds|'' (no block)
 --       13 what records it: 'audit', 'silent' (nothing), or the epoch of the bulk kick that counts it
 --       14 login ms at which it began|'' 15 one|all 16… the session id; or those to keep
@@ -16,7 +16,7 @@
 --          or 0: that epoch of the bulk kick has ended, and nothing is done
 local k = shard_keys()
 local audit, note_key, message_key, block, blocks, job, record = unpack(KEYS, 18)
-local given_now, packed_policy, uid, reason, cause, by, note_id, note, message_id, message, ticket, block_for,
+local given_now, packed_policy, uid, end_reason, cause, by, note_id, note, message_id, message, ticket, block_for,
   recorded_by, began, mode = unpack(ARGV, 1, 15)
 local now, policy, user = clock(given_now), read_policy(packed_policy), user_keys(uid, 14)
 local revoked, revoked_at = watermark(k.meta)
@@ -32,7 +32,8 @@ local function add_end(sids, sid, how, row)
   ends[#ends + 1] = {user = user, sid = sid, ref = uid .. ':' .. sid, how = how, record = record, row = row}
 end
 local function given_how()
-  return add_given({'e', reason, 'ea', ms(now), 'ec', cause, 'eb', by}, {en = note_id, em = message_id, et = ticket})
+  return add_given({'e', end_reason, 'ea', ms(now), 'ec', cause, 'eb', by},
+                   {en = note_id, em = message_id, et = ticket})
 end
 
 -- Either list is enough, because the other may be lost. An incomplete session is left to
@@ -90,13 +91,13 @@ end
 -- Nothing below can fail.
 remove_from_lists(k, policy, ends)
 if record then write_tombstones(k, policy, ends) else note_in_closing(k, ends) end
-if #done > 0 and policy.keep[reason] > 0 then
-  keep_text(note_key, note_id, note, policy.keep[reason])
-  keep_text(message_key, message_id, message, policy.keep[reason])
+if #done > 0 and policy.keep[end_reason] > 0 then
+  keep_text(note_key, note_id, note, policy.keep[end_reason])
+  keep_text(message_key, message_id, message, policy.keep[end_reason])
 end
-local held, block_fields = {}, {}
+local block_row, block_fields = {}, {}
 if block_for ~= '' then
-  held, block_fields = write_block(policy, block, blocks, uid, now, {by = by, reason = note, message = message,
+  block_row, block_fields = write_block(policy, block, blocks, uid, now, {by = by, reason = note, message = message,
     ticket = ticket, at = ms(now), changed = ms(now), ['until'] = block_end(now, block_for)})
 end
 if is_job then
@@ -104,8 +105,8 @@ if is_job then
     redis.pcall('HINCRBY', job, 'kicked', #done) -- a value that is no number stops no kick
     redis.call('EXPIRE', job, 7776000, 'NX') -- 90 days: longer than any job runs
   end
-elseif recorded_by == 'audit' and reason == 'kicked' then
+elseif recorded_by == 'audit' and end_reason == 'kicked' then
   write_audit_entry(audit, policy.audit, ms(now), by, 'kick', {uid = uid, session = mode == 'one' and ARGV[16],
     reason = note, message = message, ticket = ticket}, 'ended', #done, unpack(block_fields))
 end
-return {done, late, row, held, now}
+return {done, late, row, block_row, now}

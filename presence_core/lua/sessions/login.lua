@@ -29,9 +29,9 @@ if device == '' or max_per_device == '0' then device, max_per_device = '', 0 end
 local old = redis.call('HMGET', record, unpack(RECORD_FIELDS))
 local is_spoiled = old[2] and not old[3] and not is_intact(old[1], old[2])
 if is_spoiled then old = {} end
-local held = redis.pcall('HMGET', block, 'until', 'message')
-if held.err then return foreign('HLEN', block) end
-if is_blocked(now, held[1]) then return {'blocked', held[2] or '', held[1]} end
+local stored_block = redis.pcall('HMGET', block, 'until', 'message')
+if stored_block.err then return foreign('HLEN', block) end
+if is_blocked(now, stored_block[1]) then return {'blocked', stored_block[2] or '', stored_block[1]} end
 local meta = redis.call('HMGET', k.meta, 'revoked', 'revoked_at', 'floor', 'recount', 'rules')
 local revoked, revoked_at = tonumber(meta[1] or -1), tonumber(meta[2] or 0)
 local floor, recount = tonumber(meta[3] or 0), meta[4]

@@ -18,7 +18,7 @@ from presence_core.operations.context import LIVE, Context, found_rows
 from presence_core.operations.search import list_sessions
 from presence_core.operations.sessions.read import latest, read_call
 from presence_core.scripts.bulk_kick import CREATE_JOB
-from presence_core.scripts.calls import Op, run
+from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.sessions import RAISE_LOGIN_FLOOR
 from presence_core.settings import DAY
 
@@ -64,7 +64,7 @@ def start(
     delay: object,
     token: str = "",
 ) -> Op[Job]:
-    """Write a job. delay: seconds in which no session is ended. token: the runner that holds it from the start;
+    """Write a job. delay: seconds in which no session is ended. token: the runner that claims it from the start;
     without one, it waits for a worker."""
     wanted = _check_filter(filter)
     actor, note = check.actor(by), check.prose("reason", reason)
@@ -90,9 +90,9 @@ def start(
         }  # fmt: skip
         outcome = f"job {job_id}: {number_of_sessions(total)} match, at most {limit:,} may be ended"
         yield [
-            run(CREATE_JOB, (shard.job(job_id), shard.jobs, shard.running, shard.audit), ctx.now, ctx.audit_cap, job_id,
-                KEEP, MOST_LISTED, token, actor, note, public, case, outcome, wait * 1000,
-                *(word for pair in fields.items() for word in pair))
+            call_of(CREATE_JOB, (shard.job(job_id), shard.jobs, shard.running, shard.audit), ctx.now, ctx.audit_cap,
+                    job_id, KEEP, MOST_LISTED, token, actor, note, public, case, outcome, wait * 1000,
+                    *(word for pair in fields.items() for word in pair))
         ]  # fmt: skip
         job = yield from read_job(ctx, job_id)
         if job is None:
@@ -138,7 +138,7 @@ def _freeze(ctx: Context, wanted: SessionFilter, *, writes: bool) -> Op[tuple[Se
         wanted = dataclasses.replace(wanted, logged_in_before=moment(before))
     assert wanted.before is not None
     floors = [
-        run(RAISE_LOGIN_FLOOR, (shard.meta,), wanted.before)
+        call_of(RAISE_LOGIN_FLOOR, (shard.meta,), wanted.before)
         for shard, edge in zip(ctx.keys.shards, edges, strict=True)
         if edge.now < wanted.before
     ]

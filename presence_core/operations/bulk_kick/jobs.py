@@ -19,7 +19,7 @@ from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
 from presence_core.operations.search.timed_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
 from presence_core.scripts.bulk_kick import RAISE_JOB_FENCE, JobFence, count, decode_fence
-from presence_core.scripts.calls import Call, Op, command, run
+from presence_core.scripts.calls import Call, Op, call_of, command
 from presence_core.settings import DAY
 
 KEEP: Final = 30 * DAY
@@ -113,7 +113,7 @@ def total_kicked(replies: Iterable[Any]) -> int:
 
 def raise_fences(ctx: Context, job_id: str, epoch: int) -> Op[list[JobFence]]:
     """Stop the runners of earlier epochs on every shard, and learn how many sessions the job has ended there."""
-    calls = [run(RAISE_JOB_FENCE, (shard.job(job_id),), epoch) for shard in ctx.keys.shards]
+    calls = [call_of(RAISE_JOB_FENCE, (shard.job(job_id),), epoch) for shard in ctx.keys.shards]
     for call in calls:
         call.lenient = True  # where the key is another program's, sessions/end_sessions.lua ends no session anyway
     return [decode_fence(reply) for reply in (yield calls)]

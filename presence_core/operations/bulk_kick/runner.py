@@ -4,8 +4,8 @@ Each step claims the job, reads a page of matching sessions, ends them, and read
 written with the next step, never before its sessions were ended: a crash repeats a page, and ends no session twice.
 
 The claim keeps two runners from doing the same work. It cannot stop a runner that was suspended and wakes later: the
-epoch does that, a fencing token (Martin Kleppmann, "How to do distributed locking", 2016). A new holder first makes
-every shard refuse all earlier epochs. Only then does it count ended sessions and read matches.
+epoch does that, a fencing token (Martin Kleppmann, "How to do distributed locking", 2016). A runner with a new
+claim first makes every shard refuse all earlier epochs. Only then does it count ended sessions and read matches.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from presence_core.operations.sessions.held_changes import (
     wait_calls,
 )
 from presence_core.scripts.bulk_kick import CLAIM_JOB, CLOSE_JOB, JobClaim, count, decode_claim
-from presence_core.scripts.calls import Call, Op, command, run
+from presence_core.scripts.calls import Call, Op, call_of, command
 from presence_core.scripts.sessions import decode_end
 
-HOLD: Final = 10_000
+CLAIM_MS: Final = 10_000
 """How long a claim keeps other runners off without a new step, ms."""
 
 BATCH: Final = 200
 """Sessions that one step ends, at most."""
 
 POLL: Final = 1.0
-"""Seconds between looks at a job that another runner holds."""
+"""Seconds between looks at a job that another runner has claimed."""
 
 MOST_ANSWERED: Final = 10_000
 """Sessions that a KickResult lists, at most: a million would not fit into memory."""
@@ -77,7 +77,7 @@ class Run:
         self.id = check.session_id(job_id, "job_id")
         self.job: Job | None = None  #: as of the latest step
         self.kicked: list[Session] = []  #: sessions that this runner ended, the first MOST_ANSWERED
-        self.holds = False  #: whether this runner holds the job
+        self.has_claim = False  #: whether this runner has claimed the job
         self.over = False  #: nothing is left to do: the job has ended, or is paused
         self.is_newer = False  #: the job needs a newer process; this one has changed nothing
         self.confirmed = True if ctx.settings.confirm_replicas else None
@@ -114,20 +114,20 @@ class Run:
             return POLL
         claim, job, progress = claimed
         epoch = claim.epoch
-        if not self.holds:
+        if not self.has_claim:
             return (yield from self._follow(job, progress, claim.wait_ms / 1000))
         if epoch != epoch_before:
             kicked = yield from self._stop_earlier_runners(epoch)
             self.job = job = dataclasses.replace(job, kicked=kicked)
-            if self._highest_epoch > epoch:  # another runner holds the job by now
-                self.holds = False
+            if self._highest_epoch > epoch:  # another runner has claimed the job by now
+                self.has_claim = False
                 return 0.0
         self.is_full = len(self._ctx.held) > MOST_HELD - BATCH
         if self.is_full:
             self._epoch = epoch
             return POLL
         wait = yield from self._end_page(job, epoch, progress)
-        if self.holds:
+        if self.has_claim:
             self._epoch = epoch
         return wait
 
@@ -141,7 +141,7 @@ class Run:
         ]
         self._unsaved = {}
         claim = decode_claim(claim_reply)
-        self.holds = bool(claim.epoch)
+        self.has_claim = bool(claim.epoch)
         if claim.is_newer:
             self.is_newer = self.over = True
             return None
@@ -154,15 +154,15 @@ class Run:
         self.job = job
         row, *_ = job_replies
         own = dict(zip(more_fields, row[len(JOB_FIELDS) :], strict=True))
-        if self.holds and self._excluded is None:
+        if self.has_claim and self._excluded is None:
             self._excluded = self._decode_excluded(own["exclude"])
         return claim, job, Progress(*(own[field] for field in Progress._fields))
 
     def _claim_call(self, epoch: int, *unsaved: str | int) -> Call:
         shard = self._ctx.keys.shards[0]
         keys = (shard.job(self.id), shard.running)
-        return run(CLAIM_JOB, keys, self._ctx.now, self.id, self._token, HOLD, KEEP, epoch, self._highest_epoch,
-                   KNOWN_NEEDS, *unsaved)  # fmt: skip
+        return call_of(CLAIM_JOB, keys, self._ctx.now, self.id, self._token, CLAIM_MS, KEEP, epoch, self._highest_epoch,
+                       KNOWN_NEEDS, *unsaved)  # fmt: skip
 
     def _decode_excluded(self, raw: bytes | None) -> frozenset[str]:
         try:
@@ -174,7 +174,7 @@ class Run:
         raise corrupt_job(self._ctx, self.id)  # better to end no session than an excluded one
 
     def _follow(self, job: Job, progress: Progress, until_begin: float) -> Op[float]:
-        """Another runner holds the job, or it does not run, or not yet: finish a stop that broke off, and wait."""
+        """Another runner has the job, or it does not run, or not yet: finish a stop that broke off, and wait."""
         if job.state in ("paused", "cancelled"):
             cancelled = job.state == "cancelled"
             kicked = yield from stop_runners(self._ctx, job, count(progress.epoch), cancelled=cancelled)
@@ -198,7 +198,7 @@ class Run:
             return 0.0
         chosen = matches[:room]
         missed = (yield from self._kick(job, epoch, chosen)) or bool(progress.missed)
-        if not self.holds:
+        if not self.has_claim:
             return 0.0
         examined = job.examined + scanned
         assert self.job is not None
@@ -256,7 +256,7 @@ class Run:
         self.kicked += ended[: MOST_ANSWERED - len(self.kicked)]
         self.job = dataclasses.replace(job, kicked=total_kicked(counts))
         if any(end is None for _, end in ends):  # the job was paused, cancelled or claimed by another runner
-            self.holds = False
+            self.has_claim = False
         return len(ends) < len(sessions)
 
     def _close(self, state: str, error: str, epoch: int) -> Op[None]:
@@ -267,18 +267,19 @@ class Run:
         failure = f", then it failed: {error}" if error else ""
         outcome = f"job {self.id}: {ended_of(kicked, self.job)}{failure}"
         keys = (shard.job(self.id), shard.running, shard.audit)
+        result = (state, error, outcome, KEEP, examined)
         _, *job_replies = yield [
-            run(CLOSE_JOB, keys, ctx.now, ctx.audit_cap, self.id, self._token, state, error, outcome, KEEP, examined),
+            call_of(CLOSE_JOB, keys, ctx.now, ctx.audit_cap, self.id, self._token, *result),
             *job_calls(ctx, self.id),
         ]
         self.job = decode_job(self.id, job_replies) or self.job
         self.over = self.job is not None and self.job.state != "running"
-        self.holds = False
+        self.has_claim = False
 
     def _fail(self, error: str) -> Op[None]:
-        """The job is corrupt: close it where this runner holds it, and take it off the list of running jobs."""
+        """The job is corrupt: close it where this runner has claimed it, and take it off the list of running jobs."""
         with contextlib.suppress(Unavailable, CorruptData):
-            if self.holds:  # calls of a batch may be under way: a new epoch stops them before the count
+            if self.has_claim:  # calls of a batch may be under way: a new epoch stops them before the count
                 [reply] = yield [self._claim_call(0)]
                 claim = decode_claim(reply)
                 if not claim.is_unknown:

@@ -10,7 +10,7 @@ from presence_core.models import Job, text
 from presence_core.operations.bulk_kick.jobs import KEEP, corrupt_job, ended_of, raise_fences, read_job
 from presence_core.operations.context import Context
 from presence_core.scripts.bulk_kick import CHANGE_JOB_STATE, CLOSE_JOB, decode_state_change
-from presence_core.scripts.calls import Op, run
+from presence_core.scripts.calls import Op, call_of
 
 UNKNOWN_JOB: Final = "must be of a known job: jobs are kept for 30 days after their end"
 
@@ -29,7 +29,7 @@ def change_state(ctx: Context, change: str, job_id: object, by: object) -> Op[Jo
         outcome = f"job {known_id}: {_PAST_TENSE[change]}"  # CLOSE_JOB says how many it has ended, when that is final
         keys = (shard.job(known_id), shard.running, shard.audit)
         [reply] = yield [
-            run(CHANGE_JOB_STATE, keys, ctx.now, ctx.audit_cap, known_id, change, actor, outcome, KEEP)
+            call_of(CHANGE_JOB_STATE, keys, ctx.now, ctx.audit_cap, known_id, change, actor, outcome, KEEP)
         ]  # fmt: skip
         changed = decode_state_change(reply)
         if changed.is_refused:
@@ -56,5 +56,5 @@ def stop_runners(ctx: Context, job: Job, epoch: int, *, cancelled: bool) -> Op[i
         shard = ctx.keys.shards[0]
         outcome = f"job {job.id}: {ended_of(kicked, job)}, then it was cancelled"
         keys = (shard.job(job.id), shard.running, shard.audit)
-        yield [run(CLOSE_JOB, keys, ctx.now, ctx.audit_cap, job.id, "", "cancelled", "", outcome, KEEP, "")]
+        yield [call_of(CLOSE_JOB, keys, ctx.now, ctx.audit_cap, job.id, "", "cancelled", "", outcome, KEEP, "")]
     return kicked

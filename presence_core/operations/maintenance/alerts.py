@@ -14,7 +14,7 @@ from presence_core.models import Alert, AlertCount, Sample, moment
 from presence_core.operations.context import Context
 from presence_core.operations.maintenance import history
 from presence_core.scripts import maintenance as scripts
-from presence_core.scripts.calls import Op, command, run
+from presence_core.scripts.calls import Op, call_of, command
 
 COUNTS: Final[tuple[AlertCount, ...]] = get_args(AlertCount)
 
@@ -42,7 +42,7 @@ def check_alerts(ctx: Context, limits: Mapping[AlertCount, int], now: int) -> Op
     if not rates:
         return []
     key = ctx.keys.common.worker
-    [reply] = yield [run(scripts.READ_WORKER_STATUS, (key,), ctx.now)]
+    [reply] = yield [call_of(scripts.READ_WORKER_STATUS, (key,), ctx.now)]
     _, stored = _decode(scripts.decode_worker_status(reply).text(b"alerts"))
     before = {count: stored.get(count, AlertState()) for count in limits}
     after = {

@@ -22,7 +22,7 @@ from presence_core.operations.search.rebuild import drifted
 from presence_core.operations.server_info import ServerInfo
 from presence_core.operations.sessions import read
 from presence_core.operations.sessions.tombstones import complete_since
-from presence_core.scripts.calls import Call, Op, ask, command, pairs, run
+from presence_core.scripts.calls import Call, Op, ask, call_of, command, pairs
 from presence_core.scripts.maintenance import EXAMINE_SHARD, decode_examination
 from presence_core.settings import INDEXES
 
@@ -206,8 +206,8 @@ def _examine(ctx: Context, facts: HealthFacts) -> Op[None]:
     shards, layout, common = ctx.keys.shards, ctx.keys.layout, ctx.keys.common
     lists = [(s.sessions, s.sessions, s.deadlines, s.users) for s in shards]
     slots = [slot(s.tag) if ctx.is_cluster else "" for s in shards]
-    calls = [run(EXAMINE_SHARD, keys, number, *COMMANDS) for keys, number in zip(lists, slots, strict=True)]
-    calls.append(run(EXAMINE_SHARD, (common.worker,), "", *COMMANDS))
+    calls = [call_of(EXAMINE_SHARD, keys, number, *COMMANDS) for keys, number in zip(lists, slots, strict=True)]
+    calls.append(call_of(EXAMINE_SHARD, (common.worker,), "", *COMMANDS))
     calls.append(command(layout, "HMGET", layout, "schema", "step", "shards", "begun"))
     *replies, (schema, step, stored, begun) = yield calls
     facts.schema = int(schema) if schema else None

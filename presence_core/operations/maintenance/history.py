@@ -19,7 +19,7 @@ from presence_core.models import Counts, Sample, moment
 from presence_core.operations.context import Context
 from presence_core.operations.sessions import read
 from presence_core.scripts import maintenance as scripts
-from presence_core.scripts.calls import Call, Op, by_two, command, run
+from presence_core.scripts.calls import Call, Op, by_two, call_of, command
 from presence_core.settings import Settings
 
 MOST_POINTS: Final = 1000
@@ -94,7 +94,7 @@ def sample(ctx: Context, now: int) -> Op[bool]:
     counting = read.counts(ctx)
     calls = next(counting)
     lists = ((s.deadlines, s.users, s.people) for s in ctx.keys.shards)
-    measuring = [run(scripts.MEASURE_SHARD, keys, at - at % HOUR, at - at % DAY) for keys in lists]
+    measuring = [call_of(scripts.MEASURE_SHARD, keys, at - at % HOUR, at - at % DAY) for keys in lists]
     replies = yield [*calls, *measuring]
     counts = _result(counting, replies[: len(calls)])
     measures = [scripts.decode_measures(reply) for reply in replies[len(calls) :]]
@@ -102,7 +102,8 @@ def sample(ctx: Context, now: int) -> Op[bool]:
     hourly, daily = sum(part.users_of_hour for part in measures), sum(part.users_of_day for part in measures)
     keys, places = _places(ctx, at)
     [reply] = yield [
-        run(scripts.WRITE_SAMPLE, keys, ctx.now, slot, counts.users, counts.sessions, *happened, hourly, daily, *places)
+        call_of(scripts.WRITE_SAMPLE, keys, ctx.now, slot, counts.users, counts.sessions, *happened, hourly, daily,
+                *places)
     ]  # fmt: skip
     return scripts.decode_sample(reply)
 
@@ -252,7 +253,7 @@ class _Split(NamedTuple):
 
 
 def _history(ctx: Context, start: int, until: int | None, step: int | None) -> Op[list[Sample]]:
-    [reply] = yield [run(scripts.READ_WORKER_STATUS, (ctx.keys.common.worker,), ctx.now)]
+    [reply] = yield [call_of(scripts.READ_WORKER_STATUS, (ctx.keys.common.worker,), ctx.now)]
     now = scripts.decode_worker_status(reply).now
     if until is None:
         _check_points(start, now, step)

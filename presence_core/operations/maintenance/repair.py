@@ -12,7 +12,7 @@ from presence_core.operations.context import Context
 from presence_core.operations.maintenance.sweep import BATCH, ROUND, in_turns, settle_calls, settle_refs, sweep
 from presence_core.operations.scan import Pairs, scan
 from presence_core.operations.search.rebuild import reindex
-from presence_core.scripts.calls import Call, Op, command, run
+from presence_core.scripts.calls import Call, Op, call_of, command
 from presence_core.scripts.maintenance import SETTLE_SESSIONS
 
 PRUNE_FROM: Final = 4_096
@@ -68,7 +68,7 @@ class _ShardRepair:
 
     def _repair_user(self, uid: str) -> Call:
         keys = (*self._shard.lists, *self._shard.of_user(uid), self._shard.labels)
-        return run(SETTLE_SESSIONS, keys, self._ctx.now, self._ctx.policy, "repair", 1, uid)
+        return call_of(SETTLE_SESSIONS, keys, self._ctx.now, self._ctx.policy, "repair", 1, uid)
 
     def _not_listed(self, refs: list[bytes]) -> Op[list[bytes]]:
         key, missing = self._shard.sessions, []

@@ -20,7 +20,7 @@ from presence_core.operations.staff.audit import trim_audit
 from presence_core.operations.staff.blocks import prune_blocks
 from presence_core.operations.staff.rule_storage import tidy_block_rules
 from presence_core.scripts import maintenance as scripts
-from presence_core.scripts.calls import Call, Op, command, run
+from presence_core.scripts.calls import Call, Op, call_of, command
 from presence_core.search_text import entries
 from presence_core.validation import whole
 
@@ -57,7 +57,7 @@ def _settle_call(ctx: Context, shard: Shard, pairs: list[Pair], mode: str) -> Ca
     if mode == "repair":
         keys.append(shard.labels)
     refs = [part for uid, sid in pairs for part in (places[uid], sid)]
-    return run(scripts.SETTLE_SESSIONS, keys, ctx.now, ctx.policy, mode, len(places), *places, *refs)
+    return call_of(scripts.SETTLE_SESSIONS, keys, ctx.now, ctx.policy, mode, len(places), *places, *refs)
 
 
 def settle_refs(ctx: Context, shard: Shard, refs: Iterable[bytes], mode: str = "sweep") -> list[Call]:
@@ -156,7 +156,7 @@ def _settle_due(ctx: Context, limit: int) -> Op[tuple[SweepReport, int]]:
 
 def _find_due(ctx: Context, shards: list[Shard], limit: int) -> Op[dict[Shard, scripts.DueSessions]]:
     replies = yield [
-        run(scripts.FIND_DUE, (s.deadlines, s.closing, s.sessions, s.meta), ctx.now, limit) for s in shards
+        call_of(scripts.FIND_DUE, (s.deadlines, s.closing, s.sessions, s.meta), ctx.now, limit) for s in shards
     ]  # fmt: skip
     return {shard: scripts.decode_due(reply) for shard, reply in zip(shards, replies, strict=True)}
 
@@ -205,8 +205,8 @@ def _find_outdated(ctx: Context, shards: list[Shard]) -> Op[dict[Shard, scripts.
     shortest = min((seconds for seconds in retentions if seconds), default=0)
     cap = -(-settings.max_ended // len(ctx.keys.shards))
     replies = yield [
-        run(scripts.FIND_OUTDATED, (s.people, s.ended), ctx.now, settings.keep_people, cap, shortest, s.record_prefix,
-            REMOVE_BATCH, ctx.random())
+        call_of(scripts.FIND_OUTDATED, (s.people, s.ended), ctx.now, settings.keep_people, cap, shortest,
+                s.record_prefix, REMOVE_BATCH, ctx.random())
         for s in shards
     ]  # fmt: skip
     return {shard: scripts.decode_outdated(reply) for shard, reply in zip(shards, replies, strict=True)}
@@ -235,6 +235,6 @@ def _remove_call(
     for uid in found.uids:
         words += (uid, len(index_entries[shard, uid]), *index_entries[shard, uid])
     keep = ctx.settings.keep_people
-    return run(
+    return call_of(
         scripts.REMOVE_OUTDATED, [*lists, *people, *records], ctx.now, keep, len(found.uids), *words, *found.refs
     )

@@ -31,7 +31,7 @@ from presence_core.operations.privacy.rewrite import (
 )
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_changes import HeldErasure, check_capacity, confirmation, hold, release
-from presence_core.scripts.calls import Op, command, run
+from presence_core.scripts.calls import Op, call_of, command
 from presence_core.scripts.privacy import ERASE_PERSON, PersonErased, decode_erased
 from presence_core.scripts.sessions import decode_end
 from presence_core.scripts.staff import WRITE_AUDIT
@@ -67,8 +67,8 @@ def _erase(ctx: Context, uid: str, actor: str, reason: str) -> Op[EraseReport]:
         raise Unavailable("The person logs in again, or staff act on them: call erase again.")
     actor = person.pseudonym if actor == uid else actor
     stripped = person.strip(reason, about=True)
-    yield [run(WRITE_AUDIT, (shard.audit,), ctx.now, ctx.audit_cap, actor, "forget", person.pseudonym, stripped,
-               _outcome(report))]  # fmt: skip
+    yield [call_of(WRITE_AUDIT, (shard.audit,), ctx.now, ctx.audit_cap, actor, "forget", person.pseudonym, stripped,
+                   _outcome(report))]  # fmt: skip
     replicas = yield from confirmation(ctx, ctx.keys.shards)
     again = HeldErasure(shard, uid, ended_at, lambda: _erase(ctx, uid, actor, reason))
     hold(ctx, replicas, ("erased", uid), again)
@@ -151,8 +151,8 @@ def _erase_records(ctx: Context, shard: Shard, person: Identity, found: Trace) -
         is_last = not any(left)
         records = [shard.record(person.uid, sid) for sid in sids]
         [reply] = yield [
-            run(ERASE_PERSON, (*keys, *records), person.uid, int(is_last), len(words), len(addresses), len(label_ids),
-                *words, *addresses, *label_ids, *sids)
+            call_of(ERASE_PERSON, (*keys, *records), person.uid, int(is_last), len(words), len(addresses),
+                    len(label_ids), *words, *addresses, *label_ids, *sids)
         ]  # fmt: skip
         erased = decode_erased(reply)
         total += erased.sessions

@@ -11,7 +11,7 @@ from presence_core.models import AuditEntry, Ended, Page, SavedItem, moment, pla
 from presence_core.operations.context import Context
 from presence_core.operations.sessions import read, tombstones
 from presence_core.operations.staff import audit, blocks, saved_items
-from presence_core.scripts.calls import Op, command, pairs, run
+from presence_core.scripts.calls import Op, call_of, command, pairs
 from presence_core.scripts.search import COUNT_LIVE, decode_live
 
 MOST: Final = 10_000
@@ -28,7 +28,7 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
 
 def _export(ctx: Context, uid: str) -> Op[dict[str, Any]]:
     s = ctx.shard(uid)
-    [reply] = yield [run(COUNT_LIVE, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now)]
+    [reply] = yield [call_of(COUNT_LIVE, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now)]
     lists: dict[str, list[Any]] = {
         "sessions": (yield from read.sessions(ctx, uid)),
         "ended": (yield from _ends(ctx, uid)),

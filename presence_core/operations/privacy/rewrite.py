@@ -15,7 +15,7 @@ from presence_core.operations.privacy.identity import Identity, Trace
 from presence_core.operations.search import list_sessions
 from presence_core.operations.staff import saved_items
 from presence_core.operations.staff.rule_storage import rewrite_block_rules
-from presence_core.scripts.calls import Op, command, pairs, run
+from presence_core.scripts.calls import Op, call_of, command, pairs
 from presence_core.scripts.privacy import REWRITE_HASH, REWRITE_STREAM, StreamRewrite
 
 BATCH: Final = 100
@@ -145,7 +145,7 @@ def _copy_stream(ctx: Context, shard: Shard, key: str, rewriter: Rewriter) -> Op
         is_last = len(entries) < ENTRIES
         keys = (key, copy, shard.meta)
         [reply] = yield [
-            run(REWRITE_STREAM, keys, begun or b"", after, upto, 1 if is_last else 0, KEEP_COPY, *changes)
+            call_of(REWRITE_STREAM, keys, begun or b"", after, upto, 1 if is_last else 0, KEEP_COPY, *changes)
         ]  # fmt: skip
         rewrite = StreamRewrite(reply)
         # An entry came after the read; empty twice means that the stream is gone.
@@ -174,7 +174,7 @@ def rewrite_denied(ctx: Context, person: Identity) -> Op[int]:
             changes += (raw_name, raw_value, *new)
     changed = 0
     for first in range(0, len(changes), 4 * BATCH):
-        changed += sum((yield [run(REWRITE_HASH, (key,), *changes[first : first + 4 * BATCH])]))
+        changed += sum((yield [call_of(REWRITE_HASH, (key,), *changes[first : first + 4 * BATCH])]))
     return changed
 
 
@@ -228,7 +228,7 @@ def rewrite_jobs(ctx: Context, person: Identity) -> Op[tuple[int, list[str]]]:
         if changes and state in (b"running", b"paused"):
             unfinished.append(job_id)
         elif changes:
-            changed += sum((yield [run(REWRITE_HASH, (key,), *changes)]))
+            changed += sum((yield [call_of(REWRITE_HASH, (key,), *changes)]))
     return changed, unfinished
 
 
@@ -285,7 +285,7 @@ def rewrite_saved(ctx: Context, person: Identity) -> Op[int]:
             yield [command(key, "HDEL", key, saved.field)]
             changed += 1
         elif (new := _saved_list(person, saved)) != saved.value:
-            [rewritten] = yield [run(REWRITE_HASH, (key,), saved.field, saved.value, saved.field, new)]
+            [rewritten] = yield [call_of(REWRITE_HASH, (key,), saved.field, saved.value, saved.field, new)]
             changed += rewritten
     return changed
 

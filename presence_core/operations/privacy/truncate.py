@@ -6,7 +6,7 @@ from typing import Final
 
 from presence_core.keyspace import Shard
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import Op, command, run, scored
+from presence_core.scripts.calls import Op, call_of, command, scored
 from presence_core.scripts.privacy import TRUNCATE_ADDRESSES
 from presence_core.scripts.search import COUNT_LIVE, decode_live
 from presence_core.settings import DAY
@@ -40,7 +40,7 @@ class Truncation:
         times = [round(at) for _, at in ends]
         if ends:
             records = [shard.record_prefix.encode() + ref for ref, _ in ends]
-            yield [run(TRUNCATE_ADDRESSES, (shard.meta, *records), times[-1])]
+            yield [call_of(TRUNCATE_ADDRESSES, (shard.meta, *records), times[-1])]
             seen = times.count(times[-1])
             self._skip = self._skip + seen if times[-1] == self._begin else seen
             self._begin = times[-1]
@@ -52,7 +52,9 @@ class Truncation:
     def _find_start(self, shard: Shard) -> Op[None]:
         """Decide where to begin on this shard, and up to when."""
         live, (done,) = yield [
-            run(COUNT_LIVE, (shard.deadlines, shard.users, shard.meta, shard.totals, shard.sessions), self._ctx.now),
+            call_of(
+                COUNT_LIVE, (shard.deadlines, shard.users, shard.meta, shard.totals, shard.sessions), self._ctx.now
+            ),
             command(shard.meta, "HMGET", shard.meta, "truncated"),
         ]
         self._upto = decode_live(live).now - (self._ctx.settings.truncate_addresses_after or 0) * DAY * 1000

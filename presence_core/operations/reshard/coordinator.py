@@ -30,10 +30,10 @@ from presence_core.models import ReshardReport, text
 from presence_core.operations.context import Context
 from presence_core.operations.layout import MOST_SHARDS, load
 from presence_core.operations.reshard.copier import Copier
-from presence_core.operations.reshard.fences import KEEP_FENCE, Fences, fence_call, hold_all, lost, renewing
+from presence_core.operations.reshard.fences import KEEP_FENCE, Fences, claim_all, fence_call, lost, renewing
 from presence_core.operations.reshard.final_copy import FinalCopy, check_copy
 from presence_core.operations.search.rebuild import reindex
-from presence_core.scripts.calls import Op, ask, command, run
+from presence_core.scripts.calls import Op, ask, call_of, command
 from presence_core.scripts.reshard import COMMIT_LAYOUT, FINISH_STEP, REMOVE_KEYS, is_done
 
 BATCH: Final = 500
@@ -152,7 +152,7 @@ def _copy(reshard: _Reshard) -> Op[tuple[int, int]]:
     """Copy everything and switch the layout; returns how many sessions there are and how many keys were copied."""
     fences = reshard.fences
     yield from _check_no_bulk_kick(reshard.old)
-    yield from hold_all(fences.coming("seize"))
+    yield from claim_all(fences.coming("seize"))
     servers = yield from _replication_ids(reshard.nodes)
     is_resumed = yield from _resume_or_begin(reshard, servers)
     copier = Copier(reshard.old, reshard.new, fences.token)
@@ -179,7 +179,7 @@ def _resume_or_begin(reshard: _Reshard, servers: str) -> Op[bool]:
     if copy is not None and text(known_servers or b"") == servers and all((yield fences.copying("resume", text(copy)))):
         return True
     yield from renewing(fences.coming("renew"), _remove_keys(reshard.nodes, reshard.new, fences.token))
-    yield from hold_all(fences.copying("seize", fences.token))
+    yield from claim_all(fences.copying("seize", fences.token))
     yield [command(layout, "HSET", layout, "copy", fences.token, "servers", servers)]
     return False
 
@@ -222,12 +222,12 @@ def _copy_frozen(reshard: _Reshard, copier: Copier, final: FinalCopy, servers: s
         return (yield from check_copy(old, new))
 
     try:
-        yield from hold_all(fences.frozen("turn"))
+        yield from claim_all(fences.frozen("turn"))
         sessions = yield from renewing(fences.coming("renew") + fences.frozen("renew"), copy_rest())
         if (yield from _replication_ids(reshard.nodes)) != servers:
             raise lost()
-        yield from hold_all(fences.coming("seal") + fences.frozen("seal"))
-        [reply] = yield [run(COMMIT_LAYOUT, (old.layout,), fences.token, len(old.shards), len(new.shards))]
+        yield from claim_all(fences.coming("seal") + fences.frozen("seal"))
+        [reply] = yield [call_of(COMMIT_LAYOUT, (old.layout,), fences.token, len(old.shards), len(new.shards))]
         if not is_done(reply):
             raise lost()
     except PresenceError:
@@ -240,14 +240,14 @@ def _copy_frozen(reshard: _Reshard, copier: Copier, final: FinalCopy, servers: s
 def _stays(reshard: _Reshard) -> Op[bool]:
     """Whether the layout has not been switched; from here on no late call of this coordinator can switch it."""
     layout, token = reshard.old.layout, reshard.fences.token
-    [reply] = yield [run(COMMIT_LAYOUT, (layout,), token, len(reshard.old.shards), "")]
+    [reply] = yield [call_of(COMMIT_LAYOUT, (layout,), token, len(reshard.old.shards), "")]
     return is_done(reply)
 
 
 def _give_up(reshard: _Reshard) -> Op[None]:
     """Discard what a coordinator that died had copied to a number of shards that is not wanted any more."""
-    yield from hold_all(reshard.fences.coming("seize"))
-    yield from hold_all(reshard.fences.frozen("seize"))  # they may be sealed
+    yield from claim_all(reshard.fences.coming("seize"))
+    yield from claim_all(reshard.fences.frozen("seize"))  # they may be sealed
     yield reshard.fences.frozen("release")
     yield from _discard(reshard)
 
@@ -299,13 +299,13 @@ def _remove(ctx: Context, nodes: Sequence[str], progress: Progress) -> Op[int]:
     removed = yield from _remove_keys(nodes, old, state.sealed, progress)
     if state.step == b"index":
         yield from _index(ctx, state, progress)
-    yield [fence_call(s.moved, "renew", state.sealed, hold=KEEP_FENCE) for s in old.shards]
+    yield [fence_call(s.moved, "renew", state.sealed, ms=KEEP_FENCE) for s in old.shards]
     yield from _finish_step(ctx.keys.layout, state.sealed, "remove", "")
     return removed
 
 
 def _finish_step(layout: str, sealed: str, step: str, following: str) -> Op[None]:
-    [reply] = yield [run(FINISH_STEP, (layout,), sealed, step, following)]
+    [reply] = yield [call_of(FINISH_STEP, (layout,), sealed, step, following)]
     if not is_done(reply):
         raise lost()
 
@@ -337,7 +337,7 @@ def _remove_keys(nodes: Iterable[str], of: Keyspace, token: str, progress: Progr
         for key in keys:
             by_fence.setdefault(fence_of(key[: key.index(b"}") + 1].decode()), []).append(key)
         if by_fence:
-            yield from hold_all([run(REMOVE_KEYS, (fence, *part), token) for fence, part in by_fence.items()])
+            yield from claim_all([call_of(REMOVE_KEYS, (fence, *part), token) for fence, part in by_fence.items()])
         removed += len(keys)
         if progress:
             progress("remove", removed)

@@ -21,10 +21,10 @@ from typing import Any, Final, NamedTuple
 
 from presence_core.errors import CorruptData
 from presence_core.keyspace import Keyspace, Shard
-from presence_core.operations.reshard.fences import hold_all, lost
+from presence_core.operations.reshard.fences import claim_all, lost
 from presence_core.operations.reshard.labels import LabelCopier, Write
 from presence_core.operations.scan import Pairs, scan
-from presence_core.scripts.calls import Call, Op, by_two, command, run
+from presence_core.scripts.calls import Call, Op, by_two, call_of, command
 from presence_core.scripts.reshard import DROP_COPIED_CHANGES, WRITE_KEYS, is_done
 
 BATCH: Final = 1_000
@@ -89,10 +89,10 @@ def write_keys(token: str, writes: Mapping[str, list[list[Write]]]) -> Op[None]:
             part += group
             if len(part) >= SCRIPT_WRITES or place == len(groups):
                 words = [word for write in part for word in (len(write), *write)]
-                calls.append(run(WRITE_KEYS, (fence, *(key for _, key, *_ in part)), token, *words))
+                calls.append(call_of(WRITE_KEYS, (fence, *(key for _, key, *_ in part)), token, *words))
                 part = []
     if calls:
-        yield from hold_all(calls)
+        yield from claim_all(calls)
 
 
 class Copier:
@@ -227,7 +227,7 @@ class Copier:
             return
         yield from self.copy_again(old, noted)
         words = [word for note in noted.items() for word in note]
-        [reply] = yield [run(DROP_COPIED_CHANGES, (old.moved,), self._token, *words)]
+        [reply] = yield [call_of(DROP_COPIED_CHANGES, (old.moved,), self._token, *words)]
         if not is_done(reply):
             raise lost()
         self._changed += len(noted)

@@ -1,4 +1,4 @@
-"""The fence of a shard: a hash that every script on the shard reads first (scripts/script.py). A coordinator holds it.
+"""The fence of a shard: a hash that every script on the shard reads first (scripts/script.py). A coordinator claims it.
 
 Its states: ``copying``, scripts note the keys that they are about to change; ``frozen``, reads go on and writes wait;
 ``coming``, the shard is not in use yet; ``moved``, it is not in use any more.
@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 
 from presence_core.errors import PresenceError, Unavailable
 from presence_core.keyspace import Keyspace
-from presence_core.scripts.calls import Call, Op, run
-from presence_core.scripts.reshard import HOLD_SHARD
+from presence_core.scripts.calls import Call, Op, call_of
+from presence_core.scripts.reshard import CLAIM_FENCE
 
-HOLD: Final = 10_000
-"""ms for which a coordinator holds a fence, unless it renews it."""
+CLAIM_MS: Final = 10_000
+"""ms for which a claim on a fence lasts, unless the coordinator renews it."""
 
 KEEP_CHANGES: Final = 3_600_000
 """ms for which changes are noted after a coordinator died: as long the next one can resume its copy."""
@@ -28,40 +28,40 @@ T = TypeVar("T")
 
 
 def lost() -> Unavailable:
-    return Unavailable("The reshard lost its hold on the shards: call it again, it goes on from there.")
+    return Unavailable("The reshard lost its claim on the shards: call it again, it goes on from there.")
 
 
-def fence_call(key: str, act: str, token: str, state: str = "frozen", copy: str = "", *, hold: int = HOLD) -> Call:
-    """A call to lua/reshard/hold_shard.lua, which describes ``act``."""
-    return run(HOLD_SHARD, (key,), act, token, hold, state, copy)
+def fence_call(key: str, act: str, token: str, state: str = "frozen", copy: str = "", *, ms: int = CLAIM_MS) -> Call:
+    """A call to lua/reshard/claim_fence.lua, which describes ``act``."""
+    return call_of(CLAIM_FENCE, (key,), act, token, ms, state, copy)
 
 
 @dataclass(frozen=True, slots=True)
 class Fences:
-    """The fences of all shards of one reshard, and the token of the coordinator that holds them."""
+    """The fences of all shards of one reshard, and the token of the coordinator that claims them."""
 
     old: Keyspace
     new: Keyspace
     token: str
 
     def coming(self, act: str) -> list[Call]:
-        return [fence_call(s.moved, act, self.token, "coming", hold=KEEP_FENCE) for s in self.new.shards]
+        return [fence_call(s.moved, act, self.token, "coming", ms=KEEP_FENCE) for s in self.new.shards]
 
     def copying(self, act: str, copy: str = "") -> list[Call]:
-        return [fence_call(s.moved, act, self.token, "copying", copy, hold=KEEP_CHANGES) for s in self.old.shards]
+        return [fence_call(s.moved, act, self.token, "copying", copy, ms=KEEP_CHANGES) for s in self.old.shards]
 
     def frozen(self, act: str) -> list[Call]:
         return [fence_call(s.moved, act, self.token, "frozen") for s in self.old.shards]
 
 
-def hold_all(calls: list[Call]) -> Op[None]:
-    """Raises Unavailable unless all of these fences are held."""
+def claim_all(calls: list[Call]) -> Op[None]:
+    """Raises Unavailable unless all of these claims succeed."""
     if not all((yield calls)):
         raise lost()
 
 
 def renewing(renewals: list[Call], op: Op[T]) -> Op[T]:
-    """Run the operation; each of its batches first renews the fences, and fails where one is no longer held."""
+    """Run the operation; each of its batches first renews the fences, and fails where a claim is lost."""
     try:
         calls = next(op)
         while True:

@@ -12,13 +12,12 @@ from itertools import islice
 from typing import Final
 
 from presence_core.errors import InvalidArgument
-from presence_core.filters import AGENT_FIELDS, CLIENT_FIELDS, SessionFilter
+from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABEL
 from presence_core.operations.context import MAX_KNOWN_LABELS, Context
 from presence_core.scripts.calls import Op, command, pairs
-
-FIELDS = (*CLIENT_FIELDS, *AGENT_FIELDS)
+from presence_core.settings import AGENT_FIELDS, CLIENT_FIELDS, FACETS
 
 KINDS: Final = (("client", b"c", CLIENT_FIELDS), ("agent", b"a", AGENT_FIELDS))
 
@@ -30,8 +29,8 @@ Pairs = list[tuple[bytes, bytes]]
 
 def facets(ctx: Context, field: object) -> Op[dict[str, int]]:
     declared = ctx.settings.facets
-    if field not in FIELDS and field not in declared:
-        names = ", ".join((*FIELDS, *declared))
+    if field not in FACETS and field not in declared:
+        names = ", ".join((*FACETS, *declared))
         raise InvalidArgument("field", f"must be one of {names} (an attribute counts where Settings.facets names it)")
     return _facets(ctx, str(field))
 

@@ -14,7 +14,7 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard, split_ref
-from presence_core.models import SESSION_FIELDS, Page, Plan, Session, moment, span
+from presence_core.models import SESSION_FIELDS, Page, Plan, Session, login_and_deadline, moment
 from presence_core.operations import cursors
 from presence_core.operations.context import Context, label_texts
 from presence_core.operations.maintenance.sweep import settle_stale
@@ -32,7 +32,7 @@ from presence_core.operations.search.shard_merge import (
 from presence_core.operations.search.word_index import find_users
 from presence_core.operations.sessions.held_changes import login_ms
 from presence_core.operations.sessions.read import sessions_of
-from presence_core.scripts.calls import Call, Op, command, run
+from presence_core.scripts.calls import Call, Op, call_of, command
 from presence_core.scripts.search import COUNT_LIVE, decode_index, decode_live
 from presence_core.scripts.sessions import SessionRow
 
@@ -116,8 +116,8 @@ def explain(ctx: Context, session_filter: object) -> Op[Plan]:
     def steps() -> Op[Plan]:
         if wanted.uid is not None:
             residual = tuple(name for name in wanted.given if name != "uid")
-            held = yield from sessions_of(ctx, wanted.uid)
-            return Plan("uid", len(held), len(held), residual)
+            sessions = yield from sessions_of(ctx, wanted.uid)
+            return Plan("uid", len(sessions), len(sessions), residual)
         route = yield from planner.plan(ctx, wanted, 50)
         return Plan("none", 0, 0, ()) if route.is_empty else route.plan
 
@@ -208,7 +208,7 @@ def _progress(ctx: Context, at: Cursor | None, total: int) -> Op[float]:
 
 def _now(ctx: Context) -> Op[int]:
     s = ctx.keys.shards[0]
-    [reply] = yield [run(COUNT_LIVE, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now)]
+    [reply] = yield [call_of(COUNT_LIVE, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now)]
     return decode_live(reply).now
 
 
@@ -216,9 +216,9 @@ def _of_user(
     ctx: Context, session_filter: SessionFilter, position: Position | None, limit: int = 1000
 ) -> Op[Page[Session]]:
     assert session_filter.uid is not None
-    held = yield from sessions_of(ctx, session_filter.uid)
+    sessions = yield from sessions_of(ctx, session_filter.uid)
     now = yield from _now(ctx)
-    fits = [session for session in held if session_filter.matches(session, now)]
+    fits = [session for session in sessions if session_filter.matches(session, now)]
     behind = fits
     if position is not None:
         at = position[0], raw_ref(position[1])
@@ -228,7 +228,7 @@ def _of_user(
     if len(behind) > limit:
         last = items[-1]
         cursor = str(Cursor((login_ms(last), last.ref), session_filter.digest))
-    return Page(items, cursor, len(fits), True, len(held), moment(now))
+    return Page(items, cursor, len(fits), True, len(sessions), moment(now))
 
 
 def _source(
@@ -239,14 +239,15 @@ def _source(
         users = yield from find_users(route.ranges, most, most)
         if users:
             budget = max(budget, USERS_BUDGET)
-            return Merge(ctx, limit, position, route.tests, planner.span(session_filter), budget, users)
+            return Merge(ctx, limit, position, route.tests, planner.login_range(session_filter), budget, users)
     elif route.ranges is None:
-        return Merge(ctx, limit, position, route.tests, planner.span(session_filter), budget)
+        return Merge(ctx, limit, position, route.tests, planner.login_range(session_filter), budget)
     found: dict[bytes, ListEntry] = {}
     unsure: dict[bytes, ListEntry] = {}
     todo, now, read = route.ranges, 0, 0
     while todo:
-        replies = yield [index_call(ctx, s, item, route.tests[s], planner.span(session_filter)) for s, item in todo]
+        times = planner.login_range(session_filter)
+        replies = yield [index_call(ctx, s, item, route.tests[s], times) for s, item in todo]
         parts = [decode_index(reply) for reply in replies]
         for part, item in zip(parts, todo, strict=True):
             found |= {ref: (login, ref, item.shard) for ref, login in part.sure}
@@ -301,7 +302,8 @@ def _test(
     for (login, raw, shard), reply in zip(found, replies, strict=True):
         ref = raw.decode("utf-8", "replace")
         row = SessionRow(*reply) if reply else None
-        times = span(row) if row and not row.reason else None  # the record is there and has not ended …
+        # The record is there and has not ended …
+        times = login_and_deadline(row) if row and not row.end_reason else None
         if row and times and times[0] == login and source.now < times[1]:  # … is of this very login, and in time
             live.append(((login, ref), shard, row))
         else:

@@ -8,7 +8,7 @@ from presence_core import validation as check
 from presence_core.keyspace import Shard
 from presence_core.models import text
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import Op, run
+from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.search import (
     COUNT_ACTIVE_USERS,
     FIND_ONLINE,
@@ -37,7 +37,8 @@ def _online_among(ctx: Context, uids: list[str]) -> Op[set[str]]:
     if not parts:
         return set()
     replies = yield [
-        run(FIND_ONLINE, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, *some) for s, some in parts
+        call_of(FIND_ONLINE, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, *some)
+        for s, some in parts
     ]
     return set().union(*(decode_online(some, marks) for (_, some), marks in zip(parts, replies, strict=True)))
 
@@ -51,7 +52,7 @@ def _online_users(ctx: Context, within: int) -> Op[list[str]]:
     todo: list[tuple[Shard, bytes, int]] = [(s, b"", MOST_READ) for s in ctx.keys.shards]
     while todo:
         replies = yield [
-            run(
+            call_of(
                 READ_ONLINE_USERS,
                 (s.users, s.sessions, s.deadlines, s.meta),
                 ctx.now,
@@ -88,7 +89,7 @@ def count_users(ctx: Context, within: object) -> Op[int]:
 
 def _count_users(ctx: Context, within: int) -> Op[int]:
     replies = yield [
-        run(COUNT_ACTIVE_USERS, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, within)
+        call_of(COUNT_ACTIVE_USERS, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, within)
         for s in ctx.keys.shards
     ]
     return sum(map(decode_active_users, replies))

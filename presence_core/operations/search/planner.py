@@ -15,14 +15,15 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final, NamedTuple
 
-from presence_core.filters import AGENT_FIELDS, CLIENT_FIELDS, SessionFilter
+from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard
 from presence_core.models import Plan, PlanIndex
 from presence_core.operations.context import Context
 from presence_core.operations.search.facets import LabelTest, label_test, learn_labels, wanted_ids
-from presence_core.scripts.calls import Op, run
+from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.search import COUNT_CANDIDATES, CandidateCounts, decode_candidates
 from presence_core.search_text import CUT, Needle, compact, fold, id_digest, spellings
+from presence_core.settings import FACETS
 
 WALK_US: Final = 3.5
 WALK_NAME_US: Final = 5.0
@@ -155,10 +156,10 @@ def needed_indexes(session_filter: SessionFilter) -> dict[PlanIndex, set[str]]:
     """The indexes that each way to the sessions of a filter needs."""
     needed: dict[PlanIndex, set[str]] = {}
     if session_filter.text is not None:
-        needed["text"] = {"uid", "name", "alias", *(["ip"] if session_filter.text_block else [])}
+        needed["text"] = {"uid", "name", "alias", *(["ip"] if session_filter.text_addresses else [])}
     if session_filter.name_prefix is not None or session_filter.name_contains is not None:
         needed["name"] = {"name"}
-    if session_filter.block:
+    if session_filter.addresses:
         needed["ip"] = {"ip"}
     return needed
 
@@ -171,8 +172,8 @@ def ranges_of(
     ranges: dict[PlanIndex, list[Range]] = {}
     if "text" in usable and (words := text_ranges(session_filter.needles)):
         ranges["text"] = words
-        if session_filter.text_block:
-            words.append(address_range(session_filter.text_block))
+        if session_filter.text_addresses:
+            words.append(address_range(session_filter.text_addresses))
         if session_filter.text_session:
             digest = id_digest(session_filter.text_session, shards)
             words.append(Range("ids", digest, session_filter.text_session.encode()))
@@ -182,12 +183,12 @@ def ranges_of(
         and (piece := name_piece(session_filter.name_prefix))
     ):
         ranges["name"] = [word_range("n", piece)]
-    if "ip" in usable and session_filter.block:
-        ranges["ip"] = [address_range(session_filter.block)]
+    if "ip" in usable and session_filter.addresses:
+        ranges["ip"] = [address_range(session_filter.addresses)]
     return ranges
 
 
-def span(session_filter: SessionFilter) -> tuple[int | str, int]:
+def login_range(session_filter: SessionFilter) -> tuple[int | str, int]:
     """Login before, and at or after, ms, as scripts take them."""
     return "" if session_filter.before is None else session_filter.before, session_filter.after or 0
 
@@ -221,11 +222,11 @@ def _incomplete(ctx: Context, session_filter: SessionFilter) -> tuple[str, ...]:
 
 def count_candidates(ctx: Context, session_filter: SessionFilter, ranges: list[Range]) -> Op[list[CandidateCounts]]:
     """How many entries each shard has for a filter. The context then knows which indexes are complete."""
-    before, after = span(session_filter)
+    before, after = login_range(session_filter)
     ends = [end for item in ranges for end in (item.kind, item.low, item.high)]
     replies = yield [
-        run(COUNT_CANDIDATES, (s.sessions, s.deadlines, s.closing, s.meta, s.words, s.addresses, s.facets, s.ids),
-            ctx.now, after, before, 1 if _asks_labels(session_filter) else 0, *ends)
+        call_of(COUNT_CANDIDATES, (s.sessions, s.deadlines, s.closing, s.meta, s.words, s.addresses, s.facets, s.ids),
+                ctx.now, after, before, 1 if _asks_labels(session_filter) else 0, *ends)
         for s in ctx.keys.shards
     ]  # fmt: skip
     counts = [decode_candidates(reply) for reply in replies]
@@ -248,7 +249,7 @@ def shard_ranges(
 
 
 def _asks_labels(session_filter: SessionFilter) -> bool:
-    return any(getattr(session_filter, name) is not None for name in (*CLIENT_FIELDS, *AGENT_FIELDS))
+    return any(getattr(session_filter, name) is not None for name in FACETS)
 
 
 def _label_tests(ctx: Context, session_filter: SessionFilter, counts: list[CandidateCounts]) -> Op[list[LabelTest]]:
@@ -372,8 +373,8 @@ def _shard_tests(shards: Sequence[Shard], session_filter: SessionFilter, labels:
 def _tests(session_filter: SessionFilter) -> list[str | bytes | int]:
     """The conditions of a filter, but for labels, as include/search/filter_tests.lua takes them."""
     out: list[str | bytes | int] = []
-    if session_filter.block:
-        out += ("from", session_filter.block[0], "to", session_filter.block[1])
+    if session_filter.addresses:
+        out += ("from", session_filter.addresses[0], "to", session_filter.addresses[1])
     if session_filter.idle_for:
         out += ("idle", session_filter.idle_for * 1000)
     if session_filter.name_prefix is not None:
@@ -384,8 +385,8 @@ def _tests(session_filter: SessionFilter) -> list[str | bytes | int]:
         out += ("text", json.dumps(session_filter.needles, ensure_ascii=False))
         if session_filter.text_session:
             out += ("text_session", session_filter.text_session)
-        if session_filter.text_block:
-            out += ("text_from", session_filter.text_block[0], "text_to", session_filter.text_block[1])
+        if session_filter.text_addresses:
+            out += ("text_from", session_filter.text_addresses[0], "text_to", session_filter.text_addresses[1])
     for place, piece in enumerate(session_filter.pieces):
         out += (f"attribute:{place}", piece)
     return out

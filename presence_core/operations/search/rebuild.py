@@ -20,7 +20,7 @@ from presence_core.operations.context import Context, stored_names
 from presence_core.operations.layout import refresh
 from presence_core.operations.maintenance.sweep import settle_calls
 from presence_core.operations.scan import scan_part
-from presence_core.scripts.calls import Call, Op, command, run
+from presence_core.scripts.calls import Call, Op, call_of, command
 from presence_core.scripts.search import (
     INDEX_SESSIONS,
     MEASURE_FACET_DRIFT,
@@ -99,7 +99,7 @@ class Filling:
 
 
 def _recount(s: Shard, step: str) -> Call:
-    return run(RECOUNT_FACETS, (s.sessions, s.closing, s.facets, s.recount, s.counted, s.meta), step)
+    return call_of(RECOUNT_FACETS, (s.sessions, s.closing, s.facets, s.recount, s.counted, s.meta), step)
 
 
 def _drain(ctx: Context, shard: Shard) -> Op[None]:
@@ -128,7 +128,7 @@ def _index(ctx: Context, shard: Shard, refs: list[bytes]) -> Op[int]:
             declared = facet_members(ctx.settings.facets, attributes_of(given)) if ctx.settings.facets else ""
             keys.append(prefix + ref)  # type: ignore[arg-type]  # as it is in the list
             words += (ref, name or b"", aliases or b"", given or b"", declared, digest, len(found), *found)
-        calls.append(run(INDEX_SESSIONS, keys, *words))
+        calls.append(call_of(INDEX_SESSIONS, keys, *words))
     return sum((yield calls))
 
 
@@ -185,7 +185,7 @@ class Cleaning:
 def drifted(ctx: Context, shards: Sequence[Shard]) -> Op[list[Shard]]:
     """Shards whose facets count another number of sessions than there are (a key or a record was lost), or where a
     recount was begun and has not ended."""
-    differences = yield [run(MEASURE_FACET_DRIFT, (s.facets, s.sessions, s.closing, s.recount)) for s in shards]
+    differences = yield [call_of(MEASURE_FACET_DRIFT, (s.facets, s.sessions, s.closing, s.recount)) for s in shards]
     return [shard for shard, number in zip(shards, differences, strict=True) if number]
 
 
@@ -266,7 +266,9 @@ def _remove_words(shard: Shard, user: IndexedUser, stale: list[bytes], backed: l
             *(shard.record(uid, session_id) for session_id in user.sessions))  # fmt: skip
     seen = "" if user.offline_since is None else user.offline_since
     facts = [part for session_id, names in user.sessions.items() for part in (session_id, *names)]
-    return run(REMOVE_WORDS, keys, uid, seen, *user.person, len(user.sessions), *facts, len(backed), *backed, *stale)
+    return call_of(
+        REMOVE_WORDS, keys, uid, seen, *user.person, len(user.sessions), *facts, len(backed), *backed, *stale
+    )
 
 
 def clean_addresses(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes, int]]:
@@ -279,7 +281,7 @@ def clean_addresses(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes
         return cursor, sum((yield [command(shard.addresses, "ZREM", shard.addresses, *found)]))
     records = [shard.record_prefix.encode() + entry[5 if entry[:1] == b"4" else 17 :] for entry in found]
     calls = [
-        run(REMOVE_ADDRESSES, (shard.addresses, shard.sessions, *records[at : at + BATCH]), *found[at : at + BATCH])
+        call_of(REMOVE_ADDRESSES, (shard.addresses, shard.sessions, *records[at : at + BATCH]), *found[at : at + BATCH])
         for at in range(0, len(found), BATCH)
     ]
     return cursor, sum((yield calls))

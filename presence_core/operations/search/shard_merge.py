@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from presence_core.keyspace import Shard
 from presence_core.operations.context import Context
 from presence_core.operations.search.planner import Range, Tests
-from presence_core.scripts.calls import Call, Op, run
+from presence_core.scripts.calls import Call, Op, call_of
 from presence_core.scripts.search import (
     READ_INDEX,
     READ_PAGE,
@@ -77,14 +77,14 @@ class _Chunk:
         self.at = 0
         self.tests = tests
 
-    def call(self, ctx: Context, size: int, most: int, span: tuple[int | str, int]) -> Call:
+    def call(self, ctx: Context, size: int, most: int, login_range: tuple[int | str, int]) -> Call:
         s, (login, ref) = self.shard, self.behind or ("", "")
         keys = (s.sessions, s.deadlines, s.meta)
         if self.users is not None:
-            return run(SCAN_REFS, keys, ctx.now, most, login, ref, *span)
+            return call_of(SCAN_REFS, keys, ctx.now, most, login, ref, *login_range)
         if self.tests is None:
-            return run(READ_PAGE, keys, ctx.now, size, login, ref)
-        return run(WALK_SESSIONS, keys, ctx.now, size, most, login, ref, *span, s.record_prefix, *self.tests)
+            return call_of(READ_PAGE, keys, ctx.now, size, login, ref)
+        return call_of(WALK_SESSIONS, keys, ctx.now, size, most, login, ref, *login_range, s.record_prefix, *self.tests)
 
     def take(self, reply: list[Any], size: int) -> ListPart:
         if self.users is not None:
@@ -113,22 +113,22 @@ class _Chunk:
         return whole(login), ref.encode() if isinstance(ref, str) else ref
 
 
-def index_call(ctx: Context, s: Shard, wanted: Range, tests: Tests, span: tuple[int | str, int]) -> Call:
+def index_call(ctx: Context, s: Shard, wanted: Range, tests: Tests, login_range: tuple[int | str, int]) -> Call:
     """Read a range of an index, and test the sessions that it names."""
-    return run(
+    return call_of(
         READ_INDEX, (getattr(s, wanted.kind), s.sessions, s.deadlines, s.users, s.meta),
-        ctx.now, MOST_READ, wanted.low, wanted.high, wanted.kind, wanted.wire, *span, s.user_prefix, s.record_prefix,
-        *tests,
+        ctx.now, MOST_READ, wanted.low, wanted.high, wanted.kind, wanted.wire, *login_range, s.user_prefix,
+        s.record_prefix, *tests,
     )  # fmt: skip
 
 
-def _test_refs(ctx: Context, chunks: list[_Chunk], span: tuple[int | str, int]) -> Op[None]:
+def _test_refs(ctx: Context, chunks: list[_Chunk], login_range: tuple[int | str, int]) -> Op[None]:
     """Replace the refs of these chunks by entries of the sessions that pass the tests."""
     chunks = [chunk for chunk in chunks if chunk.flat]
     if not chunks:
         return
     replies = yield [
-        index_call(ctx, chunk.shard, Range("sessions", b"\n".join(chunk.flat), b""), chunk.tests or (), span)
+        index_call(ctx, chunk.shard, Range("sessions", b"\n".join(chunk.flat), b""), chunk.tests or (), login_range)
         for chunk in chunks
     ]
     for chunk, reply in zip(chunks, replies, strict=True):
@@ -171,12 +171,12 @@ class Merge:
         limit: int,
         position: Position | None,
         tests: dict[Shard, Tests] | None = None,
-        span: tuple[int | str, int] = ("", 0),
+        login_range: tuple[int | str, int] = ("", 0),
         budget: float = math.inf,
         users: Mapping[Shard, Collection[bytes]] | None = None,
     ) -> None:
         self._ctx = ctx
-        self._span = span
+        self._login_range = login_range
         self._budget = budget
         self._users = users
         shards = ctx.keys.shards
@@ -236,7 +236,7 @@ class Merge:
             self._heap = [entry for entry in self._heap if entry.chunk not in self._waiting]
             heapq.heapify(self._heap)
             self._waiting.clear()
-        replies = yield [chunk.call(self._ctx, self._size, self._most, self._span) for chunk in chunks]
+        replies = yield [chunk.call(self._ctx, self._size, self._most, self._login_range) for chunk in chunks]
         for chunk, reply in zip(chunks, replies, strict=True):
             part = chunk.take(reply, self._size)
             if not self._counted:
@@ -245,7 +245,7 @@ class Merge:
             self.looked += part.read
         self._counted = True
         if self._users is not None:
-            yield from _test_refs(self._ctx, chunks, self._span)
+            yield from _test_refs(self._ctx, chunks, self._login_range)
         for chunk in chunks:
             self._push(chunk)
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 from presence_core.keyspace import Shard
 from presence_core.operations.context import Context
 from presence_core.operations.search.shard_merge import whole
-from presence_core.scripts.calls import Call, Op, run
+from presence_core.scripts.calls import Call, Op, call_of
 from presence_core.scripts.search import READ_NEWEST, decode_newest
 
 LOOK_AT: Final = 5_000
@@ -166,7 +166,7 @@ class ZsetPart(ShardPart):
         self._behind: tuple[str | bytes, bytes] = (score, member.encode("utf-8", "surrogateescape"))
 
     def call(self, ctx: Context, size: int) -> Call:
-        return run(READ_NEWEST, self._keys, ctx.now, size, *self._behind, self._since, self._before, self._most)
+        return call_of(READ_NEWEST, self._keys, ctx.now, size, *self._behind, self._since, self._before, self._most)
 
     def take(self, reply: list[Any], size: int) -> None:
         part = decode_newest(reply)

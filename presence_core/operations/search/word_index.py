@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from presence_core.keyspace import Shard
 from presence_core.operations.search.planner import Range, ShardRange
-from presence_core.scripts.calls import Op, run
+from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.search import READ_WORDS, decode_words
 from presence_core.search_text import raw_uid_of
 
@@ -35,7 +35,7 @@ def find_users(ranges: Iterable[ShardRange], most_found: int, most_read: int) ->
     todo = [_Part(shard, item, item.low) for shard, item in ranges]
     while todo:
         replies = yield [
-            run(READ_WORDS, (part.shard.words,), part.low, part.range.high, part.range.wire, most_found, most_read)
+            call_of(READ_WORDS, (part.shard.words,), part.low, part.range.high, part.range.wire, most_found, most_read)
             for part in todo
         ]
         for part, reply in zip(todo, replies, strict=True):

@@ -1,4 +1,4 @@
-"""What sessions/end_sessions.lua is asked to do: reason, author, texts, and what records it."""
+"""What sessions/end_sessions.lua is asked to do: end reason, author, texts, and what records it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from presence_core.keyspace import Shard, digest
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import Call, run
+from presence_core.scripts.calls import Call, call_of
 from presence_core.scripts.sessions import END_SESSIONS
 
 
@@ -14,7 +14,7 @@ from presence_core.scripts.sessions import END_SESSIONS
 class EndRequest:
     """Why sessions of a user end, and calls that end them."""
 
-    reason: str
+    end_reason: str
     cause: str
     by: str
     note: str = ""
@@ -46,5 +46,5 @@ class EndRequest:
         keys = (*shard.lists, *shard.of_user(uid), shard.audit, shard.note(note_id), shard.note(message_id),
                 shard.block(uid), shard.blocks, shard.job(self.job), *records)  # fmt: skip
         texts = (note_id, self.note, message_id, self.message, self.ticket)
-        return run(END_SESSIONS, keys, ctx.now, ctx.policy, uid, self.reason, self.cause, self.by, *texts,
-                   self.block_for, recorded_by, began, mode, *session_ids)  # fmt: skip
+        return call_of(END_SESSIONS, keys, ctx.now, ctx.policy, uid, self.end_reason, self.cause, self.by, *texts,
+                       self.block_for, recorded_by, began, mode, *session_ids)  # fmt: skip

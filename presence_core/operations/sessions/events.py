@@ -10,7 +10,7 @@ from presence_core.keyspace import split_ref
 from presence_core.models import Event, EventKind, moment, text
 from presence_core.operations import cursors
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import Op, command, run
+from presence_core.scripts.calls import Op, call_of, command
 from presence_core.scripts.sessions import READ_EVENTS, EventsReply, StreamEvent, decode_events
 
 _RULE: Final = "must be the cursor of an event of this namespace"
@@ -60,7 +60,7 @@ def events(ctx: Context, after: object, limit: object) -> Op[list[Event]]:
 
 def latest(ctx: Context) -> Op[str]:
     """The cursor of now: every event behind it happens later."""
-    replies = yield [run(READ_EVENTS, (s.events,), "", 0) for s in ctx.keys.shards]
+    replies = yield [call_of(READ_EVENTS, (s.events,), "", 0) for s in ctx.keys.shards]
     return make_cursor([decode_events(reply).last_id for reply in replies])
 
 
@@ -70,7 +70,7 @@ def _events(ctx: Context, after: list[str] | None, limit: int) -> Op[list[Event]
     if len(positions) != len(shards):
         return (yield from _gap_of_reshard(ctx, len(positions)))
     replies = yield [
-        run(READ_EVENTS, (s.events,), position, limit) for s, position in zip(shards, positions, strict=True)
+        call_of(READ_EVENTS, (s.events,), position, limit) for s, position in zip(shards, positions, strict=True)
     ]
     return merge_events([decode_events(reply) for reply in replies], positions, limit)
 

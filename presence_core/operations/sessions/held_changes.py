@@ -17,7 +17,7 @@ from presence_core.keyspace import Shard, digest, split_ref
 from presence_core.models import Block, Session
 from presence_core.operations.context import Context
 from presence_core.operations.sessions.end_request import EndRequest
-from presence_core.scripts.calls import Call, Op, command, run, server_info, wait
+from presence_core.scripts.calls import Call, Op, call_of, command, server_info, wait
 from presence_core.scripts.sessions import REVOKE_BEFORE, ROTATE_SECRET
 from presence_core.scripts.staff import STORE_BLOCK_RULES
 
@@ -285,7 +285,7 @@ def unconfirmed(ctx: Context) -> int:
 
 def rotation(ctx: Context, s: Shard, uid: str, session_id: str, old: bytes, new: bytes) -> Call:
     """Replace a secret; ``old`` and ``new`` are digests."""
-    return run(
+    return call_of(
         ROTATE_SECRET, (s.sessions, s.closing, s.meta, s.record(uid, session_id)), ctx.now, uid, session_id, old, new
     )
 
@@ -296,8 +296,8 @@ def mark_calls(
     """Raise the watermark of these shards to ``upto``, ms. ``writes_audit``: 1 for one shard, 0 for the others."""
     note_id, message_id = digest(note), digest(message) if message else ""
     return [
-        run(REVOKE_BEFORE, (s.meta, s.sessions, s.note(note_id), s.note(message_id), s.audit), ctx.now, ctx.audit_cap,
-            upto, by, note_id, note, message_id, message, ctx.settings.keep_kicked, writes_audit)
+        call_of(REVOKE_BEFORE, (s.meta, s.sessions, s.note(note_id), s.note(message_id), s.audit), ctx.now,
+                ctx.audit_cap, upto, by, note_id, note, message_id, message, ctx.settings.keep_kicked, writes_audit)
         for s in shards
     ]  # fmt: skip
 
@@ -321,8 +321,8 @@ def store_rules_call(
     kinds = sorted({field.partition(b":")[0] for field in rules}, key=_narrowest_first)
     lookup = b" ".join(kinds)
     words = [word for pair in rules.items() for word in pair]
-    return run(STORE_BLOCK_RULES, (s.block_rules, s.meta, s.audit), ctx.now, ctx.audit_cap, version,
-               "" if base is None else base, lookup, *(audit or ("",) * 6), *words)  # fmt: skip
+    return call_of(STORE_BLOCK_RULES, (s.block_rules, s.meta, s.audit), ctx.now, ctx.audit_cap, version,
+                   "" if base is None else base, lookup, *(audit or ("",) * 6), *words)  # fmt: skip
 
 
 def _narrowest_first(kind: bytes) -> tuple[int, bytes]:

@@ -19,7 +19,7 @@ from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_changes import Replicas, hold_end, read_confirmations, write_and_wait_calls
 from presence_core.operations.sessions.read import read_call
 from presence_core.operations.sessions.validate import make_token, secret_digest
-from presence_core.scripts.calls import Call, Op, later, run
+from presence_core.scripts.calls import Call, Op, call_of, later
 from presence_core.scripts.sessions import LIVE, LOGIN, LoginReply, RefusedReply, SessionRow, decode_login
 from presence_core.search_text import entries, id_digest
 from presence_core.settings import Settings
@@ -258,7 +258,7 @@ def _call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
     client, agent = _labels(row)
     keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
             s.block_rules, s.ids)  # fmt: skip
-    return run(
+    return call_of(
         LOGIN, keys, ctx.now, ctx.policy, row.uid, row.session_id, secret_digest(secret), str(row.idle),
         str(row.absolute), row.name, row.aliases, row.ip, row.attributes, *client, *agent, str(MAX_LABELS),
         row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0), settings.on_limit,

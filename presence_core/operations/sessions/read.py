@@ -11,14 +11,14 @@ from presence_core.models import Counts, Session, moment, text
 from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.maintenance.sweep import settle_stale
 from presence_core.scripts import sessions as scripts
-from presence_core.scripts.calls import Call, Op, command, run
+from presence_core.scripts.calls import Call, Op, call_of, command
 from presence_core.scripts.search import COUNT_LIVE, decode_live
 
 
 def read_call(ctx: Context, s: Shard, uid: str, session_ids: Iterable[str] = ()) -> Call:
     """Read these sessions of a user, or all."""
     keys = (s.user(uid), s.sessions, s.closing, s.labels, s.meta)
-    return run(scripts.READ_SESSIONS, keys, ctx.now, uid, s.record_prefix, *session_ids)
+    return call_of(scripts.READ_SESSIONS, keys, ctx.now, uid, s.record_prefix, *session_ids)
 
 
 def in_list_order(sessions: Iterable[Session]) -> list[Session]:
@@ -67,7 +67,7 @@ def _found(ctx: Context, uid: str, session_ids: list[str]) -> Op[list[FoundSessi
         (uid, found.session_id)
         for found in sessions
         if found.state == scripts.NO_RECORD
-        or (found.state == scripts.ENDED and not found.row.reason)
+        or (found.state == scripts.ENDED and not found.row.end_reason)
         or (found.state != scripts.LIVE and is_whole_user)
     ]
     yield from settle_stale(ctx, shard, stale)
@@ -76,7 +76,7 @@ def _found(ctx: Context, uid: str, session_ids: list[str]) -> Op[list[FoundSessi
 
 def counts(ctx: Context) -> Op[Counts]:
     shards = ctx.keys.shards
-    replies = yield [run(COUNT_LIVE, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now) for s in shards]
+    replies = yield [call_of(COUNT_LIVE, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now) for s in shards]
     parts = [decode_live(reply) for reply in replies]
     totals = dict.fromkeys((b"login", b"logout", b"expired", b"kicked", b"replaced"), 0)
     for s, part in zip(shards, parts, strict=True):
@@ -95,7 +95,7 @@ def counts(ctx: Context) -> Op[Counts]:
 
 def latest(ctx: Context) -> Op[list[scripts.LatestLogin]]:
     """The clock and the latest login time of every shard."""
-    replies = yield [run(scripts.READ_LATEST_LOGIN, (s.sessions, s.meta), ctx.now) for s in ctx.keys.shards]
+    replies = yield [call_of(scripts.READ_LATEST_LOGIN, (s.sessions, s.meta), ctx.now) for s in ctx.keys.shards]
     return [scripts.decode_latest_login(reply) for reply in replies]
 
 

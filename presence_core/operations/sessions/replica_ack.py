@@ -36,7 +36,7 @@ from presence_core.operations.sessions.held_changes import (
     write_and_wait_calls,
 )
 from presence_core.operations.sessions.read import read_call
-from presence_core.scripts.calls import Call, Op, command, run, server_info
+from presence_core.scripts.calls import Call, Op, call_of, command, server_info
 from presence_core.scripts.sessions import LIVE
 from presence_core.scripts.staff import BLOCK_USER, READ_BLOCKS, decode_blocks
 
@@ -184,7 +184,7 @@ def _count_ends(s: Shard, change: HeldErasure) -> Call:
 
 def _read_change(ctx: Context, s: Shard, change: Held) -> Call:
     if isinstance(change, HeldBlock):
-        return run(READ_BLOCKS, (s.block(change.uid),), ctx.now, "strict")
+        return call_of(READ_BLOCKS, (s.block(change.uid),), ctx.now, "strict")
     session_ids = [split_ref(change.ref)[1]] if isinstance(change, HeldEnd | HeldSecret) else []
     return read_call(ctx, s, change.uid, session_ids)
 
@@ -220,9 +220,9 @@ def set_again(ctx: Context, s: Shard, block: Block) -> Call:
     still in force, where it has ended, or where staff have changed or removed it since."""
     end = "" if block.until is None else f"={_ms(block.until.timestamp())}"
     at = _ms(block.at.timestamp())
-    return run(BLOCK_USER, (s.block(block.uid), s.blocks, s.audit), ctx.now, ctx.policy, block.uid, block.by,
-               block.reason, block.message or "", "\n".join(block.tickets), end, "again", at,
-               _changed(block))  # fmt: skip
+    return call_of(BLOCK_USER, (s.block(block.uid), s.blocks, s.audit), ctx.now, ctx.policy, block.uid, block.by,
+                   block.reason, block.message or "", "\n".join(block.tickets), end, "again", at,
+                   _changed(block))  # fmt: skip
 
 
 def _check_everywhere(ctx: Context, change: Held) -> Op[tuple[bool, dict[Shard, bytes]]]:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.keyspace import Shard, split_ref
-from presence_core.models import END_FIELDS, NO_LABELS, SESSION_FIELDS, Ended, Labels, Page, Session, moment, span
+from presence_core.models import (
+    END_FIELDS,
+    NO_LABELS,
+    SESSION_FIELDS,
+    Ended,
+    Labels,
+    Page,
+    Session,
+    login_and_deadline,
+    moment,
+)
 from presence_core.models.choices import EndReason
 from presence_core.operations.context import Context, found_rows, label_texts
 from presence_core.operations.cursors import make_cursor, read_cursor
@@ -35,18 +45,18 @@ class _EndFilter:
     """Conditions on ended sessions; None for any."""
 
     uid: str | None
-    reason: str | None
+    end_reason: str | None
     by: str | None
     since: int | None  #: ms
     before: int | None
 
     @property
     def values(self) -> list[Any]:
-        return [self.uid, self.reason, self.by, self.since, self.before]
+        return [self.uid, self.end_reason, self.by, self.since, self.before]
 
     def matches(self, row: SessionRow) -> bool:
-        """Whether reason and author are as wanted; the times are bounds of the list."""
-        return (self.reason is None or row.reason == self.reason.encode()) and (
+        """Whether end reason and author are as wanted; the times are bounds of the list."""
+        return (self.end_reason is None or row.end_reason == self.end_reason.encode()) and (
             self.by is None or row.by == self.by.encode()
         )
 
@@ -88,7 +98,7 @@ def _ended(ctx: Context, wanted: _EndFilter, limit: int, seen: int, behind: list
         ZsetPart(s, key, behind, wanted.since, wanted.before, meta=s.meta, most=most) for s, key in lists
     ]  # fmt: skip
     merge = MergedLists(ctx, parts, limit)
-    is_plain = wanted.reason is wanted.by is None
+    is_plain = wanted.end_reason is wanted.by is None
 
     def look(entries: list[Entry]) -> Op[list[_End | None]]:
         ends = yield from _rows(ctx, entries)
@@ -125,9 +135,9 @@ def _rows(ctx: Context, entries: list[Entry]) -> Op[list[_End | None]]:
     for place, (entry, reply) in enumerate(zip(entries, replies, strict=True)):
         uid, sid = split_ref(entry.member.decode("utf-8", "replace"))
         row = SessionRow(*reply or ())
-        if span(row) is None:
+        if login_and_deadline(row) is None:
             continue
-        if row.reason:
+        if row.end_reason:
             out[place] = _End(entry.shard, uid, sid, row)
         else:
             pending.setdefault((entry.shard, uid), {})[sid] = place
@@ -145,7 +155,7 @@ def _pending_ends(ctx: Context, pending: dict[tuple[Shard, str], dict[str, int]]
         (_End(shard, uid, found.session_id, found.row), places[found.session_id])
         for ((shard, uid), places), reply in zip(pending.items(), replies, strict=True)
         for found in found_rows(uid, reply)
-        if found.state == ENDED and found.row.reason
+        if found.state == ENDED and found.row.end_reason
     ]
 
 

@@ -18,7 +18,7 @@ from presence_core.operations.context import Context, known_label_texts, label_t
 from presence_core.operations.maintenance.sweep import settle_stale, settle_stale_of_shards
 from presence_core.operations.sessions.held_changes import hold_secret, read_confirmations, rotation, wait_calls
 from presence_core.scripts import sessions as scripts
-from presence_core.scripts.calls import Call, Op, run
+from presence_core.scripts.calls import Call, Op, call_of
 from presence_core.scripts.staff import READ_BLOCKS, decode_blocks
 
 BATCH = 200
@@ -75,7 +75,7 @@ def validate_session(ctx: Context, uid: object, session_id: object, touch: bool,
 def _validate(ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: bytes) -> Op[Validation]:
     s = ctx.shard(uid)
     keys = (s.sessions, s.deadlines, s.users, s.closing, s.meta, f"{s.record_prefix}{uid}:{sid}")
-    [raw] = yield [run(scripts.VALIDATE, keys, ctx.now, uid, sid, digest, "1" if touch else "0", ip)]
+    [raw] = yield [call_of(scripts.VALIDATE, keys, ctx.now, uid, sid, digest, "1" if touch else "0", ip)]
     state, row, is_overdue = scripts.decode_validate(raw)
     if state == scripts.LIVE:
         labels = known_label_texts(ctx, s, row.core or b"")
@@ -92,7 +92,7 @@ def _validate(ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: 
 def _ended(ctx: Context, s: Shard, uid: str, sid: str, row: scripts.SessionRow, is_overdue: bool) -> Op[Validation]:
     """How a session ended, for its holder; and of a kick the block, if there is one."""
     labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
-    reads = [run(READ_BLOCKS, (s.block(uid),), ctx.now, "lenient")] if row.reason == b"kicked" else []
+    reads = [call_of(READ_BLOCKS, (s.block(uid),), ctx.now, "lenient")] if row.end_reason == b"kicked" else []
     notes, replies = yield from read_notes(s, [row], *reads)
     if is_overdue:  # its holder learns that it has ended, so that must be final
         yield from settle_stale(ctx, s, [(uid, sid)])
@@ -159,4 +159,4 @@ def _heartbeat_call(ctx: Context, s: Shard, pairs: list[tuple[str, str]]) -> Cal
     for uid, sid in pairs:
         keys.append(f"{prefix}{uid}:{sid}")
         args += (uid, sid)
-    return run(scripts.HEARTBEAT, keys, *args)
+    return call_of(scripts.HEARTBEAT, keys, *args)

@@ -14,7 +14,7 @@ from presence_core.models import AuditEntry, Page, moment, text
 from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
 from presence_core.operations.search.timed_lists import LOOK_AT, ListPart, MergedLists, ShardPart
-from presence_core.scripts.calls import Call, Op, command, pairs, run
+from presence_core.scripts.calls import Call, Op, call_of, command, pairs
 from presence_core.scripts.staff import COUNT_DENIED, READ_AUDIT, TRIM_AUDIT, WRITE_AUDIT, decode_audit
 
 _SLACK: Final = 3_600_000
@@ -88,7 +88,7 @@ class _Stream(ShardPart):
         self._next = position
 
     def call(self, ctx: Context, size: int) -> Call:
-        return run(READ_AUDIT, (self._shard.audit,), ctx.now, size, self._next)
+        return call_of(READ_AUDIT, (self._shard.audit,), ctx.now, size, self._next)
 
     def take(self, reply: list[Any], size: int) -> None:
         chunk = decode_audit(reply)
@@ -220,7 +220,7 @@ def _page(
 
 def trim_audit(ctx: Context) -> list[Call]:
     """For the sweep: remove entries older than ``keep_audit``."""
-    return [run(TRIM_AUDIT, (shard.audit,), ctx.now, ctx.settings.keep_audit) for shard in ctx.keys.shards]
+    return [call_of(TRIM_AUDIT, (shard.audit,), ctx.now, ctx.settings.keep_audit) for shard in ctx.keys.shards]
 
 
 def note(ctx: Context, by: object, what: object, uid: object, reason: object, outcome: object) -> Op[None]:
@@ -232,7 +232,9 @@ def note(ctx: Context, by: object, what: object, uid: object, reason: object, ou
 
     def steps() -> Op[None]:
         shard = ctx.shard(owner) if owner else ctx.keys.shards[0]
-        yield [run(WRITE_AUDIT, (shard.audit,), ctx.now, ctx.audit_cap, actor, action, owner, note_text, outcome_text)]
+        yield [
+            call_of(WRITE_AUDIT, (shard.audit,), ctx.now, ctx.audit_cap, actor, action, owner, note_text, outcome_text)
+        ]
 
     return steps()
 
@@ -255,7 +257,7 @@ def denied(ctx: Context, by: object, what: object, uid: object, reason: object) 
 
     def steps() -> Op[None]:
         key = ctx.keys.common.denied
-        yield [run(COUNT_DENIED, (key,), ctx.now, actor, action, owner, note_text, ctx.settings.keep_audit)]
+        yield [call_of(COUNT_DENIED, (key,), ctx.now, actor, action, owner, note_text, ctx.settings.keep_audit)]
 
     return steps()
 

@@ -15,7 +15,7 @@ from presence_core.operations.cursors import make_cursor, read_cursor
 from presence_core.operations.search.timed_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
 from presence_core.operations.sessions.held_changes import check_capacity, hold_block, read_confirmations, wait_calls
 from presence_core.scripts import staff as scripts
-from presence_core.scripts.calls import Call, Op, command, run
+from presence_core.scripts.calls import Call, Op, call_of, command
 
 _PER_CALL: Final = 200
 """Blocks that one call of a script reads or removes."""
@@ -49,7 +49,9 @@ def block(
         shard = ctx.shard(owner)
         keys = (shard.block(owner), shard.blocks, shard.audit)
         mode = "shorten" if shorten else "merge"
-        call = run(scripts.BLOCK_USER, keys, ctx.now, ctx.policy, owner, actor, note, public, case, end, mode, "", "")
+        call = call_of(
+            scripts.BLOCK_USER, keys, ctx.now, ctx.policy, owner, actor, note, public, case, end, mode, "", ""
+        )
         reply, *replica_replies = yield [call, *wait_calls(ctx, [shard])]
         row = scripts.decode_block(reply)
         if row is None:
@@ -78,7 +80,7 @@ def unblock(ctx: Context, uid: object, by: object, reason: object) -> Op[bool]:
     def steps() -> Op[bool]:
         shard = ctx.shard(owner)
         keys = (shard.block(owner), shard.blocks, shard.audit)
-        [reply] = yield [run(scripts.UNBLOCK_USER, keys, ctx.now, ctx.policy, owner, actor, note)]
+        [reply] = yield [call_of(scripts.UNBLOCK_USER, keys, ctx.now, ctx.policy, owner, actor, note)]
         ctx.held.pop(("block", owner), None)
         return scripts.decode_unblock(reply)
 
@@ -91,7 +93,7 @@ def blocked(ctx: Context, uid: object) -> Op[Block | None]:
 
     def steps() -> Op[Block | None]:
         shard = ctx.shard(owner)
-        [reply] = yield [run(scripts.READ_BLOCKS, (shard.block(owner),), ctx.now, "strict")]
+        [reply] = yield [call_of(scripts.READ_BLOCKS, (shard.block(owner),), ctx.now, "strict")]
         [found] = scripts.decode_blocks(reply)
         if found.is_past:
             yield from _remove_past(ctx, {shard: [owner]})
@@ -110,7 +112,8 @@ def _blocked_among(ctx: Context, uids: list[str]) -> Op[dict[str, Block]]:
     if not parts:
         return {}
     replies = yield [
-        run(scripts.READ_BLOCKS, [shard.block(uid) for uid in owners], ctx.now, "lenient") for shard, owners in parts
+        call_of(scripts.READ_BLOCKS, [shard.block(uid) for uid in owners], ctx.now, "lenient")
+        for shard, owners in parts
     ]
     found = {
         uid: block
@@ -177,7 +180,7 @@ def release_calls(ctx: Context, past: dict[Shard, list[str]]) -> list[Call]:
         for first in range(0, len(uids), _PER_CALL):
             part = [uid.encode("utf-8", "surrogateescape") for uid in uids[first : first + _PER_CALL]]
             keys: list[str | bytes] = [shard.blocks, *(shard.block("").encode() + uid for uid in part)]
-            calls.append(run(scripts.RELEASE_BLOCKS, keys, ctx.now, *part))
+            calls.append(call_of(scripts.RELEASE_BLOCKS, keys, ctx.now, *part))
     return calls
 
 

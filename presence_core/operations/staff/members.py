@@ -9,7 +9,7 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import STAFF_ROLES, SavedKind, StaffMember
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import Op, command, pairs, run
+from presence_core.scripts.calls import Op, call_of, command, pairs
 from presence_core.scripts.staff import SET_MEMBER, MemberWrite, decode_member
 
 MOST: Final = 10_000
@@ -98,7 +98,7 @@ def _write(ctx: Context, name: str, role: str, by: str, mode: str) -> Op[MemberW
     shard = ctx.keys.shards[0]
     keys = (shard.staff, shard.audit, shard.saved)
     kinds = get_args(SavedKind)
-    [reply] = yield [run(SET_MEMBER, keys, ctx.now, ctx.audit_cap, name, role, by, mode, MOST, *kinds)]
+    [reply] = yield [call_of(SET_MEMBER, keys, ctx.now, ctx.audit_cap, name, role, by, mode, MOST, *kinds)]
     written = decode_member(reply)
     if written.is_last_admin:
         raise InvalidArgument("name", "must not be the last admin: make another member admin first")

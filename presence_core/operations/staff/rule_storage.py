@@ -22,7 +22,7 @@ from presence_core.operations.sessions.held_changes import (
     store_rules_call,
     write_and_wait_calls,
 )
-from presence_core.scripts.calls import Op, command, run
+from presence_core.scripts.calls import Op, call_of, command
 from presence_core.scripts.staff import READ_BLOCK_RULES, decode_rules, rules_version
 
 _TRIES: Final = 10
@@ -62,7 +62,7 @@ def read_rules(ctx: Context) -> Op[StoredRules]:
     """One round trip; two if another shard is ahead of the first one, as after a failover."""
     shards = ctx.keys.shards
     reply, *raw_versions = yield [
-        run(READ_BLOCK_RULES, (shards[0].block_rules, shards[0].meta), ctx.now),
+        call_of(READ_BLOCK_RULES, (shards[0].block_rules, shards[0].meta), ctx.now),
         *(command(s.meta, "HGET", s.meta, "rules_version") for s in shards[1:]),
     ]
     known = decode_rules(reply)
@@ -70,7 +70,7 @@ def read_rules(ctx: Context) -> Op[StoredRules]:
     newest = shards[versions.index(max(versions))]
     rules = known.rules
     if newest is not shards[0]:
-        [reply] = yield [run(READ_BLOCK_RULES, (newest.block_rules, newest.meta), ctx.now)]
+        [reply] = yield [call_of(READ_BLOCK_RULES, (newest.block_rules, newest.meta), ctx.now)]
         ahead = decode_rules(reply)
         versions[newest.index], rules = ahead.version, ahead.rules
     return StoredRules(known.now, rules, versions)

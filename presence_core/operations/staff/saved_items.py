@@ -8,7 +8,7 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import SavedItem, SavedKind, text
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import Op, command, run
+from presence_core.scripts.calls import Op, call_of, command
 from presence_core.scripts.staff import SAVE_ITEM, SavedChange, decode_saved
 
 MOST: Final = 200
@@ -81,8 +81,8 @@ def _change(
 ) -> Op[SavedChange]:
     shard = ctx.keys.shards[0]
     [reply] = yield [
-        run(SAVE_ITEM, (shard.saved, shard.audit), ctx.now, ctx.audit_cap, kind, owner, name, action, body, by, former,
-            MOST, LIST_BYTES, LISTS)
+        call_of(SAVE_ITEM, (shard.saved, shard.audit), ctx.now, ctx.audit_cap, kind, owner, name, action, body, by,
+                former, MOST, LIST_BYTES, LISTS)
     ]  # fmt: skip
     change = decode_saved(reply)
     if change.has_too_many_items:

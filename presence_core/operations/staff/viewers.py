@@ -8,7 +8,7 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import Viewer, moment, text
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import Op, run
+from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.staff import NOTE_VIEWER, decode_viewers
 
 KEEP: Final = 30
@@ -26,7 +26,7 @@ def note_viewer(ctx: Context, uid: object, by: object, closed: object) -> Op[lis
 
     def steps() -> Op[list[Viewer]]:
         key = ctx.keys.common.viewers(owner)
-        [reply] = yield [run(NOTE_VIEWER, (key,), ctx.now, member, KEEP, MOST, int(closed))]
+        [reply] = yield [call_of(NOTE_VIEWER, (key,), ctx.now, member, KEEP, MOST, int(closed))]
         others = sorted(decode_viewers(reply), key=lambda note: (note[1], note[0]))
         return [Viewer(text(name), moment(since)) for name, since in others]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -14,10 +14,6 @@ from presence_core.filters import SessionFilter, read_attributes
 from presence_core.models import Block, Ended, EndReason, PublicEnd, Session
 from presence_core.web.service.json_format import Time, parse_time
 from presence_core.web.service.problems import NOT_JSON, is_json
-
-_FILTER_FIELDS: Final = (
-    "text", "uid", "name_prefix", "name_contains", "ip", "device", "app", "app_version", "os", "browser",
-)  # fmt: skip
 
 
 class Query(BaseModel):
@@ -52,13 +48,10 @@ class FilterFields(Query):
 
     def with_attributes(self, attributes: dict[str, Any] | None) -> SessionFilter:
         """The filter. Raises InvalidArgument."""
-        return SessionFilter(
-            **{name: getattr(self, name) for name in _FILTER_FIELDS},
-            logged_in_after=parse_time("logged_in_after", self.logged_in_after),
-            logged_in_before=parse_time("logged_in_before", self.logged_in_before),
-            idle_for=self.idle_for,
-            attributes=attributes or None,
-        )
+        given: dict[str, Any] = {name: getattr(self, name) for name in FilterFields.model_fields}
+        for name in ("logged_in_after", "logged_in_before"):
+            given[name] = parse_time(name, given[name])
+        return SessionFilter(**given, attributes=attributes or None)
 
 
 class SessionsQuery(FilterFields, Paged):
@@ -246,7 +239,7 @@ class RulePreviewBody(Body):
 class RuleBody(StaffActionBody, RulePreviewBody):
     """POST /v1/block-rules."""
 
-    expected: int = Field(description="the preview's sessions; refused if more match now")
+    expected: int = Field(description="the maximum number of sessions that may match now: the preview's sessions")
     duration: int | None = Field(None, description="seconds; default: until the rule is removed")
     until: Time | None = Field(None, description="end of the rule, instead of duration")
     confirm_wide: str | None = Field(None, description="the network again, if it is wider than /16 or, IPv6, /32")

@@ -548,7 +548,7 @@ def test_a_delayed_job_ends_no_session_before_its_time_by_the_clock_of_redis(p: 
     assert p.internal.run(run.step()) == runner.POLL
     p.advance(9.75)
     assert p.internal.run(run.step()) == 0.25
-    assert (run.holds, run.over, kicked(p)) == (False, False, 0)
+    assert (run.has_claim, run.over, kicked(p)) == (False, False, 0)
     assert p.job(job.id) == job, "nothing has worked on it"
     p.advance(0.25)
     steps(run, p, 1)
@@ -614,7 +614,7 @@ def test_a_job_of_a_newer_version_is_left_to_a_newer_process(bed: Bed, newer: st
 
 def test_two_runners_at_once_end_and_count_each_session_once(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "BATCH", 10)
-    monkeypatch.setattr(runner, "HOLD", 0)  # every hold on the job is free
+    monkeypatch.setattr(runner, "CLAIM_MS", 0)  # no claim lasts
     p, q = bed.connect(), bed.connect()
     crowd(p, 200)
     job = p.start_kick(PHONES, **BY, expected=200)
@@ -651,15 +651,15 @@ def test_a_runner_that_was_suspended_learns_that_another_runs_its_job(
     steps(first, p, 2)
     q.counts()
     assert q.internal.run(second.step()) == runner.POLL
-    assert (second.holds, second.over, kicked(p)) == (False, False, 20)
+    assert (second.has_claim, second.over, kicked(p)) == (False, False, 20)
     p.advance(9.999)
     steps(second, q, 1)
-    assert (second.holds, second.result.count) == (False, 20)
+    assert (second.has_claim, second.result.count) == (False, 20)
     p.advance(0.001)
     steps(second, q, 2)
-    assert (second.holds, second.result.count) == (True, 40)
+    assert (second.has_claim, second.result.count) == (True, 40)
     steps(first, p, 1)
-    assert (first.holds, first.result.count) == (False, 40)
+    assert (first.has_claim, first.result.count) == (False, 40)
     while not second.over:
         steps(second, q, 1)
     steps(first, p, 1)

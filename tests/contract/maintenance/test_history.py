@@ -11,7 +11,7 @@ import pytest
 from presence_core import CorruptData, InvalidArgument, Sample, Settings
 from presence_core.operations.maintenance import history
 from presence_core.operations.maintenance.history import DAY, HOUR, RESOLUTIONS, SLOT
-from presence_core.scripts.calls import run
+from presence_core.scripts.calls import call_of
 from presence_core.scripts.maintenance import WRITE_SAMPLE
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
@@ -227,7 +227,9 @@ def _write(p: P, keys: Any, at: int, users: int, sessions: int, totals: list[int
         period, index = divmod(at // (resolution.step * 1000), resolution.slots)
         names.append(keys.samples(resolution.step, period))
         places += [index * resolution.record.size, resolution.size, 86_400]
-    assert (yield [run(WRITE_SAMPLE, names, p.context.now, at // SLOT, users, sessions, *totals, 7, 8, *places)]) == [1]
+    assert (
+        yield [call_of(WRITE_SAMPLE, names, p.context.now, at // SLOT, users, sessions, *totals, 7, 8, *places)]
+    ) == [1]
 
 
 def test_every_key_expires_after_its_retention(bed: Bed, raw: Any) -> None:

@@ -35,7 +35,7 @@ from presence_core.operations.privacy.identity import Identity, Trace
 from presence_core.operations.reshard import coordinator, copier
 from presence_core.operations.search import rebuild
 from presence_core.operations.search.list_sessions import list_sessions
-from presence_core.scripts.calls import Call, run
+from presence_core.scripts.calls import Call, call_of
 from presence_core.scripts.reshard import COMMIT_LAYOUT
 from presence_core.scripts.script import Script
 from presence_core.transport import SyncTransport
@@ -282,7 +282,7 @@ def test_a_coordinator_that_was_paused_and_wakes_later_writes_nothing(
         return answer
 
     monkeypatch.setattr(room, act, before_writing)
-    with pytest.raises(Unavailable, match="lost its hold"):
+    with pytest.raises(Unavailable, match="lost its claim"):
         p.reshard(2)
     assert late
     assert not bed.raw.hexists(f"{{{bed.namespace}}}:layout", "step")
@@ -535,9 +535,9 @@ def _die_at(script: Script, patch: pytest.MonkeyPatch) -> None:
     def dying(asked: Script, *words: Any) -> Call:
         if asked is script:
             raise Died
-        return run(asked, *words)
+        return call_of(asked, *words)
 
-    patch.setattr(coordinator, "run", dying)
+    patch.setattr(coordinator, "call_of", dying)
 
 
 @on("valkey-sync", "cluster-sync")

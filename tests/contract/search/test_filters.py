@@ -16,7 +16,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from presence_core import InvalidArgument, Session
-from presence_core.filters import SessionFilter, block_of, facet_members, packed
+from presence_core.filters import SessionFilter, address_range_of, facet_members, packed
 from presence_core.models import moment
 from presence_core.operations.search.planner import name_piece
 from presence_core.scripts.script import Script
@@ -187,7 +187,7 @@ def test_only_the_chosen_indexes_have_entries(chosen: tuple[str, ...]) -> None:
     ],
 )
 def test_an_address_or_a_network_is_a_range_of_addresses(written: str, first: str, last: str) -> None:
-    assert block_of(written) == (packed(first), packed(last))
+    assert address_range_of(written) == (packed(first), packed(last))
 
 
 @pytest.mark.parametrize(
@@ -198,11 +198,11 @@ def test_an_address_or_a_network_is_a_range_of_addresses(written: str, first: st
      "1.2.3.4:80", "\0", "1" * 5000, ":" * 5000, None, 5, 1.5, b"1.2.3.4", ["1.2.3.4"], True],
 )  # fmt: skip
 def test_an_invalid_address_is_not_a_network(written: Any) -> None:
-    assert block_of(written) is None
+    assert address_range_of(written) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "block"),
+    ("text", "network"),
     [
         ("10.", "10.0.0.0/8"),
         ("192.0.", "192.0.0.0/16"),
@@ -217,8 +217,8 @@ def test_an_invalid_address_is_not_a_network(written: Any) -> None:
                                     "1.2.3.4.5.", "١٢.", "1x.", "192.0.2.7 x", "2001:db8:")),
     ],
 )  # fmt: skip
-def test_text_is_searched_as_an_address_if_it_is_written_as_one(text: str, block: str | None) -> None:
-    assert SessionFilter(text=text).text_block == (block and block_of(block))
+def test_text_is_searched_as_an_address_if_it_is_written_as_one(text: str, network: str | None) -> None:
+    assert SessionFilter(text=text).text_addresses == (network and address_range_of(network))
 
 
 # -- the filter itself ------------------------------------------------------------------------------------------------
@@ -284,10 +284,10 @@ def test_a_filter_survives_a_round_trip_through_json(asked: dict[str, Any]) -> N
     session_filter = SessionFilter(**asked)
     again = SessionFilter.from_json(session_filter.to_json())
     assert again.to_json() == session_filter.to_json()
-    assert (again.given, again.digest, again.block) == (
+    assert (again.given, again.digest, again.addresses) == (
         session_filter.given,
         session_filter.digest,
-        session_filter.block,
+        session_filter.addresses,
     )
     assert (again.after, again.before) == (session_filter.after, session_filter.before)
 

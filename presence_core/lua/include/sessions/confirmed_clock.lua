@@ -2,7 +2,7 @@
 -- Only then may a read end a session that is past its deadline: the end is final, and a clock that jumped must end no
 -- active visitor's session.
 local function clock_is_confirmed(now, meta)
-  local span = redis.call('HMGET', meta, 'good_from', 'good_until')
-  local from, till = tonumber(span[1] or ''), tonumber(span[2] or '')
+  local times = redis.call('HMGET', meta, 'good_from', 'good_until')
+  local from, till = tonumber(times[1] or ''), tonumber(times[2] or '')
   return from and till and from <= now and now <= till
 end

@@ -3,7 +3,7 @@
 --   write_tombstones   (tombstone.lua) turns records into tombstones. A script that does not declare the keys of the
 --                      records notes the ends in `closing`; maintenance/settle_sessions.lua takes the second step.
 -- An end is {user, sid, ref, how}: `user` as user_keys returns it, with `card`, how many sessions it has; `how` a flat
--- list of END_FIELDS and values, {'e', reason, 'ea', at, 'ec', cause, …}.
+-- list of END_FIELDS and values, {'e', end_reason, 'ea', at, 'ec', cause, …}.
 -- include: shard_keys
 -- include: sessions/session_record
 
@@ -34,7 +34,7 @@ local function remove_from_lists(k, policy, ends)
   if #ends == 0 then return end
   local refs, users, counts, ended, offline = {}, {}, {}, {}, {}
   for i, e in ipairs(ends) do
-    local user, reason, at = e.user, e.how[2], e.how[4]
+    local user, end_reason, at = e.user, e.how[2], e.how[4]
     refs[i] = e.ref
     if not user.sids then
       users[#users + 1] = user
@@ -42,12 +42,12 @@ local function remove_from_lists(k, policy, ends)
     end
     local sids, scored = user.sids, user.scored
     sids[#sids + 1] = e.sid
-    counts[reason] = (counts[reason] or 0) + 1
-    if policy.keep[reason] > 0 then
+    counts[end_reason] = (counts[end_reason] or 0) + 1
+    if policy.keep[end_reason] > 0 then
       ended[#ended + 1], ended[#ended + 2] = at, e.ref
       scored[#scored + 1], scored[#scored + 2] = at, e.ref
     end
-    redis.call('XADD', k.events, 'MAXLEN', '~', policy.events, '*', 'k', reason, 'r', e.ref, 'a', at)
+    redis.call('XADD', k.events, 'MAXLEN', '~', policy.events, '*', 'k', end_reason, 'r', e.ref, 'a', at)
   end
   in_thousands(refs, function(...)
     redis.call('ZREM', k.sessions, ...)
@@ -59,7 +59,7 @@ local function remove_from_lists(k, policy, ends)
   end
   in_thousands(ended, function(...) redis.call('ZADD', k.ended, ...) end)
   in_thousands(offline, function(...) move_offline(k, {...}) end)
-  for reason, n in pairs(counts) do redis.call('HINCRBY', k.totals, reason, n) end
+  for end_reason, n in pairs(counts) do redis.call('HINCRBY', k.totals, end_reason, n) end
 end
 
 -- Note how sessions ended whose tombstones another script is to write.
