@@ -73,18 +73,8 @@ def _rules(store: Store, actor: Actor, paged: PagedList[BlockRule]) -> None:
         texts.LABEL_BY: [literal(rule.by) for rule in rows],
         added: [rule.at for rule in rows],
     }
-    event = st.dataframe(
-        pd.DataFrame(columns),
-        key=f"block-rules-{paged.generation}",
-        on_select="rerun",
-        selection_mode="single-row",
-        column_config=_time_column(added),
-        hide_index=True,
-        height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
-        row_height=ROW_HEIGHT,
-        placeholder="",
-        alt=texts.RULES_ALT,
-    )
+    options = {"on_select": "rerun", "selection_mode": "single-row"}
+    event = _table(columns, added, f"block-rules-{paged.generation}", texts.RULES_ALT, options)
     ticked = next(iter(event.selection.rows), None)
     if ticked is not None and ticked < len(rows):
         _panel(rows[ticked], actor)
@@ -104,8 +94,20 @@ def _load(store: Store, paged: PagedList[Any], query: int | None, read_page: Rea
     return paged.page.items
 
 
-def _time_column(label: str) -> dict[str, Any]:
-    return {label: st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", timezone=str(zone()), width=170)}
+def _table(columns: dict[str, list[Any]], time_column: str, key: str, alt: str, options: dict[str, Any]) -> Any:
+    """Draw a table. Returns the selection, if ``options`` allow one."""
+    times = st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", timezone=str(zone()), width=170)
+    return st.dataframe(
+        pd.DataFrame(columns),
+        key=key,
+        column_config={time_column: times},
+        hide_index=True,
+        height=ROW_HEIGHT * (min(len(columns[time_column]), MOST_ROWS) + 1) + 2,
+        row_height=ROW_HEIGHT,
+        placeholder="",
+        alt=alt,
+        **options,
+    )
 
 
 def _match(rule: BlockRule, actor: Actor) -> str:
@@ -190,16 +192,7 @@ def _people(store: Store, generation: int) -> None:
         texts.LABEL_BY: [literal(block.by) for block in rows],
         since: [block.at for block in rows],
     }
-    st.dataframe(
-        pd.DataFrame(columns),
-        key="blocked-people",
-        column_config=_time_column(since),
-        hide_index=True,
-        height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
-        row_height=ROW_HEIGHT,
-        placeholder="",
-        alt=texts.BLOCKED_PEOPLE_ALT,
-    )
+    _table(columns, since, "blocked-people", texts.BLOCKED_PEOPLE_ALT, {})
     st.page_link("views/history/history.py", label=texts.BLOCKED_PEOPLE_ALL, query_params={"view": "blocks"})
 
 

@@ -17,9 +17,9 @@ from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.chart_data import KickMark
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
-from presence_dashboard.format import cut, exact, name
+from presence_dashboard.format import exact
 from presence_dashboard.views.live.free_range import forget_selection
-from presence_dashboard.views.live.latest_activity import kick_words
+from presence_dashboard.views.live.latest_activity import kick_words, person_row
 
 MOST: Final = 50
 KEEP: Final = 29.5
@@ -57,24 +57,12 @@ def _list(mark: KickMark, masked: bool) -> None:
         return
     records = reading.value.items
     for record in records:
-        _row(record, masked)
+        words = texts.live_kick_row(time_of_day(record.at), kick_words(record))
+        person_row(record, masked, "kicked", exact(record.at), words)
     if not records:
         st.caption(texts.LIVE_KICKS_GONE)
     elif len(records) == MOST and reading.value.next_cursor:
         st.caption(texts.live_kicks_shown(MOST))
-
-
-def _row(record: Ended, masked: bool) -> None:
-    shown_name = record.uid if masked else record.name or record.uid
-    with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall"):
-        st.page_link(
-            "views/person/person.py",
-            label=name(cut(shown_name, 40)),
-            icon=":material/block:",
-            help=exact(record.at),
-            query_params={"q": record.uid},
-        )
-        st.caption(texts.live_kick_row(time_of_day(record.at), kick_words(record)), width="content")
 
 
 def _in_history(mark: KickMark) -> dict[str, str]:

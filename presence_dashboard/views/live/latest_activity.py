@@ -86,18 +86,23 @@ def latest_activity() -> None:
 
 
 def _row(item: Item, now: datetime, masked: bool) -> None:
-    record = item.record
-    shown_name = record.uid if masked else record.name or record.uid
     local = item.at.astimezone(zone()).strftime("%H:%M:%S")
+    words = texts.live_row(since(item.at, now), _event(item))
+    person_row(item.record, masked, item.kind, texts.live_when(exact(item.at), local), words)
+
+
+def person_row(record: Session | Ended, masked: bool, kind: str, when: str, words: str) -> None:
+    """A row that links to the person. kind: "login" or an end reason; when: the tooltip; words: safe for Markdown."""
+    shown_name = record.uid if masked else record.name or record.uid
     with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall"):
         st.page_link(
             "views/person/person.py",
             label=name(cut(shown_name, 40)),
-            icon=_ICONS.get(item.kind),
-            help=texts.live_when(exact(item.at), local),
+            icon=_ICONS.get(kind),
+            help=when,
             query_params={"q": record.uid},
         )
-        st.caption(texts.live_row(since(item.at, now), _event(item)), width="content")
+        st.caption(words, width="content")
 
 
 def _event(item: Item) -> str:
