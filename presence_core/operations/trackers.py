@@ -13,7 +13,7 @@ from presence_core.keyspace import hashed
 from presence_core.models import text
 from presence_core.operations.search.online_users import newest_first, next_size
 from presence_core.scripts import trackers as scripts
-from presence_core.scripts.calls import Op, call_of, command
+from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command
 from presence_core.scripts.search import decode_last_seen
 
 TRIMMED_BY_TOUCH: Final = 1_000
@@ -64,81 +64,69 @@ class LastSeen:
         return f"{tagged}:copy:{within}:{share}{moment}"
 
 
+@checked_first
 def touch(tracker: LastSeen, member: object, now: object) -> Op[int]:
     name, at = check.uid(member, "member"), check.instant(now)
-
-    def steps() -> Op[int]:
-        trimmed = 0 if tracker.keep_older else TRIMMED_BY_TOUCH
-        [reply] = yield [call_of(scripts.TOUCH_LAST_SEEN, (tracker.key,), at, tracker.window, name, trimmed)]
-        return scripts.decode_number(reply)
-
-    return steps()
+    yield CHECKED
+    trimmed = 0 if tracker.keep_older else TRIMMED_BY_TOUCH
+    [reply] = yield [call_of(scripts.TOUCH_LAST_SEEN, (tracker.key,), at, tracker.window, name, trimmed)]
+    return scripts.decode_number(reply)
 
 
+@checked_first
 def count(tracker: LastSeen, within: object, now: object) -> Op[int]:
     window, at = tracker.within(within), check.instant(now)
-
-    def steps() -> Op[int]:
-        [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, 0, "")]
-        return scripts.decode_number(reply)
-
-    return steps()
+    yield CHECKED
+    [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, 0, "")]
+    return scripts.decode_number(reply)
 
 
+@checked_first
 def members(tracker: LastSeen, within: object, now: object) -> Op[list[str]]:
     window, at = tracker.within(within), check.instant(now)
-
-    def steps() -> Op[list[str]]:
-        seen: dict[bytes, float] = {}
-        begin, size = b"", MOST_READ
-        while True:
-            [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, size, begin)]
-            page = decode_last_seen(reply)
-            seen |= page.seen  # a member seen again while this reads is on two pages: the later counts
-            if not page.next_begin:
-                return newest_first(seen)
-            begin, size = page.next_begin, next_size(begin, page.next_begin, size, MOST_READ)
-
-    return steps()
+    yield CHECKED
+    seen: dict[bytes, float] = {}
+    begin, size = b"", MOST_READ
+    while True:
+        [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, size, begin)]
+        page = decode_last_seen(reply)
+        seen |= page.seen  # a member seen again while this reads is on two pages: the later counts
+        if not page.next_begin:
+            return newest_first(seen)
+        begin, size = page.next_begin, next_size(begin, page.next_begin, size, MOST_READ)
 
 
+@checked_first
 def forget(tracker: LastSeen, member: object) -> Op[bool]:
     name = check.uid(member, "member")
-
-    def steps() -> Op[bool]:
-        [gone] = yield [command(tracker.key, "ZREM", tracker.key, name)]
-        return bool(gone)
-
-    return steps()
+    yield CHECKED
+    [gone] = yield [command(tracker.key, "ZREM", tracker.key, name)]
+    return bool(gone)
 
 
+@checked_first
 def trim(tracker: LastSeen, now: object) -> Op[int]:
     at = check.instant(now)
-
-    def steps() -> Op[int]:
-        gone = 0
-        while True:
-            [reply] = yield [call_of(scripts.TRIM_LAST_SEEN, (tracker.key,), at, tracker.window, TRIMMED_AT_ONCE)]
-            trimmed = scripts.decode_number(reply)
-            gone += trimmed
-            if trimmed < TRIMMED_AT_ONCE:
-                return gone
-
-    return steps()
+    yield CHECKED
+    gone = 0
+    while True:
+        [reply] = yield [call_of(scripts.TRIM_LAST_SEEN, (tracker.key,), at, tracker.window, TRIMMED_AT_ONCE)]
+        trimmed = scripts.decode_number(reply)
+        gone += trimmed
+        if trimmed < TRIMMED_AT_ONCE:
+            return gone
 
 
+@checked_first
 def online_friends(
     tracker: LastSeen, friends_key: object, within: object, now: object, reuse_for: object
 ) -> Op[list[str]]:
     friends, window, at = tracker.friends(friends_key), tracker.within(within), check.instant(now)
     share = tracker.reuse_for if reuse_for is None else check.whole("reuse_for", reuse_for, 0, 3600)
-
-    def steps() -> Op[list[str]]:
-        keys = (tracker.key, friends, tracker.copy(window, share, at))
-        [reply] = yield [call_of(scripts.READ_FRIENDS_LAST_SEEN, keys, at, window, share)]
-        return newest_first(scripts.decode_friends(reply))
-
-    return steps()
+    yield CHECKED
+    keys = (tracker.key, friends, tracker.copy(window, share, at))
+    [reply] = yield [call_of(scripts.READ_FRIENDS_LAST_SEEN, keys, at, window, share)]
+    return newest_first(scripts.decode_friends(reply))
 
 
 def _friends_key(key: object, same_node_as: str, named: str, is_cluster: bool) -> str:
@@ -186,21 +174,19 @@ class MinuteSets:
         return [f"{self.prefix}:{number}" for number in range(first, first - count, -1)]
 
 
+@checked_first
 def mark(tracker: MinuteSets, member: object, now: object) -> Op[None]:
     name, at = check.uid(member, "member"), check.instant(now)
-
-    def steps() -> Op[None]:
-        for _ in range(GUESSES):
-            first = _newest(tracker, at)
-            keys = tracker.keys(first, 2)
-            [reply] = yield [call_of(scripts.TOUCH_BUCKET, keys, at, tracker.bucket, first, tracker.ttl, name)]
-            number = scripts.decode_number(reply)
-            if first - number in (0, 1):
-                return
-            _learn(tracker, number)
-        raise _too_slow(tracker)
-
-    return steps()
+    yield CHECKED
+    for _ in range(GUESSES):
+        first = _newest(tracker, at)
+        keys = tracker.keys(first, 2)
+        [reply] = yield [call_of(scripts.TOUCH_BUCKET, keys, at, tracker.bucket, first, tracker.ttl, name)]
+        number = scripts.decode_number(reply)
+        if first - number in (0, 1):
+            return
+        _learn(tracker, number)
+    raise _too_slow(tracker)
 
 
 def count_in_sets(tracker: MinuteSets, within: object, now: object) -> Op[int]:

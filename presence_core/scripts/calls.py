@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
 
 from presence_core.keyspace import fence_of
 from presence_core.scripts.script import Script
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 Wire = Sequence[str | bytes | int]
@@ -48,6 +50,23 @@ class Call:
 
 Op = Generator[list[Call], list[Any], T]
 """An operation: yields batches of calls, receives their replies, returns its result. Knows no driver."""
+
+CHECKED: Final[list[Call]] = []
+"""What an operation yields once it has checked its arguments: see ``checked_first``."""
+
+
+def checked_first(operation: Callable[P, Op[T]]) -> Callable[P, Op[T]]:
+    """Run an operation up to ``yield CHECKED`` as soon as it is called. So it refuses an invalid argument before
+    anything is sent, even before the client has read the layout, on which the rest may rely."""
+
+    @wraps(operation)
+    def begin(*args: P.args, **kwargs: P.kwargs) -> Op[T]:
+        steps = operation(*args, **kwargs)
+        first = next(steps)
+        assert first is CHECKED, "an operation yields CHECKED before any calls"
+        return steps
+
+    return begin
 
 
 def call_of(script: Script, keys: Sequence[Any], *args: str | bytes | int) -> Call:

@@ -18,7 +18,7 @@ from presence_core.operations.search.shard_merge import Gathered, Merge
 from presence_core.operations.search.timed_lists import LOOK_AT, Entry, MergedLists, ZsetPart, is_zset_position, scan
 from presence_core.operations.sessions import events, login, validate
 from presence_core.operations.sessions.held_changes import store_rules_call
-from presence_core.operations.staff import block_rules
+from presence_core.operations.staff import block_rules, blocks
 from presence_core.scripts.calls import Call, Op
 from presence_core.scripts.search import COUNT_CANDIDATES, decode_live, decode_newest, decode_page, decode_walk
 from presence_core.scripts.sessions import (
@@ -36,7 +36,7 @@ from presence_core.scripts.sessions import (
     decode_sessions,
     decode_validate,
 )
-from presence_core.scripts.staff import STORE_BLOCK_RULES
+from presence_core.scripts.staff import STORE_BLOCK_RULES, UNBLOCK_USER
 from presence_core.search_text import entries
 
 NOW = 1_700_000_000_000
@@ -69,6 +69,17 @@ def core(login_at: int = NOW, secret: bytes = bytes(16)) -> bytes:
 
 def row(login_at: int = NOW, name: bytes | None = None) -> list[bytes | None]:
     return [str(login_at).encode(), core(login_at), name, None, None, None, None, None, None]
+
+
+def test_an_operation_checks_its_arguments_when_it_is_called_and_needs_no_layout_for_that() -> None:
+    ctx = context()
+    ctx.keyspace = None  # as before the first call of a client
+    with pytest.raises(InvalidArgument, match=r"^reason must be text"):
+        blocks.unblock(ctx, "ada", "sam@support", "")
+    operation = blocks.unblock(ctx, "ada", "sam@support", "Verified by phone")
+    ctx.adopt(1, b"")
+    [call] = next(operation)
+    assert call.script is UNBLOCK_USER
 
 
 # -- decoders ---------------------------------------------------------------------------------------------------------

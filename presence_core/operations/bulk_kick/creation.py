@@ -18,7 +18,7 @@ from presence_core.operations.context import LIVE, Context, found_rows
 from presence_core.operations.search import list_sessions
 from presence_core.operations.sessions.read import latest, read_call
 from presence_core.scripts.bulk_kick import CREATE_JOB
-from presence_core.scripts.calls import Op, call_of
+from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
 from presence_core.scripts.sessions import RAISE_LOGIN_FLOOR
 from presence_core.settings import DAY
 
@@ -38,19 +38,18 @@ Excluded = dict[str, list[str]]
 """uid → session ids"""
 
 
+@checked_first
 def preview_kick(ctx: Context, filter: object, exclude: object) -> Op[KickPreview]:
     """How many sessions a bulk kick would end."""
     wanted, excluded = _check_filter(filter), _check_excluded(exclude)
-
-    def steps() -> Op[KickPreview]:
-        frozen, now = yield from _freeze(ctx, wanted, writes=False)
-        total = yield from _count_matches(ctx, frozen, now, excluded)
-        people = (yield from _matched_people(ctx, frozen, excluded)) if total else ()
-        return KickPreview(frozen, total, moment(now), people)
-
-    return steps()
+    yield CHECKED
+    frozen, now = yield from _freeze(ctx, wanted, writes=False)
+    total = yield from _count_matches(ctx, frozen, now, excluded)
+    people = (yield from _matched_people(ctx, frozen, excluded)) if total else ()
+    return KickPreview(frozen, total, moment(now), people)
 
 
+@checked_first
 def start(
     ctx: Context,
     filter: object,
@@ -74,32 +73,29 @@ def start(
     case = check.short("ticket", ticket, 64) or ""
     speed = "" if pace is None else check.whole("pace", pace, 1, 100_000)
     wait = 0 if delay is None else check.whole("delay", delay, 0, MOST_DELAY)
-
-    def steps() -> Op[Job]:
-        frozen, now = yield from _freeze(ctx, wanted, writes=True)
-        total = yield from _count_matches(ctx, frozen, now, excluded)
-        if total > limit:
-            raise InvalidArgument(
-                "expected", f"must be at least {total:,}: that many sessions match now, and {limit:,} were expected"
-            )
-        shard, job_id = ctx.keys.shards[0], ctx.new_id()
-        refs = json.dumps([f"{uid}:{sid}" for uid, sids in excluded.items() for sid in sids], ensure_ascii=False)
-        fields: dict[str, str | int] = {
-            "filter": frozen.to_json(), "frozen": now, "exclude": refs, "total": total, "expected": limit,
-            "pace": speed, "needs": " ".join([*frozen.given, *([NOT_BEFORE] if wait else [])]),
-        }  # fmt: skip
-        outcome = f"job {job_id}: {number_of_sessions(total)} match, at most {limit:,} may be ended"
-        yield [
-            call_of(CREATE_JOB, (shard.job(job_id), shard.jobs, shard.running, shard.audit), ctx.now, ctx.audit_cap,
-                    job_id, KEEP, MOST_LISTED, token, actor, note, public, case, outcome, wait * 1000,
-                    *(word for pair in fields.items() for word in pair))
-        ]  # fmt: skip
-        job = yield from read_job(ctx, job_id)
-        if job is None:
-            raise corrupt_job(ctx, job_id)
-        return job
-
-    return steps()
+    yield CHECKED
+    frozen, now = yield from _freeze(ctx, wanted, writes=True)
+    total = yield from _count_matches(ctx, frozen, now, excluded)
+    if total > limit:
+        raise InvalidArgument(
+            "expected", f"must be at least {total:,}: that many sessions match now, and {limit:,} were expected"
+        )
+    shard, job_id = ctx.keys.shards[0], ctx.new_id()
+    refs = json.dumps([f"{uid}:{sid}" for uid, sids in excluded.items() for sid in sids], ensure_ascii=False)
+    fields: dict[str, str | int] = {
+        "filter": frozen.to_json(), "frozen": now, "exclude": refs, "total": total, "expected": limit,
+        "pace": speed, "needs": " ".join([*frozen.given, *([NOT_BEFORE] if wait else [])]),
+    }  # fmt: skip
+    outcome = f"job {job_id}: {number_of_sessions(total)} match, at most {limit:,} may be ended"
+    yield [
+        call_of(CREATE_JOB, (shard.job(job_id), shard.jobs, shard.running, shard.audit), ctx.now, ctx.audit_cap,
+                job_id, KEEP, MOST_LISTED, token, actor, note, public, case, outcome, wait * 1000,
+                *(word for pair in fields.items() for word in pair))
+    ]  # fmt: skip
+    job = yield from read_job(ctx, job_id)
+    if job is None:
+        raise corrupt_job(ctx, job_id)
+    return job
 
 
 def _check_filter(value: object) -> SessionFilter:

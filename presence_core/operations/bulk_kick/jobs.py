@@ -19,7 +19,7 @@ from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
 from presence_core.operations.search.timed_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
 from presence_core.scripts.bulk_kick import RAISE_JOB_FENCE, JobFence, count, decode_fence
-from presence_core.scripts.calls import Call, Op, call_of, command
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
 from presence_core.settings import DAY
 
 KEEP: Final = 30 * DAY
@@ -40,16 +40,14 @@ def read_job(ctx: Context, job_id: str) -> Op[Job | None]:
     return decode_job(job_id, (yield job_calls(ctx, job_id)))
 
 
+@checked_first
 def jobs(ctx: Context, limit: object, cursor: object) -> Op[Page[Job]]:
     """A page of jobs, newest first."""
     size = check.whole("limit", limit, 1, 1000)
     seen, behind = read_cursor(cursor, "jobs", None, is_zset_position)
-    return _list_jobs(ctx, size, seen, behind)
-
-
-def _list_jobs(ctx: Context, limit: int, seen: int, behind: list[str] | None) -> Op[Page[Job]]:
+    yield CHECKED
     shard = ctx.keys.shards[0]
-    merge = MergedLists(ctx, [ZsetPart(shard, shard.jobs, behind, None, None)], limit)
+    merge = MergedLists(ctx, [ZsetPart(shard, shard.jobs, behind, None, None)], size)
     stale: list[bytes] = []
 
     def read_jobs(entries: list[Entry]) -> Op[list[Job | None]]:
@@ -66,7 +64,7 @@ def _list_jobs(ctx: Context, limit: int, seen: int, behind: list[str] | None) ->
             found.append(decode_job(job_id, [row, *counts]))
         return found
 
-    walked = yield from scan(merge, limit, 1, read_jobs)
+    walked = yield from scan(merge, size, 1, read_jobs)
     if stale and ctx.settings.heal:
         with contextlib.suppress(Unavailable, CorruptData):
             yield [Call(shard.jobs, ("ZREM", shard.jobs, *stale), True)]

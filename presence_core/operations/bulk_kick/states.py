@@ -10,40 +10,38 @@ from presence_core.models import Job, text
 from presence_core.operations.bulk_kick.jobs import KEEP, corrupt_job, ended_of, raise_fences, read_job
 from presence_core.operations.context import Context
 from presence_core.scripts.bulk_kick import CHANGE_JOB_STATE, CLOSE_JOB, decode_state_change
-from presence_core.scripts.calls import Op, call_of
+from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
 
 UNKNOWN_JOB: Final = "must be of a known job: jobs are kept for 30 days after their end"
 
 _PAST_TENSE: Final = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
 
 
+@checked_first
 def change_state(ctx: Context, change: str, job_id: object, by: object) -> Op[Job]:
     """Pause, resume or cancel a job. Once a pause or cancel has returned, the job ends no session."""
     known_id, actor = check.session_id(job_id, "job_id"), check.actor(by)
-
-    def steps() -> Op[Job]:
-        shard = ctx.keys.shards[0]
-        job = yield from read_job(ctx, known_id)
-        if job is None:
-            raise InvalidArgument("job_id", UNKNOWN_JOB)
-        outcome = f"job {known_id}: {_PAST_TENSE[change]}"  # CLOSE_JOB says how many it has ended, when that is final
-        keys = (shard.job(known_id), shard.running, shard.audit)
-        [reply] = yield [
-            call_of(CHANGE_JOB_STATE, keys, ctx.now, ctx.audit_cap, known_id, change, actor, outcome, KEEP)
-        ]  # fmt: skip
-        changed = decode_state_change(reply)
-        if changed.is_refused:
-            raise InvalidArgument(
-                "job_id", f"must be of a job that has not ended: this one is {text(changed.state_before)}"
-            )
-        if change != "resume":  # also where it had this state: an earlier call may have broken off before this
-            yield from stop_runners(ctx, job, changed.epoch, cancelled=change == "cancel")
-        job = yield from read_job(ctx, known_id)
-        if job is None:
-            raise corrupt_job(ctx, known_id)
-        return job
-
-    return steps()
+    yield CHECKED
+    shard = ctx.keys.shards[0]
+    job = yield from read_job(ctx, known_id)
+    if job is None:
+        raise InvalidArgument("job_id", UNKNOWN_JOB)
+    outcome = f"job {known_id}: {_PAST_TENSE[change]}"  # CLOSE_JOB says how many it has ended, when that is final
+    keys = (shard.job(known_id), shard.running, shard.audit)
+    [reply] = yield [
+        call_of(CHANGE_JOB_STATE, keys, ctx.now, ctx.audit_cap, known_id, change, actor, outcome, KEEP)
+    ]  # fmt: skip
+    changed = decode_state_change(reply)
+    if changed.is_refused:
+        raise InvalidArgument(
+            "job_id", f"must be of a job that has not ended: this one is {text(changed.state_before)}"
+        )
+    if change != "resume":  # also where it had this state: an earlier call may have broken off before this
+        yield from stop_runners(ctx, job, changed.epoch, cancelled=change == "cancel")
+    job = yield from read_job(ctx, known_id)
+    if job is None:
+        raise corrupt_job(ctx, known_id)
+    return job
 
 
 def stop_runners(ctx: Context, job: Job, epoch: int, *, cancelled: bool) -> Op[int]:

@@ -20,7 +20,7 @@ from presence_core.operations.staff.audit import trim_audit
 from presence_core.operations.staff.blocks import prune_blocks
 from presence_core.operations.staff.rule_storage import tidy_block_rules
 from presence_core.scripts import maintenance as scripts
-from presence_core.scripts.calls import Call, Op, call_of, command
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
 from presence_core.search_text import entries
 from presence_core.validation import whole
 
@@ -112,14 +112,13 @@ def settle_stale_of_shards(ctx: Context, found: Iterable[tuple[Shard, Pair]]) ->
 # -- sweep ------------------------------------------------------------------------------------------------------------
 
 
+@checked_first
 def sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
     """End what is past its deadline, finish ends that a crash left, remove what has been kept for long enough."""
-    return _sweep(ctx, MOST if limit is None else whole("limit", limit, 1, MOST))
-
-
-def _sweep(ctx: Context, limit: int) -> Op[SweepReport]:
+    most = MOST if limit is None else whole("limit", limit, 1, MOST)
+    yield CHECKED
     yield from load(ctx)  # a layout that was lost is written again, before another client writes a different one
-    report, now = yield from _settle_due(ctx, limit)
+    report, now = yield from _settle_due(ctx, most)
     if report.has_more:
         return report
     yield from _remove_outdated(ctx)

@@ -7,11 +7,11 @@ from typing import Any, Final, TypeVar
 
 from presence_core import validation as check
 from presence_core.keyspace import Shard, split_ref
-from presence_core.models import AuditEntry, Ended, Page, SavedItem, moment, plain, text
+from presence_core.models import Page, SavedItem, moment, plain, text
 from presence_core.operations.context import Context
 from presence_core.operations.sessions import read, tombstones
 from presence_core.operations.staff import audit, blocks, saved_items
-from presence_core.scripts.calls import Op, call_of, command, pairs
+from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command, pairs
 from presence_core.scripts.search import COUNT_LIVE, decode_live
 
 MOST: Final = 10_000
@@ -22,25 +22,26 @@ _ROUND: Final = 500
 T = TypeVar("T")
 
 
+@checked_first
 def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
-    return _export(ctx, check.uid(uid))
-
-
-def _export(ctx: Context, uid: str) -> Op[dict[str, Any]]:
-    s = ctx.shard(uid)
+    owner = check.uid(uid)
+    yield CHECKED
+    s = ctx.shard(owner)
     [reply] = yield [call_of(COUNT_LIVE, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now)]
     lists: dict[str, list[Any]] = {
-        "sessions": (yield from read.sessions(ctx, uid)),
-        "ended": (yield from _ends(ctx, uid)),
-        "audit": (yield from _audit_entries(ctx, uid)),
-        "events": (yield from _events(s, uid)),
-        "saved": (yield from _saved(ctx, uid)),
+        "sessions": (yield from read.sessions(ctx, owner)),
+        "ended": (
+            yield from _all_pages(lambda cursor: tombstones.ended(ctx, owner, None, None, None, None, 1000, cursor))
+        ),
+        "audit": (yield from _all_pages(lambda cursor: audit.audit(ctx, owner, None, None, None, 1000, cursor))),
+        "events": (yield from _events(s, owner)),
+        "saved": (yield from _saved(ctx, owner)),
     }
     return {
-        "uid": uid,
+        "uid": owner,
         "exported_at": moment(decode_live(reply).now).isoformat(),
-        "person": (yield from _person(s, uid)),
-        "block": plain((yield from blocks.blocked(ctx, uid))),
+        "person": (yield from _person(s, owner)),
+        "block": plain((yield from blocks.blocked(ctx, owner))),
         **{name: plain(found[:MOST]) for name, found in lists.items()},
         "cut": [name for name, found in lists.items() if len(found) > MOST],
     }
@@ -62,14 +63,6 @@ def _person(s: Shard, uid: str) -> Op[dict[str, Any]]:
         "name": text(name) if name else None,
         "aliases": text(aliases).split("\n") if aliases else [],
     }
-
-
-def _ends(ctx: Context, uid: str) -> Op[list[Ended]]:
-    return (yield from _all_pages(lambda cursor: tombstones.ended(ctx, uid, None, None, None, None, 1000, cursor)))
-
-
-def _audit_entries(ctx: Context, uid: str) -> Op[list[AuditEntry]]:
-    return (yield from _all_pages(lambda cursor: audit.audit(ctx, uid, None, None, None, 1000, cursor)))
 
 
 def _saved(ctx: Context, uid: str) -> Op[list[SavedItem]]:

@@ -16,7 +16,7 @@ from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABEL
 from presence_core.operations.context import MAX_KNOWN_LABELS, Context
-from presence_core.scripts.calls import Op, command, pairs
+from presence_core.scripts.calls import CHECKED, Op, checked_first, command, pairs
 from presence_core.settings import AGENT_FIELDS, CLIENT_FIELDS, FACETS
 
 KINDS: Final = (("client", b"c", CLIENT_FIELDS), ("agent", b"a", AGENT_FIELDS))
@@ -27,23 +27,22 @@ MOST_LEARNED: Final = 10_000
 Pairs = list[tuple[bytes, bytes]]
 
 
+@checked_first
 def facets(ctx: Context, field: object) -> Op[dict[str, int]]:
     declared = ctx.settings.facets
     if field not in FACETS and field not in declared:
         names = ", ".join((*FACETS, *declared))
         raise InvalidArgument("field", f"must be one of {names} (an attribute counts where Settings.facets names it)")
-    return _facets(ctx, str(field))
-
-
-def _facets(ctx: Context, field: str) -> Op[dict[str, int]]:
+    counted = str(field)
+    yield CHECKED
     replies = yield [command(s.facets, "HGETALL", s.facets) for s in ctx.keys.shards]
     shards = list(zip(ctx.keys.shards, map(pairs, replies), strict=True))
-    letter = next((letter for _, letter, fields in KINDS if field in fields), b"")
+    letter = next((letter for _, letter, fields in KINDS if counted in fields), b"")
     ids = [(s, [name[1:] for name, _ in known if name[:1] == letter]) for s, known in shards]
     yield from learn_labels(ctx, ids, math.inf)
     total: Counter[str] = Counter()
     for shard, known in shards:
-        for value, count in _values(ctx, shard, field, known):
+        for value, count in _values(ctx, shard, counted, known):
             total[value] += count
     return {value: count for value, count in sorted(total.items(), key=lambda item: (-item[1], item[0])) if count > 0}
 

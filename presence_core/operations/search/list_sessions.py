@@ -32,7 +32,7 @@ from presence_core.operations.search.shard_merge import (
 from presence_core.operations.search.word_index import find_users
 from presence_core.operations.sessions.held_changes import login_ms
 from presence_core.operations.sessions.read import sessions_of
-from presence_core.scripts.calls import Call, Op, call_of, command
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
 from presence_core.scripts.search import COUNT_LIVE, decode_index, decode_live
 from presence_core.scripts.sessions import SessionRow
 
@@ -110,41 +110,37 @@ def list_sessions(ctx: Context, session_filter: object, limit: object, cursor: o
     return _list(ctx, wanted, number, at)
 
 
+@checked_first
 def explain(ctx: Context, session_filter: object) -> Op[Plan]:
     wanted = _filter(session_filter)
-
-    def steps() -> Op[Plan]:
-        if wanted.uid is not None:
-            residual = tuple(name for name in wanted.given if name != "uid")
-            sessions = yield from sessions_of(ctx, wanted.uid)
-            return Plan("uid", len(sessions), len(sessions), residual)
-        route = yield from planner.plan(ctx, wanted, 50)
-        return Plan("none", 0, 0, ()) if route.is_empty else route.plan
-
-    return steps()
+    yield CHECKED
+    if wanted.uid is not None:
+        residual = tuple(name for name in wanted.given if name != "uid")
+        sessions = yield from sessions_of(ctx, wanted.uid)
+        return Plan("uid", len(sessions), len(sessions), residual)
+    route = yield from planner.plan(ctx, wanted, 50)
+    return Plan("none", 0, 0, ()) if route.is_empty else route.plan
 
 
+@checked_first
 def count_sessions(ctx: Context, session_filter: object) -> Op[int]:
     wanted = _filter(session_filter)
-
-    def steps() -> Op[int]:
-        if wanted.uid is not None:
-            return len((yield from _of_user(ctx, wanted, None)).items)
-        route = yield from planner.plan(ctx, wanted, None)
-        if route.total_is_exact or route.is_empty:
-            return route.total
-        source = yield from _source(ctx, wanted, route.fallback or route, 1000, None, float("inf"))
-        if isinstance(source, Gathered):
-            return source.total
-        number = 0
-        while True:
-            found = yield from source.next(1000)
-            live = yield from _test(ctx, wanted, source, found, {})
-            number += len(live)
-            if not found:
-                return number
-
-    return steps()
+    yield CHECKED
+    if wanted.uid is not None:
+        return len((yield from _of_user(ctx, wanted, None)).items)
+    route = yield from planner.plan(ctx, wanted, None)
+    if route.total_is_exact or route.is_empty:
+        return route.total
+    source = yield from _source(ctx, wanted, route.fallback or route, 1000, None, float("inf"))
+    if isinstance(source, Gathered):
+        return source.total
+    number = 0
+    while True:
+        found = yield from source.next(1000)
+        live = yield from _test(ctx, wanted, source, found, {})
+        number += len(live)
+        if not found:
+            return number
 
 
 def _list(ctx: Context, session_filter: SessionFilter, limit: int, cursor: Cursor | None) -> Op[Page[Session]]:

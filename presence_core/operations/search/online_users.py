@@ -8,7 +8,7 @@ from presence_core import validation as check
 from presence_core.keyspace import Shard
 from presence_core.models import text
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import Op, call_of
+from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
 from presence_core.scripts.search import (
     COUNT_ACTIVE_USERS,
     FIND_ONLINE,
@@ -25,15 +25,11 @@ MOST_READ: Final = 1_000
 """Users that one script reads of a list by last seen."""
 
 
+@checked_first
 def online_among(ctx: Context, uids: object) -> Op[set[str]]:
-    return _online_among(ctx, check.uids(uids))
-
-
-def _online_among(ctx: Context, uids: list[str]) -> Op[set[str]]:
-    by_shard: dict[Shard, list[str]] = {}
-    for uid in uids:
-        by_shard.setdefault(ctx.shard(uid), []).append(uid)
-    parts = [(s, some[i : i + BATCH]) for s, some in by_shard.items() for i in range(0, len(some), BATCH)]
+    wanted = check.uids(uids)
+    yield CHECKED
+    parts = ctx.parts(wanted, str, BATCH)
     if not parts:
         return set()
     replies = yield [
@@ -43,26 +39,18 @@ def _online_among(ctx: Context, uids: list[str]) -> Op[set[str]]:
     return set().union(*(decode_online(some, marks) for (_, some), marks in zip(parts, replies, strict=True)))
 
 
+@checked_first
 def online_users(ctx: Context, within: object) -> Op[list[str]]:
-    return _online_users(ctx, check.seconds("within", within) * 1000)
-
-
-def _online_users(ctx: Context, within: int) -> Op[list[str]]:
+    window = check.seconds("within", within) * 1000
+    yield CHECKED
     seen: dict[bytes, float] = {}
     todo: list[tuple[Shard, bytes, int]] = [(s, b"", MOST_READ) for s in ctx.keys.shards]
     while todo:
         replies = yield [
-            call_of(
-                READ_ONLINE_USERS,
-                (s.users, s.sessions, s.deadlines, s.meta),
-                ctx.now,
-                s.user_prefix,
-                within,
-                begin,
-                size,
-            )
+            call_of(READ_ONLINE_USERS, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, window,
+                    begin, size)
             for s, begin, size in todo
-        ]
+        ]  # fmt: skip
         pages = [decode_last_seen(reply) for reply in replies]
         for page in pages:
             seen |= page.seen  # a user seen again while this reads is on two pages: the later counts
@@ -83,13 +71,12 @@ def newest_first(seen: dict[bytes, float]) -> list[str]:
     return [text(member) for member in sorted(seen, key=lambda member: (seen[member], member), reverse=True)]
 
 
+@checked_first
 def count_users(ctx: Context, within: object) -> Op[int]:
-    return _count_users(ctx, check.seconds("within", within) * 1000)
-
-
-def _count_users(ctx: Context, within: int) -> Op[int]:
+    window = check.seconds("within", within) * 1000
+    yield CHECKED
     replies = yield [
-        call_of(COUNT_ACTIVE_USERS, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, within)
+        call_of(COUNT_ACTIVE_USERS, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, window)
         for s in ctx.keys.shards
     ]
     return sum(map(decode_active_users, replies))

@@ -17,7 +17,7 @@ from presence_core.operations.search.planner import count_candidates, shard_rang
 from presence_core.operations.search.rebuild import IndexedUser, read_users
 from presence_core.operations.search.word_index import find_users
 from presence_core.operations.sessions.read import sessions_of
-from presence_core.scripts.calls import Op, by_two, command
+from presence_core.scripts.calls import CHECKED, Op, by_two, checked_first, command
 from presence_core.search_text import Needle, is_found, is_found_in_uid
 
 MOST_FOUND: Final = 500
@@ -41,27 +41,25 @@ class _Candidate:
     online: bool = False
 
 
+@checked_first
 def people(ctx: Context, wanted: object, limit: object) -> Op[list[Person]]:
     if wanted is None:
         raise InvalidArgument("text", "must be text of 1 to 256 bytes")
-    SessionFilter(text=wanted)  # type: ignore[arg-type]  # its checks are the same
-    return _people(ctx, str(wanted), check.whole("limit", limit, 1, 100))
-
-
-def _people(ctx: Context, wanted: str, limit: int) -> Op[list[Person]]:
-    session_filter = SessionFilter(text=wanted)
+    session_filter = SessionFilter(text=wanted)  # type: ignore[arg-type]  # its checks are the same
+    sought, most = str(wanted), check.whole("limit", limit, 1, 100)
+    yield CHECKED
     needles = session_filter.needles
-    found: dict[str, _Candidate] = {wanted: _Candidate(ctx.shard(wanted), wanted)}  # this uid, with or without an index
-    for shard, uid in (yield from _find_uids(ctx, session_filter, limit)):
+    found: dict[str, _Candidate] = {sought: _Candidate(ctx.shard(sought), sought)}  # this uid, with or without an index
+    for shard, uid in (yield from _find_uids(ctx, session_filter, most)):
         found.setdefault(uid, _Candidate(shard, uid))
     candidates = yield from _seen(list(found.values()))
-    candidates.sort(key=lambda found: (found.uid == wanted, found.online, found.seen), reverse=True)
+    candidates.sort(key=lambda found: (found.uid == sought, found.online, found.seen), reverse=True)
     out: list[Person] = []
     for candidate in candidates:
-        if len(out) == limit:
+        if len(out) == most:
             break
         person = yield from _person(ctx, candidate)
-        if person and (person.uid == wanted or _matches(person, needles)):
+        if person and (person.uid == sought or _matches(person, needles)):
             out.append(person)
     return out
 

@@ -27,27 +27,25 @@ from presence_core.operations.sessions.held_changes import (
     wait_calls,
 )
 from presence_core.operations.sessions.read import in_list_order, latest, read_call
-from presence_core.scripts.calls import Call, Op
+from presence_core.scripts.calls import CHECKED, Call, Op, checked_first
 from presence_core.scripts.sessions import ENDED, LIVE, EndReply, SessionRow, decode_end, decode_revoke
 
 _SKEW: Final = 60_000
 """How far a caller's clock may be ahead of the clock of Redis, ms."""
 
 
+@checked_first
 def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
     owner, sid = check.uid(uid), check.session_id(session_id)
-
-    def steps() -> Op[bool]:
-        shard, request = ctx.shard(owner), EndRequest("logout", "user", owner)
-        call = request.end_one(ctx, shard, owner, sid)
-        reply, replicas = yield from _end(ctx, shard, call)
-        if reply.ended or reply.row.core is None:  # it had ended before: perhaps by this call, whose reply was lost
-            hold_end(ctx, replicas, request, owner, sid, reply.row.login or reply.now)
-        if reply.row.core is None:
-            yield from settle_stale(ctx, shard, [(owner, sid)])
-        return bool(reply.ended)
-
-    return steps()
+    yield CHECKED
+    shard, request = ctx.shard(owner), EndRequest("logout", "user", owner)
+    call = request.end_one(ctx, shard, owner, sid)
+    reply, replicas = yield from _end(ctx, shard, call)
+    if reply.ended or reply.row.core is None:  # it had ended before: perhaps by this call, whose reply was lost
+        hold_end(ctx, replicas, request, owner, sid, reply.row.login or reply.now)
+    if reply.row.core is None:
+        yield from settle_stale(ctx, shard, [(owner, sid)])
+    return bool(reply.ended)
 
 
 def _end(ctx: Context, shard: Shard, call: Call) -> Op[tuple[EndReply, Replicas]]:
@@ -88,24 +86,22 @@ def kick(
     return _kick_all(ctx, owner, request, kept) if sid is None else _kick_one(ctx, owner, sid, request)
 
 
+@checked_first
 def revoke_before(ctx: Context, at: object, by: object, reason: object, message: object) -> Op[int]:
     given = None if at is None else check.time_ms("at", at)
     who, note = check.actor(by), check.prose("reason", reason)
     public = check.optional_prose("message", message)
-
-    def steps() -> Op[int]:
-        check_capacity(ctx)
-        shards = ctx.keys.shards
-        upto = yield from _watermark(ctx, given)
-        calls = [
-            *mark_calls(ctx, shards[:1], str(upto), who, note, public, 1),
-            *mark_calls(ctx, shards[1:], str(upto), who, note, public, 0),
-        ]
-        replies = yield [*calls, *wait_calls(ctx, shards)]
-        hold(ctx, read_confirmations(ctx, shards, replies), ("revoke", upto), HeldMark(upto, who, note, public))
-        return sum(decode_revoke(reply).ended for reply in replies[: len(shards)])
-
-    return steps()
+    yield CHECKED
+    check_capacity(ctx)
+    shards = ctx.keys.shards
+    upto = yield from _watermark(ctx, given)
+    calls = [
+        *mark_calls(ctx, shards[:1], str(upto), who, note, public, 1),
+        *mark_calls(ctx, shards[1:], str(upto), who, note, public, 0),
+    ]
+    replies = yield [*calls, *wait_calls(ctx, shards)]
+    hold(ctx, read_confirmations(ctx, shards, replies), ("revoke", upto), HeldMark(upto, who, note, public))
+    return sum(decode_revoke(reply).ended for reply in replies[: len(shards)])
 
 
 def _watermark(ctx: Context, at: int | None) -> Op[int]:

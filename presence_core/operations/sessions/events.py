@@ -10,7 +10,7 @@ from presence_core.keyspace import split_ref
 from presence_core.models import Event, EventKind, moment, text
 from presence_core.operations import cursors
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import Op, call_of, command
+from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command
 from presence_core.scripts.sessions import READ_EVENTS, EventsReply, StreamEvent, decode_events
 
 _RULE: Final = "must be the cursor of an event of this namespace"
@@ -54,25 +54,24 @@ def cursor_of(places: list[tuple[int, int]]) -> str:
     return make_cursor([f"{time}-{order}" if time >= 0 else "" for time, order in places])
 
 
-def events(ctx: Context, after: object, limit: object) -> Op[list[Event]]:
-    return _events(ctx, _read_cursor(after), check.whole("limit", limit, 1, 1000))
-
-
 def latest(ctx: Context) -> Op[str]:
     """The cursor of now: every event behind it happens later."""
     replies = yield [call_of(READ_EVENTS, (s.events,), "", 0) for s in ctx.keys.shards]
     return make_cursor([decode_events(reply).last_id for reply in replies])
 
 
-def _events(ctx: Context, after: list[str] | None, limit: int) -> Op[list[Event]]:
+@checked_first
+def events(ctx: Context, after: object, limit: object) -> Op[list[Event]]:
+    begin, most = _read_cursor(after), check.whole("limit", limit, 1, 1000)
+    yield CHECKED
     shards = ctx.keys.shards
-    positions = [""] * len(shards) if after is None else list(after)
+    positions = [""] * len(shards) if begin is None else begin
     if len(positions) != len(shards):
         return (yield from _gap_of_reshard(ctx, len(positions)))
     replies = yield [
-        call_of(READ_EVENTS, (s.events,), position, limit) for s, position in zip(shards, positions, strict=True)
+        call_of(READ_EVENTS, (s.events,), position, most) for s, position in zip(shards, positions, strict=True)
     ]
-    return merge_events([decode_events(reply) for reply in replies], positions, limit)
+    return merge_events([decode_events(reply) for reply in replies], positions, most)
 
 
 def _gap_of_reshard(ctx: Context, number: int) -> Op[list[Event]]:

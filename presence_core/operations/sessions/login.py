@@ -19,7 +19,7 @@ from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_changes import Replicas, hold_end, read_confirmations, write_and_wait_calls
 from presence_core.operations.sessions.read import read_call
 from presence_core.operations.sessions.validate import make_token, secret_digest
-from presence_core.scripts.calls import Call, Op, call_of, later
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, later
 from presence_core.scripts.sessions import LIVE, LOGIN, LoginReply, RefusedReply, SessionRow, decode_login
 from presence_core.search_text import entries, id_digest
 from presence_core.settings import Settings
@@ -82,18 +82,17 @@ def check_row(settings: Settings, given: Mapping[str, Any], new_id: str) -> Logi
     )
 
 
+@checked_first
 def login(ctx: Context, given: Mapping[str, Any]) -> Op[Login]:
     row = check_row(ctx.settings, given, ctx.new_id())
-
-    def steps() -> Op[Login]:
-        [answer] = yield from _login(ctx, [row])
-        if isinstance(answer, LoginRefused):
-            raise answer
-        return answer
-
-    return steps()
+    yield CHECKED
+    [answer] = yield from _login(ctx, [row])
+    if isinstance(answer, LoginRefused):
+        raise answer
+    return answer
 
 
+@checked_first
 def login_many(ctx: Context, rows: Iterable[Mapping[str, Any]], imported: bool) -> Op[list[Login | LoginRefused]]:
     if not isinstance(rows, Iterable):
         raise InvalidArgument("rows", "must be dicts of login's arguments")
@@ -103,19 +102,16 @@ def login_many(ctx: Context, rows: Iterable[Mapping[str, Any]], imported: bool) 
             ready.append(_check_many_row(ctx, given, imported))
         except InvalidArgument as error:
             raise InvalidArgument(f"row {number}: {error.field}", error.rule) from None
-
-    def steps() -> Op[list[Login | LoginRefused]]:
-        answers: list[Login | LoginRefused] = []
-        for first in range(0, len(ready), BATCH):
-            try:
-                answers += yield from _login(ctx, ready[first : first + BATCH])
-            except Unavailable as error:
-                if not answers:
-                    raise
-                raise OutcomeUnknown(f"The first {first} logins were made. {error}", error.server) from error
-        return answers
-
-    return steps()
+    yield CHECKED
+    answers: list[Login | LoginRefused] = []
+    for first in range(0, len(ready), BATCH):
+        try:
+            answers += yield from _login(ctx, ready[first : first + BATCH])
+        except Unavailable as error:
+            if not answers:
+                raise
+            raise OutcomeUnknown(f"The first {first} logins were made. {error}", error.server) from error
+    return answers
 
 
 def _check_many_row(ctx: Context, given: Mapping[str, Any], imported: bool) -> LoginRow:

@@ -11,7 +11,7 @@ from presence_core.models import Counts, Session, moment, text
 from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.maintenance.sweep import settle_stale
 from presence_core.scripts import sessions as scripts
-from presence_core.scripts.calls import Call, Op, call_of, command
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
 from presence_core.scripts.search import COUNT_LIVE, decode_live
 
 
@@ -26,14 +26,12 @@ def in_list_order(sessions: Iterable[Session]) -> list[Session]:
     return sorted(sessions, key=lambda session: (session.login_at, session.ref.encode()), reverse=True)
 
 
+@checked_first
 def get(ctx: Context, uid: object, session_id: object) -> Op[Session | None]:
     owner, sid = check.uid(uid), check.session_id(session_id)
-
-    def steps() -> Op[Session | None]:
-        live = yield from _live(ctx, owner, [sid])
-        return live[0] if live else None
-
-    return steps()
+    yield CHECKED
+    live = yield from _live(ctx, owner, [sid])
+    return live[0] if live else None
 
 
 def sessions(ctx: Context, uid: object) -> Op[list[Session]]:
@@ -44,13 +42,11 @@ def sessions_of(ctx: Context, uid: str) -> Op[list[Session]]:
     return _live(ctx, uid, [])
 
 
+@checked_first
 def is_online(ctx: Context, uid: object) -> Op[bool]:
     owner = check.uid(uid)
-
-    def steps() -> Op[bool]:
-        return bool((yield from _found(ctx, owner, [])))
-
-    return steps()
+    yield CHECKED
+    return bool((yield from _found(ctx, owner, [])))
 
 
 def _live(ctx: Context, uid: str, session_ids: list[str]) -> Op[list[Session]]:

@@ -25,7 +25,7 @@ from presence_core.operations.context import Context, found_rows, label_texts
 from presence_core.operations.cursors import make_cursor, read_cursor
 from presence_core.operations.search.timed_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
 from presence_core.operations.sessions.read import read_call
-from presence_core.scripts.calls import Op, command
+from presence_core.scripts.calls import CHECKED, Op, checked_first, command
 from presence_core.scripts.sessions import ENDED, LIVE, SessionRow
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class _End:
     row: SessionRow
 
 
+@checked_first
 def ended(
     ctx: Context, uid: object, reason: object, by: object, since: object, until: object, limit: object, cursor: object
 ) -> Op[Page[Ended]]:
@@ -82,12 +83,9 @@ def ended(
         None if by is None else check.uid(by, "by"),
         *check.period(since, until),
     )
-    most = check.whole("limit", limit, 1, 1000)
+    size = check.whole("limit", limit, 1, 1000)
     seen, behind = read_cursor(cursor, "ended", wanted.values, is_zset_position)
-    return _ended(ctx, wanted, most, seen, behind)
-
-
-def _ended(ctx: Context, wanted: _EndFilter, limit: int, seen: int, behind: list[str] | None) -> Op[Page[Ended]]:
+    yield CHECKED
     if wanted.uid is None:
         lists = [(s, s.ended) for s in ctx.keys.shards]
     else:
@@ -97,14 +95,14 @@ def _ended(ctx: Context, wanted: _EndFilter, limit: int, seen: int, behind: list
     parts = [
         ZsetPart(s, key, behind, wanted.since, wanted.before, meta=s.meta, most=most) for s, key in lists
     ]  # fmt: skip
-    merge = MergedLists(ctx, parts, limit)
+    merge = MergedLists(ctx, parts, size)
     is_plain = wanted.end_reason is wanted.by is None
 
     def look(entries: list[Entry]) -> Op[list[_End | None]]:
         ends = yield from _rows(ctx, entries)
         return [end if end is not None and wanted.matches(end.row) else None for end in ends]
 
-    walked = yield from scan(merge, limit, 1 if is_plain else 200, look)
+    walked = yield from scan(merge, size, 1 if is_plain else 200, look)
     items = yield from _decode(ctx, walked.items)
     seen += len(items)
     is_end = walked.behind is None
@@ -184,6 +182,7 @@ def _notes(ends: list[_End]) -> Op[dict[Shard, Labels]]:
     return dict(out)
 
 
+@checked_first
 def sessions_among(ctx: Context, refs: object) -> Op[dict[str, Session | Ended]]:
     if isinstance(refs, str | bytes) or not isinstance(refs, Iterable):
         raise InvalidArgument("refs", "must be a list of refs")
@@ -193,10 +192,7 @@ def sessions_among(ctx: Context, refs: object) -> Op[dict[str, Session | Ended]]
             raise InvalidArgument("refs", f"must be at most {REFS_AT_MOST} refs")
         uid, session_id = check.ref(ref)
         by_user.setdefault(uid, []).append(session_id)
-    return _sessions_among(ctx, by_user)
-
-
-def _sessions_among(ctx: Context, by_user: dict[str, list[str]]) -> Op[dict[str, Session | Ended]]:
+    yield CHECKED
     if not by_user:
         return {}
     replies = yield [read_call(ctx, ctx.shard(uid), uid, sids) for uid, sids in by_user.items()]

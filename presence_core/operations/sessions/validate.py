@@ -18,7 +18,7 @@ from presence_core.operations.context import Context, known_label_texts, label_t
 from presence_core.operations.maintenance.sweep import settle_stale, settle_stale_of_shards
 from presence_core.operations.sessions.held_changes import hold_secret, read_confirmations, rotation, wait_calls
 from presence_core.scripts import sessions as scripts
-from presence_core.scripts.calls import Call, Op, call_of
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first
 from presence_core.scripts.staff import READ_BLOCKS, decode_blocks
 
 BATCH = 200
@@ -101,35 +101,31 @@ def _ended(ctx: Context, s: Shard, uid: str, sid: str, row: scripts.SessionRow, 
     return ValidationFailed(lambda: replace(Ended.from_reply(uid, sid, row, labels, notes), block=block))
 
 
+@checked_first
 def rotate(ctx: Context, token: object) -> Op[Login]:
     uid, sid, digest = _parse_token(token)
     secret = ctx.new_secret()
-
-    def steps() -> Op[Login]:
-        s, new = ctx.shard(uid), secret_digest(secret)
-        raw, *acknowledged = yield [rotation(ctx, s, uid, sid, digest, new), *wait_calls(ctx, [s])]
-        state, row, is_overdue = scripts.decode_rotation(raw)
-        if is_overdue:
-            yield from settle_stale(ctx, s, [(uid, sid)])
-        if state != scripts.LIVE:
-            raise LoginRefused("ended", "This token opens no live session: it has ended, or its secret was changed.")
-        hold_secret(ctx, read_confirmations(ctx, [s], acknowledged), uid, sid, digest, new)
-        labels = NO_LABELS
-        with contextlib.suppress(Unavailable):  # the old secret is gone: the new one must reach its holder
-            labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
-        return Login(lambda: Session.from_reply(uid, sid, row, labels), make_token(uid, sid, secret), [])
-
-    return steps()
+    yield CHECKED
+    s, new = ctx.shard(uid), secret_digest(secret)
+    raw, *acknowledged = yield [rotation(ctx, s, uid, sid, digest, new), *wait_calls(ctx, [s])]
+    state, row, is_overdue = scripts.decode_rotation(raw)
+    if is_overdue:
+        yield from settle_stale(ctx, s, [(uid, sid)])
+    if state != scripts.LIVE:
+        raise LoginRefused("ended", "This token opens no live session: it has ended, or its secret was changed.")
+    hold_secret(ctx, read_confirmations(ctx, [s], acknowledged), uid, sid, digest, new)
+    labels = NO_LABELS
+    with contextlib.suppress(Unavailable):  # the old secret is gone: the new one must reach its holder
+        labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
+    return Login(lambda: Session.from_reply(uid, sid, row, labels), make_token(uid, sid, secret), [])
 
 
+@checked_first
 def heartbeat(ctx: Context, uid: object, session_id: object) -> Op[bool]:
     pair = check.uid(uid), check.session_id(session_id)
-
-    def steps() -> Op[bool]:
-        gone = yield from _heartbeats(ctx, [pair])
-        return not gone
-
-    return steps()
+    yield CHECKED
+    gone = yield from _heartbeats(ctx, [pair])
+    return not gone
 
 
 def heartbeats(ctx: Context, refs: Iterable[object]) -> Op[list[str]]:

@@ -10,7 +10,7 @@ from typing import Final
 from presence_core.errors import InvalidArgument
 from presence_core.models import ApiKey, moment
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import Call, Op, command, pairs
+from presence_core.scripts.calls import CHECKED, Call, Op, checked_first, command, pairs
 
 SCOPES: Final = ("record", "read", "kick")
 
@@ -20,6 +20,7 @@ MOST: Final = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 
+@checked_first
 def add_key(ctx: Context, name: object, scopes: object, digest: str) -> Op[ApiKey]:
     """Store a key by its digest. The creation time is Redis's."""
     known = _name(name)
@@ -28,20 +29,17 @@ def add_key(ctx: Context, name: object, scopes: object, digest: str) -> Op[ApiKe
     wanted = set(scopes)
     if not wanted or not wanted <= set(SCOPES):
         raise InvalidArgument("scopes", f"must be some of {', '.join(SCOPES)}")
-
-    def steps() -> Op[ApiKey]:
-        key = ctx.keys.common.api_keys
-        (seconds, _), stored = yield [command(key, "TIME"), command(key, "HLEN", key)]
-        if stored >= MOST:
-            raise InvalidArgument("name", f"cannot be added: the limit of {MOST} API keys is reached, remove one first")
-        created, granted = int(seconds) * 1000, tuple(scope for scope in SCOPES if scope in wanted)
-        raw = json.dumps({"digest": digest, "scopes": granted, "created": created})
-        [is_new] = yield [Call(key, ("HSETNX", key, known, raw), False)]
-        if not is_new:
-            raise InvalidArgument("name", "must be new: a key has this name")
-        return ApiKey(known, granted, moment(created), digest)
-
-    return steps()
+    yield CHECKED
+    key = ctx.keys.common.api_keys
+    (seconds, _), stored = yield [command(key, "TIME"), command(key, "HLEN", key)]
+    if stored >= MOST:
+        raise InvalidArgument("name", f"cannot be added: the limit of {MOST} API keys is reached, remove one first")
+    created, granted = int(seconds) * 1000, tuple(scope for scope in SCOPES if scope in wanted)
+    raw = json.dumps({"digest": digest, "scopes": granted, "created": created})
+    [is_new] = yield [Call(key, ("HSETNX", key, known, raw), False)]
+    if not is_new:
+        raise InvalidArgument("name", "must be new: a key has this name")
+    return ApiKey(known, granted, moment(created), digest)
 
 
 def keys(ctx: Context) -> Op[list[ApiKey]]:
@@ -52,16 +50,14 @@ def keys(ctx: Context) -> Op[list[ApiKey]]:
     return sorted((api_key for api_key in found if api_key), key=lambda api_key: api_key.name)
 
 
+@checked_first
 def remove_key(ctx: Context, name: object) -> Op[bool]:
     """Remove a key. False: no key has this name."""
     known = _name(name)
-
-    def steps() -> Op[bool]:
-        key = ctx.keys.common.api_keys
-        [removed] = yield [command(key, "HDEL", key, known)]
-        return bool(removed)
-
-    return steps()
+    yield CHECKED
+    key = ctx.keys.common.api_keys
+    [removed] = yield [command(key, "HDEL", key, known)]
+    return bool(removed)
 
 
 def _name(value: object) -> str:

@@ -14,7 +14,7 @@ from presence_core.models import AuditEntry, Page, moment, text
 from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
 from presence_core.operations.search.timed_lists import LOOK_AT, ListPart, MergedLists, ShardPart
-from presence_core.scripts.calls import Call, Op, call_of, command, pairs
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command, pairs
 from presence_core.scripts.staff import COUNT_DENIED, READ_AUDIT, TRIM_AUDIT, WRITE_AUDIT, decode_audit
 
 _SLACK: Final = 3_600_000
@@ -223,20 +223,16 @@ def trim_audit(ctx: Context) -> list[Call]:
     return [call_of(TRIM_AUDIT, (shard.audit,), ctx.now, ctx.settings.keep_audit) for shard in ctx.keys.shards]
 
 
+@checked_first
 def note(ctx: Context, by: object, what: object, uid: object, reason: object, outcome: object) -> Op[None]:
     """Write an entry for an action that changes no session and no block."""
     actor, action = check.actor(by), _check_action(what)
     owner = "" if uid is None else check.uid(uid)
     note_text = check.optional_prose("reason", reason)
     outcome_text = check.optional_prose("outcome", outcome)
-
-    def steps() -> Op[None]:
-        shard = ctx.shard(owner) if owner else ctx.keys.shards[0]
-        yield [
-            call_of(WRITE_AUDIT, (shard.audit,), ctx.now, ctx.audit_cap, actor, action, owner, note_text, outcome_text)
-        ]
-
-    return steps()
+    yield CHECKED
+    shard = ctx.shard(owner) if owner else ctx.keys.shards[0]
+    yield [call_of(WRITE_AUDIT, (shard.audit,), ctx.now, ctx.audit_cap, actor, action, owner, note_text, outcome_text)]
 
 
 def _check_action(value: object) -> str:
@@ -249,17 +245,15 @@ def _check_action(value: object) -> str:
 # -- denied attempts --------------------------------------------------------------------------------------------------
 
 
+@checked_first
 def denied(ctx: Context, by: object, what: object, uid: object, reason: object) -> Op[None]:
     """Count an attempt that the actor's role does not allow."""
     actor, action = check.actor(by), _check_action(what)
     owner = "" if uid is None else check.uid(uid)
     note_text = check.optional_prose("reason", reason)
-
-    def steps() -> Op[None]:
-        key = ctx.keys.common.denied
-        yield [call_of(COUNT_DENIED, (key,), ctx.now, actor, action, owner, note_text, ctx.settings.keep_audit)]
-
-    return steps()
+    yield CHECKED
+    key = ctx.keys.common.denied
+    yield [call_of(COUNT_DENIED, (key,), ctx.now, actor, action, owner, note_text, ctx.settings.keep_audit)]
 
 
 def _read_denied(ctx: Context) -> Op[list[_DeniedRow]]:

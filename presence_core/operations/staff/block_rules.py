@@ -14,7 +14,7 @@ from presence_core.operations.context import Context
 from presence_core.operations.search import list_sessions
 from presence_core.operations.sessions.held_changes import check_capacity, rules_calls
 from presence_core.operations.staff.rule_storage import AuditFields, Rules, StoredRules, change_rules, read_rules
-from presence_core.scripts.calls import Op
+from presence_core.scripts.calls import CHECKED, Op, checked_first
 
 MOST_RULES: Final = 100
 
@@ -27,33 +27,32 @@ _PAGE: Final = 1_000
 # -- preview ----------------------------------------------------------------------------------------------------------
 
 
+@checked_first
 def preview_block_rule(ctx: Context, network: object, app: object, app_version: object) -> Op[BlockRulePreview]:
     """How many people and sessions match now."""
     match = RuleMatch.of(network, app, app_version)
-
-    def steps() -> Op[BlockRulePreview]:
-        sessions = yield from list_sessions.count_sessions(ctx, match.session_filter)
-        people: set[str] = set()
-        cursor, read = None, 0
-        while True:
-            page = yield from list_sessions.list_sessions(ctx, match.session_filter, _PAGE, cursor)
-            people |= {session.uid for session in page.items}
-            read += len(page.items)
-            cursor = page.next_cursor
-            if cursor is None or read >= MOST_READ:
-                break
-        return BlockRulePreview(
-            kind=match.kind, network=match.network, app=match.app, app_version=match.app_version,
-            sessions=sessions, people=len(people), people_is_exact=cursor is None, is_wide=match.is_wide,
-            as_of=page.as_of,
-        )  # fmt: skip
-
-    return steps()
+    yield CHECKED
+    sessions = yield from list_sessions.count_sessions(ctx, match.session_filter)
+    people: set[str] = set()
+    cursor, read = None, 0
+    while True:
+        page = yield from list_sessions.list_sessions(ctx, match.session_filter, _PAGE, cursor)
+        people |= {session.uid for session in page.items}
+        read += len(page.items)
+        cursor = page.next_cursor
+        if cursor is None or read >= MOST_READ:
+            break
+    return BlockRulePreview(
+        kind=match.kind, network=match.network, app=match.app, app_version=match.app_version,
+        sessions=sessions, people=len(people), people_is_exact=cursor is None, is_wide=match.is_wide,
+        as_of=page.as_of,
+    )  # fmt: skip
 
 
 # -- change -----------------------------------------------------------------------------------------------------------
 
 
+@checked_first
 def add_block_rule(
     ctx: Context,
     network: object,
@@ -76,32 +75,29 @@ def add_block_rule(
     case = check.short("ticket", ticket, 64)
     end = _check_end(duration, until)
     _check_width(match, confirm_wide)
+    yield CHECKED
+    check_capacity(ctx)
+    number = yield from list_sessions.count_sessions(ctx, match.session_filter)
+    if number > limit:
+        raise InvalidArgument(
+            "expected", f"must be at least {number:,}: that many sessions match now, and {limit:,} were expected"
+        )
+    made: dict[str, Any] = {}
 
-    def steps() -> Op[BlockRule]:
-        check_capacity(ctx)
-        number = yield from list_sessions.count_sessions(ctx, match.session_filter)
-        if number > limit:
-            raise InvalidArgument(
-                "expected", f"must be at least {number:,}: that many sessions match now, and {limit:,} were expected"
-            )
-        made: dict[str, Any] = {}
+    def change(stored: StoredRules, rules: dict[bytes, bytes], version: int) -> AuditFields:
+        made.update(
+            kind=match.kind, network=match.network, app=match.app, app_version=match.app_version, id=match.id,
+            by=actor, reason=note, message=public, ticket=case, at=stored.now, until=end(stored.now),
+            sessions=number, version=version,
+        )  # fmt: skip
+        _check_room(match, rules, made["until"])
+        rules[match.field] = write_stored(made)
+        ends = "until removed" if made["until"] is None else f"until {moment(made['until']):%Y-%m-%d %H:%M:%S} UTC"
+        outcome = f"{match.words} blocked {ends} (rule {match.id}); {_sessions(number)} matched"
+        return AuditFields("add_block_rule", actor, note, public or "", case or "", outcome)
 
-        def change(stored: StoredRules, rules: dict[bytes, bytes], version: int) -> AuditFields:
-            made.update(
-                kind=match.kind, network=match.network, app=match.app, app_version=match.app_version, id=match.id,
-                by=actor, reason=note, message=public, ticket=case, at=stored.now, until=end(stored.now),
-                sessions=number, version=version,
-            )  # fmt: skip
-            _check_room(match, rules, made["until"])
-            rules[match.field] = write_stored(made)
-            ends = "until removed" if made["until"] is None else f"until {moment(made['until']):%Y-%m-%d %H:%M:%S} UTC"
-            outcome = f"{match.words} blocked {ends} (rule {match.id}); {_sessions(number)} matched"
-            return AuditFields("add_block_rule", actor, note, public or "", case or "", outcome)
-
-        replicas = yield from change_rules(ctx, change)
-        return BlockRule.from_stored(made, confirmed=replicas.sure)
-
-    return steps()
+    replicas = yield from change_rules(ctx, change)
+    return BlockRule.from_stored(made, confirmed=replicas.sure)
 
 
 def _check_end(duration: object, until: object) -> Callable[[int], int | None]:
@@ -143,29 +139,27 @@ def _check_room(match: RuleMatch, rules: Rules, end: int | None) -> None:
         raise InvalidArgument("network" if match.network else "app", f"has no room: limit of {MOST_RULES} block rules")
 
 
+@checked_first
 def remove_block_rule(ctx: Context, rule_id: object, by: object, reason: object) -> Op[bool]:
     """Remove a rule. False: there is no such rule."""
     wanted = check.plain_text("rule_id", rule_id, 64, "must be the id of a block rule")
     actor, note = check.actor(by), check.prose("reason", reason)
+    yield CHECKED
+    check_capacity(ctx)
+    removed: list[str] = []
 
-    def steps() -> Op[bool]:
-        check_capacity(ctx)
-        removed: list[str] = []
+    def change(stored: StoredRules, rules: dict[bytes, bytes], version: int) -> AuditFields:
+        known = {str(read_stored(raw).get("id")): field for field, raw in rules.items()}
+        removed[:] = [wanted] if wanted in known else []
+        outcome = f"no rule {wanted}"
+        if removed:
+            rule = read_stored(rules.pop(known[wanted]))
+            match = rule.get("network") or f"{rule.get('app')} {rule.get('app_version')}"
+            outcome = f"{match} no longer blocked (rule {wanted}, by {rule.get('by')})"
+        return AuditFields("remove_block_rule", actor, note, "", "", outcome[:500])
 
-        def change(stored: StoredRules, rules: dict[bytes, bytes], version: int) -> AuditFields:
-            known = {str(read_stored(raw).get("id")): field for field, raw in rules.items()}
-            removed[:] = [wanted] if wanted in known else []
-            outcome = f"no rule {wanted}"
-            if removed:
-                rule = read_stored(rules.pop(known[wanted]))
-                match = rule.get("network") or f"{rule.get('app')} {rule.get('app_version')}"
-                outcome = f"{match} no longer blocked (rule {wanted}, by {rule.get('by')})"
-            return AuditFields("remove_block_rule", actor, note, "", "", outcome[:500])
-
-        yield from change_rules(ctx, change)
-        return bool(removed)
-
-    return steps()
+    yield from change_rules(ctx, change)
+    return bool(removed)
 
 
 # -- read -------------------------------------------------------------------------------------------------------------
@@ -173,10 +167,6 @@ def remove_block_rule(ctx: Context, rule_id: object, by: object, reason: object)
 
 def block_rules(ctx: Context) -> Op[list[BlockRule]]:
     """The rules in force, newest first. Rules that a crash left on some shards are copied to all."""
-    return _list_rules(ctx)
-
-
-def _list_rules(ctx: Context) -> Op[list[BlockRule]]:
     stored = yield from read_rules(ctx)
     if not stored.is_everywhere and ctx.settings.heal:
         with contextlib.suppress(Unavailable, CorruptData):

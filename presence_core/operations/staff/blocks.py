@@ -15,7 +15,7 @@ from presence_core.operations.cursors import make_cursor, read_cursor
 from presence_core.operations.search.timed_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
 from presence_core.operations.sessions.held_changes import check_capacity, hold_block, read_confirmations, wait_calls
 from presence_core.scripts import staff as scripts
-from presence_core.scripts.calls import Call, Op, call_of, command
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
 
 _PER_CALL: Final = 200
 """Blocks that one call of a script reads or removes."""
@@ -24,6 +24,7 @@ _PRUNE: Final = 100
 """Blocks of each shard that one sweep checks."""
 
 
+@checked_first
 def block(
     ctx: Context,
     uid: object,
@@ -43,25 +44,20 @@ def block(
     case = check.short("ticket", ticket, 64) or ""
     if not isinstance(shorten, bool):
         raise InvalidArgument("shorten", "must be True or False")
-
-    def steps() -> Op[Block]:
-        check_capacity(ctx)
-        shard = ctx.shard(owner)
-        keys = (shard.block(owner), shard.blocks, shard.audit)
-        mode = "shorten" if shorten else "merge"
-        call = call_of(
-            scripts.BLOCK_USER, keys, ctx.now, ctx.policy, owner, actor, note, public, case, end, mode, "", ""
-        )
-        reply, *replica_replies = yield [call, *wait_calls(ctx, [shard])]
-        row = scripts.decode_block(reply)
-        if row is None:
-            raise InvalidArgument("until", "must lie in the future")
-        replicas = read_confirmations(ctx, [shard], replica_replies)
-        made = replace(Block.from_reply(owner, row), confirmed=replicas.sure)
-        hold_block(ctx, replicas, made)
-        return made
-
-    return steps()
+    yield CHECKED
+    check_capacity(ctx)
+    shard = ctx.shard(owner)
+    keys = (shard.block(owner), shard.blocks, shard.audit)
+    mode = "shorten" if shorten else "merge"
+    call = call_of(scripts.BLOCK_USER, keys, ctx.now, ctx.policy, owner, actor, note, public, case, end, mode, "", "")
+    reply, *replica_replies = yield [call, *wait_calls(ctx, [shard])]
+    row = scripts.decode_block(reply)
+    if row is None:
+        raise InvalidArgument("until", "must lie in the future")
+    replicas = read_confirmations(ctx, [shard], replica_replies)
+    made = replace(Block.from_reply(owner, row), confirmed=replicas.sure)
+    hold_block(ctx, replicas, made)
+    return made
 
 
 def _check_end(duration: object, until: object) -> str:
@@ -73,42 +69,37 @@ def _check_end(duration: object, until: object) -> str:
     return "" if duration is None else str(check.seconds("duration", duration))
 
 
+@checked_first
 def unblock(ctx: Context, uid: object, by: object, reason: object) -> Op[bool]:
     """Unblock a user. False: the user was not blocked."""
     owner, actor, note = check.uid(uid), check.actor(by), check.prose("reason", reason)
-
-    def steps() -> Op[bool]:
-        shard = ctx.shard(owner)
-        keys = (shard.block(owner), shard.blocks, shard.audit)
-        [reply] = yield [call_of(scripts.UNBLOCK_USER, keys, ctx.now, ctx.policy, owner, actor, note)]
-        ctx.held.pop(("block", owner), None)
-        return scripts.decode_unblock(reply)
-
-    return steps()
+    yield CHECKED
+    shard = ctx.shard(owner)
+    keys = (shard.block(owner), shard.blocks, shard.audit)
+    [reply] = yield [call_of(scripts.UNBLOCK_USER, keys, ctx.now, ctx.policy, owner, actor, note)]
+    ctx.held.pop(("block", owner), None)
+    return scripts.decode_unblock(reply)
 
 
+@checked_first
 def blocked(ctx: Context, uid: object) -> Op[Block | None]:
     """The block of a user; None where the user may log in."""
     owner = check.uid(uid)
-
-    def steps() -> Op[Block | None]:
-        shard = ctx.shard(owner)
-        [reply] = yield [call_of(scripts.READ_BLOCKS, (shard.block(owner),), ctx.now, "strict")]
-        [found] = scripts.decode_blocks(reply)
-        if found.is_past:
-            yield from _remove_past(ctx, {shard: [owner]})
-        return Block.from_reply(owner, found.row) if found.blocks else None
-
-    return steps()
+    yield CHECKED
+    shard = ctx.shard(owner)
+    [reply] = yield [call_of(scripts.READ_BLOCKS, (shard.block(owner),), ctx.now, "strict")]
+    [found] = scripts.decode_blocks(reply)
+    if found.is_past:
+        yield from _remove_past(ctx, {shard: [owner]})
+    return Block.from_reply(owner, found.row) if found.blocks else None
 
 
+@checked_first
 def blocked_among(ctx: Context, uids: object) -> Op[dict[str, Block]]:
     """The blocks of those of these users who are blocked."""
-    return _blocked_among(ctx, check.uids(uids))
-
-
-def _blocked_among(ctx: Context, uids: list[str]) -> Op[dict[str, Block]]:
-    parts = ctx.parts(uids, str, _PER_CALL)
+    wanted = check.uids(uids)
+    yield CHECKED
+    parts = ctx.parts(wanted, str, _PER_CALL)
     if not parts:
         return {}
     replies = yield [
@@ -120,18 +111,16 @@ def _blocked_among(ctx: Context, uids: list[str]) -> Op[dict[str, Block]]:
         for (_, owners), reply in zip(parts, replies, strict=True)
         for uid, block in zip(owners, scripts.decode_blocks(reply), strict=True)
     }
-    return {uid: Block.from_reply(uid, found[uid].row) for uid in uids if found[uid].blocks}
+    return {uid: Block.from_reply(uid, found[uid].row) for uid in wanted if found[uid].blocks}
 
 
+@checked_first
 def blocks(ctx: Context, limit: object, cursor: object) -> Op[Page[Block]]:
     """A page of blocks, newest first."""
     size = check.whole("limit", limit, 1, 1000)
     seen, behind = read_cursor(cursor, "blocks", None, is_zset_position)
-    return _list_blocks(ctx, size, seen, behind)
-
-
-def _list_blocks(ctx: Context, limit: int, seen: int, behind: list[str] | None) -> Op[Page[Block]]:
-    merge = MergedLists(ctx, [ZsetPart(shard, shard.blocks, behind, None, None) for shard in ctx.keys.shards], limit)
+    yield CHECKED
+    merge = MergedLists(ctx, [ZsetPart(shard, shard.blocks, behind, None, None) for shard in ctx.keys.shards], size)
     past: dict[Shard, list[str]] = {}
 
     def read_blocks(entries: list[Entry]) -> Op[list[Block | None]]:
@@ -145,7 +134,7 @@ def _list_blocks(ctx: Context, limit: int, seen: int, behind: list[str] | None) 
                 found.append(Block.from_reply(entry.member.decode("utf-8", "replace"), row))
         return found
 
-    walked = yield from scan(merge, limit, 1, read_blocks)
+    walked = yield from scan(merge, size, 1, read_blocks)
     yield from _remove_past(ctx, past)
     seen += len(walked.items)
     listed = merge.total - sum(map(len, past.values()))

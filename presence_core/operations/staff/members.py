@@ -9,7 +9,7 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import STAFF_ROLES, SavedKind, StaffMember
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import Op, call_of, command, pairs
+from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command, pairs
 from presence_core.scripts.staff import SET_MEMBER, MemberWrite, decode_member
 
 MOST: Final = 10_000
@@ -26,58 +26,48 @@ def staff(ctx: Context) -> Op[list[StaffMember]]:
     return sorted((member for member in found if member), key=lambda member: member.name)
 
 
+@checked_first
 def staff_member(ctx: Context, name: object) -> Op[StaffMember | None]:
     known = staff_name(name)
-
-    def steps() -> Op[StaffMember | None]:
-        key = ctx.keys.shards[0].staff
-        [[raw]] = yield [command(key, "HMGET", key, known)]
-        return StaffMember.from_reply(known.encode(), raw) if raw else None
-
-    return steps()
+    yield CHECKED
+    key = ctx.keys.shards[0].staff
+    [[raw]] = yield [command(key, "HMGET", key, known)]
+    return StaffMember.from_reply(known.encode(), raw) if raw else None
 
 
+@checked_first
 def set_staff(ctx: Context, name: object, role: object, by: object, force: object) -> Op[StaffMember]:
     known, wanted, actor = staff_name(name), staff_role(role), check.actor(by)
-
-    def steps() -> Op[StaffMember]:
-        reply = yield from _write(ctx, known, wanted, actor, "force" if force else "set")
-        return _decoded(known, reply.record)
-
-    return steps()
+    yield CHECKED
+    reply = yield from _write(ctx, known, wanted, actor, "force" if force else "set")
+    return _decoded(known, reply.record)
 
 
+@checked_first
 def add_staff(ctx: Context, name: object, role: object, by: object) -> Op[StaffMember]:
     known, wanted, actor = staff_name(name), staff_role(role), check.actor(by)
-
-    def steps() -> Op[StaffMember]:
-        reply = yield from _write(ctx, known, wanted, actor, "add")
-        member = _decoded(known, reply.record)
-        if reply.has_role_already:
-            raise InvalidArgument("name", f"must be new: {known} has the role {member.role} already")
-        return member
-
-    return steps()
+    yield CHECKED
+    reply = yield from _write(ctx, known, wanted, actor, "add")
+    member = _decoded(known, reply.record)
+    if reply.has_role_already:
+        raise InvalidArgument("name", f"must be new: {known} has the role {member.role} already")
+    return member
 
 
+@checked_first
 def seed_staff(ctx: Context, name: object, role: object, by: object) -> Op[StaffMember]:
     known, wanted, actor = staff_name(name), staff_role(role), check.actor(by)
-
-    def steps() -> Op[StaffMember]:
-        reply = yield from _write(ctx, known, wanted, actor, "seed")
-        return _decoded(known, reply.record)
-
-    return steps()
+    yield CHECKED
+    reply = yield from _write(ctx, known, wanted, actor, "seed")
+    return _decoded(known, reply.record)
 
 
+@checked_first
 def remove_staff(ctx: Context, name: object, by: object, force: object) -> Op[bool]:
     known, actor = staff_name(name), check.actor(by)
-
-    def steps() -> Op[bool]:
-        reply = yield from _write(ctx, known, _REMOVED, actor, "force" if force else "set")
-        return reply.code == 1
-
-    return steps()
+    yield CHECKED
+    reply = yield from _write(ctx, known, _REMOVED, actor, "force" if force else "set")
+    return reply.code == 1
 
 
 def staff_name(value: object) -> str:

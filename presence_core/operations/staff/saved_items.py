@@ -8,7 +8,7 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import SavedItem, SavedKind, text
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import Op, call_of, command
+from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command
 from presence_core.scripts.staff import SAVE_ITEM, SavedChange, decode_saved
 
 MOST: Final = 200
@@ -39,41 +39,35 @@ class SavedList(NamedTuple):
         return SavedItem.from_list(self.kind, self.owner, self.value)
 
 
+@checked_first
 def saved_items(ctx: Context, kind: object, owner: object) -> Op[list[SavedItem]]:
     """The owner's items by name, then the shared ones."""
     known = _kind(kind)
     owners = [SHARED] if owner is None else [owner_name(owner), SHARED]
-
-    def steps() -> Op[list[SavedItem]]:
-        key = ctx.keys.shards[0].saved
-        [lists] = yield [command(key, "HMGET", key, *(f"{known}\n{name}" for name in owners))]
-        return [item for name, raw in zip(owners, lists, strict=True) for item in SavedItem.from_list(known, name, raw)]
-
-    return steps()
+    yield CHECKED
+    key = ctx.keys.shards[0].saved
+    [lists] = yield [command(key, "HMGET", key, *(f"{known}\n{name}" for name in owners))]
+    return [item for name, raw in zip(owners, lists, strict=True) for item in SavedItem.from_list(known, name, raw)]
 
 
+@checked_first
 def save_item(
     ctx: Context, kind: object, name: object, content: object, by: object, shared: object, instead_of: object
 ) -> Op[SavedItem]:
     known, title, owner, actor = _kind(kind), item_name(name), _owner(by, shared), check.actor(by)
     former = "" if instead_of is None else item_name(instead_of, "instead_of")
     body = _text(content)
-
-    def steps() -> Op[SavedItem]:
-        change = yield from _change(ctx, known, owner, title, "save", body, actor, former)
-        return SavedItem.new(known, owner, title, body, actor, change.at)
-
-    return steps()
+    yield CHECKED
+    change = yield from _change(ctx, known, owner, title, "save", body, actor, former)
+    return SavedItem.new(known, owner, title, body, actor, change.at)
 
 
+@checked_first
 def remove_item(ctx: Context, kind: object, name: object, by: object, shared: object) -> Op[bool]:
     known, title, owner, actor = _kind(kind), item_name(name), _owner(by, shared), check.actor(by)
-
-    def steps() -> Op[bool]:
-        change = yield from _change(ctx, known, owner, title, "remove", "", actor, "")
-        return change.code == 1
-
-    return steps()
+    yield CHECKED
+    change = yield from _change(ctx, known, owner, title, "remove", "", actor, "")
+    return change.code == 1
 
 
 def _change(

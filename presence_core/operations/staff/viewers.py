@@ -8,7 +8,7 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import Viewer, moment, text
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import Op, call_of
+from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
 from presence_core.scripts.staff import NOTE_VIEWER, decode_viewers
 
 KEEP: Final = 30
@@ -18,16 +18,14 @@ MOST: Final = 50
 """Members that are noted for one person."""
 
 
+@checked_first
 def note_viewer(ctx: Context, uid: object, by: object, closed: object) -> Op[list[Viewer]]:
     """Note that a member has a person open, or has closed it. Returns the other viewers, the first first."""
     owner, member = check.uid(uid), check.actor(by)
     if not isinstance(closed, bool):
         raise InvalidArgument("closed", "must be True or False")
-
-    def steps() -> Op[list[Viewer]]:
-        key = ctx.keys.common.viewers(owner)
-        [reply] = yield [call_of(NOTE_VIEWER, (key,), ctx.now, member, KEEP, MOST, int(closed))]
-        others = sorted(decode_viewers(reply), key=lambda note: (note[1], note[0]))
-        return [Viewer(text(name), moment(since)) for name, since in others]
-
-    return steps()
+    yield CHECKED
+    key = ctx.keys.common.viewers(owner)
+    [reply] = yield [call_of(NOTE_VIEWER, (key,), ctx.now, member, KEEP, MOST, int(closed))]
+    others = sorted(decode_viewers(reply), key=lambda note: (note[1], note[0]))
+    return [Viewer(text(name), moment(since)) for name, since in others]
