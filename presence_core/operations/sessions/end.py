@@ -100,7 +100,7 @@ def revoke_before(ctx: Context, at: object, by: object, reason: object, message:
         *mark_calls(ctx, shards[1:], str(upto), who, note, public, 0),
     ]
     replies = yield [*calls, *wait_calls(ctx, shards)]
-    hold(ctx, read_confirmations(ctx, shards, replies), ("revoke", upto), HeldMark(upto, who, note, public))
+    hold(ctx, read_confirmations(ctx, shards, replies), ("revoke", upto), HeldMark(None, "", upto, who, note, public))
     return sum(decode_revoke(reply).ended for reply in replies[: len(shards)])
 
 
@@ -163,7 +163,9 @@ def _kick_all(ctx: Context, uid: str, request: EndRequest, keep: list[str]) -> O
     block = _block_of(ctx, replicas, uid, reply.block)
     # All that had begun, also those that an earlier call ended whose reply was lost. Login may be ahead of the clock.
     upto = max(reply.now, *(session.row.login for session in found.values()), 0)
-    hold(ctx, replicas, ("user", uid, *sorted(keep)), HeldEnds(shard, uid, keep, upto, request.without_job()))
+    hold(
+        ctx, replicas, ("user", uid, *sorted(keep)), HeldEnds(shard, uid, frozenset(keep), upto, request.without_job())
+    )
     found |= yield from _finish_ends(ctx, shard, uid, reply, [sid for sid in reply.ended if sid not in found])
     kicked = in_list_order(found[sid].session() for sid in reply.ended if sid in found and found[sid].row.core)
     return KickResult(kicked, [], confirmed=replicas.sure, block=block)

@@ -9,11 +9,11 @@ still have replicas that answer WAIT. ``replica_ack`` applies it again where it 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from presence_core.errors import Unavailable
-from presence_core.keyspace import Shard, digest, split_ref
+from presence_core.keyspace import Shard, digest
 from presence_core.models import Block, Session
 from presence_core.operations.context import Context
 from presence_core.operations.sessions.end_request import EndRequest
@@ -27,113 +27,75 @@ MOST_HELD: Final = 100_000
 _MOST_SECRETS: Final = 16  # of one session, replaced one after the other while they were held
 
 
+@dataclass(slots=True, eq=False)
 class Held:
-    """A change that is held.
+    """A change that is held."""
 
-    ``on``: the identity of the server that is known to have it, b"" while none is. ``until``: when the hold ends, by
-    the client's clock; 0 while too few replicas have the change. ``shard``: None for a change on all shards.
-    """
-
-    __slots__ = ("on", "shard", "until")
-
-    def __init__(self, shard: Shard | None) -> None:
-        self.shard = shard
-        self.on = b""
-        self.until = 0.0
-
-    @property
-    def uid(self) -> str:
-        return ""
+    shard: Shard | None  #: None: it is on all shards
+    uid: str  #: "" for a change on all shards
+    on: bytes = field(default=b"", init=False)  #: identity of the server that is known to have it; b"" while none is
+    until: float = field(default=0.0, init=False)
+    """When the hold ends, by the client's clock; 0 while too few replicas have the change."""
 
 
+@dataclass(slots=True, eq=False)
 class HeldEnd(Held):
-    """One session that was ended. ``upto``: it began by then, ms; one that began later is another session."""
+    """One session that was ended."""
 
-    __slots__ = ("ref", "request", "upto")
-
-    def __init__(self, shard: Shard, ref: str, upto: int, request: EndRequest) -> None:
-        super().__init__(shard)
-        self.ref, self.upto, self.request = ref, upto, request
-
-    @property
-    def uid(self) -> str:
-        return split_ref(self.ref)[0]
+    session_id: str
+    upto: int  #: it began by then, ms; one that began later is another session
+    request: EndRequest
 
 
+@dataclass(slots=True, eq=False)
 class HeldEnds(Held):
-    """All sessions of a user that began by ``upto``, but those to keep."""
+    """All sessions of a user, but those to keep."""
 
-    __slots__ = ("keep", "request", "upto", "user")
-
-    def __init__(self, shard: Shard, user: str, keep: Iterable[str], upto: int, request: EndRequest) -> None:
-        super().__init__(shard)
-        self.user, self.keep, self.upto, self.request = user, frozenset(keep), upto, request
-
-    @property
-    def uid(self) -> str:
-        return self.user
+    keep: frozenset[str]
+    upto: int  #: they began by then, ms
+    request: EndRequest
 
 
+@dataclass(slots=True, eq=False)
 class HeldSecret(Held):
     """A session's secret that was replaced; only digests."""
 
-    __slots__ = ("new", "old", "ref")
-
-    def __init__(self, shard: Shard, ref: str, old: tuple[bytes, ...], new: bytes) -> None:
-        super().__init__(shard)
-        self.ref, self.old, self.new = ref, old, new
-
-    @property
-    def uid(self) -> str:
-        return split_ref(self.ref)[0]
+    session_id: str
+    old: tuple[bytes, ...]
+    new: bytes
 
 
+@dataclass(slots=True, eq=False)
 class HeldBlock(Held):
     """A block."""
 
-    __slots__ = ("block",)
-
-    def __init__(self, shard: Shard, block: Block) -> None:
-        super().__init__(shard)
-        self.block = block
-
-    @property
-    def uid(self) -> str:
-        return self.block.uid
+    block: Block
 
 
+@dataclass(slots=True, eq=False)
 class HeldErasure(Held):
-    """A person who was erased. ``again`` erases them again where data from before ``upto`` is back."""
+    """A person who was erased."""
 
-    __slots__ = ("again", "upto", "user")
-
-    def __init__(self, shard: Shard, user: str, upto: int, again: Callable[[], Op[object]]) -> None:
-        super().__init__(shard)
-        self.user, self.upto, self.again = user, upto, again
-
-    @property
-    def uid(self) -> str:
-        return self.user
+    upto: int  #: when, ms
+    again: Callable[[], Op[object]]  #: erases them again where data from before ``upto`` is back
 
 
+@dataclass(slots=True, eq=False)
 class HeldMark(Held):
     """A watermark of revoke_before."""
 
-    __slots__ = ("by", "message", "note", "upto")
+    upto: int
+    by: str
+    note: str
+    message: str
 
-    def __init__(self, upto: int, by: str, note: str, message: str) -> None:
-        super().__init__(None)
-        self.upto, self.by, self.note, self.message = upto, by, note, message
 
-
+@dataclass(slots=True, eq=False)
 class HeldRules(Held):
     """All block rules, as of a version."""
 
-    __slots__ = ("rules", "version")
-
-    def __init__(self, version: int, rules: Mapping[bytes, bytes]) -> None:
-        super().__init__(None)
-        self.version, self.rules = version, rules
+    version: int
+    rules: Mapping[bytes, bytes]
 
 
 # -- asking the replicas ----------------------------------------------------------------------------------------------
@@ -226,8 +188,7 @@ def hold(ctx: Context, replicas: Replicas, name: Hashable, change: Held) -> None
 def hold_end(ctx: Context, replicas: Replicas, request: EndRequest, uid: str, session_id: str, upto: int) -> None:
     """Hold an end; ``request`` has no job and no block (``without_job``)."""
     if replicas.sure is not None and upto:
-        ref = f"{uid}:{session_id}"
-        hold(ctx, replicas, ref, HeldEnd(ctx.shard(uid), ref, upto, request))
+        hold(ctx, replicas, f"{uid}:{session_id}", HeldEnd(ctx.shard(uid), uid, session_id, upto, request))
 
 
 def hold_ends(ctx: Context, replicas: Replicas, request: EndRequest, ended: Iterable[Session]) -> None:
@@ -238,21 +199,21 @@ def hold_ends(ctx: Context, replicas: Replicas, request: EndRequest, ended: Iter
 
 
 def hold_block(ctx: Context, replicas: Replicas, block: Block) -> None:
-    hold(ctx, replicas, ("block", block.uid), HeldBlock(ctx.shard(block.uid), block))
+    hold(ctx, replicas, ("block", block.uid), HeldBlock(ctx.shard(block.uid), block.uid, block))
 
 
 def hold_secret(ctx: Context, replicas: Replicas, uid: str, session_id: str, old: bytes, new: bytes) -> None:
-    ref = f"{uid}:{session_id}"
-    before = ctx.held.get(("secret", ref))
+    name = ("secret", uid, session_id)
+    before = ctx.held.get(name)
     earlier = before.old if isinstance(before, HeldSecret) and before.new == old else ()
-    hold(ctx, replicas, ("secret", ref), HeldSecret(ctx.shard(uid), ref, (*earlier, old)[-_MOST_SECRETS:], new))
+    hold(ctx, replicas, name, HeldSecret(ctx.shard(uid), uid, session_id, (*earlier, old)[-_MOST_SECRETS:], new))
 
 
 def hold_rules(ctx: Context, replicas: Replicas, version: int, rules: Mapping[bytes, bytes]) -> None:
     """Hold the block rules, unless a newer version is held."""
     before = ctx.held.get("block_rules")
     if not (isinstance(before, HeldRules) and before.version > version):
-        hold(ctx, replicas, "block_rules", HeldRules(version, rules))
+        hold(ctx, replicas, "block_rules", HeldRules(None, "", version, rules))
 
 
 def release(ctx: Context, uid: str) -> None:

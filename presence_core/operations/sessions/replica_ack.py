@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, Final
 
 from presence_core.errors import CorruptData, Unavailable
-from presence_core.keyspace import Keyspace, Shard, split_ref
+from presence_core.keyspace import Keyspace, Shard
 from presence_core.models import Block
 from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.sessions.held_changes import (
@@ -185,7 +185,7 @@ def _count_ends(s: Shard, change: HeldErasure) -> Call:
 def _read_change(ctx: Context, s: Shard, change: Held) -> Call:
     if isinstance(change, HeldBlock):
         return call_of(READ_BLOCKS, (s.block(change.uid),), ctx.now, "strict")
-    session_ids = [split_ref(change.ref)[1]] if isinstance(change, HeldEnd | HeldSecret) else []
+    session_ids = [change.session_id] if isinstance(change, HeldEnd | HeldSecret) else []
     return read_call(ctx, s, change.uid, session_ids)
 
 
