@@ -225,7 +225,7 @@ def _body(request: KickRequest) -> None:
         unconfirmed = end.is_shorter and request.act == "block" and not details.shorten
         st.session_state[problem_key] = texts.SHORTEN_MISSING if unconfirmed else _act(request, keep, details)
     if problem_key in st.session_state:
-        problem.error(st.session_state[problem_key])
+        problem.warning(st.session_state[problem_key])
 
 
 def _keep_draft(request: KickRequest) -> None:

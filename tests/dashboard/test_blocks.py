@@ -111,7 +111,7 @@ def test_a_block_gets_shorter_only_where_that_is_ticked(app: AppTest, presence: 
     choose(app, texts.BLOCK_HOUR)
     assert [box.label for box in app.checkbox] == [texts.shorten("until unblocked")]
     confirm(app, "Clear by noon")
-    assert texts.SHORTEN_MISSING in [error.value for error in app.error]
+    assert texts.SHORTEN_MISSING in [warning.value for warning in app.warning]
     block = presence.blocked("dana")
     assert block is not None
     assert block.until is None

@@ -181,7 +181,7 @@ def test_a_kick_needs_a_reason(app: AppTest, presence: Presence) -> None:
     tick(app.run(), 0)
     app.button(key="kick-selected").click().run()
     confirm(app, reason="   ")
-    assert [error.value for error in app.error] == [texts.REASON_MISSING]
+    assert [warning.value for warning in app.warning] == [texts.REASON_MISSING]
     assert presence.validate(login.token)
 
 

@@ -191,6 +191,20 @@ def test_the_last_admin_stays_admin_and_reads_why_in_plain_words(presence: Prese
     assert plain(refused.value) == texts.ERROR_FIELD["name"]["last admin"]
 
 
+def test_red_boxes_are_for_danger_only() -> None:
+    """A mistake or a failure is amber. Red: the service is affected, or the dashboard runs without its gate."""
+    red = {
+        f"{path.relative_to(PACKAGE)}: {ast.unparse(node)}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "error" and ast.unparse(node.value) not in LOGS_AND_READINGS
+    }
+    assert red == {"access.py: st.error", "views/health/health.py: st.error"}
+
+
+LOGS_AND_READINGS = {"_log", "counts", "job"}
+"""What else has an attribute ``error``."""
+
 HEALTH_WORDS = re.compile(r"\b(redis|valkey|sweep\w*|workers?|shards?|index\w*|json|namespaces?)\b", re.IGNORECASE)
 """Words for operators, which only the Health page uses."""
 

@@ -78,7 +78,7 @@ def _progress() -> None:
         else:
             st.info(running, icon=":material/hourglass_top:")
     elif task.failure is not None:
-        st.error(texts.health_gave_up(task.kind, ago, code(task.failure)))
+        st.warning(texts.health_gave_up(task.kind, ago, code(task.failure)))
     elif task.report is not None:
         result = texts.health_repaired(task.report.repaired, task.report.expired)
         not_audited = f" {texts.HEALTH_NOT_AUDITED}" if task.not_audited else ""
@@ -108,10 +108,10 @@ def _dialog(kind: MaintenanceKind) -> None:
         try:
             started = maintenance_runner().start(open_store().presence, kind)
         except (PresenceError, InvalidArgument, access.Denied, access.SignedOut) as error:
-            st.error(texts.action_failed(plain(error)))
+            st.warning(texts.action_failed(plain(error)))
             return
         if not started:
-            st.error(texts.HEALTH_BUSY)
+            st.warning(texts.HEALTH_BUSY)
             return
         _close()
         st.rerun()

@@ -230,7 +230,7 @@ def _form(request: BulkKickRequest, preview: KickPreview) -> None:
         else:
             request.problem = _start(request, preview, details)
     if request.problem is not None:
-        problem.error(request.problem)
+        problem.warning(request.problem)
 
 
 def _start(request: BulkKickRequest, preview: KickPreview, details: ActionDetails) -> str:
