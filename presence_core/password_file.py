@@ -16,6 +16,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from tempfile import mkstemp
 from typing import TYPE_CHECKING, Final
@@ -53,6 +54,11 @@ class StoredPassword:
     def has_expired(self) -> bool:
         """Whether it is a one-time password that is past its end."""
         return self.valid_until is not None and self.valid_until <= time.time()
+
+    @property
+    def version(self) -> str:
+        """Another one for each password that is stored, also for the same password stored again. No secret."""
+        return sha256(self.line("").encode()).hexdigest()[:32]
 
     def line(self, name: str) -> str:
         return f"{name}:{'' if self.valid_until is None else f'once={self.valid_until},'}{self.hash}"

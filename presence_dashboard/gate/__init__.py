@@ -16,7 +16,6 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route
 
 from presence_core import InvalidArgument
-from presence_core.password_file import PasswordFile
 from presence_dashboard.gate.config import Config
 from presence_dashboard.gate.gate_mark import GateMark
 from presence_dashboard.gate.headers import SecurityHeaders, security_headers
@@ -49,11 +48,10 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
             refuse_public_address()
             return [headers, Middleware(LoopbackOnly), mark], []
         _check_server_options()
-        passwords = PasswordFile.from_env(os.environ) if config.mode == "password" else None
         staff = open_staff_sessions()
     except InvalidArgument as error:
         raise SystemExit(str(error)) from None
-    forms = SignInForms(staff, passwords)
+    forms = SignInForms(staff)
     routes = [] if config.mode == "oidc" else [
         Route("/sign-in", forms.sign_in, methods=["GET", "POST"]),
         Route("/sign-out", forms.sign_out, methods=["GET", "POST"]),

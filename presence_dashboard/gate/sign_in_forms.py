@@ -63,11 +63,9 @@ def client_of(staff: StaffSessions, request: HTTPConnection) -> str | None:
 class SignInForms:
     """Handlers of the sign-in and sign-out forms."""
 
-    def __init__(
-        self, staff: StaffSessions, passwords: PasswordFile | None, limits: SignInLimits | None = None
-    ) -> None:
+    def __init__(self, staff: StaffSessions, limits: SignInLimits | None = None) -> None:
         self._staff = staff
-        self._passwords = passwords
+        self._passwords = staff.passwords
         self._limits = limits or SignInLimits()
         self._slots = anyio.Semaphore(_AT_ONCE)
         self._waiting = 0
@@ -162,7 +160,7 @@ class SignInForms:
         def change() -> str | None:
             if old:
                 self._staff.end_sign_in(old)
-            token = self._staff.sign_in_as(name, ip, agent)
+            token = self._staff.sign_in_as(name, ip, agent, password=stored)
             if passwords.find(name) == stored:
                 return token
             self._staff.end_sign_in(token)

@@ -1,5 +1,8 @@
 """Sign-ins of staff, kept as sessions in their own namespace, and their roles, from staff records.
 
+A sign-in with a password lasts as long as that password: when the line in the password file changes or goes, whoever
+changed it, the sign-in is refused.
+
 Answers are cached for a second, so that thirty open pages do not ask thirty times and a removed staff member still
 loses access within five. While Redis is unavailable, recent answers stay valid for a few minutes.
 """
@@ -21,6 +24,7 @@ from typing import Any, Final, TypeVar, cast
 import streamlit as st
 
 from presence_core import LoginRefused, Presence, PresenceError, Session, Validation
+from presence_core.password_file import PasswordFile, StoredPassword
 from presence_core.web.proxies import parse_address
 from presence_dashboard import texts
 from presence_dashboard.data.store import open_store
@@ -31,6 +35,9 @@ from presence_dashboard.roles import Denied, Role, SignedOut
 T = TypeVar("T")
 
 COOKIE: Final = "presence_staff"
+
+PASSWORD: Final = "password"
+"""Attribute of a sign-in: the version of the password with which it began."""
 
 KEEP: Final = 1.0
 """Seconds for which pages use a cached answer. Actions always ask Redis."""
@@ -69,11 +76,19 @@ class _CachedAnswer:
 class StaffSessions:
     """Sign-ins and roles of staff, one object for the process. Thread-safe.
 
-    presence: of the site, with the staff records. connect: opens the Presence that keeps the sign-ins.
+    presence: of the site, with the staff records. connect: opens the Presence that keeps the sign-ins. passwords: the
+    password file; None where staff sign in otherwise.
     """
 
-    def __init__(self, config: Config, presence: Callable[[], Presence], connect: Callable[[], Presence]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        presence: Callable[[], Presence],
+        connect: Callable[[], Presence],
+        passwords: PasswordFile | None = None,
+    ) -> None:
         self.config = config
+        self.passwords = passwords
         self._presence = presence
         self._connect = connect
         self._staff: Presence | None = None
@@ -131,14 +146,36 @@ class StaffSessions:
     ) -> SignedInMember:
         known = self._cache.get(key)
         is_due = touch and (fresh or known is None or time.monotonic() - known.touched > _TOUCH)
-        session, refusal = self._cached(key, lambda: _session_or_refusal(validate(touch), self.config), fresh, is_due)
+        session, refusal = self._cached(key, lambda: self._session_or_refusal(validate(touch)), fresh, is_due)
         if session is None:
             raise SignedOut(refusal)
         name = session.uid
         role = self.role(name, fresh=fresh)
         if role is None:
             raise NoRole(texts.no_role(name))
+        if refusal:
+            raise SignedOut(refusal)
         return SignedInMember(name, role, session.expires_at, session.login_at)
+
+    def _session_or_refusal(self, found: Validation) -> tuple[Session | None, str]:
+        """The live session, and why it is refused; an empty text if it is not."""
+        session, ended = found.session, found.ended
+        if session is not None:
+            return session, "" if self._has_its_password(session) else texts.PASSWORD_CHANGED
+        if ended is None:
+            return None, texts.NOT_SIGNED_IN
+        if ended.reason == "kicked":
+            return None, texts.signed_out_by_staff(ended.message)
+        if ended.cause == "idle":
+            return None, texts.idle(self.config.idle // 60)
+        return None, texts.SESSION_ENDED
+
+    def _has_its_password(self, session: Session) -> bool:
+        """Whether the password with which the sign-in began is still in the file."""
+        if self.passwords is None:
+            return True
+        stored = self.passwords.find(session.uid)
+        return stored is not None and session.attributes.get(PASSWORD) == stored.version
 
     def _cached(self, key: tuple[str, str], read: Callable[[], T], fresh: bool, is_due: bool) -> T:
         """A cached answer, or one from Redis. While Redis is unavailable, a cached answer of up to GRACE seconds.
@@ -183,13 +220,25 @@ class StaffSessions:
             raise Denied(texts.no_role(name))
         return role
 
-    def sign_in_as(self, name: str, ip: str | None, agent: str | None, *, session_id: str | None = None) -> str:
-        """Start a session and return its token. session_id: of an OIDC sign-in, which has an id already."""
+    def sign_in_as(
+        self,
+        name: str,
+        ip: str | None,
+        agent: str | None,
+        *,
+        session_id: str | None = None,
+        password: StoredPassword | None = None,
+    ) -> str:
+        """Start a session and return its token. session_id: of an OIDC sign-in, which has an id already. password: the
+        one that was checked."""
         staff = self.sessions
+        attributes = None if password is None else {PASSWORD: password.version}
         with contextlib.suppress(PresenceError):
             staff.sweep(limit=100)  # no worker sweeps this namespace
         try:
-            login = staff.login(name, app="dashboard", ip=_address(ip), user_agent=agent, session_id=session_id)
+            login = staff.login(
+                name, app="dashboard", ip=_address(ip), user_agent=agent, session_id=session_id, attributes=attributes
+            )
         except LoginRefused as refused:
             raise SignedOut(texts.SESSION_ENDED) from refused
         _log.info("%s signed in", literal(name))
@@ -228,19 +277,6 @@ def _key(token: str) -> tuple[str, str]:
     return "session", sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-def _session_or_refusal(found: Validation, config: Config) -> tuple[Session | None, str]:
-    if found.session is not None:
-        return found.session, ""
-    ended = found.ended
-    if ended is None:
-        return None, texts.NOT_SIGNED_IN
-    if ended.reason == "kicked":
-        return None, texts.signed_out_by_staff(ended.message)
-    if ended.cause == "idle":
-        return None, texts.idle(config.idle // 60)
-    return None, texts.SESSION_ENDED
-
-
 def _address(ip: str | None) -> str | None:
     """The address if it is one; names of test clients and of Unix sockets are not."""
     found = parse_address(ip) if ip else None
@@ -252,4 +288,5 @@ def open_staff_sessions() -> StaffSessions:
     """The staff sessions of this process. Raises InvalidArgument for a wrong setting."""
     config = Config.from_env(os.environ)
     environ = staff_environ(os.environ, config)
-    return StaffSessions(config, lambda: open_store().presence, lambda: Presence.from_env(environ))
+    passwords = PasswordFile.from_env(os.environ) if config.mode == "password" else None
+    return StaffSessions(config, lambda: open_store().presence, lambda: Presence.from_env(environ), passwords)

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from argon2 import PasswordHasher
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from presence_core import Presence, Session, SessionFilter, Settings, StaffRole
+from presence_core.password_file import PasswordFile
 from presence_dashboard import texts
 from presence_dashboard.data.history_query import VIEWS
 from presence_dashboard.data.store import KEEP
-from presence_dashboard.gate.staff_sessions import COOKIE
+from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD
 from presence_dashboard.roles import HIDDEN
 from tests.dashboard.wire import Wire, pressed, serve, ticked
 from tests.support.fair_clock import PATIENT
@@ -40,6 +42,7 @@ class House:
     server: Server
     presence: Presence
     staff: Presence  #: the store of staff sessions
+    passwords: PasswordFile
     log: Path
     cookies: dict[str, str]
     tokens: list[str] = field(default_factory=list)
@@ -64,7 +67,8 @@ class House:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     directory = tmp_path_factory.mktemp("frames")
-    log = directory / "log"
+    log, passwords = directory / "log", PasswordFile(directory / "staff")
+    passwords._hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     with (
         Server.start(binary, directory / "redis") as server,
@@ -76,11 +80,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         environ = {
             "PRESENCE_REDIS_URL": server.url,
             "PRESENCE_DASHBOARD_ACCESS": "password",
-            "PRESENCE_STAFF_FILE": str(directory / "staff"),
+            "PRESENCE_STAFF_FILE": str(passwords.path),
             "PRESENCE_DASHBOARD_MASK": "name,ip",
         }
         with serve(environ, log) as url:
-            yield House(url, server, presence, staff, log, {})
+            yield House(url, server, presence, staff, passwords, log, {})
 
 
 @pytest.fixture
@@ -88,7 +92,8 @@ def house(running: House) -> Iterator[House]:
     """All members are signed in, each time under a new name, because the dashboard caches a role for a second."""
     running.number += 1
     for name, role in STAFF.items():
-        login = running.staff.login(running.called(name), app="dashboard")
+        stored = running.passwords.set(running.called(name), "correct horse battery")
+        login = running.staff.login(running.called(name), app="dashboard", attributes={PASSWORD: stored.version})
         running.presence.set_staff(running.called(name), role, by="test")
         running.cookies[name] = f"{COOKIE}={login.token}"
     yield running

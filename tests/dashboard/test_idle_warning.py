@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from presence_core import Login, Presence
 from presence_core.password_file import PasswordFile
 from presence_dashboard import drafts, texts
-from presence_dashboard.gate.staff_sessions import COOKIE, StaffSessions, open_staff_sessions
+from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD, StaffSessions, open_staff_sessions
 from tests.dashboard.conftest import SCRIPT, log_in, tick
 from tests.support.behind_gate import stand_behind_gate
 from tests.support.servers import Server
@@ -39,7 +39,10 @@ def staff(
 def sign_in(staff: StaffSessions, monkeypatch: pytest.MonkeyPatch, *, age: int, idle: int, name: str = "dana") -> str:
     """A sign-in that began ``age`` seconds ago and was last active ``idle`` seconds ago; its token."""
     now = time.time()
-    row = {"uid": name, "login_at": now - age, "last_seen": now - idle}
+    assert staff.passwords is not None
+    stored = staff.passwords.find(name)
+    attributes = {PASSWORD: stored.version} if stored else {}
+    row = {"uid": name, "login_at": now - age, "last_seen": now - idle, "attributes": attributes}
     [login] = staff.sessions.login_many([row], imported=True)
     assert isinstance(login, Login)
     stand_behind_gate(monkeypatch, {COOKIE: login.token})

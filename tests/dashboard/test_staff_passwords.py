@@ -17,7 +17,7 @@ from presence_dashboard import drafts, texts
 from presence_dashboard.actions import staff_members
 from presence_dashboard.drafts import Draft
 from presence_dashboard.error_sentences import plain
-from presence_dashboard.gate.staff_sessions import COOKIE
+from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD
 from presence_dashboard.roles import Denied
 from presence_dashboard.views.staff import staff_dialogs
 from tests.dashboard.conftest import tick_member, toasts
@@ -210,7 +210,10 @@ def test_if_a_reset_cannot_be_audited_the_old_password_stays(
 def test_staff_cannot_reset_their_own_password_and_no_one_without_a_role(
     team: AppTest, presence: Presence, file: PasswordFile, sign_ins: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_behind_gate(monkeypatch, {COOKIE: sign_ins.login("dana").token})
+    stored = file.find("dana")
+    assert stored
+    login = sign_ins.login("dana", attributes={PASSWORD: stored.version})
+    stand_behind_gate(monkeypatch, {COOKIE: login.token})
     monkeypatch.setenv("PRESENCE_DASHBOARD_ACCESS", "password")
     for name, part in (("dana", "your own"), ("stranger", "must have a role")):
         with pytest.raises(InvalidArgument) as refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 
-from presence_core import Presence, Settings, Unavailable
+from presence_core import Presence, Settings, Unavailable, cli
 from presence_core.password_file import PasswordFile
 from presence_dashboard import texts
 from presence_dashboard.gate import SecurityHeaders, SignedInOnly, security_headers
@@ -63,6 +64,7 @@ class GatedSite:
     presence: Presence
     staff_sessions: StaffSessions
     app: Any
+    environ: dict[str, str]
     peer: str = "127.0.0.1"
     open: list[TestClient] = field(default_factory=list)
 
@@ -91,8 +93,8 @@ def gated_site(
     } | environ
     config = Config.from_env(environ)
     staff = staff_environ(environ, config)
-    staff_sessions = StaffSessions(config, lambda: presence, lambda: Presence.from_env(staff))
-    forms = SignInForms(staff_sessions, passwords)
+    staff_sessions = StaffSessions(config, lambda: presence, lambda: Presence.from_env(staff), passwords)
+    forms = SignInForms(staff_sessions)
     routes: list[BaseRoute] = [
         Route("/sign-in", forms.sign_in, methods=["GET", "POST"]),
         Route("/sign-out", forms.sign_out, methods=["GET", "POST"]),
@@ -100,7 +102,7 @@ def gated_site(
         WebSocketRoute("/_stcore/stream", _socket),
     ]
     gates = [Middleware(SecurityHeaders, security_headers()), Middleware(SignedInOnly, staff_sessions)]
-    return GatedSite(presence, staff_sessions, Starlette(routes=routes, middleware=gates), peer)
+    return GatedSite(presence, staff_sessions, Starlette(routes=routes, middleware=gates), environ, peer)
 
 
 @pytest.fixture(scope="module")
@@ -319,6 +321,46 @@ def test_a_member_who_loses_the_role_gets_no_page_and_no_refresh(by_password: Ga
     assert refused.status_code == 403
     assert texts.no_role("dana") in refused.text
     assert ("dana", "has no role") in by_password.audit()
+
+
+SAME_AGAIN = ["add", "max", "--role", "viewer", "--password-stdin"]
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [["password", "max", "--one-time"]],
+        [["password", "max", "--password-stdin"]],
+        [["remove", "max"], SAME_AGAIN],
+    ],
+    ids=["reset", "new password", "removed and added again"],
+)
+def test_the_command_ends_the_sign_ins_of_a_member_whose_password_it_changes(
+    by_password: GatedSite, passwords: PasswordFile, monkeypatch: pytest.MonkeyPatch, commands: list[list[str]]
+) -> None:
+    presence = by_password.presence
+    presence.set_staff("max", "viewer", by="root")
+    passwords.set("max", SECRET)
+    client, other = by_password.visit(), by_password.visit()
+    sign_in(client, "max")
+    sign_in(other)
+    for name, value in by_password.environ.items():
+        monkeypatch.setenv(name, value)
+    with connect(client) as socket:
+        assert [ask_for(socket, "rows"), ask_for(socket, "rows")] == ["run rows"] * 2
+        for command in commands:
+            monkeypatch.setattr("sys.stdin", io.StringIO(f"{SECRET}\n"))
+            assert cli.main(["staff", *command]) == 0
+        by_password.forget()
+        assert ask_for(socket, "rows") == "run everything"
+    assert client.get("/", headers=PAGE).headers["location"].startswith("/sign-in")
+    assert client.get("/").status_code == 401
+    assert client.get("/").text == texts.PASSWORD_CHANGED
+    assert is_closed(client)
+    assert other.get("/").status_code == 200
+    if "--password-stdin" in commands[-1]:
+        assert sign_in(client, "max").status_code == 303
+        assert client.get("/").status_code == 200
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:9999", "null", None])

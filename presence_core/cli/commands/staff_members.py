@@ -110,7 +110,7 @@ def _password(presence: Presence, args: argparse.Namespace) -> int:
         return _unknown(name)
     password, valid_until = _new_password(args)
     file.set(name, password, valid_until=valid_until)
-    sentence = f"{name} has a new password. Open pages stay open."
+    sentence = f"{name} has a new password. Open pages close within 5 seconds."
     if valid_until is None:
         print_result(args, {"name": name}, [sentence])
     else:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import streamlit as st
 
 from presence_core import Presence, Settings, Unavailable
+from presence_core.password_file import PasswordFile, StoredPassword
 from presence_dashboard import access, texts
 from presence_dashboard.access import ROLES, Actor, Denied, Right, SignedOut
 from presence_dashboard.actions import bulk_kick, csv_export, kick_and_block, privacy, staff_members
@@ -35,6 +37,15 @@ def presence(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pres
     with Presence.from_url(servers.url("valkey"), Settings(namespace=namespace, timeout=PATIENT)) as made:
         yield made
     st.cache_resource.clear()
+
+
+@pytest.fixture
+def password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredPassword:
+    """Staff sign in with passwords, and this is the one of dana."""
+    file = PasswordFile(tmp_path / "staff")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ACCESS", "password")
+    monkeypatch.setenv("PRESENCE_STAFF_FILE", str(file.path))
+    return file.set("dana", "correct horse battery")
 
 
 def denials(presence: Presence) -> list[tuple[str | None, str, str | None, str | None]]:
@@ -106,17 +117,15 @@ def test_without_a_gate_the_operator_has_the_configured_role(
 
 
 def test_an_action_reads_the_role_from_the_store_even_if_the_page_shows_the_old_one(
-    presence: Presence, monkeypatch: pytest.MonkeyPatch
+    presence: Presence, password: StoredPassword, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PRESENCE_DASHBOARD_ACCESS", "password")
-    monkeypatch.setenv("PRESENCE_STAFF_FILE", "/nowhere")
     cookies: dict[str, str] = {}
     stand_behind_gate(monkeypatch, cookies)
     with pytest.raises(SignedOut, match=texts.NOT_SIGNED_IN):
         access.current()
     presence.set_staff("root", "admin", by="test")
     presence.set_staff("dana", "support", by="test")
-    cookies[COOKIE] = open_staff_sessions().sign_in_as("dana", "192.0.2.1", "curl/8")
+    cookies[COOKIE] = open_staff_sessions().sign_in_as("dana", "192.0.2.1", "curl/8", password=password)
     assert access.current() == access.require("kick", action="kick") == Actor("dana", "support", frozenset(), 100)
 
     presence.set_staff("dana", "viewer", by="root")
@@ -141,13 +150,11 @@ def test_an_action_reads_the_role_from_the_store_even_if_the_page_shows_the_old_
 
 
 def test_an_action_keeps_a_staff_member_signed_in_and_a_refresh_does_not(
-    presence: Presence, monkeypatch: pytest.MonkeyPatch
+    presence: Presence, password: StoredPassword, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PRESENCE_DASHBOARD_ACCESS", "password")
-    monkeypatch.setenv("PRESENCE_STAFF_FILE", "/nowhere")
     presence.set_staff("dana", "support", by="test")
     desk = open_staff_sessions()
-    token = desk.sign_in_as("dana", None, None)
+    token = desk.sign_in_as("dana", None, None, password=password)
     stand_behind_gate(monkeypatch, {COOKIE: token})
     [begun] = desk.sessions.sessions("dana")
     access.current(touch=False)
