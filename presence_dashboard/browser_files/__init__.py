@@ -22,7 +22,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from presence_dashboard import texts
 
 _HERE: Final = Path(__file__).parent
-_FILES: Final = {"page.js": "text/javascript", "page.css": "text/css", "icon.svg": "image/svg+xml"}
+_FILES: Final = {
+    "page.js": "text/javascript", "type_scale.css": "text/css", "page.css": "text/css", "icon.svg": "image/svg+xml"
+}  # fmt: skip
 
 
 def _file(name: str) -> Route:
@@ -54,10 +56,13 @@ def _tags() -> tuple[bytes, bytes]:
 
     ``set_page_config`` would draw the icon again in every run of the script (18 ms).
     """
-    script, style, icon = (f"/page/{name}?{sha256((_HERE / name).read_bytes()).hexdigest()[:12]}" for name in _FILES)
+    script, scale, style, icon = (
+        f"/page/{name}?{sha256((_HERE / name).read_bytes()).hexdigest()[:12]}" for name in _FILES
+    )
     units = escape(texts.TABLE_WORDS["units"])
     first = f'<script src="{script}" defer data-lost="{escape(texts.CONNECTION_LOST)}" data-units="{units}"></script>'
-    last = f'<link rel="stylesheet" href="{style}"><link rel="icon" href="{icon}">'
+    styles = "".join(f'<link rel="stylesheet" href="{address}">' for address in (scale, style))
+    last = f'{styles}<link rel="icon" href="{icon}">'
     return first.encode(), last.encode()
 
 

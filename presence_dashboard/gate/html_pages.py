@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from pathlib import Path
 from typing import Final
 
 from starlette.responses import HTMLResponse
@@ -11,17 +12,25 @@ from presence_core.password_file import LONGEST, SHORTEST
 from presence_dashboard import texts
 from presence_dashboard.gate.headers import hashed, policy
 
-_STYLE: Final = """
+_FILES: Final = Path(__file__).parents[1] / "browser_files"
+_MARK: Final = (_FILES / "icon.svg").read_text("utf-8")
+
+_STYLE: Final = (
+    (_FILES / "type_scale.css").read_text("utf-8")
+    + """
 :root { color-scheme: light dark; --ink: #111a23; --soft: #455464; --page: #f6f8fa; --card: #fff; --line: #8796a5;
-  --blue: #1f5f8b; --red: #a3262f }
+  --blue: #1f5f8b; --attention: #9a6700 }
 @media (prefers-color-scheme: dark) { :root { --ink: #e3e8ee; --soft: #aab6c3; --page: #12171d; --card: #1c232b;
-  --line: #6b7a8a; --blue: #307abb; --red: #ff9c9c } }
+  --line: #6b7a8a; --blue: #307abb; --attention: #e3b341 } }
 * { box-sizing: border-box }
 body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1rem; background: var(--page);
-  color: var(--ink); font: 1rem/1.5 system-ui, sans-serif }
+  color: var(--ink); font: var(--text-body)/1.5 system-ui, sans-serif }
 main { width: min(24rem, 100%); padding: 2rem; background: var(--card); border: 1px solid var(--line);
   border-radius: .5rem }
-h1 { margin: 0; font-size: 1.375rem }
+.brand { display: flex; align-items: center; gap: 8px; margin: 0 0 1.5rem; color: inherit; font-size: var(--text-title);
+  font-weight: 700 }
+.brand svg { display: block; width: 26px; height: 26px }
+h1 { margin: 0; font-size: var(--text-heading) }
 p { margin: .25rem 0 1.25rem; color: var(--soft) }
 label { display: block; margin: 1rem 0 .25rem; font-weight: 600 }
 input { width: 100%; padding: .6rem .75rem; font: inherit; color: inherit; background: var(--page);
@@ -30,10 +39,11 @@ button { width: 100%; margin-top: 1.5rem; padding: .65rem; font: inherit; font-w
   background: var(--blue); border: 0; border-radius: .375rem; cursor: pointer }
 :focus-visible { outline: 3px solid var(--blue); outline-offset: 2px }
 a { color: inherit }
-.rule { margin: .25rem 0 0; font-size: .875rem }
+.rule { margin: .25rem 0 0; font-size: var(--text-small) }
 input[readonly] { background: none }
-.wrong { margin: 1rem 0 0; padding: .6rem .75rem; color: var(--red); border: 1px solid; border-radius: .375rem }
+.wrong { margin: 1rem 0 0; padding: .6rem .75rem; color: var(--attention); border: 1px solid; border-radius: .375rem }
 """
+)
 
 _HEADERS: Final = {
     "Content-Security-Policy": policy(
@@ -57,8 +67,9 @@ def page(title: str, heading: str, lead: str, inside: str = "", status: int = 20
     html = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
-        f"<body><main><h1>{escape(heading)}</h1><p>{escape(lead)}</p>{inside}</main></body></html>"
+        f'<title>{escape(title)}</title><link rel="icon" href="/page/icon.svg"><style>{_STYLE}</style></head>'
+        f'<body><main><p class="brand"><span aria-hidden="true">{_MARK}</span>{escape(texts.PRODUCT)}</p>'
+        f"<h1>{escape(heading)}</h1><p>{escape(lead)}</p>{inside}</main></body></html>"
     )
     return HTMLResponse(html, status, _HEADERS | {name.replace("_", "-"): value for name, value in headers.items()})
 
@@ -86,7 +97,7 @@ def sign_in_form(csrf: str, then: str, name: str = "", wrong: str = "", status: 
 <input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024"
  required{described}{on_password}>
 <button>{texts.SIGN_IN_BUTTON}</button></form>"""
-    return page(texts.SIGN_IN_TITLE, texts.PRODUCT, texts.SIGN_IN_LEAD, form, status)
+    return page(texts.SIGN_IN_TITLE, texts.SIGN_IN_BUTTON, texts.SIGN_IN_LEAD, form, status)
 
 
 def first_password_form(
@@ -113,9 +124,9 @@ def first_password_form(
 def sign_out_form(csrf: str) -> HTMLResponse:
     form = f"""<form method="post" action="/sign-out"><input type="hidden" name="csrf" value="{escape(csrf)}">
 <button autofocus>{texts.SIGN_OUT_BUTTON}</button></form><p></p><a href="/">{texts.SIGN_OUT_BACK}</a>"""
-    return page(texts.SIGN_OUT_TITLE, texts.PRODUCT, texts.SIGN_OUT_LEAD, form)
+    return page(texts.SIGN_OUT_TITLE, texts.SIGN_OUT_BUTTON, texts.SIGN_OUT_LEAD, form)
 
 
 def signed_out() -> HTMLResponse:
     again = f'<a href="/">{texts.SIGN_IN_AGAIN}</a>'
-    return page(texts.SIGN_OUT_TITLE, texts.PRODUCT, texts.SIGN_OUT_DONE, again)
+    return page(texts.SIGN_OUT_TITLE, texts.SIGN_OUT_HEADING, texts.SIGN_OUT_DONE, again)

@@ -55,14 +55,15 @@ def absolute_warning(clock: str, seconds: int) -> str:
 
 
 SIGN_OUT_BACK: Final = "Back to the dashboard"
+SIGN_OUT_HEADING: Final = "Signed out"
 SIGN_OUT_DONE: Final = "You are signed out."
 
 # -- Why access is refused ---------------------------------------------------------------------------------------------
 
 NOT_SIGNED_IN: Final = "You are not signed in."
 SESSION_ENDED: Final = "You were signed out. Sign in again."
-
 PASSWORD_CHANGED: Final = "You were signed out, because your password was changed. Sign in with the new one."
+
 
 def idle(minutes: int) -> str:
     length = f"{minutes} minute{'' if minutes == 1 else 's'}" if minutes else "some time"

@@ -1,0 +1,35 @@
+"""The look is defined once: sizes of text."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import presence_dashboard
+
+PACKAGE = Path(presence_dashboard.__file__).parent
+SCALE = PACKAGE / "browser_files" / "type_scale.css"
+SIZES = dict(re.findall(r"--(text-\w+): ([\d.]+rem)", SCALE.read_text("utf-8")))
+SIZE = re.compile(r"font-?size[\"']?\s*[:=]\s*([^;,}]+)|\bfont\s*[:=]\s*([^;}]+)", re.IGNORECASE)
+"""A size of text in CSS, HTML, SVG, JavaScript, or a chart's settings: ``font-size``, ``fontSize`` or ``font``."""
+
+
+def test_no_file_names_a_size_of_text_that_is_not_of_the_scale() -> None:
+    used, wrong = set(), []
+    for path in sorted(PACKAGE.rglob("*")):
+        if path.suffix not in (".py", ".css", ".js", ".html", ".svg"):
+            continue
+        for size, font in SIZE.findall(path.read_text("utf-8")):
+            value = (size or font).strip()
+            used |= (names := set(re.findall(r"var\(--(text-\w+)\)", value)))
+            if not ((names <= SIZES.keys() and names) or value in ("0", "inherit")):
+                wrong.append(f"{path.name}: {value}")
+    assert wrong == []
+    assert used <= SIZES.keys()
+
+
+def test_the_theme_of_streamlit_uses_the_same_sizes() -> None:
+    theme = tomllib.loads((PACKAGE.parent / ".streamlit" / "config.toml").read_text("utf-8"))["theme"]
+    named = {theme["metricValueFontSize"], *theme["headingFontSizes"]}
+    assert {size.rstrip("rem") for size in named} <= {size.rstrip("rem").lstrip("0") for size in SIZES.values()}
