@@ -1,0 +1,54 @@
+"""While a page loads, what is drawn stays where it is."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Dashboard, NewPage, log_in
+from tests.support.samples import write_samples
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
+
+MOST = 0.09
+"""Cumulative layout shift. Browsers call 0.1 good; most loads have less than 0.02."""
+
+WATCH = """
+window.shifts = [];
+new PerformanceObserver((list) => {
+  for (const shift of list.getEntries()) if (!shift.hadRecentInput) window.shifts.push(shift.value);
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (390, 844)])
+@pytest.mark.parametrize(
+    ("path", "last"),
+    [
+        ("", ".record-table tbody tr"),
+        ("live", '[data-testid="stVegaLiteChart"] canvas'),
+        ("history", '[data-testid="stDataFrame"] canvas'),
+        ("report", ".report-rows td"),
+    ],
+)
+def test_nothing_moves_while_a_page_loads(
+    dashboard: Dashboard, new_page: NewPage, path: str, last: str, width: int, height: int
+) -> None:
+    log_in(dashboard, 30)
+    for number in range(20):
+        by = "alex" if number % 2 else "sam"
+        dashboard.presence.kick(f"user{number:02}", by=by, reason="Shared account", ticket=f"T-{number}")
+    write_samples(dashboard.presence, time.time() - 1800, [(30 + n % 7, 40 + n % 5, n // 50) for n in range(170)])
+    page = new_page()
+    page.set_viewport_size({"width": width, "height": height})
+    page.add_init_script(WATCH)
+    page.goto(f"{dashboard.url}/{path}")
+    expect(page.locator(last).first).to_be_visible()
+    expect(page.locator('.stSkeleton, [data-testid="stSkeleton"]')).to_have_count(0)
+    page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
+    page.wait_for_function("new Promise(done => requestAnimationFrame(() => setTimeout(() => done(true))))")
+    shifts: list[float] = page.evaluate("window.shifts")
+    page.close()
+    assert sum(shifts) < MOST, shifts
