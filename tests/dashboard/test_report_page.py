@@ -163,6 +163,21 @@ def test_the_page_shows_own_actions_first_and_typed_text_as_text(app: AppTest, p
     assert "export-report" in [button.key for button in app.button]
 
 
+@pytest.mark.parametrize(("role", "may"), [("viewer", False), ("support", True)])
+def test_support_exports_the_report_that_they_see(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch, role: str, may: bool
+) -> None:
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", role)
+    kick(presence, "ann", "dana")
+    open_report(app)
+    exports = [button for button in app.button if button.key == "export-report"]
+    assert bool(exports) is may
+    if may:
+        exports[0].click().run()
+        assert not app.exception
+        assert texts.export_ready(1, "1") in [text.value for text in app.markdown]
+
+
 def test_a_period_without_actions_says_so(app: AppTest) -> None:
     open_report(app)
     assert texts.REPORT_EMPTY_TITLE in [title.value for title in app.subheader]

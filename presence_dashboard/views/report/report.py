@@ -76,7 +76,7 @@ def _period_words(period: Period, as_of: datetime) -> str:
 
 def _buttons(report: ShiftReport, actor: Actor, period: Period) -> None:
     st.button(texts.REFRESH, key="refresh-report", disabled=this_tab().away)
-    if actor.may("audit_export") and report.members:
+    if actor.may("export") and report.members:
         words = _period_words(period, report.as_of)
         export = report_export(
             worded_rows(report, actor, UTC), report.as_of, f"**{texts.REPORT_TITLE}**, {words}", f", {words}"
