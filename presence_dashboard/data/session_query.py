@@ -25,6 +25,7 @@ ATTRIBUTE: Final = "attr."
 IDLES: Final = (300, 1_800, 3_600, 86_400)
 MOST_IDLE: Final = 315_360_000
 
+_LIKE_AN_ADDRESS: Final = re.compile(r"\d{1,3}(\.\d{0,3}){1,3}(/\d*)?|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(/\d*)?")
 _LIKE_A_NETWORK: Final = re.compile(r"[0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*/\d*")
 
 
@@ -68,6 +69,11 @@ class SessionQuery:
         if _LIKE_A_NETWORK.fullmatch(self.text):
             return {"ip": self.text}  # an error for a wrong address is better than no match
         return {"text": self.text}
+
+    @property
+    def may_name_a_person(self) -> bool:
+        """Whether the text may find people who are offline: not if it is an address or a network."""
+        return bool(self.text) and (self.exact or not _LIKE_AN_ADDRESS.fullmatch(self.text))
 
     @property
     def is_part_of_a_name(self) -> bool:

@@ -57,6 +57,22 @@ def crowd(presence: Presence) -> None:
     presence.login_many(rows, imported=True)
 
 
+@pytest.mark.parametrize(
+    ("text", "may"),
+    [("Dana", True), ("u1", True), ("dan@example.com", True), ("+49 30 1234", True), ("192.0.2.7", False),
+     ("192.0.2", False), ("192.0.2.0/24", False), ("2001:db8::1", False), ("2001:db8::/32", False), ("", False)],
+)  # fmt: skip
+def test_people_who_are_offline_are_not_searched_by_address(text: str, may: bool) -> None:
+    assert SessionQuery(text).may_name_a_person is may
+
+
+def test_a_search_for_a_network_offers_no_search_among_people_who_are_offline(app: AppTest) -> None:
+    for text, offered in (("203.0.113.0/24", False), ("Nobody", True)):
+        search(app.run(), text)
+        assert titles(app) == [texts.NO_MATCH_TITLE]
+        assert bool([button for button in app.button if button.key == "look-offline"]) is offered
+
+
 # -- The box -----------------------------------------------------------------------------------------------------------
 
 

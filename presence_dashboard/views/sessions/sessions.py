@@ -125,7 +125,7 @@ def _no_match(query: SessionQuery) -> None:
                 on_click=search_inside,
                 args=(query.text,),
             )
-        if query.text:
+        if query.may_name_a_person:
             st.button(
                 texts.offline(code(cut(query.text, 40))),
                 key="look-offline",
