@@ -177,3 +177,7 @@ BLOCKS_PAGE: Final = "Blocks"
 HISTORY_PAGE: Final = "History"
 HEALTH_PAGE: Final = "Health"
 STAFF_PAGE: Final = "Staff"
+
+
+def time_column_help(zone: str) -> str:
+    return f"In the time zone {zone}. For UTC, select the row and point at the time in its details."

@@ -269,7 +269,13 @@ _ROWS: Final[dict[HistoryView, Callable[[Any, Actor], dict[str, list[Any]]]]] = 
 def _columns() -> dict[str, Any]:
     column, zone_name = st.column_config, str(zone())
     return {
-        "when": column.DatetimeColumn(texts.HISTORY_WHEN, width=150, format="YYYY-MM-DD HH:mm:ss", timezone=zone_name),
+        "when": column.DatetimeColumn(
+            texts.HISTORY_WHEN,
+            width=150,
+            format="YYYY-MM-DD HH:mm:ss",
+            timezone=zone_name,
+            help=texts.time_column_help(zone_name),
+        ),
         "name": column.TextColumn(texts.LABEL_NAME, width=145),
         "uid": column.TextColumn(texts.LABEL_UID, width=130),
         "until": column.TextColumn(texts.FACT_UNTIL, width=160),

@@ -100,7 +100,7 @@ def _table(paged: PagedList[StaffEntry], rows: list[StaffEntry], is_read_only: b
         selection_mode="single-row",
         column_config={
             texts.staff_since(zone_name): column.DatetimeColumn(
-                format="YYYY-MM-DD HH:mm:ss", timezone=zone_name, width=170
+                format="YYYY-MM-DD HH:mm:ss", timezone=zone_name, width=170, help=texts.time_column_help(zone_name)
             )
         },
         hide_index=True,
