@@ -1,8 +1,8 @@
 """The dashboard's ASGI app: the gate, the headers and our own routes. The pages are in ``presence_dashboard``.
 
 Start it with ``presence dashboard``, or in a checkout with ``streamlit run dashboard.py``. A wheel has this file and
-``.streamlit/config.toml`` inside ``presence_dashboard``. Settings: PRESENCE_REDIS_URL (without it, the embedded server
-is used) and PRESENCE_DASHBOARD_ACCESS (how staff sign in).
+``.streamlit/config.toml`` inside ``presence_dashboard``. Settings: PRESENCE_REDIS_URL and PRESENCE_DASHBOARD_ACCESS
+(how staff sign in).
 """
 
 from pathlib import Path

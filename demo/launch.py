@@ -1,7 +1,7 @@
 """Start, watch and end the programs of ``make run``.
 
-Without PRESENCE_REDIS_URL: the embedded server, the demo site, its visitors, a worker and the dashboard. With it: the
-dashboard and a worker, on that Redis and with the settings in the environment.
+Without PRESENCE_REDIS_URL, or if it is "embedded": the embedded server, the demo site, its visitors, a worker and the
+dashboard. With it: the dashboard and a worker, on that Redis and with the settings in the environment.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 from demo.history import write_history
 from demo.processes import Child, Children, Problem, answers, read_port, require_free
 from presence_core import Presence, PresenceError, Settings, Unavailable, Worker
+from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.embedded import EmbeddedServer
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -60,7 +61,7 @@ def run(is_over: Callable[[], bool]) -> int:
     a destructor gets lost.
     """
     environ = dict(os.environ)
-    kind = Real if environ.get("PRESENCE_REDIS_URL", "").strip() else Demo
+    kind = Demo if environ.get(VARIABLE, "").strip() in ("", EMBEDDED) else Real
     try:
         # Last in, first out: children end before upkeep, upkeep before the server.
         with ExitStack() as stack:
@@ -124,6 +125,8 @@ class Real:
     def try_worker(self) -> None:
         # This raises if a cluster is away. In all other cases the worker waits for Redis.
         self.presence = self.stack.enter_context(Presence.from_env(self.environ))
+        redis_client, settings = self.presence.internal.redis_client, self.presence.settings
+        say(server_line(self.environ, redis_client, settings), file=sys.stderr)
         self.stack.enter_context(Worker(self.presence))
         self.has_worker = True
 

@@ -212,7 +212,7 @@ def main() -> None:
         presence.sweep()
         write_history(presence)
         uid = next(uid for uid in (login.session.uid for login in logins[:12]) if presence.is_online(uid))
-        with Worker(presence), dashboard({"PRESENCE_DATA_DIR": directory, "PRESENCE_REDIS_URL": ""}) as url:
+        with Worker(presence), dashboard({"PRESENCE_DATA_DIR": directory, "PRESENCE_REDIS_URL": "embedded"}) as url:
             time.sleep(15)  # until the worker has taken a sample
             take_pictures(url, uid)
             record_takeover(url, next(login for login in logins[12:] if len(presence.sessions(login.session.uid)) > 1))

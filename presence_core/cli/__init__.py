@@ -1,6 +1,6 @@
 """The ``presence`` command, for support staff and operators.
 
-It connects to the Redis of ``PRESENCE_REDIS_URL``, or to the embedded server if that is not set. ``docs/cli.md`` lists
+It connects to the Redis of ``PRESENCE_REDIS_URL``, or with ``--embedded`` to the embedded server. ``docs/cli.md`` lists
 the commands and the exit codes. Start reading here: ``main`` runs one command; ``commands/`` has a module per domain.
 """
 
@@ -11,18 +11,20 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache, partial
 from typing import Final, NoReturn
 
-from presence_core.cli.arguments import Command
+from presence_core.cli.arguments import Changes, Command, add_embedded
 from presence_core.cli.commands import MODULES, dashboard
 from presence_core.cli.output import print_error
 from presence_core.cli.replica_wait import wait_for_replicas
 from presence_core.client import Presence
+from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.errors import InvalidArgument, PresenceError, Unavailable
 
 _EPILOG: Final = (
-    "The options of a command: presence COMMAND --help. The command connects to the Redis of PRESENCE_REDIS_URL, or "
-    "starts a private server if that is not set. Times are UTC."
+    "The options of a command: presence COMMAND --help. The command connects to the Redis of PRESENCE_REDIS_URL. A "
+    "command that changes something says on standard error which server and namespace it used. Times are UTC."
 )
 
 
@@ -54,9 +56,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     run: Command = args.run
+    args.environ = dict(os.environ) | ({VARIABLE: EMBEDDED} if args.embedded else {})
     if run is dashboard.start:  # makes its own client, also while Redis is unavailable
         return dashboard.start(None, args)
-    with Presence.from_env() as presence:
+    with Presence.from_env(args.environ) as presence:
+        if args.changes(args) if callable(args.changes) else args.changes:
+            # After the layout was read: an error about an argument is one sentence, and an outage names the server.
+            line = server_line(args.environ, presence.internal.redis_client, presence.settings)
+            presence.internal.context.on_layout = cache(partial(print_error, line))
         code = run(presence, args)
         sys.stdout.flush()
         wait_for_replicas(presence)
@@ -90,11 +97,15 @@ class _Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     """The parser with all commands."""
     parser = _Parser(prog="presence", description="See who is online, and end sessions.", epilog=_EPILOG)
+    add_embedded(parser, default=False)
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    def add_command(name: str, run: Command, help: str, *, json: bool = True) -> argparse.ArgumentParser:
+    def add_command(
+        name: str, run: Command, help: str, *, json: bool = True, changes: Changes = False
+    ) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=help, description=help)
-        command.set_defaults(run=run)
+        command.set_defaults(run=run, changes=changes)
+        add_embedded(command)
         if json:
             command.add_argument("--json", action="store_true", help="print the result as JSON")
         return command

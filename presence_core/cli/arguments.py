@@ -17,10 +17,23 @@ Command = Callable[[Presence, argparse.Namespace], int]
 """Runs a command and returns its exit code."""
 
 
-class AddCommand(Protocol):
-    """Adds a command to the parser: its name, the function that runs it, its help text, and whether it has --json."""
+Changes = bool | Callable[[argparse.Namespace], bool]
+"""Whether a command changes something; a function where that depends on its arguments."""
 
-    def __call__(self, name: str, run: Command, help: str, *, json: bool = True) -> argparse.ArgumentParser: ...
+
+class AddCommand(Protocol):
+    """Adds a command to the parser: its name, the function that runs it, its help text, whether it has --json, and
+    whether it changes something."""
+
+    def __call__(
+        self, name: str, run: Command, help: str, *, json: bool = True, changes: Changes = False
+    ) -> argparse.ArgumentParser: ...
+
+
+def add_embedded(parser: argparse.ArgumentParser, default: object = argparse.SUPPRESS) -> None:
+    """Add ``--embedded``, which stands before the command or among its options."""
+    help = "use the private server, even if PRESENCE_REDIS_URL is set"
+    parser.add_argument("--embedded", action="store_true", default=default, help=help)
 
 
 TIME_FORMAT: Final = "2026-01-31T12:00 (UTC), or Unix seconds"

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from presence_core.client.internal import AsyncInternal, Internal
 from presence_core.client.replica_ack import ReplicaAckTask, ReplicaAckThread, give_up, seconds_to_wait
+from presence_core.client.server_choice import EMBEDDED, choose_server
 from presence_core.operations.context import Context
 from presence_core.scripts.calls import Op
 from presence_core.settings import Settings
-from presence_core.transport import AsyncTransport, SyncTransport, closers, connect, with_files
+from presence_core.transport import AsyncTransport, SyncTransport, closers, connect
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
@@ -84,15 +85,20 @@ class _Constructors:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """Connect to ``PRESENCE_REDIS_URL``, with settings from ``PRESENCE_<SETTING>``; without a URL, start or join
-        the embedded server.
+        """Connect to ``PRESENCE_REDIS_URL``, with settings from ``PRESENCE_<SETTING>``.
 
-        With a rediss URL, ``PRESENCE_REDIS_SSL_CA_CERTS``, ``…_SSL_CERTFILE`` and ``…_SSL_KEYFILE`` name files.
+        The URL ``embedded`` starts or joins the embedded server, with its data in ``PRESENCE_DATA_DIR``. With a rediss
+        URL, ``PRESENCE_REDIS_SSL_CA_CERTS``, ``…_SSL_CERTFILE`` and ``…_SSL_KEYFILE`` name files.
+
+        Without the variable, ``REDIS_URL`` is used if its server has the namespace already. To find out blocks for one
+        round trip, and raises Unavailable if the server does not answer. Raises InvalidArgument if no server is named.
         """
         environ = os.environ if environ is None else environ
         settings = Settings.from_env(environ)
-        url = environ.get("PRESENCE_REDIS_URL", "").strip()
-        return cls.from_url(with_files(url, environ), settings) if url else cls.embedded(settings=settings)
+        url = choose_server(environ, settings)
+        if url == EMBEDDED:
+            return cls.embedded(environ.get("PRESENCE_DATA_DIR") or None, settings)
+        return cls.from_url(url, settings)
 
     @classmethod
     def embedded(cls, data_dir: str | os.PathLike[str] | None = None, settings: Settings | None = None) -> Self:

@@ -36,6 +36,7 @@ def with_layout(ctx: Context, op: Op[T]) -> Op[T]:
     if ctx.keyspace is None or ctx.is_guess:
         yield from load(ctx)
         ctx.look_at = ctx.clock() + REFRESH_EVERY
+        ctx.on_layout()
     elif ctx.clock() >= ctx.look_at:
         yield from _refresh_when_due(ctx)
     keyspace = ctx.keyspace
@@ -115,6 +116,15 @@ def _refresh_when_due(ctx: Context) -> Op[None]:
             ctx.look_at = 0.0
             raise
     ctx.look_at = ctx.clock() + REFRESH_EVERY
+
+
+def is_stored(namespace: str) -> Op[bool]:
+    """Whether a namespace has a layout. Writes nothing. Cost: one round trip."""
+    try:
+        stored = yield from _read(layout_key(namespace))
+    except CorruptData:  # a key of another program
+        return False
+    return stored.schema is not None
 
 
 def _read(key: str) -> Op[_StoredLayout]:

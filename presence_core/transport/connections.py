@@ -156,6 +156,25 @@ def closers(client: Any) -> list[Any]:
     return [getattr(each, "aclose", None) or each.close for each in clients]
 
 
+def server_name(client: Any) -> str:
+    """The server that a client connects to, without credentials, as part of a sentence."""
+    if isinstance(client, RedisCluster | AsyncRedisCluster):
+        return f"the Redis Cluster of {min(client.nodes_manager.startup_nodes)}"
+    pool = client.connection_pool
+    options = pool.connection_kwargs
+    database = f", database {options['db']}" if options.get("db") else ""
+    if isinstance(pool, SentinelConnectionPool | AsyncSentinelPool):
+        sentinels = (sentinel.connection_pool.connection_kwargs for sentinel in pool.sentinel_manager.sentinels)
+        addresses = ", ".join(f"{each['host']}:{each['port']}" for each in sentinels)
+        return f"Redis master {pool.service_name} of the Sentinels {addresses}{database}"
+    return f"Redis at {options.get('path') or _address(options)}{database}"
+
+
+def _address(options: dict[str, Any]) -> str:
+    host = options.get("host", "localhost")
+    return f"{f'[{host}]' if ':' in host else host}:{options.get('port', 6379)}"
+
+
 def _without_secrets(url: str) -> str:
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -9,13 +9,15 @@ Start with ``middleware_and_routes`` below. The manual is docs/access.md.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 import streamlit as st
 import uvicorn.config
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route
 
-from presence_core import InvalidArgument
+from presence_core import InvalidArgument, Unavailable
+from presence_dashboard.data.store import open_store
 from presence_dashboard.gate.config import Config
 from presence_dashboard.gate.gate_mark import GateMark
 from presence_dashboard.gate.headers import SecurityHeaders, security_headers
@@ -38,7 +40,7 @@ __all__ = [
 def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
     """The middleware around the app, and the routes of the sign-in.
 
-    Ends the program with one sentence if the settings contradict each other or would let everyone in.
+    Ends the program with one sentence if the settings contradict each other, would let everyone in, or name no Redis.
     """
     _disable_proxy_headers()
     headers, mark = Middleware(SecurityHeaders, security_headers()), Middleware(GateMark)
@@ -46,9 +48,11 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
         config = Config.from_env(os.environ)
         if config.mode == "open":
             refuse_public_address()
+            _require_redis()
             return [headers, Middleware(LoopbackOnly), mark], []
         _check_server_options()
         staff = open_staff_sessions()
+        _require_redis()
     except InvalidArgument as error:
         raise SystemExit(str(error)) from None
     forms = SignInForms(staff)
@@ -57,6 +61,12 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
         Route("/sign-out", forms.sign_out, methods=["GET", "POST"]),
     ]  # fmt: skip
     return [headers, Middleware(SignedInOnly, staff), mark], list(routes)
+
+
+def _require_redis() -> None:
+    """Raise InvalidArgument if the environment names no Redis. One that is unavailable is no reason not to start."""
+    with suppress(Unavailable):
+        _ = open_store().presence
 
 
 def _disable_proxy_headers() -> None:

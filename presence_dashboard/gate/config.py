@@ -116,6 +116,7 @@ def staff_environ(environ: Mapping[str, str], config: Config) -> dict[str, str]:
     # An ended sign-in must be remembered for longer than its cookie is valid.
     keep = str(config.absolute + _DAY)
     return {name: value for name, value in environ.items() if name not in site_settings} | {
+        "PRESENCE_REDIS_URL": environ.get("PRESENCE_REDIS_URL", "").strip() or environ.get("REDIS_URL", ""),
         "PRESENCE_NAMESPACE": namespace,
         "PRESENCE_IDLE_TIMEOUT": str(config.idle),
         "PRESENCE_ABSOLUTE_TIMEOUT": str(config.absolute),

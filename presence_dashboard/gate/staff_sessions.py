@@ -289,4 +289,9 @@ def open_staff_sessions() -> StaffSessions:
     config = Config.from_env(os.environ)
     environ = staff_environ(os.environ, config)
     passwords = PasswordFile.from_env(os.environ) if config.mode == "password" else None
-    return StaffSessions(config, lambda: open_store().presence, lambda: Presence.from_env(environ), passwords)
+
+    def connect() -> Presence:
+        _ = open_store().presence  # raises if the site's sessions are not on this Redis
+        return Presence.from_env(environ)
+
+    return StaffSessions(config, lambda: open_store().presence, connect, passwords)

@@ -12,6 +12,7 @@ import pytest
 
 from presence_core import cli
 from tests.conftest import Bed
+from tests.support.server_line import without_server_line
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,11 +40,13 @@ def environ(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 @pytest.fixture
 def run(environ: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Standard error without the line that names the server."""
+
     def run(*words: str | Path, typed: str | bytes = "") -> tuple[int, str, str]:
         raw = typed if isinstance(typed, bytes) else typed.encode()
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
         code = cli.main([str(word) for word in words])
         captured = capsys.readouterr()
-        return code, captured.out, captured.err
+        return code, captured.out, without_server_line(captured.err)
 
     return run

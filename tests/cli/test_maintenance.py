@@ -18,6 +18,7 @@ from presence_core.web.webhooks import AlertWebhook
 from tests.cli.conftest import ROOT, Run
 from tests.conftest import Bed, on
 from tests.support.facade import P
+from tests.support.server_line import without_server_line
 from tests.support.workers import until
 
 
@@ -35,6 +36,7 @@ def test_reindex_shows_progress_on_a_terminal(bed: Bed, run: Run, monkeypatch: p
     os.close(terminal)
     assert code == 0
     assert json.loads(out)["repaired"] >= 1500
+    line = without_server_line(line)
     assert line.startswith("\r")
     assert line.endswith("\r1,500 of 1,500 sessions visited\r\n")
     fields = "device, app, app_version, os, browser"

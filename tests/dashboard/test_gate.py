@@ -103,6 +103,22 @@ def test_another_process_has_another_mark(monkeypatch: pytest.MonkeyPatch) -> No
     assert not is_marked([mark])
 
 
+def test_the_dashboard_does_not_start_without_a_server(tmp_path: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if name not in ("PRESENCE_REDIS_URL", "REDIS_URL")}
+    ended = subprocess.run(
+        [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.port", str(free_port())],
+        cwd=ROOT,
+        env=environ | {"PRESENCE_DATA_DIR": str(tmp_path / "private")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode != 0
+    assert "PRESENCE_REDIS_URL must be set" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "private").exists()
+
+
 def test_the_dashboard_does_not_start_on_a_public_address() -> None:
     command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.address", "0.0.0.0"]
     ended = subprocess.run(

@@ -109,6 +109,13 @@ def test_the_sites_own_limits_do_not_affect_the_sign_ins_of_staff() -> None:
     assert settings.keep_logout > settings.absolute_timeout
 
 
+def test_staff_sign_in_on_the_redis_of_the_site() -> None:
+    """Also where only REDIS_URL names it: their namespace is new there at first."""
+    site = {"REDIS_URL": "redis://site"}
+    assert staff_environ(site, Config())["PRESENCE_REDIS_URL"] == "redis://site"
+    assert staff_environ(site | {"PRESENCE_REDIS_URL": "redis://own"}, Config())["PRESENCE_REDIS_URL"] == "redis://own"
+
+
 def test_guesses_are_limited_by_address_and_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_000_000.0
     monkeypatch.setattr(time, "time", lambda: now)

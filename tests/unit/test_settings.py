@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import InvalidArgument, Presence, Settings
+from presence_core import AsyncPresence, InvalidArgument, Presence, Settings
 
 BAD: list[tuple[str, Any]] = [
     *(("namespace", value) for value in ("", "A", "a b", "a:b", "{a}", "x" * 33, "é", None, 5, "a\n")),
@@ -75,6 +75,13 @@ def test_a_variable_that_cannot_be_read_is_named(variable: str, value: str) -> N
 def test_a_client_from_the_environment_takes_url_and_settings_from_it() -> None:
     with Presence.from_env({"PRESENCE_REDIS_URL": "redis://127.0.0.1:1", "PRESENCE_NAMESPACE": "shop"}) as presence:
         assert presence.settings == Settings("shop")
+
+
+@pytest.mark.parametrize("environ", [{}, {"PRESENCE_REDIS_URL": " ", "REDIS_URL": ""}])
+@pytest.mark.parametrize("client", [Presence, AsyncPresence])
+def test_a_client_from_an_environment_without_a_server_is_refused(client: Any, environ: dict[str, str]) -> None:
+    with pytest.raises(InvalidArgument, match=r"^PRESENCE_REDIS_URL must be set: [^.]+\.$"):
+        client.from_env(environ)
 
 
 def test_settings_cannot_be_changed_afterwards() -> None:

@@ -13,6 +13,7 @@ from presence_core.web.service import api_keys as web_keys
 from presence_core.web.service.api_keys import StoredKeys, digest, list_keys, make_key, remove_key
 from tests.conftest import Bed, on
 from tests.support.fair_clock import PATIENT
+from tests.support.server_line import without_server_line
 from tests.web.service import problem, served, service
 
 everywhere = on("valkey-sync", "redis7-sync", "cluster-sync")
@@ -31,7 +32,7 @@ def test_keys_are_added_listed_and_removed(bed: Bed, capsys: pytest.CaptureFixtu
     def said(*words: str) -> tuple[int, str, str]:
         code = cli.main(["keys", *words])
         caught = capsys.readouterr()
-        return code, caught.out, caught.err
+        return code, caught.out, without_server_line(caught.err)
 
     assert said("list") == (0, "There are no API keys.\n", "")
     code, out, _ = said("add", "site", "--scope", "record", "--scope", "read")
@@ -167,7 +168,7 @@ def test_requests_that_wait_for_the_keys_wait_no_longer_than_one_read(bed: Bed) 
 def test_the_service_listens_on_a_network_only_with_keys(bed: Bed, capsys: pytest.CaptureFixture[str]) -> None:
     def refused(*words: str) -> str:
         assert cli.main(["serve", *words]) == 2
-        return capsys.readouterr().err
+        return without_server_line(capsys.readouterr().err)
 
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org", ""):
         said = refused("--host", host)

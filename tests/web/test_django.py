@@ -251,6 +251,21 @@ def signals_of(model: Any) -> None:
     config().listen_to(model)
 
 
+def test_a_site_that_names_no_server_gets_one_sentence(presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.core.exceptions import ImproperlyConfigured
+    from django.test import override_settings
+
+    from presence_core.web.django.apps import get_presence
+
+    for name in ("PRESENCE_REDIS_URL", "REDIS_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with (
+        override_settings(PRESENCE_REDIS_URL=None),
+        pytest.raises(ImproperlyConfigured, match=r"^PRESENCE_REDIS_URL must be set: [^.]+\.$"),
+    ):
+        get_presence()
+
+
 def test_signing_in_again_in_one_browser_leaves_one_session(presence: Presence) -> None:
     client = browser()
     sign_in(client)

@@ -11,6 +11,7 @@ from presence_core.cli.arguments import (
     AddCommand,
     Command,
     actor,
+    add_embedded,
     add_staff_fields,
     check_staff_fields,
     parse_time,
@@ -37,7 +38,8 @@ def add_commands(add_command: AddCommand) -> None:
 
     def add_action(name: str, run: Command, help: str) -> argparse.ArgumentParser:
         action = actions.add_parser(name, help=help, description=help)
-        action.set_defaults(run=run)
+        add_embedded(action)
+        action.set_defaults(run=run, changes=name not in ("list", "preview"))
         action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print the result as JSON")
         return action
 

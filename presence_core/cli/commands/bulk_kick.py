@@ -31,7 +31,8 @@ _COLUMNS: Final = {
 
 
 def add_commands(add_command: AddCommand) -> None:
-    kick = add_command("kick-where", _kick_where, "End all sessions that match filters; asks first.")
+    help = "End all sessions that match filters; asks first."
+    kick = add_command("kick-where", _kick_where, help, changes=lambda args: not args.dry_run)
     add_filters(kick)
     kick.add_argument("--exclude", action="append", default=[], metavar="USER:SESSION", help="do not end this session")
     add_staff_fields(kick, message_for="users", reason_optional_with="--dry-run")
@@ -42,7 +43,8 @@ def add_commands(add_command: AddCommand) -> None:
     kick.add_argument("--yes", action="store_true", help="do not ask for confirmation; needs --expected")
     jobs = add_command("jobs", _jobs, "List bulk kicks, newest first.")
     add_page(jobs)
-    job = add_command("job", _job, "Show, pause, resume or cancel a bulk kick.")
+    help = "Show, pause, resume or cancel a bulk kick."
+    job = add_command("job", _job, help, changes=lambda args: args.action is not None)
     job.add_argument("id")
     action = job.add_mutually_exclusive_group()
     action.add_argument("--pause", action="store_const", dest="action", const="pause", help="pause it")

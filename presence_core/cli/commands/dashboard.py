@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import socket
@@ -15,6 +16,9 @@ from presence_core import validation as check
 from presence_core.cli.arguments import AddCommand
 from presence_core.cli.output import print_error
 from presence_core.client import Presence
+from presence_core.client.server_choice import choose_server
+from presence_core.errors import Unavailable
+from presence_core.settings import Settings
 
 _INSTALL: Final = (
     "The dashboard is not installed: install the extra dashboard (in a checkout: pip install '.[dashboard]')"
@@ -42,9 +46,11 @@ def start(_: Presence | None, args: argparse.Namespace) -> int:
     except (OSError, UnicodeError) as error:
         print_error(f"Cannot listen on {address}:{port}: {getattr(error, 'strerror', None) or error}.")
         return 2
+    with contextlib.suppress(Unavailable):  # the dashboard starts without Redis; its pages say so
+        choose_server(args.environ, Settings.from_env(args.environ))
     options = [] if args.port is None else [f"--server.port={port}"]
     # -P: no file of the current directory is imported instead of a module.
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "streamlit", "run", str(app), *options])
+    os.execve(sys.executable, [sys.executable, "-P", "-m", "streamlit", "run", str(app), *options], args.environ)
 
 
 def _address(app: Path, args: argparse.Namespace) -> tuple[str, int]:

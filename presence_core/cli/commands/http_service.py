@@ -26,7 +26,7 @@ _KEY_COLUMNS: Final = {"ADDED (UTC)": "created", "NAME": "name", "SCOPES": "scop
 
 
 def add_commands(add_command: AddCommand) -> None:
-    serve = add_command("serve", _serve, "Run the HTTP service, until Ctrl-C.")
+    serve = add_command("serve", _serve, "Run the HTTP service, until Ctrl-C.", changes=True)
     serve.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1); others need API keys"
     )
@@ -48,7 +48,12 @@ def add_commands(add_command: AddCommand) -> None:
     pages.add_argument("--cookie", default="presence", help="the site's cookie with the token (default presence)")
     pages.add_argument("--public", action="store_true", help="let anyone read the names in /online")
     pages.add_argument("--proxies", nargs="+", default=[], metavar="NETWORK", help="trust X-Forwarded-For from these")
-    keys = add_command("keys", _keys, "Add, list or remove API keys of the HTTP service.")
+    keys = add_command(
+        "keys",
+        _keys,
+        "Add, list or remove API keys of the HTTP service.",
+        changes=lambda args: args.action != "list",
+    )
     keys.add_argument("action", choices=("add", "list", "remove"))
     keys.add_argument("name", nargs="?", help="name of the key; needed to add or remove one")
     keys.add_argument("--scope", action="append", default=[], choices=SCOPES,
@@ -86,7 +91,7 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
         alerting as alerts,
         Worker(presence, alerts=alerts) if args.worker else contextlib.nullcontext(),
     ):
-        serve(lambda: AsyncPresence.from_env(os.environ), offer, listening)
+        serve(lambda: AsyncPresence.from_env(args.environ), offer, listening)
     return 0
 
 

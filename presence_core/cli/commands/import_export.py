@@ -29,13 +29,13 @@ from presence_core.operations.sessions.login import BATCH
 
 def add_commands(add_command: AddCommand) -> None:
     help = "Write live sessions to a file, without tokens."
-    export = add_command("export", _export, help)
+    export = add_command("export", _export, help, changes=True)  # an entry in the audit
     add_filters(export)
     export.add_argument("--format", choices=("csv", "jsonl"), help="csv for spreadsheets, jsonl for presence import")
     export.add_argument("-o", "--output", metavar="FILE", help="write a file, which appears only when it is complete")
     add_by(export)
     help = "Start the sessions of a file; they get new tokens."
-    read = add_command("import", _import, help)
+    read = add_command("import", _import, help, changes=lambda args: not args.dry_run)
     read.add_argument("file", metavar="FILE", help="JSON lines; - for standard input")
     read.add_argument("--dry-run", action="store_true", help="only check the file")
     read.add_argument("--tokens", metavar="FILE", help="write the new tokens to this new file, as JSON lines, mode 600")

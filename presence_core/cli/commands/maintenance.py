@@ -16,13 +16,15 @@ from presence_core.worker import Worker
 
 
 def add_commands(add_command: AddCommand) -> None:
-    worker = add_command("worker", _worker, "Run sweeps, the history and bulk kicks, until Ctrl-C.", json=False)
+    help = "Run sweeps, the history and bulk kicks, until Ctrl-C."
+    worker = add_command("worker", _worker, help, json=False, changes=True)
     worker.add_argument("--interval", type=float, default=5.0, help="seconds between sweeps (default 5)")
     worker.add_argument("--accept-clock", action="store_true", help="go on although the clock of Redis has jumped")
     add_alerts(worker)
-    add_command("sweep", _sweep, "End all sessions that are past their deadline, now.")
-    add_command("repair", _repair, "Read everything and make lists, indexes and records agree.")
-    add_command("reindex", _reindex, "Rebuild the indexes and counters of PRESENCE_INDEXES and PRESENCE_FACETS.")
+    add_command("sweep", _sweep, "End all sessions that are past their deadline, now.", changes=True)
+    add_command("repair", _repair, "Read everything and make lists, indexes and records agree.", changes=True)
+    help = "Rebuild the indexes and counters of PRESENCE_INDEXES and PRESENCE_FACETS."
+    add_command("reindex", _reindex, help, changes=True)
 
 
 def _worker(presence: Presence, args: argparse.Namespace) -> int:

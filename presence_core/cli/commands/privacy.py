@@ -12,11 +12,12 @@ from presence_core.client import Presence
 
 
 def add_commands(add_command: AddCommand) -> None:
-    erase = add_command("erase", _erase, "Delete all that is stored about a person, forever.")
+    erase = add_command("erase", _erase, "Delete all that is stored about a person, forever.", changes=True)
     erase.add_argument("uid")
     add_staff_fields(erase, ticket=False)
     erase.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    export = add_command("export-person", _export_person, "Print all that is stored about a person, as JSON.")
+    help = "Print all that is stored about a person, as JSON."
+    export = add_command("export-person", _export_person, help, changes=True)  # an entry in the audit
     export.add_argument("uid")
     add_by(export)
 

@@ -22,7 +22,7 @@ _STEPS: Final = {
 
 def add_commands(add_command: AddCommand) -> None:
     help = "Move all data to another number of shards."
-    reshard = add_command("reshard", _reshard, help)
+    reshard = add_command("reshard", _reshard, help, changes=True)
     reshard.add_argument("--shards", type=int, required=True, metavar="N", help="the new number of shards, 1 to 1024")
 
 

@@ -33,13 +33,13 @@ def add_commands(add_command: AddCommand) -> None:
     add_period(ended)
     add_page(ended)
     _add_login(add_command)
-    logout = add_command("logout", _logout, "Log a user out of one session.")
+    logout = add_command("logout", _logout, "Log a user out of one session.", changes=True)
     logout.add_argument("uid")
     logout.add_argument("session_id")
 
 
 def _add_login(add_command: AddCommand) -> None:
-    login = add_command("login", _login, "Start a session and print its token.")
+    login = add_command("login", _login, "Start a session and print its token.", changes=True)
     login.add_argument("uid")
     login.add_argument("--name", help="display name of the user")
     login.add_argument("--alias", action="append", default=[], help="an email address or phone number; can be repeated")

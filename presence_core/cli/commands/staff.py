@@ -34,13 +34,14 @@ _AUDIT_COLUMNS: Final = {
 
 
 def add_commands(add_command: AddCommand) -> None:
-    kick = add_command("kick", _kick, "End one session of a user, or all of them.")
+    kick = add_command("kick", _kick, "End one session of a user, or all of them.", changes=True)
     kick.add_argument("uid")
     kick.add_argument("session_id", nargs="?", help="only this session")
     add_staff_fields(kick, message_for="user")
     kick.add_argument("--keep", action="append", default=[], metavar="SESSION", help="do not end this session")
     kick.add_argument("--block-for", type=int, metavar="SECONDS", help="also block the user's logins for this long")
-    revoke = add_command("revoke-before", _revoke_before, "Sign out everyone who logged in before a time, at once.")
+    help = "Sign out everyone who logged in before a time, at once."
+    revoke = add_command("revoke-before", _revoke_before, help, changes=True)
     revoke.add_argument("--before", type=_time_or_now, required=True, metavar="TIME", help=f"now, or {TIME_FORMAT}")
     add_staff_fields(revoke, message_for="users", ticket=False)
     revoke.add_argument("--yes", action="store_true", help="do not ask for confirmation")
@@ -53,14 +54,14 @@ def add_commands(add_command: AddCommand) -> None:
 
 
 def _add_block_commands(add_command: AddCommand) -> None:
-    block = add_command("block", _block, "Block a user's logins. Live sessions do not end.")
+    block = add_command("block", _block, "Block a user's logins. Live sessions do not end.", changes=True)
     block.add_argument("uid")
     add_staff_fields(block, message_for="user")
     end = block.add_mutually_exclusive_group()
     end.add_argument("--for", type=int, dest="duration", metavar="SECONDS", help="how long (default: until unblocked)")
     end.add_argument("--until", type=parse_time, metavar="TIME", help=TIME_FORMAT)
     block.add_argument("--shorten", action="store_true", help="replace an existing block that ends later")
-    unblock = add_command("unblock", _unblock, "Let a blocked user log in again.")
+    unblock = add_command("unblock", _unblock, "Let a blocked user log in again.", changes=True)
     unblock.add_argument("uid")
     add_staff_fields(unblock, ticket=False)
     blocks = add_command("blocks", _blocks, "List blocked users, newest block first.")

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from presence_core.cli.arguments import AddCommand, Command, actor, add_by
+from presence_core.cli.arguments import AddCommand, Command, actor, add_by, add_embedded
 from presence_core.cli.output import format_time, print_error, print_result, table
 from presence_core.cli.prompts import read_password
 from presence_core.client import Presence
@@ -24,7 +24,8 @@ def add_commands(add_command: AddCommand) -> None:
 
     def add_action(name: str, run: Command, help: str) -> argparse.ArgumentParser:
         action = actions.add_parser(name, help=help, description=help)
-        action.set_defaults(run=run)
+        add_embedded(action)
+        action.set_defaults(run=run, changes=name not in ("list", "preview"))
         action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print the result as JSON")
         return action
 

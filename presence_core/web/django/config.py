@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from presence_core.client import Presence
+from presence_core.client.server_choice import EMBEDDED, VARIABLE, choose_server
 from presence_core.errors import InvalidArgument
 from presence_core.settings import Settings
 from presence_core.web.middleware.request_check import RequestChecker
@@ -49,9 +50,13 @@ class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
 
     @cached_property
     def presence(self) -> Presence:
-        """The client of this process, created at its first use."""
-        url = getattr(settings, "PRESENCE_REDIS_URL", None) or os.environ.get("PRESENCE_REDIS_URL")
-        return Presence.from_url(url, self._settings()) if url else Presence.embedded(settings=self._settings())
+        """The client of this process, created at its first use. Raises ImproperlyConfigured if no server is named."""
+        own, named = self._settings(), getattr(settings, VARIABLE, None)
+        try:
+            url = choose_server({**os.environ, VARIABLE: named} if named else os.environ, own)
+        except InvalidArgument as error:
+            raise ImproperlyConfigured(str(error)) from error
+        return Presence.embedded(settings=own) if url == EMBEDDED else Presence.from_url(url, own)
 
     @cached_property
     def checker(self) -> RequestChecker:

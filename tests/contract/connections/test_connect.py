@@ -13,7 +13,7 @@ from types import FrameType
 import pytest
 import redis.asyncio
 
-from presence_core import AsyncPresence, Presence, Settings, Unavailable
+from presence_core import AsyncPresence, InvalidArgument, Presence, Settings, Unavailable
 from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
@@ -43,6 +43,38 @@ def test_the_embedded_server_starts_with_one_line_and_keeps_its_data(any_binary:
             return bool(await presence.validate(token))
 
     assert asyncio.run(later())
+
+
+def test_the_url_embedded_starts_the_embedded_server_in_the_directory_of_the_environment(
+    any_binary: str, tmp_path: Path
+) -> None:
+    environ = {"PRESENCE_REDIS_URL": "embedded", "PRESENCE_DATA_DIR": str(tmp_path / "own")}
+    with Presence.from_env(environ) as presence:
+        presence.login("ada")
+        with Presence.embedded(tmp_path / "own") as other:
+            assert other.is_online("ada")
+
+
+def test_redis_url_is_used_only_where_the_namespace_exists(server: Server) -> None:
+    environ = {"REDIS_URL": server.url, "PRESENCE_TIMEOUT": str(PATIENT)}
+
+    async def online() -> bool:
+        async with AsyncPresence.from_env(environ) as presence:
+            return await presence.is_online("ada")
+
+    with pytest.raises(InvalidArgument, match=r"^PRESENCE_REDIS_URL must be set: the server of REDIS_URL has no"):
+        asyncio.run(online())
+    assert server.command("DBSIZE") == 0
+    with Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
+        presence.login("ada")
+    assert asyncio.run(online())
+    with (
+        Presence.from_env(environ | {"PRESENCE_REDIS_URL": "redis://127.0.0.1:1"}) as named,
+        pytest.raises(Unavailable),
+    ):
+        named.counts()
+    with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1 "):
+        Presence.from_env({"REDIS_URL": "redis://127.0.0.1:1"})
 
 
 def test_closing_twice_does_no_harm(server: Server) -> None:

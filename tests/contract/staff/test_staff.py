@@ -20,6 +20,7 @@ from presence_core import CorruptData, InvalidArgument, SavedKind, StaffMember, 
 from presence_core.password_file import PasswordFile
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
+from tests.support.server_line import without_server_line
 
 SECRET = "correct horse battery"
 
@@ -214,7 +215,7 @@ def said(bed: Bed, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
         code = cli.main(["staff", *words])
         caught = capsys.readouterr()
-        return code, caught.out, caught.err
+        return code, caught.out, without_server_line(caught.err)
 
     return run
 
