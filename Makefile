@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # exec: the demo receives Ctrl-C directly, and make reports no failed shell.
 run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (Ctrl-C ends it)
-	@exec $(BIN)/python -m demo
+	@exec $(BIN)/python -m presence_dashboard.demo
 
 test: lint  ## Lint, types, then the tests (ARGS="-k kick" for some of them)
 	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)

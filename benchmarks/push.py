@@ -82,7 +82,7 @@ def main() -> int:
     url = f"http://{HOST}:{port}"
     with TemporaryDirectory() as directory, Server.start(binary, Path(directory)) as server:
         environ = os.environ | {"PRESENCE_REDIS_URL": server.url}
-        command = [sys.executable, "-m", "demo.site", "--port", str(port)]
+        command = [sys.executable, "-m", "presence_dashboard.demo.site", "--port", str(port)]
         with (
             Presence.from_url(server.url) as presence,
             sync_playwright() as playwright,

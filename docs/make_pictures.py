@@ -30,8 +30,8 @@ sys.path.insert(0, str(ROOT))
 from PIL import Image  # noqa: E402
 from playwright.sync_api import Locator, Page, sync_playwright  # noqa: E402
 
-from demo.people import MEMBERS  # noqa: E402
 from presence_core import Login, Presence, Worker  # noqa: E402
+from presence_dashboard.demo.people import MEMBERS  # noqa: E402
 from tests.support.samples import write_samples  # noqa: E402
 
 PEOPLE: Final = [member for member in MEMBERS if member.name == member.latin_name]

@@ -10,6 +10,7 @@ above it::
     components                              parts of a page that several pages draw
     views                                   the pages, a package for each
     browser_files                           scripts, style sheets and icon for the browser
+    demo                                    a site with visitors, for a look at all of this; starts the dashboard
 
 ``dashboard.py``, next to this package (in a wheel: inside it), serves the app.
 """

@@ -15,7 +15,7 @@ ROOT = Path(presence_dashboard.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 ORDER = (
     "texts", "browser_files", "format", "time_range", "ticket_links", "roles", "error_sentences", "data", "gate",
-    "access", "drafts", "actions", "components", "views", "main",
+    "access", "drafts", "actions", "components", "views", "main", "demo",
 )  # fmt: skip
 """A package imports only packages before it."""
 

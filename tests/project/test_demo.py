@@ -19,11 +19,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from demo import people
-from demo.history import write_history
-from demo.launch import DEMO_SETTINGS
-from demo.visitors import load_cookies
 from presence_core import Presence, Settings
+from presence_dashboard.demo import people
+from presence_dashboard.demo.history import write_history
+from presence_dashboard.demo.launch import DEMO_SETTINGS
+from presence_dashboard.demo.visitors import load_cookies
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, KEEPS_ALL, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
@@ -78,7 +78,7 @@ def module(*arguments: str, log: Path, **environ: str) -> Iterator[subprocess.Po
     """``python -m …``, started as the demo starts it."""
     with open(log, "wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "demo.run_with_parent", *arguments],
+            [sys.executable, "-m", "presence_dashboard.demo.run_with_parent", *arguments],
             cwd=ROOT,
             env={**os.environ, **environ},
             stdin=subprocess.PIPE,
@@ -117,7 +117,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with (
         Server.start(binary, directory / "redis", *KEEPS_ALL) as server,
         Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence,
-        module("demo.site", f"--port={port}", log=directory / "site.log", PRESENCE_REDIS_URL=server.url),
+        module(
+            "presence_dashboard.demo.site", f"--port={port}", log=directory / "site.log", PRESENCE_REDIS_URL=server.url
+        ),
     ):
         wait_for("the site", lambda: Browser(port).get("/sign-in").status == 200)
         yield Site(server, presence, port)
@@ -319,7 +321,7 @@ def test_the_directory_has_six_hundred_distinct_people() -> None:
 
 def test_visitors_sign_in_by_http_click_and_react_to_a_kick(site: Site, tmp_path: Path) -> None:
     before = {session.uid for session in site.presence.iter_sessions()}
-    arguments = ("demo.visitors", f"--site=http://{HOST}:{site.port}", "--count=20", "--speed=30")
+    arguments = ("presence_dashboard.demo.visitors", f"--site=http://{HOST}:{site.port}", "--count=20", "--speed=30")
     with module(*arguments, f"--jar={tmp_path / 'jar'}", log=tmp_path / "log"):
 
         def visits() -> list[str]:
@@ -381,7 +383,7 @@ def test_a_new_demo_has_two_weeks_of_history_that_agree(tmp_path: Path) -> None:
 
 
 class Demo:
-    """``python -m demo``, in a process group of its own as under a terminal."""
+    """``python -m presence_dashboard.demo``, in a process group of its own as under a terminal."""
 
     def __init__(self, directory: Path, **environ: str) -> None:
         self.data = directory / "data"
@@ -396,7 +398,7 @@ class Demo:
         }
         with open(self._out, "wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "demo"],
+                [sys.executable, "-m", "presence_dashboard.demo"],
                 cwd=ROOT,
                 env=clean | own | environ,
                 stdin=subprocess.DEVNULL,
@@ -501,7 +503,7 @@ def test_no_process_is_left_when_the_parent_is_killed(tmp_path: Path) -> None:
 def test_the_crash_of_one_process_ends_all_and_names_it(tmp_path: Path) -> None:
     with Demo(tmp_path) as demo:
         demo.wait_until_up()
-        [site] = demo.children("demo.site")
+        [site] = demo.children("presence_dashboard.demo.site")
         os.kill(site, signal.SIGKILL)
         assert demo.wait_until_gone() == 1
         assert "The demo site was ended by SIGKILL" in demo.out
@@ -513,7 +515,7 @@ def test_a_users_own_redis_gets_only_dashboard_and_worker_even_while_it_is_down(
         demo.wait_until_up()
         assert "Redis does not answer" in demo.out
         assert "geheim" not in demo.out
-        assert not demo.children("demo.site")
+        assert not demo.children("presence_dashboard.demo.site")
         assert not (demo.data / "server.pid").exists()
         assert demo.end(signal.SIGHUP) == 0
         assert "Traceback" not in demo.out

@@ -25,7 +25,7 @@ from tests.conftest import Bed, on
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "demo/*.md")
+    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md")
     for path in ROOT.glob(pattern)
 )
 
@@ -61,7 +61,7 @@ def code_of(document: str) -> tuple[str, ...]:
 def source() -> str:
     """All the code of the checkout, as one text."""
     kinds = {".py", ".lua", ".js", ".css", ".html"}
-    packages = ("presence_core", "presence_dashboard", "demo", "benchmarks", "tests", "docs")
+    packages = ("presence_core", "presence_dashboard", "benchmarks", "tests", "docs")
     found = [path for package in packages for path in (ROOT / package).rglob("*") if path.suffix in kinds]
     return "\n".join(path.read_text("utf-8") for path in [ROOT / "dashboard.py", *found])
 
@@ -239,7 +239,7 @@ def test_commands_and_their_options_are_those_of_the_parser(document: str) -> No
 
 @cache
 def files() -> tuple[str, ...]:
-    packages = ("presence_core", "presence_dashboard", "demo", "tests", "benchmarks", "docs", ".ci", ".streamlit")
+    packages = ("presence_core", "presence_dashboard", "tests", "benchmarks", "docs", ".ci", ".streamlit")
     below = [path.relative_to(ROOT).as_posix() for package in packages for path in (ROOT / package).rglob("*")]
     return (*below, *(path.name for path in ROOT.iterdir()))
 

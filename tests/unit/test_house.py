@@ -89,7 +89,7 @@ def _wrong_imports(name: str, path: Path) -> Iterator[str]:
     package = _package(name)
     imported = set(_imports(_tree(path)))
     foreign = {module.split(".")[0] for module in imported} - {"presence_core"}
-    yield from foreign & {"streamlit", "pandas", "presence_dashboard", "demo", "tests"}
+    yield from foreign & {"streamlit", "pandas", "presence_dashboard", "tests"}
     if package not in ("transport", "trackers"):
         yield from foreign & {"redis"}  # only the transport imports redis
     if package == "operations":

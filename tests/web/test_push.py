@@ -30,7 +30,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with (
         Server.start(binary, directory / "redis", *KEEPS_ALL) as server,
         Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence,
-        module("demo.site", f"--port={port}", log=directory / "site.log", PRESENCE_REDIS_URL=server.url),
+        module(
+            "presence_dashboard.demo.site", f"--port={port}", log=directory / "site.log", PRESENCE_REDIS_URL=server.url
+        ),
     ):
         wait_for("the site", lambda: Browser(port).get("/sign-in").status == 200)
         yield Site(server, presence, port)
@@ -199,7 +201,9 @@ def test_a_shutdown_leaves_no_stream_open_and_another_process_continues_from_its
     port = free_port()
     login = site.presence.login("push-9")
     log = tmp_path / "log"
-    with module("demo.site", f"--port={port}", log=log, PRESENCE_REDIS_URL=site.server.url) as process:
+    with module(
+        "presence_dashboard.demo.site", f"--port={port}", log=log, PRESENCE_REDIS_URL=site.server.url
+    ) as process:
         wait_for("the site", lambda: Browser(port).get("/sign-in").status == 200)
         stream = Stream(port, login.token)
         last_id = stream.next()["id"]

@@ -9,8 +9,8 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Final
 
-from demo import pages
 from presence_core import AsyncPresence, Event, InvalidArgument, PresenceError, Unavailable
+from presence_dashboard.demo import pages
 
 SILENCE: Final = 10.0
 """Seconds after which a silent stream sends the browser a newer id to resume from."""

@@ -29,9 +29,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from demo import pages, people
-from demo.push import Push
 from presence_core import AsyncPresence, InvalidArgument, LoginRefused, Session, Unavailable
+from presence_dashboard.demo import pages, people
+from presence_dashboard.demo.push import Push
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8502
@@ -332,6 +332,6 @@ async def serve(port: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m demo.site", description="The demo site.")
+    parser = argparse.ArgumentParser(prog="python -m presence_dashboard.demo.site", description="The demo site.")
     parser.add_argument("--port", type=int, default=PORT)
     asyncio.run(serve(parser.parse_args().port))

@@ -14,15 +14,26 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from demo.devices import Device
-from demo.people import VISITORS, Member
-from demo.rhythm import APPS, DAY, DEVICES, HOUR, MINUTE, USERS, BusyMinute, incident_end, minutes, split
-from demo.visitors import Visit, save_cookies
 from presence_core import Login, Presence, SessionFilter, Settings
 from presence_core.keyspace import Shard
 from presence_core.operations.maintenance import history
 from presence_core.operations.maintenance.history import SlotRecord
 from presence_core.scripts.calls import Call, Op, command
+from presence_dashboard.demo.devices import Device
+from presence_dashboard.demo.people import VISITORS, Member
+from presence_dashboard.demo.rhythm import (
+    APPS,
+    DAY,
+    DEVICES,
+    HOUR,
+    MINUTE,
+    USERS,
+    BusyMinute,
+    incident_end,
+    minutes,
+    split,
+)
+from presence_dashboard.demo.visitors import Visit, save_cookies
 
 PLAYED: Final = HOUR
 """Ended sessions of visitors are kept for so long (launch.DEMO_SETTINGS), so earlier ones are only counted."""

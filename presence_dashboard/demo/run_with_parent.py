@@ -1,4 +1,4 @@
-"""``python -m demo.run_with_parent MODULE ARGS…``: run MODULE until it or the parent process ends.
+"""``python -m presence_dashboard.demo.run_with_parent MODULE ARGS…``: run MODULE until it or the parent process ends.
 
 The parent holds the other end of standard input. When that closes, even by a kill of the parent, this process ends
 too. A parent-death signal works only on Linux, and watches a thread, not a process.

@@ -18,9 +18,9 @@ from random import Random
 from typing import Final
 from urllib.parse import urlencode
 
-from demo.devices import Device
-from demo.http_client import HttpClient, HttpResponse, Unreachable
-from demo.people import VISITORS, Member, find
+from presence_dashboard.demo.devices import Device
+from presence_dashboard.demo.http_client import HttpClient, HttpResponse, Unreachable
+from presence_dashboard.demo.people import VISITORS, Member, find
 
 COUNT: Final = 300
 COOKIE: Final = "paperboat"
@@ -238,7 +238,9 @@ async def visit(site: str, count: int, speed: float, jar: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m demo.visitors", description="Visitors for the demo site.")
+    parser = argparse.ArgumentParser(
+        prog="python -m presence_dashboard.demo.visitors", description="Visitors for the demo site."
+    )
     parser.add_argument("--site", default="http://127.0.0.1:8502")
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--speed", type=float, default=1.0, help="speed factor")

@@ -1,4 +1,4 @@
-"""``python -m demo``: start everything. See launch.py.
+"""``python -m presence_dashboard.demo``: start everything. See launch.py.
 
 The signal handlers come first, so that Ctrl-C ends this without a traceback even during imports.
 """
@@ -26,6 +26,6 @@ if __name__ == "__main__":
     for number in _SIGNALS:
         signal.signal(number, _end)
 
-    from demo.launch import run
+    from presence_dashboard.demo.launch import run
 
     sys.exit(run(lambda: bool(_received)))

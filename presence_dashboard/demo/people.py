@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from demo.devices import Device, pick_address, pick_device
-from demo.names import CULTURES, Culture
+from presence_dashboard.demo.devices import Device, pick_address, pick_device
+from presence_dashboard.demo.names import CULTURES, Culture
 
 OF_LATIN_SCRIPT: Final = 33
 OF_ANOTHER: Final = 15

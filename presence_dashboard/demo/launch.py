@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Final, TextIO
 from urllib.parse import unquote, urlsplit
 
-from demo.history import write_history
-from demo.processes import Child, Children, Problem, answers, read_port, require_free
 from presence_core import Presence, PresenceError, Settings, Unavailable, Worker
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.embedded import EmbeddedServer
+from presence_dashboard.demo.history import write_history
+from presence_dashboard.demo.processes import Child, Children, Problem, answers, read_port, require_free
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parents[2]
 DASHBOARD_PORT: Final = 8501
 SITE_PORT: Final = 8502
 START_SECONDS: Final = 90.0
@@ -199,12 +199,12 @@ class Demo(Real):
         self.write_history(server.url)
         self.start_worker()
         self.stack.enter_context(self.children)
-        site = self.start("demo site", "demo.site", f"--port={self.site_port}")
+        site = self.start("demo site", "presence_dashboard.demo.site", f"--port={self.site_port}")
         dashboard = self.start_dashboard()
         self.wait_for(site, "127.0.0.1", self.site_port)
         if self.visitors:
             options = (f"--site={self.site}", f"--count={self.visitors}", f"--jar={self.jar}")
-            self.start("visitors", "demo.visitors", *options)
+            self.start("visitors", "presence_dashboard.demo.visitors", *options)
         self.wait_for_dashboard(dashboard)
         say(
             "",

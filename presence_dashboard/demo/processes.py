@@ -36,7 +36,7 @@ class Child:
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "demo.run_with_parent", *module],
+                [sys.executable, "-m", "presence_dashboard.demo.run_with_parent", *module],
                 cwd=cwd,
                 env={**environ, "PYTHONUNBUFFERED": "1"},
                 stdin=subprocess.PIPE,  # when it closes the child ends: see run_with_parent.py
