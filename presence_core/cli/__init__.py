@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from functools import cache, partial
 from typing import Final, NoReturn
 
-from presence_core.cli.arguments import Changes, Command, add_embedded
-from presence_core.cli.commands import MODULES, dashboard
+import presence_core
+from presence_core.cli.arguments import Changes, Command, LocalCommand, add_embedded
+from presence_core.cli.commands import MODULES
 from presence_core.cli.output import print_error
 from presence_core.cli.replica_wait import wait_for_replicas
 from presence_core.client import Presence
@@ -33,7 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     _prepare_streams()
     args = argparse.Namespace()
     try:
-        build_parser().parse_args(argv, args)
+        parser = build_parser()
+        if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow
+            import argcomplete
+
+            argcomplete.autocomplete(parser)  # ends the process
+        parser.parse_args(argv, args)
         return _run(args)
     except (_UsageError, InvalidArgument) as error:
         print_error(str(error))
@@ -55,10 +61,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    run: Command = args.run
     args.environ = dict(os.environ) | ({VARIABLE: EMBEDDED} if args.embedded else {})
-    if run is dashboard.start:  # makes its own client, also while Redis is unavailable
-        return dashboard.start(None, args)
+    if not args.connects:
+        local: LocalCommand = args.run
+        return local(args)
+    run: Command = args.run
     with Presence.from_env(args.environ) as presence:
         if args.changes(args) if callable(args.changes) else args.changes:
             # After the layout was read: an error about an argument is one sentence, and an outage names the server.
@@ -97,14 +104,21 @@ class _Parser(argparse.ArgumentParser):
 def build_parser() -> argparse.ArgumentParser:
     """The parser with all commands."""
     parser = _Parser(prog="presence", description="See who is online, and end sessions.", epilog=_EPILOG)
+    parser.add_argument("--version", action="version", version=f"presence {presence_core.__version__}")
     add_embedded(parser, default=False)
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def add_command(
-        name: str, run: Command, help: str, *, json: bool = True, changes: Changes = False
+        name: str,
+        run: Command | LocalCommand,
+        help: str,
+        *,
+        json: bool = True,
+        changes: Changes = False,
+        connects: bool = True,
     ) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=help, description=help)
-        command.set_defaults(run=run, changes=changes)
+        command.set_defaults(run=run, changes=changes, connects=connects)
         add_embedded(command)
         if json:
             command.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -17,16 +17,26 @@ Command = Callable[[Presence, argparse.Namespace], int]
 """Runs a command and returns its exit code."""
 
 
+LocalCommand = Callable[[argparse.Namespace], int]
+"""The same for a command that needs no server."""
+
 Changes = bool | Callable[[argparse.Namespace], bool]
 """Whether a command changes something; a function where that depends on its arguments."""
 
 
 class AddCommand(Protocol):
-    """Adds a command to the parser: its name, the function that runs it, its help text, whether it has --json, and
-    whether it changes something."""
+    """Adds a command to the parser: its name, the function that runs it, its help text, whether it has --json,
+    whether it changes something, and whether it gets a client."""
 
     def __call__(
-        self, name: str, run: Command, help: str, *, json: bool = True, changes: Changes = False
+        self,
+        name: str,
+        run: Command | LocalCommand,
+        help: str,
+        *,
+        json: bool = True,
+        changes: Changes = False,
+        connects: bool = True,
     ) -> argparse.ArgumentParser: ...
 
 

@@ -4,6 +4,6 @@ Start reading in ``server.py``: it finds the server of a data directory or start
 own that stops the server after its last user.
 """
 
-from presence_core.embedded.server import EmbeddedServer, find_server_binary
+from presence_core.embedded.server import EmbeddedServer, find_server_binary, user_state_dir
 
-__all__ = ["EmbeddedServer", "find_server_binary"]
+__all__ = ["EmbeddedServer", "find_server_binary", "user_state_dir"]

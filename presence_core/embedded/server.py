@@ -157,12 +157,17 @@ def _prepare_data_dir(data_dir: str | os.PathLike[str] | None) -> str:
 def _default_data_dir() -> str:
     if named := os.environ.get("PRESENCE_DATA_DIR"):
         return os.path.expanduser(named)
+    return os.path.join(user_state_dir(), "presence")
+
+
+def user_state_dir() -> str:
+    """``$XDG_STATE_HOME`` or ``~/.local/state``: where programs of this user keep their data. Raises Unavailable."""
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):  # the XDG specification: ignore a relative path
         state = os.path.expanduser("~/.local/state")
     if not os.path.isabs(state):
         raise Unavailable("This user has no home directory for the embedded server's data: set PRESENCE_DATA_DIR.")
-    return os.path.join(state, "presence")
+    return state
 
 
 def _make_private(path: str) -> None:

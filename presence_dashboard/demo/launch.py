@@ -19,12 +19,12 @@ from typing import Final, TextIO
 from urllib.parse import unquote, urlsplit
 
 from presence_core import Presence, PresenceError, Settings, Unavailable, Worker
+from presence_core.cli.commands.dashboard import ROOT, find_app, is_checkout
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
-from presence_core.embedded import EmbeddedServer
+from presence_core.embedded import EmbeddedServer, user_state_dir
 from presence_dashboard.demo.history import write_history
 from presence_dashboard.demo.processes import Child, Children, Problem, answers, read_port, require_free
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 DASHBOARD_PORT: Final = 8501
 SITE_PORT: Final = 8502
 START_SECONDS: Final = 90.0
@@ -77,7 +77,9 @@ def run(is_over: Callable[[], bool]) -> int:
 
 def _data_dir(environ: dict[str, str]) -> Path:
     named = environ.get("PRESENCE_DATA_DIR", "").strip()
-    return Path(named).expanduser().absolute() if named else ROOT / ".presence"
+    if named:
+        return Path(named).expanduser().absolute()
+    return ROOT / ".presence" if is_checkout() else Path(user_state_dir()) / "presence-demo"
 
 
 class Real:
@@ -131,13 +133,14 @@ class Real:
         self.has_worker = True
 
     def start(self, name: str, *module: str) -> Child:
-        child = Child(name, module, cwd=ROOT, log=self.data / f"{name.split()[-1]}.log", environ=self.environ)
+        child = Child(name, module, log=self.data / f"{name.split()[-1]}.log", environ=self.environ)
         return self.children.add(child)
 
     def start_dashboard(self) -> Child:
-        if not (ROOT / "dashboard.py").is_file():
-            raise Problem(f"There is no dashboard.py in {ROOT}.")
-        return self.start("dashboard", "streamlit", "run", "dashboard.py", f"--server.port={self.port}")
+        app = find_app()
+        if app is None:
+            raise Problem("The dashboard is not installed: install the extra dashboard.")
+        return self.start("dashboard", "streamlit", "run", str(app), f"--server.port={self.port}")
 
     def wait_for_dashboard(self, child: Child) -> None:
         self.wait_for(child, self.host, self.port)

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from presence_core.cli.commands.dashboard import ROOT, is_checkout
+
 STOP_SECONDS: Final = 2.5
 """How long children may take to end before they are killed."""
 
@@ -29,15 +31,16 @@ class Problem(Exception):
 class Child:
     """``python -m <module> <arguments>`` in its own session, so that Ctrl-C reaches only the parent."""
 
-    def __init__(self, name: str, module: Sequence[str], *, cwd: Path, log: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, name: str, module: Sequence[str], *, log: Path, environ: Mapping[str, str]) -> None:
         self.name = name
         self.log = log
         # Append, so that two demos in one directory do not overwrite each other. Each run begins with an empty file.
+        no_cwd = () if is_checkout() else ("-P",)  # no file of a user's directory is imported instead of a module
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "presence_dashboard.demo.run_with_parent", *module],
-                cwd=cwd,
+                [sys.executable, *no_cwd, "-m", "presence_dashboard.demo.run_with_parent", *module],
+                cwd=ROOT if is_checkout() else None,
                 env={**environ, "PYTHONUNBUFFERED": "1"},
                 stdin=subprocess.PIPE,  # when it closes the child ends: see run_with_parent.py
                 stdout=descriptor,

@@ -39,8 +39,8 @@ READS = (
     "block-rule preview --network 198.51.100.7", "staff list", "keys list", "doctor", "status",
 )  # fmt: skip
 
-ELSEWHERE = {"watch", "worker", "serve", "dashboard"}
-"""Commands that run until Ctrl-C."""
+ELSEWHERE = {"watch", "worker", "serve", "dashboard", "demo", "completion"}
+"""Commands that run until Ctrl-C, or need no server."""
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ from typing import Final
 from presence_core.cli.commands import (
     block_rules,
     bulk_kick,
+    completion,
     dashboard,
+    demo,
     health,
     http_service,
     import_export,
@@ -27,6 +29,6 @@ from presence_core.cli.commands import (
 
 MODULES: Final = (
     sessions, search, statistics, staff, block_rules, bulk_kick, privacy, staff_members, health, maintenance, reshard,
-    http_service, dashboard, import_export,
+    http_service, dashboard, demo, import_export, completion,
 )  # fmt: skip
 """In the order of ``presence --help``."""

@@ -15,7 +15,6 @@ from typing import Final
 from presence_core import validation as check
 from presence_core.cli.arguments import AddCommand
 from presence_core.cli.output import print_error
-from presence_core.client import Presence
 from presence_core.client.server_choice import choose_server
 from presence_core.errors import Unavailable
 from presence_core.settings import Settings
@@ -24,20 +23,31 @@ _INSTALL: Final = (
     "The dashboard is not installed: install the extra dashboard (in a checkout: pip install '.[dashboard]')"
 )
 
-_ROOT: Final = Path(__file__).parents[3]
-_APPS: Final = (_ROOT / "presence_dashboard" / "dashboard.py", _ROOT / "dashboard.py")
-"""The app in an installed wheel, and in a checkout. ``.streamlit/config.toml`` is next to it."""
+ROOT: Final = Path(__file__).parents[3]
+"""The folder of both packages: the checkout, or where the wheel is installed."""
 
 
 def add_commands(add_command: AddCommand) -> None:
-    parser = add_command("dashboard", start, "Run the dashboard, until Ctrl-C.", json=False)
+    parser = add_command("dashboard", start, "Run the dashboard, until Ctrl-C.", json=False, connects=False)
     parser.add_argument("--port", type=int, help="0 picks a free port (default 8501)")
 
 
-def start(_: Presence | None, args: argparse.Namespace) -> int:
+def find_app() -> Path | None:
+    """The dashboard's app, with ``.streamlit/config.toml`` next to it; None if the dashboard is not installed."""
+    installed = importlib.util.find_spec("streamlit") and importlib.util.find_spec("pandas")
+    apps = (ROOT / "presence_dashboard" / "dashboard.py", ROOT / "dashboard.py")  # of a wheel, and of a checkout
+    return next((path for path in apps if installed and path.is_file()), None)
+
+
+def is_checkout() -> bool:
+    """Whether this runs from a checkout, not from an installed wheel."""
+    return (ROOT / "dashboard.py").is_file()
+
+
+def start(args: argparse.Namespace) -> int:
     """Replace this process by Streamlit's, so that signals and the exit code are those of the dashboard."""
-    app = next((path for path in _APPS if path.is_file()), None)
-    if app is None or not (importlib.util.find_spec("streamlit") and importlib.util.find_spec("pandas")):
+    app = find_app()
+    if app is None:
         print_error(_INSTALL)
         return 2
     address, port = _address(app, args)

@@ -1,0 +1,123 @@
+"""Shell completion, in real shells on a terminal; and ``--version``."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import presence_core
+from tests.cli.conftest import ROOT
+from tests.support.servers import missing
+
+START = {
+    "bash": ["bash", "--norc", "--noprofile", "-i"],
+    "zsh": ["zsh", "-f", "-i"],
+    "fish": ["fish", "--no-config", "-i"],
+}
+
+LOAD = {
+    "bash": 'eval "$(presence completion bash)"',
+    "zsh": 'autoload -U compinit; compinit -u -D; eval "$(presence completion zsh)"',
+    "fish": "presence completion fish | source",
+}
+
+
+ON_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""A program that makes the terminal that of its session, which fish needs, and becomes the shell."""
+
+CONTROL = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[()=>].?)|[\r\x00]")
+
+
+class Terminal:
+    """A shell on a terminal. ``wait`` waits for what it prints, without colours and cursor movements."""
+
+    def __init__(self, command: list[str], environ: dict[str, str]) -> None:
+        self._screen, side = pty.openpty()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", ON_TERMINAL, *command],
+            env=environ,
+            stdin=side,
+            stdout=side,
+            stderr=side,
+            start_new_session=True,
+            close_fds=True,
+        )
+        os.close(side)
+        self.text = ""
+
+    def type(self, keys: str) -> None:
+        self.text = ""
+        os.write(self._screen, keys.encode())
+
+    def wait(self, pattern: str) -> None:
+        deadline = time.monotonic() + 60
+        while not re.search(pattern, self.text):
+            assert time.monotonic() < deadline, self.text
+            if select.select([self._screen], [], [], 1)[0]:
+                seen = os.read(self._screen, 65_536).decode(errors="replace")
+                if "\x1b[c" in seen:  # fish asks what kind of terminal this is
+                    os.write(self._screen, b"\x1b[?1;2c")
+                self.text += re.sub(
+                    r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[()=>].?)|[\r\x00]", "", seen
+                )
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._screen)
+
+
+@pytest.fixture(params=["bash", "zsh", "fish"])
+def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Terminal]:
+    """A shell that has loaded the completion of a ``presence`` on its PATH."""
+    shell = request.param
+    if shutil.which(shell) is None:
+        missing(shell)
+    program = tmp_path / "bin" / "presence"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m presence_core "$@"\n')
+    program.chmod(0o755)
+    environ = {"PATH": f"{program.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path),
+               "TERM": "xterm", "LANG": "C.UTF-8"}  # fmt: skip
+    made = Terminal(START[shell], environ)
+    try:
+        made.type(f"{LOAD[shell]}; echo rea''dy\n")
+        made.wait("ready")
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_shell_completes_commands_and_options(terminal: Terminal) -> None:
+    terminal.type("presence revo\t")
+    terminal.wait("presence revoke-before ")
+    terminal.type("--bef\t")
+    terminal.wait("--before ")
+
+
+def test_a_shell_that_is_not_supported_is_refused_and_completion_needs_no_server(tmp_path: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.endswith("REDIS_URL")}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "presence_core", *words]
+        return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60)
+
+    done = run("completion", "tcsh")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "invalid choice: 'tcsh'" in done.stderr
+    assert run("completion", "fish").returncode == 0
+    assert run("--version").stdout == f"presence {presence_core.__version__}\n"
