@@ -15,7 +15,7 @@ DEV    := $(VENV)/.dev$(if $(LOCKED),-locked)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: run test soak mutants lint bench audit lock clean help
+.PHONY: run test soak mutants lint bench audit lock release clean help
 
 # exec: the demo receives Ctrl-C directly, and make reports no failed shell.
 run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (Ctrl-C ends it)
@@ -44,6 +44,21 @@ audit: $(TOOLS)/.made  ## Ask an advisory service for known vulnerabilities of t
 lock: $(TOOLS)/.made  ## Write requirements-lock.txt, for every platform, from requirements-dev.txt
 	$(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --no-emit-index-url requirements-dev.txt --output-file $(LOCK) $(ARGS)
+
+# The SBOM lists the packages of an environment that has only the wheel with all extras.
+release: $(TOOLS)/.made  ## Build wheel and sdist in dist, check them, and write an SBOM
+	@rm -rf dist build/sbom
+	$(BIN)/python -m hatchling build
+	$(TOOLS)/bin/twine check --strict dist/*
+	$(TOOLS)/bin/check-wheel-contents dist/*.whl
+	@$(BIN)/python -m venv build/sbom
+	@wheel=$$(echo dist/*.whl) && build/sbom/bin/python -m pip install --quiet --disable-pip-version-check "$$wheel[all]"
+	@build/sbom/bin/python -m pip uninstall --quiet --yes pip setuptools
+	@version=$$($(BIN)/python -m hatchling version) && sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml > build/named.toml
+	$(TOOLS)/bin/cyclonedx-py environment --pyproject build/named.toml --output-reproducible \
+	  --output-file dist/presence_core.cdx.json build/sbom/bin/python
+	@grep -q 'presence-core\.example' pyproject.toml && \
+	  echo "Do not publish yet: pyproject.toml names no real address of the project (docs/release.md)." || true
 
 clean:  ## Remove .venv and caches; data in .presence stays
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
@@ -86,5 +101,6 @@ $(VENV)/.dev-locked: $(LOCK) requirements-dev.txt requirements.txt
 # The tools have their own environment, so that they are not among the packages they check.
 $(TOOLS)/.made: $(DEV)
 	@$(BIN)/python -m venv $(TOOLS)
-	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1 uv==0.13.8
+	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1 uv==0.13.8 \
+	  twine==7.0.0 check-wheel-contents==0.6.3 cyclonedx-bom==7.5.0
 	@touch $@
