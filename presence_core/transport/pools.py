@@ -231,3 +231,15 @@ def leave_behind(client: Any, pool: Any) -> None:
         _left_behind.append((list(each._available_connections), list(each._in_use_connections)))
         each._lock, each._event_dispatcher._async_lock = asyncio.Lock(), None
         each.reset()
+
+
+def drop_connections(pool: Any) -> None:
+    """Replace the connections of an event loop that was closed before them: it can close none of them any more."""
+    for connection in (*pool._available_connections, *pool._in_use_connections):
+        transport: Any = getattr(connection._writer, "transport", None)
+        if getattr(transport, "_sock", None) is not None:  # asyncio's; uvloop closes its own
+            transport._sock.close()
+            transport._sock, transport._closing = None, True  # without this it warns that it was never closed
+        connection._reader = connection._writer = None
+    pool._lock, pool._event_dispatcher._async_lock = asyncio.Lock(), None
+    pool.reset()
