@@ -6,8 +6,8 @@ and ``pools`` how to connect. ``sentinel_watch`` follows the master behind Senti
 """
 
 from presence_core.transport.async_transport import AsyncTransport
-from presence_core.transport.connections import closers, connect
+from presence_core.transport.connections import closers, connect, connect_without_pool
 from presence_core.transport.sync_transport import SyncTransport
 from presence_core.transport.tls import with_files
 
-__all__ = ["AsyncTransport", "SyncTransport", "closers", "connect", "with_files"]
+__all__ = ["AsyncTransport", "SyncTransport", "closers", "connect", "connect_without_pool", "with_files"]

@@ -133,6 +133,18 @@ class SentinelPool(Pool, SentinelConnectionPool):
     """A pool for the master that the SentinelWatch names."""
 
 
+class NoPool(redis.asyncio.ConnectionPool):
+    """Opens a connection for each call and closes it then, so that its client belongs to no event loop. For tests."""
+
+    async def get_connection(self, command_name: object = None, *keys: Any, **options: Any) -> Any:
+        connection: Any = self.connection_class(**self.connection_kwargs)
+        await connection.connect()
+        return connection
+
+    async def release(self, connection: Any) -> None:
+        await connection.disconnect()
+
+
 def like_pool(pool: Any, timeout: float) -> Pool:
     """Our own pool to the same server as this pool of redis-py, with our time limits and no blind retries."""
     options = _options_of(pool)
