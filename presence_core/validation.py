@@ -19,6 +19,9 @@ TEN_YEARS: Final = 315_360_000
 AGENT_LENGTH: Final = 512
 CUT_MARK: Final = "…"
 MAX_UIDS: Final = 10_000
+MAX_ATTRIBUTES: Final = 4096
+ATTRIBUTES_RULE: Final = f"must be at most {MAX_ATTRIBUTES} bytes of JSON"
+_A_DICT: Final = "must be a dict with text keys"
 
 _MAPPED = bytes(10) + b"\xff\xff"
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{8,128}")
@@ -177,19 +180,32 @@ def aliases(value: object) -> str:
     return "\n".join(plain_text("aliases", item, 256, rule) for item in items)
 
 
+def as_json(value: object) -> str:
+    """JSON as attributes are stored. Raises TypeError, ValueError or RecursionError for what JSON cannot hold."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
 def attributes(value: object) -> bytes:
     """The site's own fields as JSON; b"" for none."""
     if value is None or value == {}:
         return b""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise InvalidArgument("attributes", "must be a dict with text keys")
+        raise InvalidArgument("attributes", _A_DICT)
     try:
-        raw = json.dumps(dict(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        raw = as_json(dict(value)).encode()
     except (TypeError, ValueError, RecursionError):
         raise InvalidArgument("attributes", "must be made of what JSON can hold") from None
-    if len(raw) > 4096:
-        raise InvalidArgument("attributes", "must be at most 4096 bytes of JSON")
+    if len(raw) > MAX_ATTRIBUTES:
+        raise InvalidArgument("attributes", ATTRIBUTES_RULE)
     return raw
+
+
+def changes(value: object) -> Mapping[str, Any]:
+    """Changes of attributes, as JSON holds them."""
+    if value is None:
+        raise InvalidArgument("attributes", _A_DICT)
+    known: Mapping[str, Any] = json.loads(attributes(value) or b"{}")
+    return known
 
 
 def prose(field: str, value: object) -> str:

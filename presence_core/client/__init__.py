@@ -56,7 +56,8 @@ class AsyncPresence(
     AsyncEventsMethods,
     AsyncReshardMethods,
 ):
-    """Presence for asyncio: the same methods, awaited. It belongs to the event loop that first uses it."""
+    """Presence for asyncio: the same methods, awaited. It belongs to the event loop that first uses it; once that loop
+    is closed, to the next one."""
 
 
 copy_docstrings(Presence, AsyncPresence)

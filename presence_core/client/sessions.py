@@ -87,6 +87,21 @@ class SessionsMethods(Client):
         """
         return self._run(validate.rotate(self._ctx, token))
 
+    def update(self, token: str, *, attributes: Mapping[str, Any]) -> Validation:
+        """Change attributes of the session of a token, without a new login. Truthy if it is live: ``.session`` has the
+        attributes as they are now. Otherwise nothing is changed, and ``.ended`` says why it ended.
+
+        attributes: names and new values; None removes a name. Attributes that are not named stay. Together they may
+        have 4 KB of JSON, else this raises InvalidArgument. Two concurrent calls change both what they name; of one
+        name the later value stays. ``facets`` and searches follow at once. The session does not count as seen, and no
+        event is sent. The call may be repeated. Cost: O(attributes), one round trip, as ``validate``.
+        """
+        return self._run(validate.update(self._ctx, token, attributes))
+
+    def update_session(self, uid: str, session_id: str, *, attributes: Mapping[str, Any]) -> Validation:
+        """``update`` for sites with session ids of their own, and for programs that have no token."""
+        return self._run(validate.update_session(self._ctx, uid, session_id, attributes))
+
     def heartbeat(self, uid: str, session_id: str) -> bool:
         """Record that a session was seen. False: it is no longer live. Cost: O(log N), one round trip."""
         return self._run(validate.heartbeat(self._ctx, uid, session_id))
@@ -226,6 +241,12 @@ class AsyncSessionsMethods(AsyncClient):
 
     async def rotate(self, token: str) -> Login:
         return await self._run(validate.rotate(self._ctx, token))
+
+    async def update(self, token: str, *, attributes: Mapping[str, Any]) -> Validation:
+        return await self._run(validate.update(self._ctx, token, attributes))
+
+    async def update_session(self, uid: str, session_id: str, *, attributes: Mapping[str, Any]) -> Validation:
+        return await self._run(validate.update_session(self._ctx, uid, session_id, attributes))
 
     async def heartbeat(self, uid: str, session_id: str) -> bool:
         return await self._run(validate.heartbeat(self._ctx, uid, session_id))

@@ -12,6 +12,7 @@ LOGIN: Final = Script("sessions/login", safe=False)
 VALIDATE: Final = Script("sessions/validate", safe=True, reads_when_frozen=True)
 ROTATE_SECRET: Final = Script("sessions/rotate_secret", safe=False)
 HEARTBEAT: Final = Script("sessions/heartbeat", safe=True)
+UPDATE_ATTRIBUTES: Final = Script("sessions/update_attributes", safe=False)
 END_SESSIONS: Final = Script("sessions/end_sessions", safe=False)
 READ_SESSIONS: Final = Script("sessions/read_sessions", safe=True)
 REVOKE_BEFORE: Final = Script("sessions/revoke_before", safe=True)
@@ -119,6 +120,11 @@ def decode_validate(reply: Sequence[Any]) -> ValidateReply:
     state, values, how = reply[:3]
     row = SessionRow(*values)
     return ValidateReply(state, row.with_end(how) if how else row, len(reply) > 3)
+
+
+def decode_update(reply: Sequence[Any]) -> ValidateReply | None:
+    """Decode a reply of sessions/update_attributes.lua; None: all attributes together would be too long."""
+    return None if reply[0] == b"too long" else decode_validate(reply)
 
 
 def decode_rotation(reply: Sequence[Any]) -> ValidateReply:

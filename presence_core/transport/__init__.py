@@ -6,8 +6,8 @@ and ``pools`` how to connect. ``sentinel_watch`` follows the master behind Senti
 """
 
 from presence_core.transport.async_transport import AsyncTransport
-from presence_core.transport.connections import closers, connect, server_name
+from presence_core.transport.connections import closers, connect, connect_without_pool, server_name
 from presence_core.transport.sync_transport import SyncTransport
 from presence_core.transport.tls import with_files
 
-__all__ = ["AsyncTransport", "SyncTransport", "closers", "connect", "server_name", "with_files"]
+__all__ = ["AsyncTransport", "SyncTransport", "closers", "connect", "connect_without_pool", "server_name", "with_files"]

@@ -19,7 +19,7 @@ from presence_core.transport.base_transport import UNREACHABLE, BaseTransport, p
 from presence_core.transport.cluster_check import confirm_master_async, layout_options
 from presence_core.transport.errors import LOST, NOT_RUN, code_of, explained
 from presence_core.transport.exchange import Failed, Pause, Send, Step, run_operation
-from presence_core.transport.pools import leave_behind
+from presence_core.transport.pools import drop_connections, leave_behind
 
 T = TypeVar("T")
 
@@ -42,17 +42,27 @@ class AsyncTransport(BaseTransport):
     def __init__(self, client: Any, timeout: float) -> None:
         super().__init__(client, timeout, AsyncRedisCluster, use_asyncio=True)
         self._refreshing: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         renew_in_child(self, AsyncTransport._renew)
 
     def _renew(self) -> None:
         """In a forked child, which needs an event loop of its own: that of the parent does not survive a fork."""
-        self._refreshing = None
+        self._refreshing = self._loop = None
         if self._cluster is not None:
             self._cluster.is_ready = False
         leave_behind(self._client, None if self.is_cluster else self._router.node(""))
 
+    def _change_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Tests give each request a loop of its own: what the last one left open is of no use, once it is closed."""
+        if self._loop is not None and self._loop.is_closed() and not self.is_cluster:
+            drop_connections(self._router.node(""))
+        self._loop = loop
+
     async def run(self, operation: Op[T]) -> T:
         """Run an operation and return its result."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._change_loop(loop)
         return await drive_async(run_operation(self._router, operation, self._timeout), self._carry_out)
 
     async def _carry_out(self, step: Step) -> Any:

@@ -22,7 +22,7 @@ from redis.sentinel import Sentinel, SentinelConnectionPool
 from presence_core.errors import InvalidArgument
 from presence_core.transport import tls
 from presence_core.transport.errors import explained
-from presence_core.transport.pools import like_pool
+from presence_core.transport.pools import NoPool, like_pool
 from presence_core.transport.sentinel_watch import AsyncFinder, AsyncWatched, watch_of
 
 _POOL_PRIVATE: Final = ("maint_notifications", "orig_", "himport", "retry", "connection_pool")
@@ -97,6 +97,17 @@ def connect(url: str, timeout: float, *, use_asyncio: bool) -> Any:
     except (RedisError, RedisClusterException, OSError) as error:
         raise explained(error, _without_secrets(url), tls=tls.speaks_tls(url)) from error
     raise InvalidArgument("url", "must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
+
+
+def connect_without_pool(url: str, timeout: float) -> Any:
+    """An asyncio client that keeps no connection between two calls, where the URL names a single server."""
+    client = connect(url, timeout, use_asyncio=True)
+    if not isinstance(client, redis.asyncio.Redis):
+        return client
+    pool = client.connection_pool
+    options = {key: value for key, value in pool.connection_kwargs.items() if not key.startswith(_POOL_PRIVATE)}
+    options["retry"] = AsyncRetry(NoBackoff(), 0)
+    return redis.asyncio.Redis(connection_pool=NoPool(connection_class=pool.connection_class, **options))
 
 
 def _options_in(url: str) -> dict[str, Any]:

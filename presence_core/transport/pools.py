@@ -133,6 +133,18 @@ class SentinelPool(Pool, SentinelConnectionPool):
     """A pool for the master that the SentinelWatch names."""
 
 
+class NoPool(redis.asyncio.ConnectionPool):
+    """Opens a connection for each call and closes it then, so that its client belongs to no event loop. For tests."""
+
+    async def get_connection(self, command_name: object = None, *keys: Any, **options: Any) -> Any:
+        connection: Any = self.connection_class(**self.connection_kwargs)
+        await connection.connect()
+        return connection
+
+    async def release(self, connection: Any) -> None:
+        await connection.disconnect()
+
+
 def like_pool(pool: Any, timeout: float) -> Pool:
     """Our own pool to the same server as this pool of redis-py, with our time limits and no blind retries."""
     options = _options_of(pool)
@@ -231,3 +243,15 @@ def leave_behind(client: Any, pool: Any) -> None:
         _left_behind.append((list(each._available_connections), list(each._in_use_connections)))
         each._lock, each._event_dispatcher._async_lock = asyncio.Lock(), None
         each.reset()
+
+
+def drop_connections(pool: Any) -> None:
+    """Replace the connections of an event loop that was closed before them: it can close none of them any more."""
+    for connection in (*pool._available_connections, *pool._in_use_connections):
+        transport: Any = getattr(connection._writer, "transport", None)
+        if getattr(transport, "_sock", None) is not None:  # asyncio's; uvloop closes its own
+            transport._sock.close()
+            transport._sock, transport._closing = None, True  # without this it warns that it was never closed
+        connection._reader = connection._writer = None
+    pool._lock, pool._event_dispatcher._async_lock = asyncio.Lock(), None
+    pool.reset()

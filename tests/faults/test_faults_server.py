@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +119,13 @@ def test_an_old_connection_to_a_demoted_master_can_read_but_not_write(
 # -- OOM ---------------------------------------------------------------------------------------------------------------
 
 
-def test_at_maxmemory_reads_and_ends_work_and_only_logins_are_refused(server: Server, anywhere: Bed) -> None:
+def test_at_maxmemory_only_logins_and_updates_are_refused(server: Server, anywhere: Bed) -> None:
     p = anywhere.connect_to(server.url, timeout=PATIENT)
     tokens = {f"u{n}": p.login(f"u{n}", device="phone", name=f"Name {n}").token for n in range(60)}
     p.login("ada", session_id="session-1", device="desk")
     server.command("CONFIG", "SET", "maxmemory", "1mb")
-    for refused in (lambda: p.login("eve"), lambda: p.login_many([{"uid": "eve"}])):
+    update = partial(p.update, tokens["u0"], attributes={"a": 1})
+    for refused in (lambda: p.login("eve"), lambda: p.login_many([{"uid": "eve"}]), update):
         error = failure(refused)
         assert (error.code, isinstance(error, OutcomeUnknown)) == ("OOM", False)
         assert str(error) == (

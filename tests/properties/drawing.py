@@ -70,6 +70,15 @@ details = st.fixed_dictionaries(
     },
 )
 arguments = st.builds(lambda most, some: most | some, details, timeouts)
+changes: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "plan": st.sampled_from([None, "pro", 2]),
+        "seats": st.sampled_from([None, 1, 4]),
+        "note": st.sampled_from([None, [1, {"a": "]"}], {"plan": []}]),
+    },
+)
+"""Changes of attributes."""
 whys = st.fixed_dictionaries(
     {"by": st.sampled_from(["sue", "Bob"]), "reason": st.sampled_from(["spam", "shared"])},
     optional={"message": st.sampled_from(["Goodbye.", "spam"])},

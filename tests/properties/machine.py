@@ -24,6 +24,7 @@ from tests.properties.drawing import (
     acts,
     addresses,
     arguments,
+    changes,
     clients,
     holds,
     kicks,
@@ -151,6 +152,21 @@ class Visits(Agreement):
         else:
             self.note_reported(answer.ended, stay)
             self.expired(client, stay)
+
+    @rule(client=clients, login=logins, forged=st.booleans(), by_id=st.booleans(), changes=changes)
+    def attributes_are_changed(
+        self, client: int, login: Issued, forged: bool, by_id: bool, changes: dict[str, Any]
+    ) -> None:
+        self.act(login.uid)
+        token, driver = login.forged if forged else login.token, self.clients[client]
+        if by_id:
+            answer = driver.update_session(login.uid, login.sid, attributes=changes)
+        else:
+            answer = driver.update(token, attributes=changes)
+        stay = self.model.find(login.uid, login.sid, None if by_id else token)
+        if stay and self.model.is_live(stay):
+            self.model.change(stay, changes)
+        self.judged(client, answer, stay, False, None)
 
     @rule(target=logins, client=clients, login=logins, forged=st.booleans())
     def a_secret_is_changed(self, client: int, login: Issued, forged: bool) -> New:

@@ -100,6 +100,11 @@ class Model(State):
         self._see(stay, self.now)
         stay.last_ip = ip or stay.last_ip
 
+    def change(self, stay: Stay, changes: dict[str, Any]) -> None:
+        """Attributes change; None removes one."""
+        merged = (stay.given.get("attributes") or {}) | changes
+        stay.given = stay.given | {"attributes": {name: value for name, value in merged.items() if value is not None}}
+
     def _see(self, stay: Stay, at: int) -> None:
         stay.seen = max(stay.seen, at)
         self.users[stay.uid] = max(self.users.get(stay.uid, 0), at)

@@ -174,7 +174,7 @@ class Stay:
         attributes = self.given.get("attributes") or {}
         for name in declared:
             if attributes.get(name) is not None:
-                yield b"x" + name.encode() + b"\0" + json.dumps(attributes[name]).encode()
+                yield b"x" + name.encode() + b"\0" + json.dumps(attributes[name], separators=(",", ":")).encode()
 
 
 def label(text: str) -> bytes:

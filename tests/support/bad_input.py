@@ -132,9 +132,14 @@ def _of_login() -> list[Case]:
 
 def _of_one_session() -> list[Case]:
     cases = []
-    for method in ("validate_session", "heartbeat", "logout", "get"):
-        cases += [Case(method, (value, "session-1"), {}, sentence) for value, sentence in UIDS]
-        cases += [Case(method, ("ada", value), {}, sentence) for value, sentence in SIDS + _same(SID, None)]
+    for method in ("validate_session", "heartbeat", "logout", "get", "update_session"):
+        given = {"attributes": {"a": 1}} if method == "update_session" else {}
+        cases += [Case(method, (value, "session-1"), given, sentence) for value, sentence in UIDS]
+        cases += [Case(method, ("ada", value), given, sentence) for value, sentence in SIDS + _same(SID, None)]
+    for value, sentence in LOGIN["attributes"] + _same("attributes must be a dict with text keys", None):
+        cases.append(Case("update", ("x",), {"attributes": value}, sentence))
+        cases.append(Case("update_session", ("ada", "session-1"), {"attributes": value}, sentence))
+    cases.append(Case("update", (None,), {"attributes": {}}, "token must be text"))
     cases += [Case("sessions", (value,), {}, sentence) for value, sentence in UIDS]
     cases += [Case("validate_session", ("ada", "session-1"), {"ip": ip}, sentence) for ip, sentence in IPS]
     cases += [Case("validate", ("x",), {"ip": ip}, sentence) for ip, sentence in IPS]

@@ -33,6 +33,7 @@ WRITES: dict[str, Callable[[P, str], Any]] = {
     "login": lambda p, token: p.login("ada"),
     "login_many": lambda p, token: p.login_many([{"uid": "ada"}]),
     "rotate": lambda p, token: p.rotate(token),
+    "update": lambda p, token: p.update(token, attributes={"a": 1}),
     "logout": lambda p, token: p.logout("ada", "session-1"),
     "kick": lambda p, token: p.kick("ada", "session-1", by="staff", reason="test"),
 }

@@ -34,6 +34,7 @@ RUN_ELSEWHERE = {
     "docs/recipes.md": "test_recipes",
     "docs/moving.md": "test_moving",
     "docs/frameworks.md": "test_frameworks",
+    "docs/testing.md": "test_pytest_plugin",
 }
 """The tests that run the blocks of these documents."""
 

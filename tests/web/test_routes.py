@@ -21,6 +21,7 @@ ROUTES: list[tuple[str, str, str, Any, int]] = [
     ("POST", "/v1/sessions", "record", {"uid": "ada"}, 201),
     ("POST", "/v1/validate", "record", {"token": "x"}, 200),
     ("POST", "/v1/heartbeats", "record", {"refs": ["ada:session-1"]}, 200),
+    ("PATCH", "/v1/users/ada/sessions/session-1", "record", {"attributes": {"a": 1}}, 200),
     ("DELETE", "/v1/users/ada/sessions/session-9", "record", None, 200),
     ("GET", "/v1/sessions", "read", None, 200),
     ("GET", "/v1/users/ada/sessions", "read", None, 200),
@@ -136,6 +137,13 @@ def test_a_session_begins_is_seen_and_ends(bed: Bed) -> None:
     }
     beats = s.ask("POST", "/v1/heartbeats", {"refs": ["ada:session-1", "ada:session-2"]}).json()
     assert beats == {"offline": ["ada:session-1"]}
+    place = "/v1/users/ada/sessions/session-2"
+    s.ask("PATCH", place, {"attributes": {"cart": 1, "coupon": "X"}})
+    assert s.ask("PATCH", place, {"attributes": {"cart": 2, "coupon": None}}).json()["attributes"] == {"cart": 2}
+    assert s.get(place)["attributes"] == {"cart": 2}
+    problem(s.ask("PATCH", place, {"attributes": {"a": "x" * 4096}}), 422)
+    problem(s.ask("PATCH", place, {}), 422)
+    problem(s.ask("PATCH", "/v1/users/ada/sessions/session-1", {"attributes": {"cart": 3}}), 404)
     assert s.ask("DELETE", "/v1/users/ada/sessions/session-2").json() == {"ended": True}
     assert s.ask("DELETE", "/v1/users/ada/sessions/session-2").json() == {"ended": False}
     assert [session["session_id"] for session in s.get("/v1/users/ada/sessions")["items"]] == [

@@ -1,17 +1,18 @@
-"""Requests of a site: validate a token or a session, note that it was seen, give it a new secret."""
+"""Requests of a site: validate a token or a session, note that it was seen, change its secret or attributes."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument, LoginRefused, Unavailable
+from presence_core.filters import facet_members
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABELS, Block, Ended, Login, Session, Validation, ValidationFailed, ValidationPassed
 from presence_core.operations.context import Context, known_label_texts, label_texts, read_notes
@@ -76,7 +77,11 @@ def _validate(ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: 
     s = ctx.shard(uid)
     keys = (s.sessions, s.deadlines, s.users, s.closing, s.meta, f"{s.record_prefix}{uid}:{sid}")
     [raw] = yield [call_of(scripts.VALIDATE, keys, ctx.now, uid, sid, digest, "1" if touch else "0", ip)]
-    state, row, is_overdue = scripts.decode_validate(raw)
+    return (yield from _judge(ctx, s, uid, sid, scripts.decode_validate(raw)))
+
+
+def _judge(ctx: Context, s: Shard, uid: str, sid: str, reply: scripts.ValidateReply) -> Op[Validation]:
+    state, row, is_overdue = reply
     if state == scripts.LIVE:
         labels = known_label_texts(ctx, s, row.core or b"")
         if labels is None:
@@ -118,6 +123,31 @@ def rotate(ctx: Context, token: object) -> Op[Login]:
     with contextlib.suppress(Unavailable):  # the old secret is gone: the new one must reach its holder
         labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
     return Login(lambda: Session.from_reply(uid, sid, row, labels), make_token(uid, sid, secret), [])
+
+
+def update(ctx: Context, token: object, attributes: object) -> Op[Validation]:
+    if token is None:
+        raise InvalidArgument("token", "must be text")
+    return _update(ctx, *_parse_token(token), check.changes(attributes))
+
+
+def update_session(ctx: Context, uid: object, session_id: object, attributes: object) -> Op[Validation]:
+    return _update(ctx, check.uid(uid), check.session_id(session_id), b"", check.changes(attributes))
+
+
+def _update(ctx: Context, uid: str, sid: str, digest: bytes, changes: Mapping[str, Any]) -> Op[Validation]:
+    s = ctx.shard(uid)
+    keys = (s.sessions, s.closing, s.meta, s.facets, s.recount, s.counted, s.record(uid, sid))
+    words: list[str] = []
+    for name, value in changes.items():
+        words += (name, check.as_json(name), "" if value is None else check.as_json(value))
+    declared = facet_members(ctx.settings.facets, changes)
+    call = call_of(scripts.UPDATE_ATTRIBUTES, keys, ctx.now, uid, sid, digest, check.MAX_ATTRIBUTES, declared, *words)
+    [raw] = yield [call]
+    reply = scripts.decode_update(raw)
+    if reply is None:
+        raise InvalidArgument("attributes", f"{check.ATTRIBUTES_RULE}, together with those that the session has")
+    return (yield from _judge(ctx, s, uid, sid, reply))
 
 
 @checked_first

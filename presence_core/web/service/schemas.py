@@ -162,6 +162,12 @@ class LoginBody(Body):
     absolute_timeout: int | None = None
 
 
+class UpdateBody(Body):
+    """PATCH /v1/users/{uid}/sessions/{session_id}."""
+
+    attributes: dict[str, Any] = Field(description="names and new values; null removes a name")
+
+
 class ValidateBody(Body):
     """POST /v1/validate."""
 

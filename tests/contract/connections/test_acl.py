@@ -36,6 +36,7 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert p.validate(login.token)
         assert p.validate_session("ada", login.session.session_id)
         login = p.rotate(login.token)
+        assert p.update(login.token, attributes={"a": 1})
         assert p.heartbeat("ada", login.session.session_id)
         assert p.heartbeats([login.session.ref]) == []
         assert p.get("ada", login.session.session_id)
@@ -177,6 +178,7 @@ def test_the_sites_user_records_logins_but_no_data_of_staff_and_workers(bed: Bed
     p.login_many([{"uid": "ada", "device": "phone"}, {"uid": "bob"}, {"uid": "bob"}, {"uid": "bob"}])
     assert not p.validate(login.token)
     login = p.rotate(p.login("eve").token)
+    assert p.update(login.token, attributes={"a": 1})
     assert p.validate(login.token, ip="192.0.2.7")
     assert p.heartbeat("eve", login.session.session_id)
     assert p.heartbeats([login.session.ref, "nobody:session-1"]) == ["nobody:session-1"]
@@ -288,6 +290,7 @@ def test_a_dashboard_viewer_can_read_everything_and_change_nothing(bed: Bed) -> 
             "pause": lambda: p.pause_job(under_way.id, by="viewer"),
             "login": lambda: p.login("eve"),
             "rotate": lambda: p.rotate(token),
+            "update": lambda: p.update(token, attributes={"a": 1}),
             "validate": lambda: p.validate(token),
             "heartbeat": lambda: p.heartbeat("ada", session.session_id),
             "sweep": p.sweep,

@@ -31,6 +31,7 @@ WRITES: dict[str, Callable[[P, str], Any]] = {
     "validate": lambda p, token: p.validate(token, ip="192.0.2.1"),
     "validate_session": lambda p, token: p.validate_session("ada", "session-1", ip="192.0.2.1"),
     "rotate": lambda p, token: p.rotate(token),
+    "update": lambda p, token: p.update(token, attributes={"a": 1}),
     "heartbeat": lambda p, token: p.heartbeat("ada", "session-1"),
     "heartbeats": lambda p, token: p.heartbeats(["bob:session-2", "ada:session-1", "bob:session-3"]),
     "logout": lambda p, token: p.logout("ada", "session-1"),

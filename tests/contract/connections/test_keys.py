@@ -34,7 +34,7 @@ MOVERS = {name for name in {script.name for script in EVERY} if name.startswith(
 TRACKERS = {script.name for script in EVERY if script.name.startswith("trackers/")}  # test_trackers.py watches them
 WRITERS = {script.name for script in EVERY if script.command == "EVALSHA"} - TRACKERS
 
-SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "max_events": 100,
+SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "max_events": 100, "facets": ("plan",),
                             "truncate_addresses_after": 0}  # fmt: skip
 
 
@@ -51,6 +51,8 @@ def _everything(p: P) -> None:
     p.validate("malformed")
     p.validate_session("a:{b}", last.session.session_id)
     last = p.rotate(last.token)
+    p.update(last.token, attributes={"plan": "free", "a": 1})
+    p.update_session("a:{b}", last.session.session_id, attributes={"plan": "pro", "a": None})
     p.heartbeat("u1", "no-such-session")
     p.heartbeats([session.ref for session in p.list_sessions()])
     p.get("a:{b}", last.session.session_id)

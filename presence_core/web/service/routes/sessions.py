@@ -18,11 +18,14 @@ from presence_core.web.service.schemas import (
     LoginBody,
     LoginResponse,
     SessionsQuery,
+    UpdateBody,
     ValidateBody,
     ValidateResponse,
     openapi_of,
     read_body,
 )
+
+NOT_LIVE: Final = "There is no live session with this id"
 
 router = APIRouter(prefix="/v1", tags=["sessions"])
 
@@ -73,8 +76,17 @@ async def session(uid: str, session_id: str, presence: Client) -> Response:
     """One live session."""
     record = await presence.get(uid, session_id)
     if record is None:
-        raise not_found("There is no live session with this id")
+        raise not_found(NOT_LIVE)
     return json_response(record)
+
+
+@router.patch("/users/{uid:quoted}/sessions/{session_id:quoted}", response_model=Session, dependencies=[Recorder])
+async def update(uid: str, session_id: str, body: UpdateBody, presence: Client) -> Response:
+    """Change attributes of a live session. Those that are not named stay; null removes one."""
+    validation = await presence.update_session(uid, session_id, attributes=body.attributes)
+    if not validation:
+        raise not_found(NOT_LIVE)
+    return json_response(validation.session)
 
 
 @router.delete("/users/{uid:quoted}/sessions/{session_id:quoted}", response_model=dict[str, bool],
