@@ -22,6 +22,7 @@ from demo.history import write_history
 from demo.processes import Child, Children, Problem, answers, read_port, require_free
 from presence_core import Presence, PresenceError, Settings, Unavailable, Worker
 from presence_core.embedded import EmbeddedServer
+from presence_core.secret_files import read_secret
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DASHBOARD_PORT: Final = 8501
@@ -60,8 +61,8 @@ def run(is_over: Callable[[], bool]) -> int:
     a destructor gets lost.
     """
     environ = dict(os.environ)
-    kind = Real if environ.get("PRESENCE_REDIS_URL", "").strip() else Demo
     try:
+        kind = Real if read_secret(environ, "PRESENCE_REDIS_URL").strip() else Demo
         # Last in, first out: children end before upkeep, upkeep before the server.
         with ExitStack() as stack:
             kind(environ, stack, is_over).run()

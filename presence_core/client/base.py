@@ -16,6 +16,7 @@ from presence_core.client.internal import AsyncInternal, Internal
 from presence_core.client.replica_ack import ReplicaAckTask, ReplicaAckThread, give_up, seconds_to_wait
 from presence_core.operations.context import Context
 from presence_core.scripts.calls import Op
+from presence_core.secret_files import read_secret
 from presence_core.settings import Settings
 from presence_core.transport import AsyncTransport, SyncTransport, closers, connect, with_files
 
@@ -87,11 +88,12 @@ class _Constructors:
         """Connect to ``PRESENCE_REDIS_URL``, with settings from ``PRESENCE_<SETTING>``; without a URL, start or join
         the embedded server.
 
-        With a rediss URL, ``PRESENCE_REDIS_SSL_CA_CERTS``, ``…_SSL_CERTFILE`` and ``…_SSL_KEYFILE`` name files.
+        ``PRESENCE_REDIS_URL_FILE`` may name a file with the URL instead. With a rediss URL,
+        ``PRESENCE_REDIS_SSL_CA_CERTS``, ``…_SSL_CERTFILE`` and ``…_SSL_KEYFILE`` name files.
         """
         environ = os.environ if environ is None else environ
         settings = Settings.from_env(environ)
-        url = environ.get("PRESENCE_REDIS_URL", "").strip()
+        url = read_secret(environ, "PRESENCE_REDIS_URL").strip()
         return cls.from_url(with_files(url, environ), settings) if url else cls.embedded(settings=settings)
 
     @classmethod

@@ -23,7 +23,8 @@ class PresenceConfig(SiteConfig):
     """``presence_core.web.django`` in INSTALLED_APPS. All settings have defaults:
 
     ======================  ============================================================================================
-    PRESENCE_REDIS_URL      URL of Redis; default: the environment variable of this name, else the embedded server
+    PRESENCE_REDIS_URL      URL of Redis; default: the environment variable of this name, or the file that the variable
+                            PRESENCE_REDIS_URL_FILE names, else the embedded server
     PRESENCE_SETTINGS       dict of Settings: ``{"idle_timeout": 1800, …}``. Default of both timeouts: the expiry that
                             ``set_expiry`` gave the session before login, else SESSION_COOKIE_AGE. With
                             SESSION_SAVE_EVERY_REQUEST the absolute timeout is a year

@@ -14,6 +14,7 @@ from django.utils.module_loading import import_string
 
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument
+from presence_core.secret_files import read_secret
 from presence_core.settings import Settings
 from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.rules import Rules
@@ -50,7 +51,7 @@ class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
     @cached_property
     def presence(self) -> Presence:
         """The client of this process, created at its first use."""
-        url = getattr(settings, "PRESENCE_REDIS_URL", None) or os.environ.get("PRESENCE_REDIS_URL")
+        url = getattr(settings, "PRESENCE_REDIS_URL", None) or read_secret(os.environ, "PRESENCE_REDIS_URL").strip()
         return Presence.from_url(url, self._settings()) if url else Presence.embedded(settings=self._settings())
 
     @cached_property
