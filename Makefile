@@ -10,6 +10,8 @@ TOOLS  := $(VENV)/tools
 # LOCKED=yes installs only the packages of requirements-lock.txt, each file checked by its digest, as the CI does.
 LOCK   := requirements-lock.txt
 DEV    := $(VENV)/.dev$(if $(LOCKED),-locked)
+COMPILE := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+  --no-annotate --no-emit-index-url
 
 # Where the environment forbids it, every program that a test starts would compile all of its modules again.
 export PYTHONDONTWRITEBYTECODE :=
@@ -42,8 +44,10 @@ audit: $(TOOLS)/.made  ## Ask an advisory service for known vulnerabilities of t
 	$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes -r $(LOCK) $(ARGS)
 
 lock: $(TOOLS)/.made  ## Write requirements-lock.txt, for every platform, from requirements-dev.txt
-	$(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --no-emit-index-url requirements-dev.txt --output-file $(LOCK) $(ARGS)
+	$(COMPILE) requirements-dev.txt --output-file $(LOCK) $(ARGS)
+	@$(COMPILE) --constraint $(LOCK) pyproject.toml --extra web --output-file deploy/service.lock
+	@echo 'streamlit[auth]' | $(COMPILE) --constraint $(LOCK) pyproject.toml - --extra dashboard --output-file deploy/dashboard.lock
+	@printf '%s\n' hatchling hatch-fancy-pypi-readme | $(COMPILE) --constraint $(LOCK) - --output-file deploy/build.lock
 
 # The SBOM lists the packages of an environment that has only the wheel with all extras.
 release: $(TOOLS)/.made  ## Build wheel and sdist in dist, check them, and write an SBOM

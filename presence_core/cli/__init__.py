@@ -22,6 +22,7 @@ from presence_core.cli.replica_wait import wait_for_replicas
 from presence_core.client import Presence
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.errors import InvalidArgument, PresenceError, Unavailable
+from presence_core.secret_files import with_secret
 
 _EPILOG: Final = (
     "The options of a command: presence COMMAND --help. The command connects to the Redis of PRESENCE_REDIS_URL. A "
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    args.environ = dict(os.environ) | ({VARIABLE: EMBEDDED} if args.embedded else {})
+    args.environ = with_secret(os.environ, VARIABLE, EMBEDDED) if args.embedded else dict(os.environ)
     if not args.connects:
         local: LocalCommand = args.run
         return local(args)

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from presence_core.errors import InvalidArgument
+from presence_core.secret_files import read_secret
 from presence_core.web.webhooks import AlertWebhook
 
 URL: Final = "PRESENCE_ALERT_URL"
@@ -35,7 +36,7 @@ def alert_webhook(args: argparse.Namespace, environ: Mapping[str, str]) -> Abstr
         return contextlib.nullcontext()
     if not getattr(args, "worker", True):
         raise InvalidArgument("--worker", "must be given for alerts: the worker checks the limits")
-    url, secret = args.alert_url or environ.get(URL, ""), environ.get(SECRET, "")
+    url, secret = args.alert_url or read_secret(environ, URL).strip(), read_secret(environ, SECRET)
     if not url:
         raise InvalidArgument("--alert-url", "must be given for alerts: where to send them")
     if args.alert_ends is None and args.alert_logins is None:

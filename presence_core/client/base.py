@@ -87,8 +87,9 @@ class _Constructors:
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
         """Connect to ``PRESENCE_REDIS_URL``, with settings from ``PRESENCE_<SETTING>``.
 
-        The URL ``embedded`` starts or joins the embedded server, with its data in ``PRESENCE_DATA_DIR``. With a rediss
-        URL, ``PRESENCE_REDIS_SSL_CA_CERTS``, ``…_SSL_CERTFILE`` and ``…_SSL_KEYFILE`` name files.
+        ``PRESENCE_REDIS_URL_FILE`` may name a file with the URL instead. The URL ``embedded`` starts or joins the
+        embedded server, with its data in ``PRESENCE_DATA_DIR``. With a rediss URL, ``PRESENCE_REDIS_SSL_CA_CERTS``,
+        ``…_SSL_CERTFILE`` and ``…_SSL_KEYFILE`` name files.
 
         Without the variable, ``REDIS_URL`` is used if its server has the namespace already. To find out blocks for one
         round trip, and raises Unavailable if the server does not answer. Raises InvalidArgument if no server is named.

@@ -11,6 +11,7 @@ from typing import Final
 
 from presence_core.errors import InvalidArgument
 from presence_core.operations import layout
+from presence_core.secret_files import read_secret
 from presence_core.settings import Settings
 from presence_core.transport import SyncTransport, closers, connect, server_name, with_files
 
@@ -29,7 +30,7 @@ def choose_server(environ: Mapping[str, str], settings: Settings) -> str:
 
     Raises InvalidArgument if no server is named, and Unavailable if the one of ``REDIS_URL`` cannot be asked.
     """
-    url = environ.get(VARIABLE, "").strip()
+    url = read_secret(environ, VARIABLE).strip()
     if url == EMBEDDED:
         return EMBEDDED
     if url:
@@ -56,7 +57,7 @@ def choose_server(environ: Mapping[str, str], settings: Settings) -> str:
 
 def server_line(environ: Mapping[str, str], redis_client: object, settings: Settings) -> str:
     """A sentence for the terminal: which server and namespace a program uses. Without credentials."""
-    kind = "the embedded server, " if environ.get(VARIABLE, "").strip() == EMBEDDED else ""
+    kind = "the embedded server, " if read_secret(environ, VARIABLE).strip() == EMBEDDED else ""
     return f"Using {kind}{server_name(redis_client)}, namespace {settings.namespace}."
 
 

@@ -22,6 +22,7 @@ from presence_core import Presence, PresenceError, Settings, Unavailable, Worker
 from presence_core.cli.commands.dashboard import ROOT, find_app, is_checkout
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.embedded import EmbeddedServer, user_state_dir
+from presence_core.secret_files import read_secret
 from presence_dashboard.demo.history import write_history
 from presence_dashboard.demo.processes import Child, Children, Problem, answers, read_port, require_free
 
@@ -61,8 +62,8 @@ def run(is_over: Callable[[], bool]) -> int:
     a destructor gets lost.
     """
     environ = dict(os.environ)
-    kind = Demo if environ.get(VARIABLE, "").strip() in ("", EMBEDDED) else Real
     try:
+        kind = Demo if read_secret(environ, VARIABLE).strip() in ("", EMBEDDED) else Real
         # Last in, first out: children end before upkeep, upkeep before the server.
         with ExitStack() as stack:
             kind(environ, stack, is_over).run()

@@ -8,7 +8,9 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, Literal, cast, get_args
 
 from presence_core import InvalidArgument, Settings
+from presence_core.client.server_choice import FALLBACK, VARIABLE
 from presence_core.password_file import VARIABLE as STAFF_FILE
+from presence_core.secret_files import read_secret, with_secret
 from presence_core.web.proxies import Proxies, parse_address
 from presence_dashboard import ticket_links
 from presence_dashboard.roles import ROLES, Actor, Role
@@ -115,8 +117,9 @@ def staff_environ(environ: Mapping[str, str], config: Config) -> dict[str, str]:
     site_settings = {f"PRESENCE_{item.name.upper()}" for item in fields(Settings) if item.name not in _SHARED}
     # An ended sign-in must be remembered for longer than its cookie is valid.
     keep = str(config.absolute + _DAY)
-    return {name: value for name, value in environ.items() if name not in site_settings} | {
-        "PRESENCE_REDIS_URL": environ.get("PRESENCE_REDIS_URL", "").strip() or environ.get("REDIS_URL", ""),
+    url = read_secret(environ, VARIABLE).strip() or environ.get(FALLBACK, "")
+    own = with_secret(environ, VARIABLE, url)
+    return {name: value for name, value in own.items() if name not in site_settings} | {
         "PRESENCE_NAMESPACE": namespace,
         "PRESENCE_IDLE_TIMEOUT": str(config.idle),
         "PRESENCE_ABSOLUTE_TIMEOUT": str(config.absolute),

@@ -116,6 +116,14 @@ def test_staff_sign_in_on_the_redis_of_the_site() -> None:
     assert staff_environ(site | {"PRESENCE_REDIS_URL": "redis://own"}, Config())["PRESENCE_REDIS_URL"] == "redis://own"
 
 
+def test_staff_sign_in_on_the_redis_that_a_file_names(tmp_path: Path) -> None:
+    file = tmp_path / "url"
+    file.write_text("redis://:secret@filed\n")
+    found = staff_environ({"PRESENCE_REDIS_URL_FILE": str(file), "REDIS_URL": "redis://cache"}, Config())
+    assert found["PRESENCE_REDIS_URL"] == "redis://:secret@filed"
+    assert "PRESENCE_REDIS_URL_FILE" not in found
+
+
 def test_guesses_are_limited_by_address_and_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_000_000.0
     monkeypatch.setattr(time, "time", lambda: now)

@@ -22,7 +22,7 @@ LUA = ROOT / "lua"
 # A package or module imports only from those in earlier lines. Those that are not listed come last.
 ORDER = [
     {"errors", "user_agents", "fork_safety", "drive_generators"},
-    {"keyspace", "validation"},
+    {"keyspace", "validation", "secret_files"},
     {"settings", "search_text"},
     {"filters"},
     {"models"},

@@ -15,6 +15,7 @@ from django.utils.module_loading import import_string
 from presence_core.client import Presence
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, choose_server
 from presence_core.errors import InvalidArgument
+from presence_core.secret_files import with_secret
 from presence_core.settings import Settings
 from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.rules import Rules
@@ -53,7 +54,7 @@ class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
         """The client of this process, created at its first use. Raises ImproperlyConfigured if no server is named."""
         own, named = self._settings(), getattr(settings, VARIABLE, None)
         try:
-            url = choose_server({**os.environ, VARIABLE: named} if named else os.environ, own)
+            url = choose_server(with_secret(os.environ, VARIABLE, named) if named else os.environ, own)
         except InvalidArgument as error:
             raise ImproperlyConfigured(str(error)) from error
         return Presence.embedded(settings=own) if url == EMBEDDED else Presence.from_url(url, own)
