@@ -93,7 +93,7 @@ def running(*arguments: str, directory: Path, port: int | str, server: Server, *
 
 def test_every_framework_of_the_page_is_tested() -> None:
     elsewhere = {"django-admin", "django-tests"}  # tests/web/test_django_admin.py, test_django_project.py
-    assert set(BLOCKS) == {"fastapi", "flask", "django", "jwt", "webhooks", "receiver"} | elsewhere
+    assert set(BLOCKS) == {"fastapi", "flask", "django", "jwt", "refresh", "webhooks", "receiver"} | elsewhere
     assert len(BLOCKS) == DOCUMENT.count("\n```python")
     for name, block in BLOCKS.items():
         lines = [line for line in block.splitlines() if line and not line.startswith(("import ", "from "))]
@@ -314,6 +314,36 @@ def test_the_lines_for_jwt(server: Server, presence: Presence, monkeypatch: pyte
         with pytest.raises(PermissionError, match="This session has ended"):
             site["check"](old)
         assert site["check"](site["issue"]("jay"))["jti"] != session.session_id
+    finally:
+        site["revoked"].close()
+        site["presence"].close()
+
+
+def test_the_lines_for_refresh_tokens(server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    site: dict[str, Any] = {"KEY": "a key of at least thirty-two bytes, as HS256 wants"}
+    for block in ("jwt", "refresh"):
+        exec(compile(BLOCKS[block], f"docs/frameworks.md, {block}", "exec"), site)
+    try:
+        first, access = site["sign_in"]("ray")
+        [session] = presence.sessions("ray")
+        assert session.idle_timeout == 30 * 86_400
+        second, renewed = site["refresh"](first)
+        assert [site["check"](token)["jti"] for token in (access, renewed)] == [session.session_id] * 2
+        assert site["check"](renewed)["auth_time"] == session.login_at.timestamp()
+        tokens = [second]
+
+        def is_seen_by_a_refresh() -> bool:  # in a later millisecond
+            tokens.append(site["refresh"](tokens[-1])[0])
+            return presence.sessions("ray")[0].last_seen > session.last_seen
+
+        wait_for("the heartbeat of a refresh", is_seen_by_a_refresh)
+        with pytest.raises(PermissionError, match="This session has ended"):
+            site["refresh"](first)  # used before
+        presence.kick("ray", by="sam", reason="test")
+        with pytest.raises(PermissionError, match="This session has ended"):
+            site["refresh"](tokens[-1])
+        wait_for("the cache", lambda: site["revoked"].is_revoked(session.session_id))
     finally:
         site["revoked"].close()
         site["presence"].close()
