@@ -82,7 +82,9 @@ def test_a_kick_in_the_admin_needs_a_reason_a_permission_and_a_csrf_token(presen
     assert post(viewer, page_of("ada"), reason="test").status_code == 403
     assert post(editor, page_of("ada"), reason="test").status_code == 403
     assert sam.post(page_of("ada"), {"reason": "test"}).status_code == 403, "without the CSRF token"
-    post(sam, page_of("ada"), reason=" ")
+    post(sam, page_of("ada"), reason="test")
+    assert "Choose a session to sign out." in sam.get(page_of("ada")).content.decode()
+    post(sam, page_of("ada"), reason=" ", session_id="")
     [said] = re.findall(r'<li class="error">(.*?)</li>', sam.get(page_of("ada")).content.decode())
     assert said.startswith("Reason must be text")
     assert browser().post(page_of("ada"), {"reason": "test"}).status_code == 302, "to the login page"

@@ -84,7 +84,10 @@ class UserSessionsMixin:
 
     def _kick(self, request: Any, user: Any) -> None:
         reason, message = (request.POST.get(name, "").strip() for name in ("reason", "message"))
-        session_id = request.POST.get("session_id") or None
+        if "session_id" not in request.POST:  # empty: all sessions
+            messages.error(request, "Choose a session to sign out.")
+            return
+        session_id = request.POST["session_id"] or None
         try:
             result = get_presence().kick(
                 str(user.pk), session_id, by=staff_name(request.user), reason=reason, message=message or None
