@@ -40,7 +40,11 @@ OURS = "presence_core.web.django.middleware.PresenceMiddleware"
 
 MISTAKES: dict[str, tuple[str, str, bool]] = {
     "presence.E001": ("PRESENCE_REDIS_URL = ''", "PRESENCE_REDIS_URL must be set: to the URL of your Redis", True),
-    "presence.E002": ("PRESENCE_REDIS_URL = 'http://sam:hunter2@x'", "must be ", True),
+    "presence.E002": (
+        "PRESENCE_REDIS_URL = 'http://sam:hunter2@x'",
+        "PRESENCE_REDIS_URL is wrong: url must begin with redis://",
+        True,
+    ),
     "presence.E003": (f"MIDDLEWARE = {CHAIN}", "PresenceMiddleware is not in MIDDLEWARE", True),
     "presence.E004": (f"MIDDLEWARE = {[OURS, *CHAIN]}", "must come after AuthenticationMiddleware", True),
     "presence.W001": ("PRESENCE_RULE = {}", "PRESENCE_RULE is not a setting of presence.", False),
@@ -90,6 +94,18 @@ def presence_url(presence: Presence) -> str:
     return f"redis://{options['host']}:{options['port']}"
 
 
+OVERRIDE = """
+from django.test import SimpleTestCase, override_settings
+from presence_core.web.django.apps import get_presence
+
+class OverrideTest(SimpleTestCase):
+    def test_a_server_that_the_test_names_is_used(self):
+        with override_settings(PRESENCE_REDIS_URL="redis://127.0.0.1:1", PRESENCE_SETTINGS={"namespace": "mine"}):
+            self.assertEqual(get_presence().settings.namespace, "mine")
+        self.assertTrue(get_presence().settings.namespace.startswith("test-"))
+"""
+
+
 @pytest.mark.parametrize("words", [(), ("--parallel=2",)], ids=["one process", "two processes"])
 @pytest.mark.parametrize("store", ["embedded", "named"])
 def test_the_tests_of_a_site_never_touch_its_store(
@@ -100,12 +116,13 @@ def test_the_tests_of_a_site_never_touch_its_store(
     code = block("django-tests")
     for number in (1, 2):
         (tmp_path / f"test_{number}.py").write_text(code, "utf-8")
+    (tmp_path / "test_3.py").write_text(OVERRIDE, "utf-8")
     settings = f"PRESENCE_REDIS_URL = {server.url!r}\nPRESENCE_SETTINGS = {{'namespace': 'site'}}\n"
     if store == "named":
         settings += f"PRESENCE_TEST_REDIS_URL = {server.url!r}\n"
     done = run(tmp_path, "test", *words, settings=settings)
     assert done.returncode == 0, done.stderr
-    assert "Ran 4 tests" in done.stderr
+    assert "Ran 5 tests" in done.stderr
     assert [session.name for session in presence.sessions("1")] == ["a real visitor"]
     others = [key for key in sorted(server.command("KEYS", "*")) if key not in before]
     assert all(key.startswith("{test-") for key in others)

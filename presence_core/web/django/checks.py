@@ -51,7 +51,9 @@ def _check_url() -> list[CheckMessage]:
     try:
         AsyncPresence.from_env(environ)  # opens no connection
     except InvalidArgument as error:
-        return [Error(str(error), id="presence.E002" if url else "presence.E001")]
+        if url:
+            return [Error(f"{VARIABLE} is wrong: {error}", id="presence.E002")]
+        return [Error(str(error), id="presence.E001")]
     return []
 
 

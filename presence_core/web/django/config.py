@@ -27,6 +27,9 @@ YEAR: Final = 365 * 86_400
 class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
     """The settings of the app, read and checked; ``apps.PresenceConfig`` documents them."""
 
+    overrides = 0
+    """How many ``override_settings`` name a server now: a test then uses that one."""
+
     def check_settings(self) -> None:
         """Raise ImproperlyConfigured if a setting is wrong."""
         try:
@@ -58,7 +61,7 @@ class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
     def environ(self) -> dict[str, str]:
         """The site's settings as the environment variables of the ``presence`` command, with the other variables."""
         values, url = asdict(self._settings()), getattr(settings, VARIABLE, None)
-        if is_test_run():
+        if is_test_run() and not self.overrides:
             url, values["namespace"] = self.test_server.url, self.test_server.namespace
         ours = {f"PRESENCE_{name.upper()}": _as_text(value) for name, value in values.items() if value is not None}
         unset = {f"PRESENCE_{name.upper()}" for name, value in values.items() if value is None}
@@ -78,8 +81,10 @@ class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
         """Decides about each request by PRESENCE_RULES."""
         return RequestChecker(self.presence, self.rules)
 
-    def on_setting_changed(self, *, setting: str, **_: Any) -> None:
+    def on_setting_changed(self, *, setting: str, enter: bool, **_: Any) -> None:
         """Make ``override_settings`` work in the site's own tests."""
+        if setting == VARIABLE:
+            self.overrides += 1 if enter else -1
         if setting.startswith("PRESENCE_"):
             self.forget_client()
             self.check_settings()
