@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import django
+from django.apps import apps
 from django.conf import settings
 
 PASSWORD = "correct horse battery"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "frameworks.md"
+
+
+AT_ONCE: list[asyncio.Event] = []
+"""The requests that wait for each other."""
+
+
+def block(name: str) -> str:
+    """A block of docs/frameworks.md, as printed."""
+    [text] = re.findall(rf"^```python {name}\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.M | re.S)
+    return str(text)
 
 
 def configure(redis_url: str, namespace: str) -> None:
@@ -22,8 +37,16 @@ def configure(redis_url: str, namespace: str) -> None:
             DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
             INSTALLED_APPS=[
                 "django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions",
-                "django.contrib.messages", "presence_core.web.django",
+                "django.contrib.messages", "django.contrib.admin", "presence_core.web.django",
             ],
+            TEMPLATES=[{
+                "BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True,
+                "OPTIONS": {"context_processors": [
+                    "django.template.context_processors.request", "django.contrib.auth.context_processors.auth",
+                    "django.contrib.messages.context_processors.messages",
+                ]},
+            }],
+            STATIC_URL="/static/",
             MIDDLEWARE=[
                 "django.contrib.sessions.middleware.SessionMiddleware",
                 "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -36,13 +59,23 @@ def configure(redis_url: str, namespace: str) -> None:
             PRESENCE_SETTINGS={"namespace": namespace},
         )  # fmt: skip
         django.setup()
+        exec(compile(block("django-admin"), "docs/frameworks.md, django-admin", "exec"), {})
         from django.core.management import call_command
 
         call_command("migrate", verbosity=0)
 
 
 def _views() -> dict[str, Any]:
-    from django.contrib.auth import authenticate, get_user_model, login, logout, update_session_auth_hash
+    from django.contrib.auth import (
+        aauthenticate,
+        alogin,
+        alogout,
+        authenticate,
+        get_user_model,
+        login,
+        logout,
+        update_session_auth_hash,
+    )
     from django.contrib.messages import get_messages
     from django.http import HttpResponse
 
@@ -78,12 +111,38 @@ def _views() -> dict[str, Any]:
         user.delete() if "delete" in request.POST else user.save()
         return HttpResponse("done")
 
-    return {"sign-in": sign_in, "sign-out": sign_out, "": home, "password": new_password, "act": act}
+    async def sign_in_async(request: Any) -> Any:
+        user = await aauthenticate(request, username=request.POST["who"], password=request.POST["password"])
+        await alogin(request, user)
+        return HttpResponse("in")
+
+    async def sign_out_async(request: Any) -> Any:
+        await alogout(request)
+        return HttpResponse("out")
+
+    async def new_password_async(request: Any) -> Any:
+        """Waits for another request before it saves, so that two requests are answered at the same time."""
+        user = await request.auser()
+        AT_ONCE.append(asyncio.Event())
+        if len(AT_ONCE) == 2:
+            for event in AT_ONCE:
+                event.set()
+        await asyncio.wait_for(AT_ONCE[0].wait(), 60)
+        other = await get_user_model().objects.aget(username=request.POST["who"])
+        other.set_password(request.POST["password"])
+        await other.asave()
+        return HttpResponse(f"{user.get_username()} {request.presence_session.uid}")
+
+    return {"sign-in": sign_in, "sign-out": sign_out, "": home, "password": new_password, "act": act,
+            "async/sign-in": sign_in_async, "async/sign-out": sign_out_async,
+            "async/password": new_password_async}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name != "urlpatterns":
         raise AttributeError(name)
+    from django.contrib import admin
     from django.urls import path
 
-    return [path(where, view) for where, view in _views().items()]
+    ours = [path(where, view) for where, view in _views().items()]
+    return [*ours, path("admin/", admin.site.urls)] if apps.is_installed("django.contrib.admin") else ours

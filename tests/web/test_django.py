@@ -88,7 +88,7 @@ def test_a_kicked_browser_is_logged_out_of_django_and_gets_the_reason(presence: 
     [newest, first] = presence.sessions(uid("ada"))
     presence.kick(uid("ada"), first.session_id, by="sam", reason="stolen", message="Please call us.")
     answer = client.get("/")
-    assert (answer.status_code, answer.headers["Location"]) == (302, "/sign-in")
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/sign-in?next=/")
     assert client.get("/sign-in").content == b"Please call us."
     assert client.get("/").content == b"nobody none"
     assert other.get("/").content.decode() == f"ada {newest.session_id}"
@@ -157,8 +157,8 @@ def test_changes_of_staff_to_an_account_are_audited_under_their_name(presence: P
     sign_in(client)
     sign_in(staff, "eve")
     staff.post("/act", {"who": "ada", "password": "reset"})
-    assert ends(presence, ada) == [(eve, "password changed")]
-    assert [entry.by for entry in presence.audit(uid=ada)] == [eve]
+    assert ends(presence, ada) == [("eve", "password changed")]
+    assert [entry.by for entry in presence.audit(uid=ada)] == ["eve"]
     assert len(presence.sessions(eve)) == 1
     sign_in(browser(), password="reset")
     browser().post("/act", {"who": "ada", "password": "by a link"})  # by a link in an e-mail: no user is signed in
@@ -193,7 +193,7 @@ def test_the_sessions_of_a_closed_account_end_with_it(presence: Presence, act: s
     sign_in(staff, "eve")
     staff.post("/act", {"who": "ada", act: "yes"})
     assert presence.sessions(ada) == []
-    assert ends(presence, ada) == [(eve, note)] * 2
+    assert ends(presence, ada) == [("eve", note)] * 2
     assert client.get("/").status_code == 302
     assert client.get("/").content == b"nobody none"
     assert len(presence.sessions(eve)) == 1
@@ -293,12 +293,28 @@ def test_a_kicked_user_may_sign_in_again_at_once(presence: Presence) -> None:
 def test_a_blocked_user_may_not_sign_in(presence: Presence) -> None:
     presence.block(uid("ada"), by="sam", reason="fraud", message="Please call us.")
     client = browser()
+    sentence = "Please call us. Signing in is blocked until our staff unblock it."
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logging.getLogger("django.request"), "disabled", True)
-        assert sign_in(client).status_code == 403
+        answer = sign_in(client)
+        assert (answer.status_code, sentence in answer.content.decode()) == (403, True)
+        form = {"who": "ada", "password": PASSWORD}
+        answer = client.post("/sign-in", form, headers={"accept": "application/json"})
+        assert (answer.status_code, answer.headers["Content-Type"]) == (403, "application/problem+json")
+        assert (answer.json()["code"], answer.json()["message"]) == ("blocked", sentence)
+        with own_pages({"403.html": "<p>Sorry. {{ exception }}</p>"}):
+            assert sign_in(client).content.decode() == f"<p>Sorry. {sentence}</p>"
     assert client.get("/").content == b"nobody none"
     with rules(mode="observe"):
         assert sign_in(client).content == b"in"
+
+
+def own_pages(pages: dict[str, str]) -> Any:
+    from django.test import override_settings
+
+    loaders = [("django.template.loaders.locmem.Loader", pages)]
+    backend = "django.template.backends.django.DjangoTemplates"
+    return override_settings(TEMPLATES=[{"BACKEND": backend, "OPTIONS": {"loaders": loaders}}])
 
 
 def test_a_live_site_can_adopt_the_app_in_steps(presence: Presence) -> None:

@@ -29,7 +29,8 @@ from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
 ROOT = Path(__file__).parents[2]
-BLOCKS = dict(re.findall(r"^```python (\w+)\n(.*?)^```", (ROOT / "docs/frameworks.md").read_text("utf-8"), re.M | re.S))
+DOCUMENT = (ROOT / "docs/frameworks.md").read_text("utf-8")
+BLOCKS = dict(re.findall(r"^```python ([\w-]+)\n(.*?)^```", DOCUMENT, re.M | re.S))
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +92,12 @@ def running(*arguments: str, directory: Path, port: int | str, server: Server, *
 
 
 def test_every_framework_of_the_page_is_tested() -> None:
-    assert set(BLOCKS) == {"fastapi", "flask", "django", "jwt", "webhooks", "receiver"}
-    assert len(BLOCKS) == (ROOT / "docs/frameworks.md").read_text("utf-8").count("\n```python")
+    elsewhere = {"django-admin", "django-tests"}  # tests/web/test_django_admin.py, test_django_project.py
+    assert set(BLOCKS) == {"fastapi", "flask", "django", "jwt", "refresh", "webhooks", "receiver"} | elsewhere
+    assert len(BLOCKS) == DOCUMENT.count("\n```python")
     for name, block in BLOCKS.items():
         lines = [line for line in block.splitlines() if line and not line.startswith(("import ", "from "))]
-        assert len(lines) <= 12, name
+        assert len(lines) <= 13, name
 
 
 @pytest.mark.parametrize("framework", ["fastapi", "flask"])
@@ -248,7 +250,9 @@ call_command("createsuperuser", interactive=False, username="ada", email="a@exam
 """
 
 
-def test_the_lines_for_django(server: Server, presence: Presence, tmp_path: Path) -> None:
+@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
+def test_the_lines_for_django(server: Server, presence: Presence, tmp_path: Path, interface: str) -> None:
+    server.command("FLUSHALL")
     (tmp_path / "mysettings.py").write_text(DJANGO + BLOCKS["django"], "utf-8")
     environ = {"DJANGO_SETTINGS_MODULE": "mysettings", "DJANGO_SUPERUSER_PASSWORD": "secret"}
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
@@ -257,7 +261,10 @@ def test_the_lines_for_django(server: Server, presence: Presence, tmp_path: Path
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": path, **environ}, check=True, capture_output=True,
     )  # fmt: skip
     port = free_port()
-    arguments = ["django", "runserver", "--noreload", f"127.0.0.1:{port}"]
+    arguments = {
+        "wsgi": ["django", "runserver", "--noreload", f"127.0.0.1:{port}"],
+        "asgi": ["uvicorn", "django.core.asgi:get_asgi_application", "--factory", "--lifespan=off", f"--port={port}"],
+    }[interface]
     with running(*arguments, directory=tmp_path, port=port, server=server, **environ):
         form = urlencode({"who": "ada", "password": "secret"})
         status, headers, body = ask(
@@ -307,6 +314,36 @@ def test_the_lines_for_jwt(server: Server, presence: Presence, monkeypatch: pyte
         with pytest.raises(PermissionError, match="This session has ended"):
             site["check"](old)
         assert site["check"](site["issue"]("jay"))["jti"] != session.session_id
+    finally:
+        site["revoked"].close()
+        site["presence"].close()
+
+
+def test_the_lines_for_refresh_tokens(server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    site: dict[str, Any] = {"KEY": "a key of at least thirty-two bytes, as HS256 wants"}
+    for block in ("jwt", "refresh"):
+        exec(compile(BLOCKS[block], f"docs/frameworks.md, {block}", "exec"), site)
+    try:
+        first, access = site["sign_in"]("ray")
+        [session] = presence.sessions("ray")
+        assert session.idle_timeout == 30 * 86_400
+        second, renewed = site["refresh"](first)
+        assert [site["check"](token)["jti"] for token in (access, renewed)] == [session.session_id] * 2
+        assert site["check"](renewed)["auth_time"] == session.login_at.timestamp()
+        tokens = [second]
+
+        def is_seen_by_a_refresh() -> bool:  # in a later millisecond
+            tokens.append(site["refresh"](tokens[-1])[0])
+            return presence.sessions("ray")[0].last_seen > session.last_seen
+
+        wait_for("the heartbeat of a refresh", is_seen_by_a_refresh)
+        with pytest.raises(PermissionError, match="This session has ended"):
+            site["refresh"](first)  # used before
+        presence.kick("ray", by="sam", reason="test")
+        with pytest.raises(PermissionError, match="This session has ended"):
+            site["refresh"](tokens[-1])
+        wait_for("the cache", lambda: site["revoked"].is_revoked(session.session_id))
     finally:
         site["revoked"].close()
         site["presence"].close()

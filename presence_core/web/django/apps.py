@@ -8,22 +8,25 @@ from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.signals import user_logged_in, user_logged_out
+from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.db.models.signals import post_delete, post_save, pre_save
 
-from presence_core.web.django.config import SiteConfig, config, get_presence
+from presence_core.fork_safety import renew_in_child
+from presence_core.web.django.config import SiteConfig, config, fresh_presence, get_presence
 
-__all__ = ["PresenceConfig", "config", "get_presence"]
+__all__ = ["PresenceConfig", "config", "fresh_presence", "get_presence"]
 
 SIGNED_COOKIES: Final = "django.contrib.sessions.backends.signed_cookies"
 
 
 class PresenceConfig(SiteConfig):
-    """``presence_core.web.django`` in INSTALLED_APPS. All settings have defaults:
+    """``presence_core.web.django`` in INSTALLED_APPS. All settings but the URL have defaults:
 
     ======================  ============================================================================================
     PRESENCE_REDIS_URL      URL of Redis, or "embedded"; default: as ``Presence.from_env`` finds it
+    PRESENCE_TEST_REDIS_URL the same for a test run; default: the embedded server. Each process has its own namespace
     PRESENCE_SETTINGS       dict of Settings: ``{"idle_timeout": 1800, …}``. Default of both timeouts: the expiry that
                             ``set_expiry`` gave the session before login, else SESSION_COOKIE_AGE. With
                             SESSION_SAVE_EVERY_REQUEST the absolute timeout is a year
@@ -42,10 +45,14 @@ class PresenceConfig(SiteConfig):
 
     def ready(self) -> None:
         from presence_core.web.django import signals
+        from presence_core.web.django.checks import check_deployment, check_site
 
         if settings.SESSION_ENGINE == SIGNED_COOKIES:
             raise ImproperlyConfigured("SESSION_ENGINE must keep sessions on the server: presence cannot end a cookie.")
         self.check_settings()
+        checks.register(check_site, "presence")
+        checks.register(check_deployment, "presence", deploy=True)
+        renew_in_child(self, SiteConfig.renew_test_namespace)
         user_logged_in.connect(signals.on_login, dispatch_uid="presence")
         user_logged_out.connect(signals.on_logout, dispatch_uid="presence")
         for model in apps.get_models():  # proxies and children of the user model send their own signals

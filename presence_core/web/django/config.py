@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,10 +14,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from presence_core.client import Presence
-from presence_core.client.server_choice import EMBEDDED, VARIABLE, choose_server
+from presence_core.client.server_choice import VARIABLE
 from presence_core.errors import InvalidArgument
 from presence_core.secret_files import with_secret
 from presence_core.settings import Settings
+from presence_core.web.django.test_server import TestServer, is_test_run
 from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.rules import Rules
 
@@ -25,6 +27,9 @@ YEAR: Final = 365 * 86_400
 
 class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
     """The settings of the app, read and checked; ``apps.PresenceConfig`` documents them."""
+
+    overrides = 0
+    """How many ``override_settings`` name a server now: a test then uses that one."""
 
     def check_settings(self) -> None:
         """Raise ImproperlyConfigured if a setting is wrong."""
@@ -50,26 +55,51 @@ class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
         return Settings(**given)
 
     @cached_property
+    def test_server(self) -> TestServer:
+        """The server of a test run."""
+        return TestServer(getattr(settings, "PRESENCE_TEST_REDIS_URL", None))
+
+    def environ(self) -> dict[str, str]:
+        """The site's settings as the environment variables of the ``presence`` command, with the other variables."""
+        values, url = asdict(self._settings()), getattr(settings, VARIABLE, None)
+        if is_test_run() and not self.overrides:
+            url, values["namespace"] = self.test_server.url, self.test_server.namespace
+        ours = {f"PRESENCE_{name.upper()}": _as_text(value) for name, value in values.items() if value is not None}
+        unset = {f"PRESENCE_{name.upper()}" for name, value in values.items() if value is None}
+        rest = {name: value for name, value in os.environ.items() if name not in unset}
+        return with_secret(rest | ours, VARIABLE, str(url)) if url else rest | ours
+
+    @cached_property
     def presence(self) -> Presence:
         """The client of this process, created at its first use. Raises ImproperlyConfigured if no server is named."""
-        own, named = self._settings(), getattr(settings, VARIABLE, None)
         try:
-            url = choose_server(with_secret(os.environ, VARIABLE, named) if named else os.environ, own)
+            return Presence.from_env(self.environ())
         except InvalidArgument as error:
             raise ImproperlyConfigured(str(error)) from error
-        return Presence.embedded(settings=own) if url == EMBEDDED else Presence.from_url(url, own)
 
     @cached_property
     def checker(self) -> RequestChecker:
         """Decides about each request by PRESENCE_RULES."""
         return RequestChecker(self.presence, self.rules)
 
-    def on_setting_changed(self, *, setting: str, **_: Any) -> None:
+    def on_setting_changed(self, *, setting: str, enter: bool, **_: Any) -> None:
         """Make ``override_settings`` work in the site's own tests."""
+        if setting == VARIABLE:
+            self.overrides += 1 if enter else -1
         if setting.startswith("PRESENCE_"):
-            for cached in ("checker", "presence"):
-                self.__dict__.pop(cached, None)
+            self.forget_client()
             self.check_settings()
+
+    def renew_test_namespace(self) -> None:
+        """In a test run: continue with an empty namespace. A forked child does so too: it runs tests in parallel."""
+        if is_test_run() and "test_server" in self.__dict__:
+            self.test_server.renew()
+            self.forget_client()
+
+    def forget_client(self) -> None:
+        """Make a new client at the next use."""
+        for cached in ("checker", "presence"):
+            self.__dict__.pop(cached, None)
 
 
 def _dict(name: str) -> Mapping[str, Any]:
@@ -77,6 +107,13 @@ def _dict(name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidArgument(name, "must be a dict")
     return value
+
+
+def _as_text(value: object) -> str:
+    """A setting as ``Settings.from_env`` reads it."""
+    if isinstance(value, tuple):
+        return ",".join(value) or "none"
+    return str(value)
 
 
 def _hook(name: str) -> Callable[..., Any] | None:
@@ -97,3 +134,11 @@ def get_presence() -> Presence:
     """The Presence of this process, for the site's own views: who is online, a user's devices."""
     presence: Presence = config().presence
     return presence
+
+
+def fresh_presence() -> Presence:
+    """For the site's own tests: the Presence of this process in a new, empty namespace. Call it in ``setUp``."""
+    if not is_test_run():
+        raise RuntimeError("fresh_presence is for tests: use get_presence.")
+    config().renew_test_namespace()
+    return get_presence()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -23,15 +25,34 @@ current_request: ContextVar[Any] = ContextVar("presence_current_request", defaul
 """The Django request, or None outside of the middleware."""
 
 
-def actor() -> str:
-    """The name for the audit: the user of the current request, else the program's name."""
+@contextmanager
+def answering(request: Any, session: CurrentSession | None) -> Iterator[None]:
+    """Make this the current request while it is answered."""
+    session_token, request_token = current_session.set(session), current_request.set(request)
+    try:
+        yield
+    finally:
+        current_request.reset(request_token)
+        current_session.reset(session_token)
+
+
+def actor(uid: str) -> str:
+    """Who changes the account ``uid``, for the audit: its own user by uid, another signed-in user by user name, else
+    the program."""
     session, request = current_session.get(), current_request.get()
-    if session is not None:
-        return session.uid
+    if session is not None and session.uid == uid:
+        return uid
     if request is not None:
-        user = getattr(request, "user", None)  # signed in without a Django session, as by a REST framework's token
-        return str(user.pk) if user is not None and user.is_authenticated else "anonymous visitor"
+        user = getattr(request, "user", None)  # also one without a Django session, as by a REST framework's token
+        if user is not None and user.is_authenticated:
+            return staff_name(user)
+        return "anonymous visitor" if session is None else session.uid
     return fit_name(_program()) or "Django"
+
+
+def staff_name(user: Any) -> str:
+    """The name of a member of staff in the audit: the user name, as Django's admin shows it."""
+    return fit_name(user.get_username()) or str(user.pk)
 
 
 def _program() -> str | None:

@@ -3,41 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import SESSION_KEY, logout
-from django.http import HttpResponse, HttpResponseRedirect
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpResponse, HttpResponseForbidden, HttpResponseRedirect
 from django.shortcuts import resolve_url
+from django.template import TemplateDoesNotExist, loader
+from django.urls import NoReverseMatch, Resolver404, resolve, reverse
+from django.utils.html import format_html
 
 from presence_core.drive_generators import drive
 from presence_core.errors import Unavailable
 from presence_core.web.django import signals
 from presence_core.web.django.config import config
-from presence_core.web.django.current_request import CurrentSession, current_request, current_session
+from presence_core.web.django.current_request import CurrentSession, answering
 from presence_core.web.django.login_details import describe, new_id
-from presence_core.web.middleware.refusals import problem
+from presence_core.web.middleware.refusals import login_refusal, problem
 from presence_core.web.middleware.request_data import read_environ
 from presence_core.web.rules import Verdict, Visitor
+
+FORBIDDEN = (
+    '<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><title>403 Forbidden</title>'
+    "<h1>403 Forbidden</h1><p>{}</p></html>"
+)
+
+
+class _Decision(NamedTuple):
+    refusal: Any = None  #: the response to a refused request; None: it passes
+    session: CurrentSession | None = None
 
 
 class PresenceMiddleware:
     """Put it after ``AuthenticationMiddleware`` (and ``MessageMiddleware``, if the site uses it) in MIDDLEWARE.
 
     ``request.presence_session`` is the signed-in user's Session, or None; ``request.presence_verdict`` has the details.
-    A user whose session has ended is logged out of Django and redirected to LOGIN_URL with the message of staff. A
-    client that does not ask for HTML gets problem+json. Cost: one round trip to Redis for a signed-in user, none for
-    others.
+    A user whose session has ended is logged out of Django and redirected to LOGIN_URL (in the admin: to its login page)
+    with the message of staff, and returns to the page after the login. A client that does not ask for HTML gets
+    problem+json. Cost: one round trip to Redis for a signed-in user, none for others.
+
+    Under ASGI the views stay asynchronous. Only the check runs in the thread of the request, as Django's own session
+    does.
     """
 
     sync_capable = True
-    async_capable = False
+    async_capable = True
 
     def __init__(self, get_response: Callable[[Any], Any]) -> None:
         self._get_response = get_response
+        self._is_async = iscoroutinefunction(get_response)
+        if self._is_async:
+            markcoroutinefunction(self)
 
     def __call__(self, request: Any) -> Any:
+        if self._is_async:
+            return self._answer_async(request)
+        refusal, session = self._check(request)
+        if refusal is not None:
+            return refusal
+        with answering(request, session):
+            return self._get_response(request)
+
+    async def _answer_async(self, request: Any) -> Any:
+        refusal, session = await sync_to_async(self._check)(request)
+        if refusal is not None:
+            return refusal
+        with answering(request, session):
+            return await self._get_response(request)
+
+    def _check(self, request: Any) -> _Decision:
         app = config()
         visitor: Visitor | None = None
 
@@ -50,34 +87,57 @@ class PresenceMiddleware:
         verdict = drive(calls, lambda call: call(app.presence))
         request.presence_session, request.presence_verdict = verdict.session, verdict
         if not verdict.passes:
-            return self._refuse(request, verdict)
+            return _Decision(_refuse(request, verdict))
         if verdict.session is not None and (signals.ID not in request.session or signals.PENDING in request.session):
             request.session[signals.ID] = verdict.session.session_id  # so that it stays when Django changes the key
             request.session.pop(signals.PENDING, None)
-        session = CurrentSession(visitor.uid, str(visitor.session_id)) if visitor is not None else None
-        session_token, request_token = current_session.set(session), current_request.set(request)
-        try:
-            return self._get_response(request)
-        finally:
-            current_request.reset(request_token)
-            current_session.reset(session_token)
+        return _Decision(None, None if visitor is None else CurrentSession(visitor.uid, str(visitor.session_id)))
 
     def process_exception(self, request: Any, error: Exception) -> HttpResponse | None:
-        """Answer 503 if a login failed because Redis is away."""
-        return _problem_response(Verdict(passes=False, state="unavailable")) if isinstance(error, Unavailable) else None
+        """Answer 503 if a login failed because Redis is away, and 403 with the reason if a block refuses it."""
+        if isinstance(error, Unavailable):
+            return _problem_response(Verdict(passes=False, state="unavailable"))
+        if not isinstance(error, signals.LoginDenied):
+            return None
+        if not _wants_html(request):
+            return _problem_response(login_refusal(error.refused))
+        try:
+            loader.get_template("403.html")
+        except TemplateDoesNotExist:  # Django's own page does not say why
+            return HttpResponseForbidden(format_html(FORBIDDEN, str(error)))
+        return None
 
-    def _refuse(self, request: Any, verdict: Verdict) -> Any:
-        if verdict.state == "unavailable":
-            return _problem_response(verdict)
-        logout(request)
-        on_ended = config().on_ended
-        if on_ended is not None:
-            return on_ended(request, verdict.ended)
-        if not request.accepts("text/html") or request.headers.get("accept", "*/*") == "*/*":
-            return _problem_response(verdict)
-        message = verdict.ended.public.sentence if verdict.ended is not None else verdict.sentence
-        messages.warning(request, message or "You have been signed out.", fail_silently=True)
-        return HttpResponseRedirect(resolve_url(settings.LOGIN_URL))
+
+def _refuse(request: Any, verdict: Verdict) -> Any:
+    if verdict.state == "unavailable":
+        return _problem_response(verdict)
+    logout(request)
+    on_ended = config().on_ended
+    if on_ended is not None:
+        return on_ended(request, verdict.ended)
+    if not _wants_html(request):
+        return _problem_response(verdict)
+    message = verdict.ended.public.sentence if verdict.ended is not None else verdict.sentence
+    messages.warning(request, message or "You have been signed out.", fail_silently=True)
+    if request.method in ("GET", "HEAD"):
+        return redirect_to_login(request.get_full_path(), _login_url(request))
+    return HttpResponseRedirect(_login_url(request))  # a browser would open the next page with GET
+
+
+def _login_url(request: Any) -> str:
+    """The admin's own login page for a page of the admin, else LOGIN_URL."""
+    try:
+        match = resolve(request.path_info, getattr(request, "urlconf", None))
+        if "admin" in match.app_names:
+            namespace = ":".join(match.namespaces[: match.app_names.index("admin") + 1])
+            return str(reverse(f"{namespace}:login", urlconf=getattr(request, "urlconf", None)))
+    except (Resolver404, NoReverseMatch):
+        pass
+    return str(resolve_url(settings.LOGIN_URL))
+
+
+def _wants_html(request: Any) -> bool:
+    return request.headers.get("accept", "*/*") != "*/*" and bool(request.accepts("text/html"))
 
 
 def _visitor(request: Any) -> Visitor | None:

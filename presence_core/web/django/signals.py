@@ -25,8 +25,16 @@ begins it."""
 log = logging.getLogger("presence_core")
 
 
+class LoginDenied(PermissionDenied):  # type: ignore[misc]
+    """A block or a limit refuses the login. The text is for the user."""
+
+    def __init__(self, refused: LoginRefused) -> None:
+        super().__init__(refused.sentence)
+        self.refused = refused
+
+
 def on_login(sender: Any, request: Any, user: Any, **_: Any) -> None:
-    """user_logged_in: begin a session. If staff block the user, raises PermissionDenied (403)."""
+    """user_logged_in: begin a session. If staff block the user, raises LoginDenied (403)."""
     if request is None or not hasattr(request, "session"):
         return
     rules = config().rules
@@ -37,7 +45,7 @@ def on_login(sender: Any, request: Any, user: Any, **_: Any) -> None:
     except LoginRefused as refused:
         if rules.mode != "observe":
             _sign_out(request)
-            raise PermissionDenied(refused.sentence) from None
+            raise LoginDenied(refused) from None
     except PresenceError as error:
         if rules.mode == "enforce" and rules.on_unavailable != "open" and isinstance(error, Unavailable):
             _sign_out(request)
@@ -119,7 +127,8 @@ def on_user_deleted(sender: Any, instance: Any, using: str, **_: Any) -> None:
 
 def _end_all(user: Any, using: str, reason: str, message: str, keep: list[str] | None = None) -> None:
     """Kick the user at commit. A transaction that is rolled back ends no session."""
-    uid, by = str(user.pk), actor()
+    uid = str(user.pk)
+    by = actor(uid)
 
     def kick() -> None:
         try:

@@ -20,8 +20,8 @@ from starlette.types import Receive, Scope, Send
 
 from presence_core.client import AsyncPresence
 from presence_core.errors import Unavailable
-from presence_core.models import Event, plain
-from presence_core.operations.sessions import events
+from presence_core.models import Event, moment, plain
+from presence_core.operations.sessions import events, read
 
 INTERVAL: Final = 0.1
 """Seconds between two reads of the streams."""
@@ -51,6 +51,12 @@ def event_frame(event: Event, cursor: str) -> bytes:
     """An event as it is sent."""
     kind = event.kind if event.kind.isalpha() else "unknown"
     return f"id: {cursor}\nevent: {kind}\ndata: {json.dumps(plain(event) | {'cursor': cursor})}\n\n".encode()
+
+
+def revoked_frame(watermark: int) -> bytes:
+    """``revoke_before`` as it is sent: without an id, because it is no event of a stream."""
+    data = {"kind": "revoked", "login_until": plain(moment(watermark))}
+    return f"event: revoked\ndata: {json.dumps(data)}\n\n".encode()
 
 
 def _position_frame(cursor: str) -> bytes:
@@ -124,6 +130,7 @@ class EventPoller:
         self._queues: set[ReaderQueue] = set()
         self._reader_count = 0  # also those that are about to have a queue
         self._cursor = ""
+        self._watermark = -1  #: login time, ms, up to which revoke_before has revoked all sessions
         self._task: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
         self._waiters: list[asyncio.Future[None]] = []
@@ -148,6 +155,8 @@ class EventPoller:
             await self._start()
             resume = None if after is None or seen is None else await self._resume_from(after, seen)
             queue = ReaderQueue()
+            if self._watermark >= 0:
+                queue.put(revoked_frame(self._watermark))
             self._queues.add(queue)  # no await since the position was read, so nothing falls in between
             if resume is None:
                 return EventStream(self, queue, _from_queue(queue, allowed, self._cursor))
@@ -193,6 +202,7 @@ class EventPoller:
         async with self._starting:
             if self._task is None or self._task.done():
                 self._cursor = await self._presence.events_end()
+                self._watermark = await self._read_watermark()
                 self._task = asyncio.create_task(self._poll())
 
     async def _wait_for_end(self) -> None:
@@ -207,6 +217,7 @@ class EventPoller:
         while self._task is me:
             waiters, self._waiters = self._waiters, []
             try:
+                watermark = await self._read_watermark()
                 batch = await self._presence.events(after=self._cursor, limit=BATCH)
             except Exception as error:  # any error: the readers' position must not be lost
                 _wake(waiters, error)
@@ -220,12 +231,20 @@ class EventPoller:
                     waiter.cancel()
                 raise
             is_away = False
+            if watermark > self._watermark and self._task is me:
+                self._watermark = watermark
+                for queue in self._queues:
+                    queue.put(revoked_frame(watermark))
             await self._send_to_readers(batch, me)
             if len(batch) < BATCH:
                 _wake(waiters)
                 await asyncio.sleep(INTERVAL)
             else:
                 self._waiters += waiters
+
+    async def _read_watermark(self) -> int:
+        watermark, _ = await self._presence.internal.run(read.watermark(self._presence.internal.context))
+        return watermark
 
     async def _send_to_readers(self, batch: list[Event], me: asyncio.Task[None] | None) -> None:
         for chunk in _chunks(batch):
