@@ -17,7 +17,7 @@ COMPILE := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: run test soak mutants lint bench audit lock release clean help
+.PHONY: run test soak mutants lint bench docs audit lock release clean help
 
 # exec: the demo receives Ctrl-C directly, and make reports no failed shell.
 run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (Ctrl-C ends it)
@@ -39,6 +39,9 @@ lint: $(DEV)  ## Ruff (rules and format) and mypy only
 
 bench: $(VENV)/.run  ## Run the benchmarks (ARGS are passed on)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(TOOLS)/.made  ## Build the documentation as a site: build/docs/site; half a minute
+	$(BIN)/python -m docs.site $(TOOLS)/bin/zensical
 
 audit: $(TOOLS)/.made  ## Ask an advisory service for known vulnerabilities of the locked packages
 	$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes -r $(LOCK) $(ARGS)
@@ -106,5 +109,6 @@ $(VENV)/.dev-locked: $(LOCK) requirements-dev.txt requirements.txt
 $(TOOLS)/.made: $(DEV)
 	@$(BIN)/python -m venv $(TOOLS)
 	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1 uv==0.13.8 \
-	  twine==7.0.0 check-wheel-contents==0.6.3 cyclonedx-bom==7.5.0
+	  twine==7.0.0 check-wheel-contents==0.6.3 cyclonedx-bom==7.5.0 \
+	  zensical==0.0.73 mkdocstrings-python==2.0.11 ruff==0.17.5
 	@touch $@

@@ -106,15 +106,15 @@ class SessionFilter:
     """
 
     text: str | None = None  #: a person, an address or a session, as above
-    uid: str | None = None
+    uid: str | None = None  #: the sessions of this user
     name_prefix: str | None = None  #: the start of the name, or of one of its first 8 words
-    name_contains: str | None = None
+    name_contains: str | None = None  #: a part of the name
     ip: str | None = None  #: the address at login, or its network: "192.0.2.7", "2001:db8::/32"
-    device: str | None = None
-    app: str | None = None
-    app_version: str | None = None
-    os: str | None = None
-    browser: str | None = None
+    device: str | None = None  #: as the site named it at login
+    app: str | None = None  #: the same
+    app_version: str | None = None  #: the same
+    os: str | None = None  #: the family, as the user agent says
+    browser: str | None = None  #: the same
     logged_in_after: Any = None  #: at this moment or later: an aware datetime, or Unix seconds
     logged_in_before: Any = None  #: before this moment: an aware datetime, or Unix seconds
     idle_for: int | None = None  #: not seen for at least so many seconds; 0 asks for nothing

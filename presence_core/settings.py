@@ -58,10 +58,10 @@ class Settings:
     max_sessions: int = 1_000  #: live sessions a user may have, 1…1000
     max_sessions_per_device: int | None = None  #: the same per device named at login; None: no limit per device
     on_limit: OnLimit = "replace"  #: end the oldest session, or refuse the login
-    keep_kicked: int = 30 * DAY  #: how long a tombstone is kept, by reason; 0 keeps none
-    keep_replaced: int = 7 * DAY
-    keep_expired: int = 2 * DAY
-    keep_logout: int = 2 * DAY
+    keep_kicked: int = 30 * DAY  #: how long the tombstone of a kicked session is kept; 0 keeps none
+    keep_replaced: int = 7 * DAY  #: the same, for a session that a limit ended
+    keep_expired: int = 2 * DAY  #: the same, for an expired session
+    keep_logout: int = 2 * DAY  #: the same, after a logout
     keep_history_10s: int = DAY  #: how long samples of 10 s are kept, an hour…30 days
     keep_history_1m: int = 30 * DAY  #: those of a minute, and the hourly split per app and device; a day…2 years
     keep_history_1h: int = 730 * DAY  #: those of an hour and of a day, 30 days…10 years

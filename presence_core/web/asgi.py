@@ -42,6 +42,8 @@ class PresenceMiddleware:
     ``user_of(scope)`` returns the user that the site itself has signed in: a uid, a Visitor or None.
     ``on_ended(scope, ended)`` returns the ASGI application (such as a Starlette response, or an awaitable of one) that
     answers in place of the default 401 problem. ``ended`` is None if nothing is known of the session.
+    ``tally``, such as a Counter, gets the number of requests by outcome (``Verdict.state``). Use one for each
+    middleware.
 
     A refused websocket is accepted and closed at once with 4401, because browsers hide the reason if it was never
     accepted. An open websocket is not checked again; use ``watch()`` for that.
@@ -58,9 +60,10 @@ class PresenceMiddleware:
         rules: Rules | None = None,
         user_of: UserOf | None = None,
         on_ended: OnEnded | None = None,
+        tally: MutableMapping[str, int] | None = None,
     ) -> None:
         check_hooks(app=app, user_of=user_of, on_ended=on_ended)
-        self.checker = RequestChecker(presence, rules)
+        self.checker = RequestChecker(presence, rules, tally)
         self._presence = presence
         self._app = app
         self._user_of = user_of

@@ -36,7 +36,7 @@ def hashed_id(secret: str) -> str:
 class Visitor:
     """The user that the site itself has signed in. ``user_of`` returns a Visitor, or only a uid."""
 
-    uid: str
+    uid: str  #: the user
     session_id: str | None = None
     """The site's own session id, public or hashed (``hashed_id``). With it the middleware sets no cookie."""
     login: Mapping[str, Any] = field(default_factory=dict)  #: other arguments of ``login``: name, aliases, device, …
@@ -65,8 +65,8 @@ class Rules:
     cookie: str | None = "presence"  #: name of the cookie that holds the token; None: no cookie is read
     bearer: bool = True  #: also read ``Authorization: Bearer``; it has priority over the cookie
     secure: bool = True  #: the Secure attribute of the cookie that ``adopt`` sets
-    same_site: SameSite = "lax"
-    domain: str | None = None
+    same_site: SameSite = "lax"  #: its SameSite attribute
+    domain: str | None = None  #: its Domain attribute; None: this host only
     trusted_proxies: tuple[str, ...] = ()  #: networks whose X-Forwarded-For is trusted; "unix" for a Unix socket
     breaker_failures: int = 3  #: failed calls in a row that open the breaker; 1…1000
     breaker_seconds: float = 5.0  #: seconds without calls while the breaker is open; 0.1…300
@@ -120,10 +120,10 @@ def longest_prefix(path: str, prefixes: Iterable[str]) -> str | None:
 class Verdict:
     """The decision about one request, and its reason."""
 
-    passes: bool
-    state: State
+    passes: bool  #: whether the site receives the request
+    state: State  #: the outcome, as the tally counts it
     ip: str | None = None  #: the visitor's address; None over a Unix socket, or if the peer has only a name
-    session: Session | None = None
+    session: Session | None = None  #: the live session, if there is one
     ended: Ended | None = None  #: why the session has ended, if that is known
     refusal: str | None = None  #: with state "refused" (the user may not log in): code of the reason
     sentence: str | None = None  #: with state "refused": the reason, as a sentence for the user

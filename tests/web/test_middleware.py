@@ -643,6 +643,7 @@ def test_bad_hooks_and_clients_are_refused_when_the_middleware_is_made() -> None
                 ((print, presence), {"user_of": "ada"}),
                 ((print, presence), {"on_ended": 1}),
                 ((print, presence), {"rules": {"mode": "adopt"}}),
+                ((print, presence), {"tally": []}),
             ):
                 with pytest.raises(InvalidArgument):
                     make(*arguments, **options)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import MutableMapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -33,18 +34,25 @@ log = logging.getLogger("presence_core")
 class RequestChecker:
     """Applies ``Rules``. Make one for each process and application; it is safe to share between threads."""
 
-    def __init__(self, presence: Presence | AsyncPresence, rules: Rules | None = None) -> None:
+    def __init__(
+        self,
+        presence: Presence | AsyncPresence,
+        rules: Rules | None = None,
+        tally: MutableMapping[str, int] | None = None,
+    ) -> None:
         if not isinstance(presence, Presence | AsyncPresence):
             raise InvalidArgument("presence", "must be a Presence or an AsyncPresence")
         if rules is not None and not isinstance(rules, Rules):
             raise InvalidArgument("rules", "must be Rules")
+        if tally is not None and not isinstance(tally, MutableMapping):
+            raise InvalidArgument("tally", "must be a dict or a Counter")
         self.rules = rules or Rules()
         self._context = presence.internal.context
         self.buffer = HeartbeatBuffer(presence)
         self.breaker = Breaker(self.rules.breaker_failures, self.rules.breaker_seconds)
         self.known = KnownSessions(self.rules.heartbeat, self.rules.max_known)
         self._proxies = Proxies(self.rules.trusted_proxies)
-        self._tally: dict[str, int] = {}
+        self._tally: MutableMapping[str, int] = {} if tally is None else tally
         self._reset_lock()
         renew_in_child(self, RequestChecker._reset_lock)
 

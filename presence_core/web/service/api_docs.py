@@ -42,22 +42,25 @@ def _page(schema: dict[str, Any]) -> Iterator[str]:
             if operation.get("tags", [""])[0] != section:
                 section = operation["tags"][0]
                 yield f"<h2>{escape(section)}</h2>"
-            scopes = [
-                scope for scheme in operation.get("security", ()) for scopes in scheme.values() for scope in scopes
-            ]
+            scopes = scopes_of(operation)
             note = f" <small>scope {escape(', '.join(scopes))}</small>" if scopes else ""
             yield f"<h3>{method.upper()} {escape(path)}{note}</h3><p>{escape(operation.get('description', ''))}</p>"
-            yield from _table(_fields(schema, operation))
+            yield from _table(rows_of(schema, operation))
 
 
-def _fields(schema: dict[str, Any], operation: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+def scopes_of(operation: dict[str, Any]) -> list[str]:
+    """The scopes of an API key that an operation of the schema needs."""
+    return [scope for scheme in operation.get("security", ()) for scopes in scheme.values() for scope in scopes]
+
+
+def rows_of(schema: dict[str, Any], operation: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Name, kind and description of each parameter and body field."""
     for parameter in operation.get("parameters", ()):
         shape, optional = parameter["schema"], "" if parameter.get("required") else ", optional"
         description = parameter.get("description") or shape.get("description", "")
         yield parameter["name"], f"{parameter['in']}, {_type_name(shape)}{optional}", description
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-    model = schema["components"]["schemas"].get(body.get("$ref", "").rpartition("/")[2], {})
+    model = schema["components"]["schemas"].get(body.get("$ref", "").rpartition("/")[2], body)
     for name, shape in model.get("properties", {}).items():
         optional = "" if name in model.get("required", ()) else ", optional"
         yield name, f"body, {_type_name(shape)}{optional}", shape.get("description", "")

@@ -1,0 +1,138 @@
+"""The blocks of docs/own_client.md, docs/cors.md and docs/rollout.md run as they are printed, on a real server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import redis
+from prometheus_client import REGISTRY
+from starlette.testclient import TestClient
+
+from presence_core import Presence, Settings
+from presence_core.web.rules import State, hashed_id
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import Server, missing, redis_binary, valkey_binary
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def blocks(page: str) -> dict[str, str]:
+    """Name → block."""
+    return dict(re.findall(r"^```python (\w+)\n(.*?)^```", (DOCS / page).read_text("utf-8"), re.M | re.S))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with Server.start(binary, tmp_path_factory.mktemp("blocks")) as running:
+        yield running
+
+
+@pytest.fixture
+def presence(server: Server) -> Iterator[Presence]:
+    with Presence.from_url(server.url, Settings(timeout=PATIENT)) as client:
+        yield client
+        client.kick("ada", by="test", reason="test")
+
+
+def run(code: str, page: str, **names: Any) -> dict[str, Any]:
+    known: dict[str, Any] = {"__name__": "mysite", **names}
+    exec(compile(code, page, "exec"), known)
+    return known
+
+
+def test_every_block_of_these_pages_is_tested() -> None:
+    assert [set(blocks(page)) for page in ("own_client.md", "cors.md", "rollout.md")] == [
+        {"client", "asyncio"},
+        {"cors"},
+        {"rollout"},
+    ]
+
+
+# -- your own client --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", ["client", "asyncio"])
+def test_a_client_of_the_site_is_used_and_not_closed(block: str, server: Server) -> None:
+    run(blocks("own_client.md")[block], "docs/own_client.md", URL=server.url)
+    with Presence.from_url(server.url, Settings("shop" if block == "client" else "online")) as presence:
+        assert [session.uid for session in presence.sessions("ada")] == ["ada"]
+        presence.kick("ada", by="test", reason="test")
+
+
+@pytest.mark.parametrize("kind", ["plain", "blocking"])
+def test_a_client_that_decodes_does_no_harm(kind: str, server: Server, presence: Presence) -> None:
+    login = presence.login("ada", name="Ada Łovelace")
+    client = redis.Redis.from_url(server.url, decode_responses=True)
+    if kind == "blocking":
+        options = {"decode_responses": True, "socket_timeout": 5, "socket_connect_timeout": 5, "max_connections": 3}
+        client = redis.Redis(connection_pool=redis.BlockingConnectionPool.from_url(server.url, **options))
+    with client, Presence(client) as theirs:
+        assert theirs.validate(login.token)
+        assert theirs.list_sessions().items[0].name == "Ada Łovelace"
+        assert client.get("nothing") is None
+
+
+# -- other origins ----------------------------------------------------------------------------------------------------
+
+
+def test_a_page_of_another_origin_gets_its_preflight_and_reads_why_it_is_refused(
+    server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    site = run(blocks("cors.md")["cors"], "docs/cors.md")
+    shop = {"Origin": "https://shop.example"}
+    token = presence.login("ada").token
+    with TestClient(site["app"]) as client:
+        asks = {"Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "authorization"}
+        answer = client.options("/me", headers=shop | asks)
+        assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, shop["Origin"])
+        assert client.get("/me", headers=shop | {"Authorization": f"Bearer {token}"}).json() == {"uid": "ada"}
+        presence.kick("ada", by="sam", reason="test", message="Please call us.")
+        refused = client.get("/me", headers=shop | {"Authorization": f"Bearer {token}"})
+        assert (refused.status_code, refused.json()["message"]) == (401, "Please call us.")
+        assert refused.headers["Access-Control-Allow-Origin"] == shop["Origin"]
+        assert (
+            "Access-Control-Allow-Origin" not in client.get("/me", headers={"Origin": "https://evil.example"}).headers
+        )
+        assert client.portal is not None
+        client.portal.call(site["presence"].close)
+
+
+# -- roll out ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_tally_of_a_roll_out_is_counted_and_exported(
+    server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    block = blocks("rollout.md")["rollout"]
+    before = set(REGISTRY._collector_to_names)
+    try:
+        site = run(block, "docs/rollout.md")
+        visitor = {"X-User": "ada", "Cookie": "site=old-key"}
+        with TestClient(site["app"]) as client:
+            assert client.get("/", headers=visitor).status_code == 404, "no route, but not refused"
+            presence.login("ada", session_id=hashed_id("old-key"))
+            client.get("/", headers=visitor)
+            presence.kick("ada", by="sam", reason="test")
+            client.get("/", headers=visitor)
+            exported = client.get("/metrics").text
+            assert client.portal is not None
+            client.portal.call(site["presence"].close)
+        for state, number in {"unknown": 1, "live": 1, "ended": 1}.items():
+            assert f'presence_requests_total{{state="{state}"}} {number}.0' in exported
+        assert dict(site["tally"]) == {"unknown": 1, "live": 1, "ended": 1, "anonymous": 1}
+    finally:
+        for collector in set(REGISTRY._collector_to_names) - before:
+            REGISTRY.unregister(collector)
+
+
+def test_the_states_of_the_table_are_those_of_the_tally() -> None:
+    table = (DOCS / "rollout.md").read_text("utf-8").partition("| state | the request |")[2].partition("\n\n")[0]
+    named = {name for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    assert named == set(get_args(State))
