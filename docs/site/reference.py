@@ -57,7 +57,17 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 }  # fmt: skip
 """File name → title, first sentence, names of ``presence_core``."""
 
-WEB_MODULES: Final = ("asgi", "wsgi", "rules", "cookies", "django.apps", "django.middleware", "jwt", "webhooks")
+WEB_MODULES: Final = (
+    "asgi",
+    "wsgi",
+    "fastapi",
+    "rules",
+    "cookies",
+    "django.apps",
+    "django.middleware",
+    "jwt",
+    "webhooks",
+)
 """The modules of ``presence_core.web`` that sites import."""
 
 
