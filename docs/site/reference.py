@@ -63,6 +63,7 @@ WEB_MODULES: Final = (
     "fastapi",
     "rules",
     "cookies",
+    "django.admin",
     "django.apps",
     "django.middleware",
     "jwt",

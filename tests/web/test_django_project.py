@@ -117,10 +117,15 @@ def test_the_tests_of_a_site_never_touch_its_store(
     for number in (1, 2):
         (tmp_path / f"test_{number}.py").write_text(code, "utf-8")
     (tmp_path / "test_3.py").write_text(OVERRIDE, "utf-8")
-    settings = f"PRESENCE_REDIS_URL = {server.url!r}\nPRESENCE_SETTINGS = {{'namespace': 'site'}}\n"
+    (tmp_path / "url").write_text(server.url, "utf-8")
+    settings, environ = (
+        "PRESENCE_SETTINGS = {'namespace': 'site'}\n",
+        {"PRESENCE_REDIS_URL_FILE": str(tmp_path / "url")},
+    )
     if store == "named":
+        environ, settings = {}, settings + f"PRESENCE_REDIS_URL = {server.url!r}\n"
         settings += f"PRESENCE_TEST_REDIS_URL = {server.url!r}\n"
-    done = run(tmp_path, "test", *words, settings=settings)
+    done = run(tmp_path, "test", *words, settings=settings, **environ)
     assert done.returncode == 0, done.stderr
     assert "Ran 5 tests" in done.stderr
     assert [session.name for session in presence.sessions("1")] == ["a real visitor"]
