@@ -123,7 +123,7 @@ def expected_anchors() -> Iterator[str]:
                 is_ours = str(getattr(inherited, "__module__", "")).startswith(reference.CORE)
                 if not member.startswith("_") and callable(inherited) and is_ours:
                     yield f"{reference.CORE}.{name}.{member}"
-    for module, names in reference.web_names():
+    for module, names in reference.module_names():
         yield from (f"{module}.{name}" for name in names)
 
 

@@ -57,19 +57,11 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 }  # fmt: skip
 """File name → title, first sentence, names of ``presence_core``."""
 
-WEB_MODULES: Final = (
-    "asgi",
-    "wsgi",
-    "fastapi",
-    "rules",
-    "cookies",
-    "django.admin",
-    "django.apps",
-    "django.middleware",
-    "jwt",
-    "webhooks",
-)
-"""The modules of ``presence_core.web`` that sites import."""
+MODULES: Final = (
+    "web.asgi", "web.wsgi", "web.fastapi", "web.rules", "web.cookies", "web.django.admin", "web.django.apps",
+    "web.django.middleware", "web.jwt", "web.webhooks", "testing",
+)  # fmt: skip
+"""The other modules of ``presence_core`` that sites import."""
 
 
 def pages() -> dict[str, str]:
@@ -78,7 +70,7 @@ def pages() -> dict[str, str]:
         "presence": lambda: client_page(Presence),
         "async_presence": lambda: client_page(AsyncPresence),
         "settings": settings_page,
-        "web": web_page,
+        "modules": modules_page,
         "commands": commands_page,
         "http_api": http_api_page,
     }
@@ -158,26 +150,41 @@ def client_methods(client: type) -> dict[str, list[str]]:
     return sections
 
 
-def web_names() -> Iterator[tuple[str, list[str]]]:
-    """Each module that sites import, and its public classes and functions: ``__all__`` or what it defines."""
-    for module in WEB_MODULES:
-        path = ROOT / "presence_core/web" / module.replace(".", "/")
+def module_names() -> Iterator[tuple[str, list[str]]]:
+    """Each of MODULES with its public names: ``__all__``, or its classes, functions and described constants."""
+    for module in MODULES:
+        path = ROOT / CORE / module.replace(".", "/")
         path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         names: list[str] = []
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node, below in itertools.pairwise([*ast.parse(path.read_text("utf-8")).body, ast.Pass()]):
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 names.append(node.name)
             elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 names = list(ast.literal_eval(node.value))
                 break
-        yield f"{CORE}.web.{module}", [name for name in names if not name.startswith("_")]
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(below, ast.Expr):
+                names.append(ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0]))
+        yield f"{CORE}.{module}", [name for name in names if not name.startswith("_")]
 
 
-def web_page() -> str:
-    text = "# Middleware, Django, JWT, webhooks\n\n[In your framework](../frameworks.md) shows how to use them.\n"
-    for module, names in web_names():
-        text += f"\n## `{module}`\n" + "".join(described(module, name, 3) for name in names)
+def modules_page() -> str:
+    text = "# Frameworks, JWT, webhooks, tests\n\n[In your framework](../frameworks.md) shows how to use them.\n"
+    for module, names in module_names():
+        sections = (django_settings() if name == "PresenceConfig" else described(module, name, 3) for name in names)
+        text += f"\n## `{module}`\n" + "".join(sections)
     return text
+
+
+def django_settings() -> str:
+    """The table of Django settings in the docstring of PresenceConfig, as Markdown."""
+    module = f"{CORE}.web.django.apps"
+    source = (ROOT / f"{module.replace('.', '/')}.py").read_text("utf-8")
+    [owner] = [node for node in ast.parse(source).body if getattr(node, "name", "") == "PresenceConfig"]
+    assert isinstance(owner, ast.ClassDef)
+    first, _, table = (ast.get_docstring(owner) or "").partition("\n\n")
+    rows = re.findall(r"^(PRESENCE_\w+) +(.+(?:\n {20,}.+)*)", table, re.MULTILINE)
+    text = f"\n### PresenceConfig {{#{module}.PresenceConfig}}\n\n{first}\n\n| setting | meaning |\n|---|---|\n"
+    return text + "".join(_row(f"`{name}`", meaning) for name, meaning in rows)
 
 
 def settings_page() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Annotated, Any, Final
@@ -33,12 +33,15 @@ def add_presence(
     rules: Rules | None = None,
     user_of: UserOf | None = None,
     on_ended: OnEnded | None = None,
+    tally: MutableMapping[str, int] | None = None,
 ) -> None:
     """Add the middleware and both exception handlers. The arguments are those of ``PresenceMiddleware``.
 
     A middleware that the app adds later is outside of this one: add ``CORSMiddleware`` after this call.
     """
-    app.add_middleware(PresenceMiddleware, presence=presence, rules=rules, user_of=user_of, on_ended=on_ended)
+    app.add_middleware(
+        PresenceMiddleware, presence=presence, rules=rules, user_of=user_of, on_ended=on_ended, tally=tally
+    )
     app.add_exception_handler(LoginRefused, login_refused)
     app.add_exception_handler(SessionRequired, session_required)
 

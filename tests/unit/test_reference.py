@@ -47,13 +47,16 @@ def test_every_method_of_a_client_is_on_its_page(client: type, page: str) -> Non
     assert {f"presence_core.{client.__name__}.{name}" for name in methods} - set(described(pages()[page])) == set()
 
 
-def test_every_module_for_sites_is_on_the_page_of_the_web() -> None:
+def test_every_module_for_sites_is_on_the_page_of_modules() -> None:
     found = {path.stem for path in (ROOT / "presence_core/web").iterdir() if not path.name.startswith("_")}
     ours = {"middleware", "proxies", "service"}  # shared by the others, or what `presence serve` runs
-    assert {module.partition(".")[0] for module in reference.WEB_MODULES} == found - ours
-    names = set(described(pages()["web"]))
-    assert {"presence_core.web.rules.Rules", "presence_core.web.wsgi.PresenceMiddleware"} <= names
-    assert {"presence_core.web.jwt.RevocationCache", "presence_core.web.django.apps.get_presence"} <= names
+    web = {module.split(".")[1] for module in reference.MODULES if module.startswith("web.")}
+    assert web == found - ours
+    names = set(described(pages()["modules"]))
+    for name in ("rules.Rules", "wsgi.PresenceMiddleware", "fastapi.CurrentSession", "jwt.RevocationCache",
+                 "django.apps.get_presence", "webhooks.verify"):  # fmt: skip
+        assert f"presence_core.web.{name}" in names
+    assert "\n| `PRESENCE_KICK_OTHERS` | True (default)" in pages()["modules"]
 
 
 @pytest.mark.parametrize("owner", [Settings, SessionFilter, Rules, Visitor, Verdict], ids=lambda owner: owner.__name__)
@@ -63,12 +66,12 @@ def test_every_field_is_described_in_the_code(owner: Any) -> None:
     assert [name for name, (kind, meaning) in rows.items() if not kind or not meaning] == []
 
 
-@pytest.mark.parametrize("page", ["settings", "session_filter", "records", "web"])
+@pytest.mark.parametrize("page", ["settings", "session_filter", "records", "modules"])
 def test_fields_are_in_the_table_of_their_class(page: str) -> None:
     owners: dict[str, list[Any]] = {
         "settings": [Settings],
         "session_filter": [SessionFilter],
-        "web": [Rules, Visitor, Verdict],
+        "modules": [Rules, Visitor, Verdict],
     }
     names = reference.PYTHON_PAGES[page][2] if page in reference.PYTHON_PAGES else ()
     public = [getattr(presence_core, name) for name in names]
