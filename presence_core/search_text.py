@@ -259,6 +259,12 @@ def entries(indexes: frozenset[str], uid: str, name: str, aliases: str) -> list[
     return list(dict.fromkeys(found))
 
 
+def entries_of_person(indexes: frozenset[str], uid: str, name: str, aliases: str) -> list[bytes]:
+    """The entries that a person who is kept may have: the name and the aliases may be of two sessions."""
+    parts = ((name, aliases), (name, ""), ("", aliases))
+    return list(dict.fromkeys(entry for part in parts for entry in entries(indexes, uid, *part)))
+
+
 def raw_uid_of(entry: bytes) -> bytes:
     """The user of an entry of the index of words."""
     _, zero, uid = entry.partition(b"\0")

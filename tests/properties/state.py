@@ -184,13 +184,15 @@ class State:
     # -- what the indexes must hold -----------------------------------------------------------------------------------
 
     def words_needed(self, shard: int, kept: list[Stay]) -> set[bytes]:
-        """``kept``: the shard's sessions that still have a record."""
+        """``kept``: the shard's sessions that still have a record. The name and the aliases of a person may be of two
+        sessions, each with its entries."""
         needed: set[bytes] = set()
         for stay in kept:
             needed |= words(stay.uid, stay.plate)
         for uid in self.people:
             if self.shard(uid) == shard:
-                needed |= words(uid, self.persons.get(uid, NO_NAME))
+                name, aliases = self.persons.get(uid, NO_NAME)
+                needed |= words(uid, (name, ())) | words(uid, (None, aliases))
         return needed
 
     def words_backed(self, shard: int, kept: list[Stay]) -> set[bytes]:

@@ -21,7 +21,7 @@ from presence_core.operations.staff.blocks import prune_blocks
 from presence_core.operations.staff.rule_storage import tidy_block_rules
 from presence_core.scripts import maintenance as scripts
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
-from presence_core.search_text import entries
+from presence_core.search_text import entries_of_person
 from presence_core.validation import whole
 
 BATCH: Final = 50
@@ -219,7 +219,7 @@ def _index_entries(
     keys = [shard.person(text(uid)) for shard, uid in people]
     rows = (yield [command(key, "HMGET", key, "n", "a", lenient=True) for key in keys]) if keys else []
     return {
-        (shard, uid): entries(ctx.indexes, text(uid), *(text(part or b"") for part in row or (b"", b"")))
+        (shard, uid): entries_of_person(ctx.indexes, text(uid), *(text(part or b"") for part in row or (b"", b"")))
         for (shard, uid), row in zip(people, rows, strict=True)
     }
 

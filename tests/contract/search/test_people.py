@@ -30,6 +30,22 @@ def test_a_user_who_returns_during_the_removal_of_old_people_is_kept(bed: Bed) -
     assert _names(p.people("ada")) == [("ada", False)]
 
 
+@on("valkey")
+def test_a_person_with_the_name_of_one_session_and_the_aliases_of_another_leaves_no_entry(bed: Bed) -> None:
+    p = bed.connect(keep_people=60)
+    p.freeze()
+    named = p.login("ada", name="Amina Wekesa").session
+    other = p.login("ada", aliases=["amina.wekesa@example.org"]).session
+    p.logout("ada", named.session_id)
+    p.logout("ada", other.session_id)
+    [person] = p.people("wekesa")
+    assert (person.name, person.aliases) == ("Amina Wekesa", ("amina.wekesa@example.org",))
+    assert bed.families()["words"]
+    p.advance(61)
+    p.sweep()
+    assert "words" not in bed.families()
+
+
 @every_backend
 def test_a_person_is_found_while_online_and_for_a_week_after(p: P) -> None:
     p.freeze()
