@@ -198,7 +198,7 @@ class State:
     def words_backed(self, shard: int, kept: list[Stay]) -> set[bytes]:
         """After a rebuild there are no other entries."""
         backed = self.words_needed(shard, kept)
-        for uid in self.users:
+        for uid in self.users | self.people:
             if self.shard(uid) == shard:
                 backed |= words(uid, self.persons.get(uid, NO_NAME))
         return backed
