@@ -35,13 +35,13 @@ class BlockEnd:
 
 
 def choose_block_end(
-    number: int, act: Literal["kick", "block"], held: Block | None, on_change: Callable[[], None]
+    number: int, act: Literal["kick", "block"], existing: Block | None, on_change: Callable[[], None]
 ) -> BlockEnd:
     """Draw the choice, outside the form, because other fields depend on it.
 
-    number: of the dialog. held: the existing block. on_change: called after a new choice.
+    number: of the dialog. existing: the block there is. on_change: called after a new choice.
     """
-    labels = _labels(act, held)
+    labels = _labels(act, existing)
     chosen = st.selectbox(
         texts.BLOCK_FOR,
         list(labels),
@@ -53,23 +53,23 @@ def choose_block_end(
     if chosen == texts.BLOCK_UNCHANGED:
         return BlockEnd(is_unchanged=True)
     seconds = BLOCKS[chosen]
-    if held is None or not _is_shorter(held, seconds):
+    if existing is None or not _is_shorter(existing, seconds):
         return BlockEnd(seconds)
     if act == "kick":
-        st.caption(texts.longer_stays(notifications.block_end(held)))
+        st.caption(texts.longer_stays(notifications.block_end(existing)))
         return BlockEnd(seconds, is_shorter=True)
-    shorten = st.checkbox(texts.shorten(notifications.block_end(held)), key=f"shorten-{number}")
+    shorten = st.checkbox(texts.shorten(notifications.block_end(existing)), key=f"shorten-{number}")
     return BlockEnd(seconds, is_shorter=True, shorten=shorten)
 
 
-def _labels(act: Literal["kick", "block"], held: Block | None) -> dict[str, str]:
+def _labels(act: Literal["kick", "block"], existing: Block | None) -> dict[str, str]:
     """Options → labels that fit the action and the existing block."""
     labels = {label: label for label in BLOCKS}
     if act == "block":
         del labels[texts.BLOCK_NOT]
-        if held is not None:
-            return {texts.BLOCK_UNCHANGED: texts.unchanged_end(notifications.block_end(held))} | labels
-    elif held is not None:
+        if existing is not None:
+            return {texts.BLOCK_UNCHANGED: texts.unchanged_end(notifications.block_end(existing))} | labels
+    elif existing is not None:
         labels[texts.BLOCK_NOT] = texts.BLOCK_UNCHANGED
     return labels
 
@@ -84,7 +84,7 @@ def is_block_chosen(number: int) -> bool:
     return BLOCKS.get(st.session_state.get(choice_key(number), texts.BLOCK_NOT)) is not None
 
 
-def _is_shorter(held: Block, seconds: int | None) -> bool:
+def _is_shorter(existing: Block, seconds: int | None) -> bool:
     if not seconds:
         return False
-    return held.until is None or datetime.now(UTC) + timedelta(seconds=seconds) < held.until
+    return existing.until is None or datetime.now(UTC) + timedelta(seconds=seconds) < existing.until

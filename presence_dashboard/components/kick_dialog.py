@@ -60,7 +60,7 @@ class KickRequest:
         return self.uid if self.uid is not None else uids.pop() if len(uids) == 1 else None
 
     @property
-    def held(self) -> Block | None:
+    def existing_block(self) -> Block | None:
         """The existing block, if there is only one person."""
         return self.blocks[0] if self.blocks and self.only_uid is not None else None
 
@@ -98,10 +98,10 @@ def open_for_block(uid: str, name: str | None) -> None:
         return
     request = KickRequest(_next_number(), "block", uid=uid, name=name, blocks=_blocks_of(uid))
     st.session_state[_REQUEST] = request
-    if request.held is not None:
-        st.session_state[f"reason-{request.number}"] = request.held.reason
-        st.session_state[f"message-{request.number}"] = request.held.message or ""
-        st.session_state[f"ticket-{request.number}"] = request.held.tickets[-1] if request.held.tickets else ""
+    if block := request.existing_block:
+        st.session_state[f"reason-{request.number}"] = block.reason
+        st.session_state[f"message-{request.number}"] = block.message or ""
+        st.session_state[f"ticket-{request.number}"] = block.tickets[-1] if block.tickets else ""
 
 
 def open_for_unblock(uid: str, name: str | None) -> None:
@@ -171,7 +171,7 @@ def dialog() -> None:
 def _title(request: KickRequest) -> str:
     count = len(request.sessions)
     if request.act == "block":
-        return texts.BLOCK_PERSON if request.held is None else texts.CHANGE_BLOCK
+        return texts.BLOCK_PERSON if request.existing_block is None else texts.CHANGE_BLOCK
     if request.act == "unblock":
         return texts.UNBLOCK_PERSON
     if request.uid is not None:
@@ -195,12 +195,12 @@ def _body(request: KickRequest) -> None:
         )
     end = BlockEnd()
     if request.act != "unblock" and request.only_uid is not None:
-        end = choose_block_end(number, request.act, request.held, partial(_fit_message, request))
+        end = choose_block_end(number, request.act, request.existing_block, partial(_fit_message, request))
     if request.act != "unblock":
         saved_phrases.phrase_choice(f"phrase-{number}", _add_phrase, request)
     details = _fields(request, end)
     if request.act != "unblock":
-        help_text = texts.TICKET_CHANGE_HELP if request.held is not None else None
+        help_text = texts.TICKET_CHANGE_HELP if request.existing_block is not None else None
         ticket = st.text_input(texts.TICKET, key=f"ticket-{number}", max_chars=64, help=help_text)
         details = replace(details, ticket=ticket.strip() or None)
     _keep_draft(request)
@@ -258,7 +258,7 @@ def _fields(request: KickRequest, end: BlockEnd) -> ActionDetails:
     if request.act == "unblock":
         return ActionDetails(reason.strip())
     message = st.text_area(texts.MESSAGE, key=f"message-{number}", max_chars=500, height=72, help=texts.MESSAGE_HELP)
-    until = request.held.until if end.is_unchanged and request.held is not None else None
+    until = request.existing_block.until if end.is_unchanged and request.existing_block is not None else None
     return ActionDetails(reason.strip(), message.strip() or None, None, end.seconds, until, end.shorten)
 
 
@@ -267,7 +267,7 @@ def _confirm(request: KickRequest, keep: tuple[str, ...], end: BlockEnd) -> str:
         return texts.confirm(len(request.sessions) - len(keep))
     if request.act == "unblock":
         return texts.UNBLOCK
-    if request.held is None:
+    if request.existing_block is None:
         return texts.BLOCK
     return texts.CONFIRM_SHORTEN if end.is_shorter else texts.CHANGE_BLOCK_BUTTON
 
@@ -293,7 +293,7 @@ def _fit_message(request: KickRequest) -> None:
 def _phrase_use(request: KickRequest) -> saved_phrases.PhraseUse:
     if request.act == "block":
         return "block"
-    return "kick and block" if request.held is not None or is_block_chosen(request.number) else "kick"
+    return "kick and block" if request.existing_block is not None or is_block_chosen(request.number) else "kick"
 
 
 # -- Acting ------------------------------------------------------------------------------------------------------------
@@ -383,7 +383,7 @@ def _existing_blocks(request: KickRequest) -> None:
         )
     if len(request.blocks) > NAMED:
         st.caption(texts.and_more(len(request.blocks) - NAMED))
-    if request.act == "block" and request.held is not None:
+    if request.act == "block" and request.existing_block is not None:
         st.caption(texts.CHANGES_BLOCK)
 
 

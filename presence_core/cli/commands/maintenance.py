@@ -12,6 +12,7 @@ from presence_core.cli.alerts import add_alerts, alert_webhook
 from presence_core.cli.arguments import AddCommand
 from presence_core.cli.output import ProgressLine, count_of, print_error, print_result
 from presence_core.client import Presence
+from presence_core.settings import FACETS
 from presence_core.worker import Worker
 
 
@@ -62,7 +63,7 @@ def _reindex(presence: Presence, args: argparse.Namespace) -> int:
         print_error("Stopped before the end. Searches scan all sessions until it is finished: presence reindex")
         raise
     indexes = ", ".join(presence.settings.indexes) or "none"
-    counted = ", ".join(("device", "app", "app_version", "os", "browser", *presence.settings.facets))
+    counted = ", ".join((*FACETS, *presence.settings.facets))
     print_result(args, report, [f"Indexes: {indexes}. Counted: {counted}. Repaired {_entries(report.repaired)}."])
     return 0
 
