@@ -99,14 +99,14 @@ def uid(value: object, field: str = "uid") -> str:
     return plain_text(field, value, 256, "must be text of 1 to 256 bytes")
 
 
-def uids(value: object) -> list[str]:
-    """Users of ``online_among`` and ``blocked_among``, each once: at most MAX_UIDS."""
+def uids(value: object, most: int = MAX_UIDS) -> list[str]:
+    """Users of ``online_among``, ``blocked_among`` and ``names_of``, each once: at most ``most`` items."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise InvalidArgument("uids", "must be a list of uids")
     asked: dict[str, None] = {}
     for place, item in enumerate(value):
-        if place == MAX_UIDS:
-            raise InvalidArgument("uids", f"must be at most {MAX_UIDS} uids")
+        if place == most:
+            raise InvalidArgument("uids", f"must be at most {most} uids")
         asked[uid(item)] = None
     return list(asked)
 

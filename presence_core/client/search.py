@@ -76,6 +76,15 @@ class SearchMethods(Client):
         """
         return self._run(people.people(self._ctx, text, limit))
 
+    def names_of(self, uids: Iterable[str]) -> dict[str, str]:
+        """The names of those of these users, at most 1,000, who have one: uid → name.
+
+        The name is that of the newest session; of a user who is offline, the last name, for ``Settings.keep_people``
+        and at most a day more. An erased person has none. A session past its deadline still counts until a sweep ends
+        it. Needs no index. Cost: O(sessions of these users, 20 each at most), three round trips, to all shards at once.
+        """
+        return self._run(people.names_of(self._ctx, uids))
+
     def counts(self) -> Counts:
         """How many users and sessions are online, and totals by reason. Cost: O(P·log N), one round trip."""
         return self._run(read.counts(self._ctx))
@@ -142,6 +151,9 @@ class AsyncSearchMethods(AsyncClient):
 
     async def people(self, text: str, *, limit: int = 20) -> list[Person]:
         return await self._run(people.people(self._ctx, text, limit))
+
+    async def names_of(self, uids: Iterable[str]) -> dict[str, str]:
+        return await self._run(people.names_of(self._ctx, uids))
 
     async def counts(self) -> Counts:
         return await self._run(read.counts(self._ctx))

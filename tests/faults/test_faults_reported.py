@@ -40,6 +40,7 @@ ANSWERS: dict[str, Callable[[P], Any]] = {
     "get": lambda p: p.get("ada", "session-1"),
     "facets": lambda p: p.facets("device"),
     "people": lambda p: p.people("ada"),
+    "names_of": lambda p: p.names_of(["ada"]),
     "history": lambda p: p.history(1_700_000_000),
     "is_online": lambda p: p.is_online("ada"),
     "online_among": lambda p: p.online_among(["ada"]),

@@ -347,11 +347,11 @@ def _of_lists() -> list[Case]:
 def _of_online() -> list[Case]:
     cases = [Case("is_online", (value,), {}, sentence) for value, sentence in UIDS]
     no_lists: list[Any] = ["ada", b"ada", None, 5, True]
-    too_many = "uids must be at most 10000 uids"
-    for method in ("online_among", "blocked_among"):
+    for method, most in (("online_among", 10_000), ("blocked_among", 10_000), ("names_of", 1_000)):
+        too_many = f"uids must be at most {most} uids"
         cases += [Case(method, (value,), {}, "uids must be a list of uids") for value in no_lists]
         cases += [Case(method, (["ada", value],), {}, sentence) for value, sentence in UIDS]
-        cases += [Case(method, (value,), {}, too_many) for value in (["a"] * 10_001, itertools.repeat("ada"))]
+        cases += [Case(method, (value,), {}, too_many) for value in (["a"] * (most + 1), itertools.repeat("ada"))]
     sentence = "within must be whole seconds from 1 to 315360000 (10 years)"
     for value in (0, -1, 315_360_001, 1.5, "60", True, None, float("nan"), timedelta(seconds=60)):
         cases += [Case(method, (value,), {}, sentence) for method in ("online_users", "count_users")]

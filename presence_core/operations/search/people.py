@@ -1,4 +1,4 @@
-"""Search people, online or seen recently: a ticket is often from a user who is offline."""
+"""Search people, online or seen recently: a ticket is often from a user who is offline. Their names."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ MOST_FOUND: Final = 500
 
 MOST_READ: Final = 100_000
 """Entries of a range that it reads to find those that contain several words."""
+
+MOST_NAMED: Final = 1_000
+"""Users in one call of ``names_of``."""
+
+MOST_SESSIONS: Final = 20
+"""Sessions of a user, newest first, that ``names_of`` reads to find a name."""
 
 NEEDED: Final = frozenset(("uid", "name", "alias"))
 """The indexes that find people."""
@@ -140,3 +146,46 @@ def _matches(person: Person, needles: tuple[Needle, ...]) -> bool:
 def _has(needles: tuple[Needle, ...], uid: str, names: Iterable[str]) -> bool:
     """``names``: and aliases, one of which may be the name of another session."""
     return is_found_in_uid(needles, uid) or any(is_found(needles, name, is_name=True) for name in names)
+
+
+@checked_first
+def names_of(ctx: Context, uids: object) -> Op[dict[str, str]]:
+    wanted = check.uids(uids, MOST_NAMED)
+    yield CHECKED
+    if not wanted:
+        return {}
+    users = [(ctx.shard(uid), uid) for uid in wanted]
+    replies = yield [
+        call
+        for s, uid in users
+        for call in (
+            command(s.person(uid), "HGET", s.person(uid), "n", lenient=True),
+            command(s.user(uid), "SMEMBERS", s.user(uid), lenient=True),
+        )
+    ]
+    known = dict(zip(wanted, replies[::2], strict=True))
+    online = [
+        (s, uid, [text(sid) for sid in sids]) for (s, uid), sids in zip(users, replies[1::2], strict=True) if sids
+    ]
+    sessions = yield from _newest_sessions(online)
+    if sessions:
+        names = yield [command(key, "HGET", key, "n", lenient=True) for _, key in sessions]
+        newest_last = zip(reversed(sessions), reversed(names), strict=True)
+        known |= {uid: name for (uid, _), name in newest_last if name}  # of a user's sessions, the newest is last
+    return {uid: text(name) for uid, name in known.items() if name}
+
+
+def _newest_sessions(users: list[tuple[Shard, str, list[str]]]) -> Op[list[tuple[str, str]]]:
+    """The uid and the record's key of the listed sessions of each user, newest login first."""
+    if not users:
+        return []
+    logins = yield [
+        command(s.sessions, "ZMSCORE", s.sessions, *(f"{uid}:{sid}" for sid in sids)) for s, uid, sids in users
+    ]
+    found: list[tuple[str, str]] = []
+    for (shard, uid, sids), scores in zip(users, logins, strict=True):
+        listed = sorted(
+            ((float(score), sid) for sid, score in zip(sids, scores, strict=True) if score is not None), reverse=True
+        )
+        found += [(uid, shard.record(uid, sid)) for _, sid in listed[:MOST_SESSIONS]]
+    return found
