@@ -10,7 +10,7 @@ from presence_core import Page
 from presence_dashboard.actions.csv_export import Export
 
 COLUMNS: Final = (
-    "at", "by", "action", "uid", "people", "sessions", "reason", "ticket", "outcome", "filter",
+    "at", "by", "action", "uid", "name", "people", "sessions", "reason", "ticket", "outcome", "filter",
 )  # fmt: skip
 
 

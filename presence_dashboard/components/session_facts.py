@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from html import escape
+from urllib.parse import quote
 
 import streamlit as st
 
@@ -68,26 +70,54 @@ def address(record: Session | Ended, actor: Actor) -> str | None:
     return HIDDEN if record.ip and "ip" in actor.masked else record.ip
 
 
+def html_table(columns: Mapping[str, Sequence[str]], alt: str, *, wide: Collection[str] = ()) -> None:
+    """Draw a small table as HTML, so that times have UTC as their tooltip and a browser can print it.
+
+    columns: label → cells of safe HTML, as ``time_cell``, ``text_cell`` and ``person_cell`` make them. wide: columns of
+    long texts, which may have several lines.
+    """
+    labels = list(columns)
+    head = "".join(f'<th scope="col">{escape(label)}</th>' for label in labels)
+    opening = [  # a phone shows a row as a card with labels
+        f'<td{" class=wide" if label in wide else ""} data-label="{escape(label)}">' for label in labels
+    ]
+    rows = zip(*columns.values(), strict=True)
+    body = ("".join(f"{td}{cell}</td>" for td, cell in zip(opening, row, strict=True)) for row in rows)
+    st.html(
+        f'<div class="html-table" role="region" tabindex="0" aria-label="{escape(literal(alt))}"><table><thead>'
+        f"<tr>{head}</tr></thead><tbody>{''.join(f'<tr>{cells}</tr>' for cells in body)}</tbody></table></div>"
+    )
+
+
+def time_cell(moment: datetime) -> str:
+    return time_tag(moment, time_of_day(moment))
+
+
+def text_cell(text: str | None) -> str:
+    return "<br>".join(escape(literal(line)) for line in (text or "").splitlines())
+
+
+def person_cell(uid: str, called: str | None) -> str:
+    """The name, if known, and the user id, as a link to the person."""
+    label = escape(literal(uid)) if called is None else f"<bdi>{escape(literal(called))}</bdi> ({escape(literal(uid))})"
+    return f'<a href="person?q={quote(uid, safe="")}">{label}</a>'
+
+
 def session_preview(
     sessions: Sequence[Session], alt: str, *, total: int, found_by: Mapping[str, str] | None = None
 ) -> None:
     """These sessions, and how many more there are. ``found_by``: for each user id, how a search found the person."""
-    found = {texts.COLUMN_FOUND_BY: [found_by.get(session.uid, "") for session in sessions]} if found_by else {}
-    st.dataframe(
+    found = {texts.COLUMN_FOUND_BY: [text_cell(found_by.get(session.uid)) for session in sessions]} if found_by else {}
+    html_table(
         {
-            texts.LABEL_NAME: [literal(session.name or session.uid) for session in sessions],
-            texts.LABEL_UID: [literal(session.uid) for session in sessions],
+            texts.LABEL_NAME: [text_cell(session.name or session.uid) for session in sessions],
+            texts.LABEL_UID: [text_cell(session.uid) for session in sessions],
             **found,
-            texts.LABEL_DEVICE: [literal(session.device or "") for session in sessions],
-            texts.LABEL_IP: [session.ip or "" for session in sessions],
-            texts.LABEL_LOGIN: [session.login_at for session in sessions],
+            texts.LABEL_DEVICE: [text_cell(session.device) for session in sessions],
+            texts.LABEL_IP: [text_cell(session.ip) for session in sessions],
+            texts.LABEL_LOGIN: [time_cell(session.login_at) for session in sessions],
         },
-        column_config={
-            texts.LABEL_LOGIN: st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", timezone=str(zone()))
-        },
-        hide_index=True,
-        height="content",
-        alt=alt,
+        alt,
     )
     if total > len(sessions):
         st.caption(texts.and_more(total - len(sessions)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -12,6 +12,7 @@ import streamlit as st
 
 from presence_core import Block, Health, Presence, PresenceError, Unavailable
 from presence_dashboard.data.store import KEEP, Reading, open_store
+from presence_dashboard.roles import HIDDEN, Actor
 
 T = TypeVar("T")
 
@@ -69,3 +70,17 @@ def blocks_of(presence: Presence, uids: Iterable[str]) -> dict[str, Block]:
         return presence.blocked_among(uids)
     except PresenceError:
         return {}
+
+
+def names_of(uids: Iterable[str], actor: Actor) -> dict[str, str]:
+    """The names of these users, at most 1,000, as far as they are known; hidden if the actor may not see names."""
+    wanted = frozenset(uids)
+    if not wanted:
+        return {}
+    reading: Reading[dict[str, str]] = shared(("names", wanted), lambda presence: presence.names_of(wanted), keep=14.5)
+    return shown_names(reading.value or {}, actor)
+
+
+def shown_names(names: Mapping[str, str], actor: Actor) -> dict[str, str]:
+    """User id → name, hidden if the actor may not see names."""
+    return dict.fromkeys(names, HIDDEN) if "name" in actor.masked else dict(names)

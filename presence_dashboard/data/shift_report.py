@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -14,6 +14,9 @@ MOST_ENTRIES: Final = 5_000
 """Audit entries that a report reads; more make it slow, and no one reads them."""
 
 PAGE: Final = 1_000
+MOST_NAMED: Final = 1_000
+"""Users of one call of ``names_of``."""
+
 MOST_JOB_PAGES: Final = 10
 """Pages of 100 bulk kicks: all that are listed."""
 
@@ -108,6 +111,7 @@ class ShiftReport:
     members: tuple[MemberReport, ...]  #: those who did most come first
     as_of: datetime
     complete_since: datetime | None  #: older actions were not read; None: all were
+    names: Mapping[str, str] = field(default_factory=dict)  #: of the people in the rows, as far as known
 
     @property
     def sessions(self) -> int:
@@ -132,7 +136,15 @@ def read_report(presence: Presence, since: datetime, until: datetime | None) -> 
     end = until or as_of
     jobs = {job.id: job for job in _read_jobs(presence, since) if since <= job.created < end}
     bulk = {job.id: _bulk_kick(presence, job) for job in jobs.values()}
-    return ShiftReport(_members(_rows(entries, bulk)), as_of, complete_since)
+    return ShiftReport(_members(_rows(entries, bulk)), as_of, complete_since, _names(presence, entries))
+
+
+def _names(presence: Presence, entries: Iterable[AuditEntry]) -> dict[str, str]:
+    uids = list(dict.fromkeys(entry.uid for entry in entries if entry.uid))
+    names: dict[str, str] = {}
+    for first in range(0, len(uids), MOST_NAMED):
+        names |= presence.names_of(uids[first : first + MOST_NAMED])
+    return names
 
 
 def _read_entries(

@@ -31,7 +31,8 @@ def rule_ends(moment: str | None) -> str:
     return f"until {moment}" if moment else "until the rule is removed"
 
 
-RULE_ADDED: Final = "Added"
+def rule_added(zone: str) -> str:
+    return f"Added ({zone})"
 
 
 RULE_ADD: Final = "Add a block rule …"

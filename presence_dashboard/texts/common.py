@@ -31,6 +31,7 @@ def open_notice(actor: str) -> str:
 
 LABEL_NAME: Final = "Name"
 LABEL_UID: Final = "User ID"
+LABEL_PERSON: Final = "Person"
 LABEL_ALIASES: Final = "Also known as"
 LABEL_EMAIL: Final = "Email"
 LABEL_DEVICE: Final = "Device"

@@ -61,7 +61,6 @@ def _count(number: int, noun: str) -> str:
 # -- Table -------------------------------------------------------------------------------------------------------------
 
 REPORT_WHEN: Final = "When"
-REPORT_PEOPLE: Final = "Person"
 REPORT_SESSIONS: Final = "Sessions"
 
 

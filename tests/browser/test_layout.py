@@ -30,7 +30,7 @@ new PerformanceObserver((list) => {
         ("", ".record-table tbody tr"),
         ("live", '[data-testid="stVegaLiteChart"] canvas'),
         ("history", '[data-testid="stDataFrame"] canvas'),
-        ("report", ".report-rows td"),
+        ("report", ".html-table td"),
     ],
 )
 def test_nothing_moves_while_a_page_loads(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,13 @@ def app(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppTest]:
 
 def log_in(presence: Presence, count: int, prefix: str = "user") -> list[Login]:
     return [presence.login(f"{prefix}{number:02}", name=f"Person {number}", device="Mac") for number in range(count)]
+
+
+def cells(app: AppTest, label: str) -> list[str]:
+    """The cells of a column of the small HTML tables, as text."""
+    pages = "".join(element.proto.body for element in app.get("html"))
+    found = re.findall(rf'<td[^>]* data-label="{re.escape(label)}">(.*?)</td>', pages)
+    return [unescape(re.sub("<[^>]*>", "", cell)) for cell in found]
 
 
 def refs(*logins: Login) -> list[str]:

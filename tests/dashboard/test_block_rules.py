@@ -7,9 +7,9 @@ from streamlit.testing.v1 import AppTest
 
 from presence_core import LoginRefused, Presence
 from presence_dashboard import texts
-from presence_dashboard.format import minute
+from presence_dashboard.format import exact, minute
 from presence_dashboard.roles import HIDDEN
-from tests.dashboard.conftest import log_in, toasts
+from tests.dashboard.conftest import cells, log_in, toasts
 from tests.dashboard.test_person_page import said
 
 NETWORK = "198.51.100.0/24"
@@ -133,7 +133,7 @@ def test_a_rule_is_removed_with_a_reason(blocks: AppTest, presence: Presence) ->
     rule = presence.add_block_rule(network=NETWORK, by="sam", reason="Attack", message="Call us.", expected=9)
     presence.block("dana", by="sam", reason="Fraud")
     blocks.button(key="refresh-list").click().run()
-    assert blocks.dataframe[1].value[texts.LABEL_UID].tolist() == ["dana"]
+    assert cells(blocks, texts.LABEL_PERSON) == ["dana"]
     _tick_rule(blocks, 0)
     assert "Call us." in [text.value for text in blocks.text]
     remove = next(button for button in blocks.button if button.label == texts.RULE_REMOVE_CONFIRM)
@@ -170,3 +170,23 @@ def test_a_demoted_admin_adds_no_rule_and_the_attempt_is_audited(
     _confirm(blocks)
     assert presence.block_rules() == []
     assert [entry.outcome for entry in presence.audit() if entry.action == "denied"] == ["add_block_rule refused once"]
+
+
+@pytest.mark.parametrize("mask", ["", "name"])
+def test_blocked_people_have_their_name_unless_it_is_masked(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch, mask: str
+) -> None:
+    presence.login("ada", name="Ada <King>")
+    presence.logout("bob", presence.login("bob", name="Bob Stone").session.session_id)
+    for uid in ("ada", "bob", "eve"):
+        presence.block(uid, by="sam", reason="Fraud", duration=3600)
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", mask)
+    page = app.run().switch_page("views/blocks/blocks.py").run()
+    names = [HIDDEN, HIDDEN] if mask else ["Ada <King>", "Bob Stone"]
+    assert sorted(cells(page, texts.LABEL_PERSON)) == sorted([f"{names[0]} (ada)", f"{names[1]} (bob)", "eve"])
+    body = "".join(element.proto.body for element in page.get("html"))
+    assert "Ada <King>" not in body
+    assert ("Bob Stone" in body) is (mask == "")
+    for block in presence.blocks():
+        assert f'title="{exact(block.at)}"' in body

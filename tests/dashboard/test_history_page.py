@@ -384,3 +384,20 @@ def test_an_outage_keeps_the_rows_and_turns_the_page_off(app: AppTest, server: S
     server.resume()
     open_again(app)
     assert not app.button(key="refresh-list").disabled
+
+
+@pytest.mark.parametrize("view", ["blocks", "staff"])
+@pytest.mark.parametrize("mask", ["", "name"])
+def test_blocks_and_staff_actions_have_the_names_of_people_unless_they_are_masked(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch, view: HistoryView, mask: str
+) -> None:
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", mask)
+    presence.login("u1", name="Ada King")
+    for uid in ("u1", "u2"):
+        presence.block(uid, by="sam", reason="Fraud")
+    shown = HIDDEN if mask else "Ada King"
+    history(app, view=view)
+    assert dict(zip(column(app, "uid"), column(app, "name"), strict=True)) == {"u1": shown, "u2": ""}
+    tick(app, view, column(app, "uid").index("u1"))
+    assert shown in details(app)

@@ -17,6 +17,7 @@ from presence_dashboard.data import shift_report
 from presence_dashboard.data.shift_report import MemberReport, ShiftReport, read_report
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.report.row_words import worded_rows
+from tests.dashboard.conftest import cells
 
 HOSTILE = '=HYPERLINK("http://example.invalid")<script>'
 ADMIN = Actor("dana", "admin")
@@ -161,6 +162,18 @@ def test_the_page_shows_own_actions_first_and_typed_text_as_text(app: AppTest, p
     assert "<script>" not in html(app)
     assert "&lt;script&gt;" in html(app)
     assert "export-report" in [button.key for button in app.button]
+
+
+def test_the_name_of_a_person_stands_next_to_the_user_id_on_the_page_and_in_the_csv(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    presence.login("ann", name="Ann Wekesa")
+    presence.kick("ann", by="dana", reason="Shared account")
+    kick(presence, "ben", "dana")
+    assert sorted(cells(open_report(app), texts.LABEL_PERSON)) == ["Ann Wekesa (ann)", "ben"]
+    assert [row.name for row in worded_rows(report_of(presence), ADMIN, UTC)] == ["Ann Wekesa", None]
+    masked = Actor("sam", "viewer", frozenset({"name"}))
+    assert [row.name for row in worded_rows(report_of(presence), masked, UTC)] == [HIDDEN, None]
 
 
 @pytest.mark.parametrize(("role", "may"), [("viewer", False), ("support", True)])

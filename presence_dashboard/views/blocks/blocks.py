@@ -15,8 +15,10 @@ from presence_dashboard.actions import block_rules
 from presence_dashboard.components import notifications, session_facts
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.components.pagination import refresh_bar
+from presence_dashboard.components.session_facts import text_cell, time_cell, time_tag
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.paged_list import PagedList, ReadPage, this_paged_list
+from presence_dashboard.data.shared_reads import names_of
 from presence_dashboard.data.store import Store, open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, literal, minute, name, number
@@ -38,7 +40,7 @@ def page() -> None:
     paged: PagedList[BlockRule] = this_paged_list("block-rules")
     _rules(store, actor, paged)
     st.subheader(texts.BLOCKED_PEOPLE_TITLE, anchor=False)
-    _people(store, paged.generation)
+    _people(store, actor, paged.generation)
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------
@@ -64,7 +66,8 @@ def _rules(store: Store, actor: Actor, paged: PagedList[BlockRule]) -> None:
         with st.container(border=True, key="no-rules"):
             st.markdown(texts.RULES_EMPTY)
         return
-    added = texts.RULE_ADDED
+    zone_name = str(zone())
+    added = texts.rule_added(zone_name)
     columns: dict[str, list[Any]] = {
         texts.LABEL_BLOCKS: [literal(_match(rule, actor)) for rule in rows],
         texts.LABEL_ENDS: [minute(rule.until, zone()) if rule.until else texts.RULE_NO_END for rule in rows],
@@ -73,8 +76,22 @@ def _rules(store: Store, actor: Actor, paged: PagedList[BlockRule]) -> None:
         texts.LABEL_BY: [literal(rule.by) for rule in rows],
         added: [rule.at for rule in rows],
     }
-    options = {"on_select": "rerun", "selection_mode": "single-row"}
-    event = _table(columns, added, f"block-rules-{paged.generation}", texts.RULES_ALT, options)
+    event = st.dataframe(
+        pd.DataFrame(columns),
+        key=f"block-rules-{paged.generation}",
+        on_select="rerun",
+        selection_mode="single-row",
+        column_config={
+            added: st.column_config.DatetimeColumn(
+                format="YYYY-MM-DD HH:mm:ss", timezone=zone_name, width=170, help=texts.time_column_help(zone_name)
+            )
+        },
+        hide_index=True,
+        height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
+        row_height=ROW_HEIGHT,
+        placeholder="",
+        alt=texts.RULES_ALT,
+    )
     ticked = next(iter(event.selection.rows), None)
     if ticked is not None and ticked < len(rows):
         _panel(rows[ticked], actor)
@@ -92,22 +109,6 @@ def _load(store: Store, paged: PagedList[Any], query: int | None, read_page: Rea
         st.info(texts.LIST_UNREAD)
         return None
     return paged.page.items
-
-
-def _table(columns: dict[str, list[Any]], time_column: str, key: str, alt: str, options: dict[str, Any]) -> Any:
-    """Draw a table. Returns the selection, if ``options`` allow one."""
-    times = st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", timezone=str(zone()), width=170)
-    return st.dataframe(
-        pd.DataFrame(columns),
-        key=key,
-        column_config={time_column: times},
-        hide_index=True,
-        height=ROW_HEIGHT * (min(len(columns[time_column]), MOST_ROWS) + 1) + 2,
-        row_height=ROW_HEIGHT,
-        placeholder="",
-        alt=alt,
-        **options,
-    )
 
 
 def _match(rule: BlockRule, actor: Actor) -> str:
@@ -170,7 +171,7 @@ def _remove(rule: BlockRule) -> None:
 # -- people -----------------------------------------------------------------------------------------------------------
 
 
-def _people(store: Store, generation: int) -> None:
+def _people(store: Store, actor: Actor, generation: int) -> None:
     """The latest blocks. They are read again with the rules: ``generation`` counts the reads of those."""
 
     def read_page(limit: int, cursor: str | None) -> Page[Block]:
@@ -183,16 +184,22 @@ def _people(store: Store, generation: int) -> None:
         with st.container(border=True, key="no-blocks"):
             st.markdown(texts.BLOCKED_PEOPLE_EMPTY)
         return
-    since = texts.BLOCKED_SINCE
-    columns: dict[str, list[Any]] = {
-        texts.LABEL_UID: [literal(block.uid) for block in rows],
-        texts.LABEL_ENDS: [minute(block.until, zone()) if block.until else texts.BLOCK_NO_END for block in rows],
-        texts.LABEL_REASON: [literal(block.reason) for block in rows],
-        texts.LABEL_TICKET: [literal(block.ticket or "") for block in rows],
-        texts.LABEL_BY: [literal(block.by) for block in rows],
-        since: [block.at for block in rows],
-    }
-    _table(columns, since, "blocked-people", texts.BLOCKED_PEOPLE_ALT, {})
+    names = names_of((block.uid for block in rows), actor)
+    session_facts.html_table(
+        {
+            texts.LABEL_PERSON: [session_facts.person_cell(block.uid, names.get(block.uid)) for block in rows],
+            texts.LABEL_ENDS: [
+                time_tag(block.until, minute(block.until, zone())) if block.until else texts.BLOCK_NO_END
+                for block in rows
+            ],
+            texts.LABEL_REASON: [text_cell(block.reason) for block in rows],
+            texts.LABEL_TICKET: [text_cell(block.ticket) for block in rows],
+            texts.LABEL_BY: [text_cell(block.by) for block in rows],
+            texts.BLOCKED_SINCE: [time_cell(block.at) for block in rows],
+        },
+        texts.BLOCKED_PEOPLE_ALT,
+        wide=(texts.LABEL_REASON,),
+    )
     st.page_link("views/history/history.py", label=texts.BLOCKED_PEOPLE_ALL, query_params={"view": "blocks"})
 
 

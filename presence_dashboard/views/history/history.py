@@ -20,7 +20,7 @@ from presence_dashboard.data import history_query
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.history_query import EXPORT, FIELDS, VIEWS, HistoryQuery, HistoryView, page_reader
 from presence_dashboard.data.paged_list import PagedList, this_paged_list
-from presence_dashboard.data.shared_reads import now
+from presence_dashboard.data.shared_reads import names_of, now
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import in_zone, literal, minute
 from presence_dashboard.roles import HIDDEN
@@ -213,14 +213,21 @@ def _shown(value: str | None, field: str, actor: Actor) -> str:
     return HIDDEN if value and field in actor.masked else literal(value or "")
 
 
+def _names(uids: Sequence[str | None], actor: Actor) -> list[str]:
+    """The name of each, empty if it is not known."""
+    names = names_of(filter(None, uids), actor)
+    return [literal(names.get(uid or "", "")) for uid in uids]
+
+
 def _line(text: str | None) -> str:
     """A text of several lines on one line."""
     return " ".join(literal(line) for line in (text or "").splitlines())
 
 
-def _block_rows(blocks: Sequence[Block], _actor: Actor) -> dict[str, list[Any]]:
+def _block_rows(blocks: Sequence[Block], actor: Actor) -> dict[str, list[Any]]:
     return {
         "when": [block.at for block in blocks],
+        "name": _names([block.uid for block in blocks], actor),
         "uid": [literal(block.uid) for block in blocks],
         "until": [_local(block.until) if block.until else texts.HISTORY_OPEN_END for block in blocks],
         "by": [literal(block.by) for block in blocks],
@@ -251,6 +258,7 @@ def _staff_rows(entries: Sequence[AuditEntry], actor: Actor) -> dict[str, list[A
         "when": [entry.at for entry in entries],
         "by": [literal(entry.by or "") for entry in entries],
         "action": [literal(texts.act(entry.action)) for entry in entries],
+        "name": _names([entry.uid for entry in entries], actor),
         "uid": [literal(entry.uid or "") for entry in entries],
         "outcome": [literal(in_zone(history_query.outcome(entry, actor), zone())) for entry in entries],
         "reason": [_line(history_query.reason(entry, actor)) for entry in entries],

@@ -16,6 +16,7 @@ from presence_dashboard.components import notifications, session_facts
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data import history_query
 from presence_dashboard.data.browser_tab import this_tab, zone
+from presence_dashboard.data.shared_reads import names_of
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import in_zone, number
@@ -32,7 +33,7 @@ def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:
         facts = (
             _end(row, actor)
             if isinstance(row, Ended)
-            else _block(row)
+            else _block(row, actor)
             if isinstance(row, Block)
             else _entry(row, actor)
         )
@@ -71,8 +72,9 @@ def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
     }
 
 
-def _block(block: Block) -> dict[str, str | datetime | None]:
+def _block(block: Block, actor: Actor) -> dict[str, str | datetime | None]:
     return {
+        texts.LABEL_NAME: names_of([block.uid], actor).get(block.uid),
         texts.LABEL_UID: block.uid,
         texts.FACT_AT: block.at,
         texts.FACT_CHANGED: None if block.changed == block.at else block.changed,
@@ -89,6 +91,7 @@ def _entry(entry: AuditEntry, actor: Actor) -> dict[str, str | datetime | None]:
         texts.FACT_AT: entry.at,
         texts.LABEL_ACTION: texts.act(entry.action),
         texts.LABEL_BY: entry.by,
+        texts.LABEL_NAME: names_of([entry.uid], actor).get(entry.uid) if entry.uid else None,
         texts.LABEL_UID: entry.uid,
         texts.FACT_SESSION: entry.session_id,
         texts.LABEL_OUTCOME: in_zone(history_query.outcome(entry, actor), zone()) or None,

@@ -16,7 +16,7 @@ from presence_dashboard.components import export_dialog
 from presence_dashboard.components.placeholder import show_placeholder
 from presence_dashboard.components.time_picker import time_menu
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
-from presence_dashboard.data.shared_reads import now, shared
+from presence_dashboard.data.shared_reads import now, shared, shown_names
 from presence_dashboard.data.shift_report import ShiftReport, read_report
 from presence_dashboard.format import literal, name
 from presence_dashboard.time_range import resolve
@@ -101,6 +101,7 @@ def _report(report: ShiftReport, actor: Actor, period: Period) -> None:
         with st.container(border=True, key="nothing"):
             st.subheader(texts.REPORT_EMPTY_TITLE, anchor=False)
             st.markdown(texts.REPORT_EMPTY)
+    names = shown_names(report.names, actor)
     for member in report.members:
         with st.container(gap="xxsmall", key=f"member-{report.members.index(member)}"):
             you = f" ({texts.REPORT_YOU})" if member.name == actor.name else ""
@@ -110,7 +111,7 @@ def _report(report: ShiftReport, actor: Actor, period: Period) -> None:
             if member.tickets:
                 tickets = (escape(literal(ticket)) for ticket in member.tickets)
                 st.html(f"<p>{texts.report_tickets(tickets)}</p>")
-            member_table(member, actor)
+            member_table(member, names, actor)
 
 
 page()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 from presence_core import Job
 from presence_dashboard import texts
 from presence_dashboard.data import history_query
+from presence_dashboard.data.shared_reads import shown_names
 from presence_dashboard.data.shift_report import ReportRow, ShiftReport
 from presence_dashboard.format import in_zone
 from presence_dashboard.roles import Actor
@@ -25,6 +27,7 @@ class WordedRow:
     by: str
     action: str
     uid: str | None  #: None: a bulk kick, or no single person
+    name: str | None  #: of the person
     people: str | None  #: of a bulk kick: how many
     sessions: int | None
     reason: str | None
@@ -33,17 +36,19 @@ class WordedRow:
     filter: str | None  #: of a bulk kick
 
 
-def worded(row: ReportRow, actor: Actor, zone: tzinfo) -> WordedRow:
+def worded(row: ReportRow, names: Mapping[str, str], actor: Actor, zone: tzinfo) -> WordedRow:
+    """names: user id → name, as the actor may see it."""
     entry, bulk = row.entry, row.bulk
     if bulk is None:
         return WordedRow(
-            row.at, entry.by or "", texts.act(entry.action), entry.uid, None, row.sessions,
+            row.at, entry.by or "", texts.act(entry.action), entry.uid, names.get(entry.uid or ""), None,
+            row.sessions,
             history_query.reason(entry, actor), row.ticket, in_zone(history_query.outcome(entry, actor), zone), None,
         )  # fmt: skip
     job = bulk.job
     state = texts.JOB_STATES.get(job.state, job.state)
     return WordedRow(
-        row.at, entry.by or "", texts.act("kick_where"), None,
+        row.at, entry.by or "", texts.act("kick_where"), None, None,
         texts.report_bulk_people(len(bulk.uids), bulk.is_whole), job.kicked, job.reason, job.ticket,
         texts.report_bulk_outcome(f"{job.kicked:,}", f"{job.total:,}", None if job.state == "done" else state),
         _filter_words(job, actor, zone),
@@ -67,4 +72,5 @@ def _moment(given: datetime | float) -> datetime:
 
 def worded_rows(report: ShiftReport, actor: Actor, zone: tzinfo) -> list[WordedRow]:
     """All rows, one member after another."""
-    return [worded(row, actor, zone) for member in report.members for row in member.rows]
+    names = shown_names(report.names, actor)
+    return [worded(row, names, actor, zone) for member in report.members for row in member.rows]
