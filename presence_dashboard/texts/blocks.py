@@ -84,7 +84,7 @@ def rule_type_wide(network: str) -> str:
 
 RULE_WIDE_MISSING: Final = "Type the large network again to confirm it."
 RULE_CONFIRM: Final = "Block these logins"
-RULE_REMOVE: Final = "Remove …"
+RULE_REMOVE: Final = "Remove this rule …"
 RULE_REMOVE_CONFIRM: Final = "Remove this rule"
 RULE_REMOVE_EXPLAINED: Final = "People whom only this rule blocks can log in again at once."
 

@@ -86,7 +86,7 @@ def staff_password_until(until: str) -> str:
 STAFF_SET: Final = "Change role"
 STAFF_NEW_ROLE: Final = "New role"
 STAFF_SIGN_OUT: Final = "Sign out everywhere"
-STAFF_REMOVE: Final = "Remove …"
+STAFF_REMOVE: Final = "Remove from staff …"
 STAFF_REMOVE_EXPLAINED: Final = (
     "They lose access within 5 seconds, even if their identity provider or proxy still lets them in. Their actions "
     "stay in the audit log. Their saved views, phrases and watch list are deleted."

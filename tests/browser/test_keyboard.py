@@ -10,7 +10,7 @@ from tests.browser.conftest import Dashboard, Open, live, log_in
 
 pytestmark = pytest.mark.browser
 
-MOST_TABS = 20
+MOST_TABS = 25
 
 
 def tab_to(field: Locator) -> None:
@@ -75,3 +75,16 @@ def test_k_kicks_the_row_and_enter_opens_its_person(dashboard: Dashboard, open_t
     tab.row("user02").focus()
     keys.press("Enter")
     expect(tab.page).to_have_url(f"{dashboard.url}/person?q=user02")
+
+
+def test_a_link_shows_that_it_has_the_focus(dashboard: Dashboard, open_tab: Open) -> None:
+    log_in(dashboard, 2)
+    dashboard.presence.block("user00", by="sam", reason="Fraud")
+    tab = open_tab()
+    tab.page.goto(f"{dashboard.url}/blocks")
+    person = tab.page.get_by_role("link", name="Person 00 user (user00)")
+    expect(person).to_be_visible()
+    for link in (tab.page.get_by_role("link", name=texts.HISTORY_PAGE, exact=True), person):
+        tab_to(link)
+        expect(link).to_have_css("outline-style", "solid")
+        expect(link).to_have_css("outline-width", "2px")

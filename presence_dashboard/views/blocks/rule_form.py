@@ -53,7 +53,7 @@ def rule_form() -> None:
     form = _this_form()
     if not form.is_open:
         return
-    with st.container(border=True, key="rule-form-box"):
+    with st.container(border=True, key="rule-form-box", width=760):
         _match_fields(form.number)
         match = _entered_match(form.number)
         if form.match != match:
