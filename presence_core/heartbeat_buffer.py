@@ -13,11 +13,12 @@ from presence_core import validation as check
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
+from presence_core.logs import OutageLog, fields
 
 BATCH = 5_000
 """Heartbeats sent in one call."""
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 
 class HeartbeatBuffer:
@@ -50,6 +51,9 @@ class HeartbeatBuffer:
         self._max_waiting = check.whole("max_waiting", max_waiting, 1, 10_000_000)
         self._on_offline = on_offline
         self._closed = False
+        self._outages = OutageLog(
+            log, "heartbeats", "heartbeats wait: %(error)s", "heartbeats are sent again after %(seconds).1f s"
+        )
         self.dropped = 0  #: heartbeats that were not kept because the buffer was full
         self._renew()
         renew_in_child(self, HeartbeatBuffer._renew)
@@ -109,7 +113,7 @@ class HeartbeatBuffer:
             try:
                 self._on_offline(offline)
             except Exception:
-                log.exception("on_offline failed")
+                log.exception("on_offline failed", extra=fields(event="callback_failed"))
 
     # -- with a Presence ----------------------------------------------------------------------------------------------
 
@@ -126,8 +130,9 @@ class HeartbeatBuffer:
             self._full.clear()
             try:
                 self.flush()
+                self._outages.worked()
             except PresenceError as error:
-                log.warning("heartbeats wait: %s", error)
+                self._outages.failed(error)
                 threading.Event().wait(self._interval)
 
     def flush(self) -> list[str]:
@@ -188,8 +193,9 @@ class HeartbeatBuffer:
             self._full_async.clear()
             try:
                 await self.aflush()
+                self._outages.worked()
             except PresenceError as error:
-                log.warning("heartbeats wait: %s", error)
+                self._outages.failed(error)
                 await asyncio.sleep(self._interval)
 
     async def aflush(self) -> list[str]:

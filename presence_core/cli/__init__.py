@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.errors import InvalidArgument, PresenceError, Unavailable
 from presence_core.secret_files import with_secret
 
+_NO_LOG: Final = logging.NullHandler()
+
 _EPILOG: Final = (
     "The options of a command: presence COMMAND --help. The command connects to the Redis of PRESENCE_REDIS_URL. A "
     "command that changes something says on standard error which server and namespace it used. Times are UTC."
@@ -33,6 +36,8 @@ _EPILOG: Final = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     _prepare_streams()
+    # An outage ends a command with one sentence. The services print the log, too: they call start_logs.
+    logging.getLogger("presence_core").addHandler(_NO_LOG)
     args = argparse.Namespace()
     try:
         parser = build_parser()

@@ -40,6 +40,10 @@ class AddCommand(Protocol):
     ) -> argparse.ArgumentParser: ...
 
 
+LOG_HELP: Final = "PRESENCE_LOG=json logs one JSON object a line on standard error (default: text)."
+"""Of the commands that run until they are stopped."""
+
+
 def add_embedded(parser: argparse.ArgumentParser, default: object = argparse.SUPPRESS) -> None:
     """Add ``--embedded``, which stands before the command or among its options."""
     help = "use the private server, even if PRESENCE_REDIS_URL is set"

@@ -12,14 +12,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
+from presence_core.logs import printable as printable
 from presence_core.models import Page, plain
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
-
-
-def printable(text: str) -> str:
-    """Text that is safe for a terminal: escapes, line breaks and direction marks become their code point."""
-    return "".join(char if char.isprintable() else f"\\u{{{ord(char):x}}}" for char in text)
 
 
 def print_error(text: str) -> None:

@@ -14,12 +14,13 @@ import time
 from presence_core import validation as check
 from presence_core.errors import PresenceError
 from presence_core.fork_safety import renew_in_child
+from presence_core.logs import fields
 from presence_core.operations import layout
 from presence_core.operations.context import Context
 from presence_core.operations.sessions import held_changes, replica_ack
 from presence_core.transport import AsyncTransport, SyncTransport
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 ROUND_SECONDS = 1.0
 """From one round to the next."""
@@ -39,7 +40,8 @@ def give_up(ctx: Context, level: int) -> None:
     """Log what is still held, and hold it no longer."""
     if ctx.held:
         log.log(level, "%d changes were still held, %d of them not confirmed on a replica: a failover may undo them",
-                len(ctx.held), held_changes.unconfirmed(ctx))  # fmt: skip
+                len(ctx.held), held_changes.unconfirmed(ctx),
+                extra=fields(event="held_given_up", count=len(ctx.held)))  # fmt: skip
         ctx.held.clear()
 
 
@@ -48,9 +50,11 @@ def _log_unconfirmed(ctx: Context, rounds: int) -> None:
     if rounds % 600 == 1:
         unconfirmed = held_changes.unconfirmed(ctx)
         if unconfirmed:
-            log.warning("%d kicks, blocks or revocations wait for a replica to confirm them", unconfirmed)
+            extra = fields(event="held_unconfirmed", count=unconfirmed)
+            log.warning("%d kicks, blocks or revocations wait for a replica to confirm them", unconfirmed, extra=extra)
     if ctx.not_held:
-        log.warning("%d ends are not held, a failover may undo them: %d are held", ctx.not_held, len(ctx.held))
+        log.warning("%d ends are not held, a failover may undo them: %d are held", ctx.not_held, len(ctx.held),
+                    extra=fields(event="not_held", count=ctx.not_held))  # fmt: skip
         ctx.not_held = 0
 
 

@@ -21,6 +21,10 @@ NOT_RUN: Final = (
 )  # fmt: skip
 """Codes with which Redis refuses a command for now: it was not run."""
 
+AWAY: Final = ("", "LOADING", "BUSY", "CLUSTERDOWN", "MASTERDOWN")
+"""Codes of an Unavailable that concern reads and writes alike: the server is away. "" is a server that did not answer.
+A refusal of writes alone is no outage of the server."""
+
 _CODE_OF_CLASS: Final = {
     "BusyLoadingError": "LOADING", "ReadOnlyError": "READONLY", "TryAgainError": "TRYAGAIN",
     "ClusterDownError": "CLUSTERDOWN", "MasterDownError": "MASTERDOWN", "MovedError": "MOVED", "AskError": "ASK",

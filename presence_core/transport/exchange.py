@@ -28,12 +28,13 @@ from redis.exceptions import (
     SlotNotCoveredError,
 )
 
-from presence_core.errors import PresenceError
+from presence_core.errors import PresenceError, Unavailable
 from presence_core.scripts import EVERY
 from presence_core.scripts.calls import Call, Op, command
 from presence_core.scripts.script import Script
 from presence_core.transport import tls
 from presence_core.transport.errors import (
+    AWAY,
     LOST,
     NOT_RUN,
     code_of,
@@ -44,7 +45,7 @@ from presence_core.transport.errors import (
     type_checks,
     with_key_name,
 )
-from presence_core.transport.routing import Router, group_by_node
+from presence_core.transport.routing import Router, group_by_node, server_of
 
 _PAUSES: Final = (0.02, 0.05, 0.1, 0.2)
 """Seconds between attempts; the last one repeats. The time limit of the call ends them."""
@@ -95,12 +96,22 @@ def run_operation(router: Router, operation: Op[T], timeout: float) -> Steps[T]:
             try:
                 replies = yield from exchange(router, calls, timeout)
             except PresenceError as error:
+                if isinstance(error, Unavailable) and error.code in AWAY:
+                    router.outages.failed(error, error.server)
                 calls = operation.throw(error)
             else:
+                if router.outages:
+                    _note_replies(router, calls)
                 calls = operation.send(replies)
     except StopIteration as stop:
         result: T = stop.value
         return result
+
+
+def _note_replies(router: Router, calls: list[Call]) -> None:
+    """During an outage: note the servers that have answered these calls."""
+    for server in {"", *(call.at or server_of(router, call.key) for call in calls)}:
+        router.outages.worked(server)
 
 
 def exchange(router: Router, calls: list[Call], timeout: float) -> Steps[list[Any]]:

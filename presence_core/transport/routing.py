@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import Any, Final, NamedTuple, Protocol
@@ -10,7 +11,10 @@ import redis
 from redis.exceptions import RedisClusterException, SlotNotCoveredError
 
 from presence_core.keyspace import hashed, slot
+from presence_core.logs import OutageLog
 from presence_core.scripts.calls import Call
+
+log = logging.getLogger(__name__)
 
 FRESH_SECONDS: Final = 0.5
 """For so long after a reply, a cluster node is taken for the master that it was. Shorter than any node timeout."""
@@ -22,11 +26,16 @@ class Router(Protocol):
     is_cluster: bool
     is_ready: bool  #: False: the layout of the cluster is not known yet
     tls: bool  #: whether connections use TLS
+    outages: OutageLog  #: by the address of the server
 
     def node(self, key: str) -> Any: ...
     def node_at(self, host: str, port: int) -> Any: ...
     def name(self, node: Any) -> str: ...
     def names(self) -> list[str]: ...
+
+
+def new_outage_log() -> OutageLog:
+    return OutageLog(log, "redis", "%(error)s", "%(server)s answers again after %(seconds).1f s.")
 
 
 def group_by_node(router: Router, calls: list[Call], places: list[int]) -> list[tuple[Any, list[int]]]:
@@ -72,6 +81,7 @@ class SingleServer:
     def __init__(self, pool: Any) -> None:
         self._pool = pool
         self.tls = "SSL" in pool.connection_class.__name__
+        self.outages = new_outage_log()
 
     def node(self, key: str) -> Any:
         return self._pool
@@ -121,6 +131,7 @@ class Cluster:
         self.last_reply: dict[str, float] = {}  #: node name → monotonic time
         self.checks: dict[str, threading.Thread] = {}  #: node name → the thread that asks it about another node
         self.suspect: str | None = None  #: the node that is asked last for the layout
+        self.outages = new_outage_log()
         kwargs = cluster.nodes_manager.connection_kwargs
         self.tls = bool(kwargs.get("ssl")) or "SSL" in getattr(kwargs.get("connection_class"), "__name__", "")
 

@@ -17,6 +17,7 @@ from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
 from presence_core.keyspace import Keyspace
+from presence_core.logs import fields
 from presence_core.models import SweepReport
 from presence_core.operations.maintenance import history, leader
 from presence_core.operations.maintenance.alerts import check_alerts
@@ -24,7 +25,7 @@ from presence_core.operations.search import facets
 from presence_core.worker.clock_check import ClockCheck, own_seconds
 from presence_core.worker.duties import AddressTruncation, AlertReceiver, BulkKicks, Duty, IndexRepair
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 SAMPLE_SECONDS: Final = 10.0
 """The time that one sample covers."""
@@ -87,7 +88,7 @@ class Worker:
             Duty("index repair", self._index_repair.run, every=10.0),
             Duty("address truncation", self._truncation.run, every=600.0),
         ]
-        self._failing: set[str] = set()
+        self._failing: dict[str, float] = {}  # duty → since when, monotonic
         self._keys: Keyspace | None = None  # the layout that the duties have begun on
 
         self._tick = min(self._interval, SAMPLE_SECONDS)
@@ -165,15 +166,19 @@ class Worker:
             has_more = bool(act())
         except Exception as error:  # also a mistake in one duty: the others go on
             if name not in self._failing and isinstance(error, PresenceError):
-                log.warning("the %s waits: %s", name, error)
+                extra = fields(event="duty_failed", duty=name, error=type(error).__name__)
+                log.warning("the %s waits: %s", name, error, extra=extra)
             elif name not in self._failing:
-                log.exception("the %s failed", name)
+                log.exception("the %s failed", name, extra=fields(event="duty_failed", duty=name))
             errors.append(error)
-            self._failing.add(name)
+            self._failing.setdefault(name, time.monotonic())
             if name == "lead":
                 self.leads = False
             return False
-        self._failing.discard(name)
+        if name in self._failing:
+            seconds = time.monotonic() - self._failing.pop(name)
+            extra = fields(event="duty_restored", duty=name, seconds=round(seconds, 3))
+            log.info("the %s works again after %.1f s", name, seconds, extra=extra)
         return has_more
 
     def _seconds_to_wait(self) -> float:
@@ -206,7 +211,8 @@ class Worker:
         after = own_seconds() * 1000
         self._last_beat, self._redis_ms = time.monotonic(), beat.now
         if self.leads != beat.leads:
-            log.info("%s %s", self._name, "leads" if beat.leads else "no longer leads")
+            event = "leads" if beat.leads else "no longer leads"
+            log.info("%s %s", self._name, event, extra=fields(event=event, worker=self._name))
         self.leads = beat.leads
         for name, value in sent.items():
             if self._report.get(name) == value:
@@ -221,7 +227,9 @@ class Worker:
     def _set_paused(self) -> None:
         if self._clock.problem != self.paused:
             self.paused = self._clock.problem
-            log.warning("%s", self.paused or "Redis's clock is right again: sweeping goes on.")
+            level, event = (logging.WARNING, "paused") if self.paused else (logging.INFO, "resumed")
+            sentence = self.paused or "Redis's clock is right again: sweeping goes on."
+            log.log(level, "%s", sentence, extra=fields(event=event))
             self._report["paused"] = self.paused  # sent at the end of this turn
 
     def _leave(self) -> None:

@@ -22,6 +22,7 @@ from presence_core import Presence, PresenceError, Settings, Unavailable, Worker
 from presence_core.cli.commands.dashboard import ROOT, find_app, is_checkout
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.embedded import EmbeddedServer, user_state_dir
+from presence_core.logs import start_logs
 from presence_core.secret_files import read_secret
 from presence_dashboard.demo.history import write_history
 from presence_dashboard.demo.processes import Child, Children, Problem, answers, read_port, require_free
@@ -117,8 +118,7 @@ class Real:
             raise Problem(f"Cannot write logs to {self.data}: {error.strerror}. Set PRESENCE_DATA_DIR.") from None
 
     def start_worker(self) -> None:
-        log = logging.FileHandler(self.data / "upkeep.log", mode="w")
-        logging.basicConfig(handlers=[log], format="%(asctime)s %(levelname)s %(message)s")
+        start_logs(self.environ, logging.FileHandler(self.data / "upkeep.log", mode="w"))
         try:
             self.try_worker()
             self.presence.counts()

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from presence_core import AsyncPresence, Event, InvalidArgument, PresenceError, Unavailable
+from presence_core.logs import OutageLog
 from presence_dashboard.demo import pages
 
 SILENCE: Final = 10.0
@@ -23,7 +24,7 @@ RETRY: Final = 1000
 
 _ENDS: Final = ("logout", "expired", "kicked", "replaced")
 
-log = logging.getLogger("demo")
+log = logging.getLogger(__name__)
 
 
 class Push:
@@ -96,6 +97,8 @@ class Push:
 
     async def _watch(self) -> None:
         """Read events until no page waits. A later page begins by validating its session."""
+        outages = OutageLog(log, "events", "events cannot be read, trying again: %(error)s",
+                            "events are read again after %(seconds).1f s")  # fmt: skip
         while self._waiting:
             try:
                 batch = await self._presence.events(after=self._cursor, limit=1000)
@@ -103,9 +106,10 @@ class Push:
                 self._cursor = await self._presence.events_end()
                 self._wake_all()
             except PresenceError as error:
-                log.warning("events cannot be read, trying again: %s", error)
+                outages.failed(error)
                 await asyncio.sleep(0.5)
             else:
+                outages.worked()
                 for event in batch:
                     self._cursor = event.cursor
                     self._wake(event)

@@ -30,6 +30,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from presence_core import AsyncPresence, InvalidArgument, LoginRefused, Session, Unavailable
+from presence_core.logs import start_logs
 from presence_dashboard.demo import pages, people
 from presence_dashboard.demo.push import Push
 
@@ -313,6 +314,7 @@ class _Server(uvicorn.Server):
 
 async def serve(port: int) -> None:
     """Serve on loopback until SIGINT or SIGTERM. Settings and Redis come from ``PRESENCE_*``."""
+    start_logs(os.environ)
     async with AsyncPresence.from_env() as presence:
         app = create_app(presence, os.environ.get("PRESENCE_DEMO_DASHBOARD"))
         config = uvicorn.Config(
@@ -321,6 +323,7 @@ async def serve(port: int) -> None:
             port=port,
             lifespan="off",
             ws="none",
+            log_config=None,
             log_level="warning",
             access_log=False,
             server_header=False,

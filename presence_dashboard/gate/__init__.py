@@ -17,6 +17,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route
 
 from presence_core import InvalidArgument, Unavailable
+from presence_core.logs import start_logs
 from presence_dashboard.data.store import open_store
 from presence_dashboard.gate.config import Config
 from presence_dashboard.gate.gate_mark import GateMark
@@ -45,6 +46,7 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
     _disable_proxy_headers()
     headers, mark = Middleware(SecurityHeaders, security_headers()), Middleware(GateMark)
     try:
+        start_logs(os.environ)
         config = Config.from_env(os.environ)
         if config.mode == "open":
             refuse_public_address()

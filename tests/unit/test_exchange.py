@@ -10,6 +10,7 @@ from redis.exceptions import AskError, MovedError, ResponseError
 from presence_core.errors import OutcomeUnknown
 from presence_core.scripts.calls import Call, command, wait
 from presence_core.transport.exchange import Failed, Pause, Send, Steps, exchange
+from presence_core.transport.routing import new_outage_log
 
 
 class Router:
@@ -18,6 +19,7 @@ class Router:
     is_cluster = False
     is_ready = True
     tls = False
+    outages = new_outage_log()
 
     def node(self, key: str) -> str:
         return "here"

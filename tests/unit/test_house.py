@@ -22,7 +22,7 @@ LUA = ROOT / "lua"
 # A package or module imports only from those in earlier lines. Those that are not listed come last.
 ORDER = [
     {"errors", "user_agents", "fork_safety", "drive_generators"},
-    {"keyspace", "validation", "secret_files"},
+    {"keyspace", "validation", "secret_files", "logs"},
     {"settings", "search_text"},
     {"filters"},
     {"models"},

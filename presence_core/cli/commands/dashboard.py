@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from presence_core import validation as check
-from presence_core.cli.arguments import AddCommand
+from presence_core.cli.arguments import LOG_HELP, AddCommand
 from presence_core.cli.output import print_error
 from presence_core.client.server_choice import choose_server
 from presence_core.errors import Unavailable
@@ -29,6 +29,7 @@ ROOT: Final = Path(__file__).parents[3]
 
 def add_commands(add_command: AddCommand) -> None:
     parser = add_command("dashboard", start, "Run the dashboard, until Ctrl-C.", json=False, connects=False)
+    parser.epilog = LOG_HELP
     parser.add_argument("--port", type=int, help="0 picks a free port (default 8501)")
 
 

@@ -7,14 +7,14 @@ import importlib.util
 import os
 import sys
 
-from presence_core.cli.arguments import AddCommand
+from presence_core.cli.arguments import LOG_HELP, AddCommand
 from presence_core.cli.commands.dashboard import ROOT, find_app, is_checkout
 from presence_core.cli.output import print_error
 
 
 def add_commands(add_command: AddCommand) -> None:
     help = "Run a demo site with visitors and the dashboard, until Ctrl-C."
-    add_command("demo", start, help, json=False, connects=False)
+    add_command("demo", start, help, json=False, connects=False).epilog = LOG_HELP
 
 
 def start(args: argparse.Namespace) -> int:

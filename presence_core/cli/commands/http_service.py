@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import sys
 from typing import Final
 
 from presence_core import validation as check
 from presence_core.cli.alerts import add_alerts, alert_webhook
-from presence_core.cli.arguments import AddCommand
+from presence_core.cli.arguments import LOG_HELP, AddCommand
 from presence_core.cli.output import print_error, print_result, records_table
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import InvalidArgument
+from presence_core.logs import start_logs
 from presence_core.loopback import is_loopback
 from presence_core.models import ApiKey, plain
 from presence_core.operations.staff.api_keys import SCOPES
@@ -27,11 +29,15 @@ _KEY_COLUMNS: Final = {"ADDED (UTC)": "created", "NAME": "name", "SCOPES": "scop
 
 def add_commands(add_command: AddCommand) -> None:
     serve = add_command("serve", _serve, "Run the HTTP service, until Ctrl-C.", changes=True)
+    serve.epilog = LOG_HELP
     serve.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1); others need API keys"
     )
     serve.add_argument("--port", type=int, default=8000, help="0 picks a free port (default 8000)")
     serve.add_argument("--worker", action="store_true", help="also run the worker, as presence worker does")
+    serve.add_argument(
+        "--access-log", action=argparse.BooleanOptionalAction, default=True, help="log each request (default: yes)"
+    )
     add_alerts(serve)
     pages = serve.add_argument_group(
         "for a site's own pages", "/counter, /visit and /online, without API keys. --origins turns them on."
@@ -63,11 +69,15 @@ def add_commands(add_command: AddCommand) -> None:
 def _serve(presence: Presence, args: argparse.Namespace) -> int:
     try:
         from presence_core.web.proxies import Proxies
+        from presence_core.web.service.access_log import ACCESS_LOG
         from presence_core.web.service.api_keys import list_keys
         from presence_core.web.service.server import Offer, listen, serve
     except ModuleNotFoundError:
         print_error(_INSTALL)
         return 2
+    start_logs(args.environ)
+    if not args.access_log:
+        logging.getLogger(ACCESS_LOG).setLevel(logging.WARNING)
     check.whole("port", args.port, 0, 65_535)
     alerting = alert_webhook(args, os.environ)
     with_keys = bool(list_keys(presence))

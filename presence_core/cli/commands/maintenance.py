@@ -9,9 +9,10 @@ import threading
 import time
 
 from presence_core.cli.alerts import add_alerts, alert_webhook
-from presence_core.cli.arguments import AddCommand
+from presence_core.cli.arguments import LOG_HELP, AddCommand
 from presence_core.cli.output import ProgressLine, count_of, print_error, print_result
 from presence_core.client import Presence
+from presence_core.logs import start_logs
 from presence_core.settings import FACETS
 from presence_core.worker import Worker
 
@@ -19,6 +20,7 @@ from presence_core.worker import Worker
 def add_commands(add_command: AddCommand) -> None:
     help = "Run sweeps, the history and bulk kicks, until Ctrl-C."
     worker = add_command("worker", _worker, help, json=False, changes=True)
+    worker.epilog = LOG_HELP
     worker.add_argument("--interval", type=float, default=5.0, help="seconds between sweeps (default 5)")
     worker.add_argument("--accept-clock", action="store_true", help="go on although the clock of Redis has jumped")
     add_alerts(worker)
@@ -29,6 +31,7 @@ def add_commands(add_command: AddCommand) -> None:
 
 
 def _worker(presence: Presence, args: argparse.Namespace) -> int:
+    start_logs(args.environ)
     terminated = threading.Event()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: terminated.set())

@@ -7,6 +7,7 @@ import unicodedata
 from typing import Any, Final
 
 from presence_core.errors import InvalidArgument
+from presence_core.logs import fields
 from presence_core.operations.sessions.login import check_row
 from presence_core.validation import CUT_MARK, TEN_YEARS
 from presence_core.web.django.config import config
@@ -15,7 +16,7 @@ from presence_core.web.rules import hashed_id
 MAX_NAME: Final = 256
 """Bytes of a name or an alias."""
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 
 def describe(request: Any, user: Any) -> dict[str, Any]:
@@ -33,7 +34,8 @@ def describe(request: Any, user: Any) -> dict[str, Any]:
     try:
         check_row(app.presence.settings, {"uid": "any", **details, **extra}, "")
     except InvalidArgument as error:
-        log.warning("a login is recorded without the result of PRESENCE_DESCRIBE: %s", error)
+        extra = fields(event="description_left_out")
+        log.warning("a login is recorded without the result of PRESENCE_DESCRIBE: %s", error, extra=extra)
         return details
     return details | extra
 

@@ -10,6 +10,7 @@ from django.core.exceptions import FieldError, PermissionDenied
 from django.db import transaction
 
 from presence_core.errors import LoginRefused, PresenceError, Unavailable
+from presence_core.logs import fields
 from presence_core.web.django.config import config
 from presence_core.web.django.current_request import CurrentSession, actor, current_request, current_session
 from presence_core.web.django.login_details import describe, new_id
@@ -22,7 +23,7 @@ PENDING: Final = "_presence_pending"
 """Key in the Django session's data: our session could not begin at login because Redis was away. The next request
 begins it."""
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 
 class LoginDenied(PermissionDenied):  # type: ignore[misc]
@@ -50,7 +51,7 @@ def on_login(sender: Any, request: Any, user: Any, **_: Any) -> None:
         if rules.mode == "enforce" and rules.on_unavailable != "open" and isinstance(error, Unavailable):
             _sign_out(request)
             raise  # the middleware answers 503
-        log.warning("a login was not recorded: %s", error)
+        log.warning("a login was not recorded: %s", error, extra=fields(event="login_not_recorded"))
         request.session[PENDING] = True
     request.session[ID] = session_id
     if is_inside:
@@ -87,7 +88,7 @@ def on_logout(sender: Any, request: Any, user: Any, **_: Any) -> None:
     try:
         config().presence.logout(str(user.pk), session_id)
     except PresenceError as error:
-        log.warning("a logout was not recorded: %s", error)
+        log.warning("a logout was not recorded: %s", error, extra=fields(event="logout_not_recorded"))
 
 
 def on_user_saving(sender: Any, instance: Any, raw: bool, using: str, update_fields: Any = None, **_: Any) -> None:
@@ -134,6 +135,6 @@ def _end_all(user: Any, using: str, reason: str, message: str, keep: list[str] |
         try:
             config().presence.kick(uid, by=by, reason=reason, message=message, keep=keep or [])
         except PresenceError as error:
-            log.warning("sessions were not ended (%s): %s", reason, error)
+            log.warning("sessions were not ended (%s): %s", reason, error, extra=fields(event="kick_failed"))
 
     transaction.on_commit(kick, using=using)

@@ -10,6 +10,7 @@ from typing import Final
 
 from presence_core.drive_generators import Call, Calls
 from presence_core.keyspace import Shard
+from presence_core.logs import fields
 from presence_core.models import Counts, Event
 from presence_core.operations.context import Context
 from presence_core.operations.sessions import read
@@ -28,7 +29,7 @@ together with the others, but may fail after some."""
 
 NEVER: Final = float("-inf")
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 
 def _ended_page(since: float, cursor: str | None = None) -> Call:
@@ -130,13 +131,15 @@ class EndedSessions:
         """A list of ends that is at its cap, or nearly (some entries are hidden), may have lost older entries."""
         cap = self._context.settings.max_ended // len(self._context.keys.shards)
         if 10 * max(ends.values(), default=0) >= 9 * cap:
-            log.warning("more sessions may have ended than Redis lists: asking Redis for %s s", self._keep)
+            log.warning("more sessions may have ended than Redis lists: asking Redis for %s s", self._keep,
+                        extra=fields(event="ends_incomplete"))  # fmt: skip
             self._incomplete_until = self._clock() + self._keep
 
     def _note_events(self, events: list[Event]) -> bool:
         """False if events were lost before these."""
         if any(event.kind == "gap" for event in events):
-            log.warning("events were lost to their cap: reading the ends of the last %s s again", self._keep)
+            log.warning("events were lost to their cap: reading the ends of the last %s s again", self._keep,
+                        extra=fields(event="events_lost"))  # fmt: skip
             return False
         self._note_ends(event.session_id for event in events if event.kind in END_KINDS)
         if events:

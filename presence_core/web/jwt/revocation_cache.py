@@ -18,6 +18,7 @@ from presence_core.drive_generators import drive, drive_async
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
 from presence_core.heartbeat_buffer import HeartbeatBuffer
+from presence_core.logs import OutageLog
 from presence_core.web.jwt.ended_sessions import NEVER, EndedSessions
 
 OnStale = Literal["closed", "open"]
@@ -28,7 +29,7 @@ INTERVAL: Final = 0.1
 RETRY_INTERVAL: Final = 0.5
 """Seconds between two tries while Redis is away."""
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 
 class RevocationCache:
@@ -78,6 +79,8 @@ class RevocationCache:
         self._on_stale = on_stale
         self._beat_interval = min(check.duration("heartbeat", heartbeat, 1, 3600), settings.idle_timeout / 3)
         self.clock: Callable[[], float] = time.monotonic
+        self._outages = OutageLog(log, "revocations", "revocations cannot be read, trying again: %(error)s",
+                                  "revocations are read again after %(seconds).1f s")  # fmt: skip
         self._reset()
         renew_in_child(self, RevocationCache._reset)
 
@@ -181,12 +184,13 @@ class RevocationCache:
                 self._step_failed(error)
                 self._wake.wait(RETRY_INTERVAL)
                 continue
+            self._outages.worked()
             if not has_more:
                 self._ready.set()
                 self._wake.wait(INTERVAL)
 
     def _step_failed(self, error: PresenceError) -> None:
-        log.warning("revocations cannot be read, trying again: %s", error)
+        self._outages.failed(error)
         if isinstance(error, InvalidArgument):  # the namespace was resharded
             self._ended.restart()
 
@@ -228,10 +232,12 @@ class RevocationCache:
     async def _step_async(self, presence: AsyncPresence) -> float:
         """Take one step. Returns the seconds to wait before the next."""
         try:
-            return 0.0 if await drive_async(self._ended.step(), lambda call: call(presence)) else INTERVAL
+            has_more = await drive_async(self._ended.step(), lambda call: call(presence))
         except PresenceError as error:
             self._step_failed(error)
             return RETRY_INTERVAL
+        self._outages.worked()
+        return 0.0 if has_more else INTERVAL
 
     async def aclose(self) -> None:
         """See close."""

@@ -19,6 +19,7 @@ from presence_core.drive_generators import Call, Calls
 from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, PresenceError, Unavailable
 from presence_core.fork_safety import renew_in_child
 from presence_core.heartbeat_buffer import HeartbeatBuffer
+from presence_core.logs import OutageLog, fields
 from presence_core.models import ValidationFailed
 from presence_core.web.cookies import read_cookie, set_cookie_header
 from presence_core.web.middleware.breaker import Breaker
@@ -28,7 +29,7 @@ from presence_core.web.middleware.request_data import RequestData
 from presence_core.web.proxies import Proxies
 from presence_core.web.rules import Rules, Users, Verdict, Visitor, longest_prefix
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 
 class RequestChecker:
@@ -51,6 +52,8 @@ class RequestChecker:
         self.buffer = HeartbeatBuffer(presence)
         self.breaker = Breaker(self.rules.breaker_failures, self.rules.breaker_seconds)
         self.known = KnownSessions(self.rules.heartbeat, self.rules.max_known)
+        self._outages = OutageLog(log, "check", "requests cannot be checked: %(error)s",
+                                  "requests are checked again after %(seconds).1f s")  # fmt: skip
         self._proxies = Proxies(self.rules.trusted_proxies)
         self._tally: MutableMapping[str, int] = {} if tally is None else tally
         self._reset_lock()
@@ -97,7 +100,7 @@ class RequestChecker:
         try:
             verdict = yield from self._decide(request, user_of, ip)
         except Exception:  # observing must never break the site
-            log.exception("presence could not check a request in mode observe")
+            log.exception("presence could not check a request in mode observe", extra=fields(event="check_error"))
             return Verdict(passes=True, state="unavailable")
         return replace(verdict, passes=True)
 
@@ -118,7 +121,8 @@ class RequestChecker:
                     return verdict
             return (yield from self._begin_or_refuse(request, visitor, ip))
         except (Unavailable, CorruptData) as error:
-            return self._redis_is_away(request.path, key, error)
+            self._outages.failed(error)
+            return self._redis_is_away(request.path, key)
 
     def _validate(
         self, request: RequestData, token: str | None, visitor: Visitor | None, key: bytes, ip: str | None
@@ -187,9 +191,10 @@ class RequestChecker:
             self.breaker.abandoned()
             raise
         self.breaker.succeeded()
+        self._outages.worked()
         return reply
 
-    def _redis_is_away(self, path: str, key: bytes, error: Exception) -> Verdict:
+    def _redis_is_away(self, path: str, key: bytes) -> Verdict:
         rules = self.rules
         route = longest_prefix(path, rules.routes)
         choice = rules.on_unavailable if route is None else rules.routes[route]
@@ -198,8 +203,6 @@ class RequestChecker:
             return Verdict(passes=True, state="grace", session=last.session)
         if choice == "open":
             return Verdict(passes=True, state="open", session=None if last is None else last.session)
-        if not self.breaker.is_open:
-            log.warning("a request could not be checked: %s", error)
         return Verdict(passes=self._is_public(path), state="unavailable")
 
     # -- the request ---------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from starlette.types import Scope
 import presence_core
 from presence_core.client import AsyncPresence
 from presence_core.web.service import metrics
+from presence_core.web.service.access_log import log_request
 from presence_core.web.service.api_docs import add_docs
 from presence_core.web.service.api_keys import Keys
 from presence_core.web.service.event_stream import EventPoller
@@ -72,5 +73,10 @@ def create_app(presence: AsyncPresence, *, keys: Keys | None, serves: Pages | No
         _FastRoute(path, endpoint, methods=["POST"]) for path, endpoint in sessions.FAST_ROUTES.items()
     ]
     add_docs(app)
-    app.add_middleware(RequestLimits, observe=meters.observe_request)
+
+    def observe(scope: Scope, status: int, seconds: float) -> None:
+        meters.observe_request(scope, status, seconds)
+        log_request(scope, status, seconds)
+
+    app.add_middleware(RequestLimits, observe=observe)
     return app

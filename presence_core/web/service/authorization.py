@@ -19,6 +19,7 @@ from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.loopback import PROXY_HEADERS, host_of, is_loopback
 from presence_core.models import ApiKey
 from presence_core.operations.staff import api_keys
+from presence_core.web.service.access_log import KEY_NAME
 from presence_core.web.service.api_keys import Keys
 
 Scope = Literal["record", "read", "kick"]
@@ -55,6 +56,7 @@ async def authorize(request: Request, scope: str) -> Caller:
     key = await keys.find(secret.strip())
     if key is None:
         raise HTTPException(401, "This API key is unknown.", _CHALLENGE)
+    request.scope[KEY_NAME] = key.name
     if scope not in key.scopes:
         if scope == "kick":
             await _audit_denied(request, key)

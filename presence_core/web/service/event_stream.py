@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from presence_core.client import AsyncPresence
 from presence_core.errors import Unavailable
+from presence_core.logs import OutageLog
 from presence_core.models import Event, moment, plain
 from presence_core.operations.sessions import events, read
 
@@ -39,7 +40,7 @@ MAX_WAITING: Final = 4 << 20
 
 MAX_READERS: Final = 5000
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 Positions = list[tuple[int, int]]
 """A position in the stream of each shard."""
@@ -135,6 +136,8 @@ class EventPoller:
         self._starting = asyncio.Lock()
         self._waiters: list[asyncio.Future[None]] = []
         self._closed = False
+        self._outages = OutageLog(log, "events", "events cannot be read, trying again: %(error)s",
+                                  "events are read again after %(seconds).1f s")  # fmt: skip
 
     @property
     def readers(self) -> int:
@@ -212,7 +215,6 @@ class EventPoller:
         await waiter
 
     async def _poll(self) -> None:
-        is_away = False
         me = asyncio.current_task()  # a cancel may get lost in the driver (CPython 3.11, wait_for)
         while self._task is me:
             waiters, self._waiters = self._waiters, []
@@ -221,16 +223,14 @@ class EventPoller:
                 batch = await self._presence.events(after=self._cursor, limit=BATCH)
             except Exception as error:  # any error: the readers' position must not be lost
                 _wake(waiters, error)
-                if not is_away:
-                    log.warning("events cannot be read, trying again: %s", error)
-                is_away = True
+                self._outages.failed(error)
                 await asyncio.sleep(5 * INTERVAL)
                 continue
             except BaseException:
                 for waiter in waiters:
                     waiter.cancel()
                 raise
-            is_away = False
+            self._outages.worked()
             if watermark > self._watermark and self._task is me:
                 self._watermark = watermark
                 for queue in self._queues:

@@ -13,6 +13,7 @@ from starlette.types import Scope
 
 from presence_core.errors import PresenceError
 from presence_core.models import Counts, WorkerStatus
+from presence_core.web.service.access_log import method_and_route
 from presence_core.web.service.authorization import Reader
 from presence_core.web.service.json_format import json_response
 from presence_core.web.service.problems import AWAY, RETRY_AFTER, problem
@@ -45,10 +46,9 @@ class Meters:
 
     def observe_request(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request that has ended."""
-        route = getattr(scope.get("route"), "path_format", None)
+        method, route = method_and_route(scope, status)
         if route != "/v1/events":
-            method = scope["method"] if route and status != 405 else "any"  # clients may invent methods
-            self._request_seconds.labels(method, route or "none", str(status)).observe(seconds)
+            self._request_seconds.labels(method, route, str(status)).observe(seconds)
 
     def observe_operation(self, operation: object, seconds: float) -> None:
         """Count an operation that has ended, well or not."""

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from presence_core.logs import fields
 from presence_core.web.service.problems import BROKEN, problem
 
 MAX_BODY: Final = 65_536
@@ -31,7 +32,7 @@ HEADERS: Final = (
 Observe = Callable[[Scope, int, float], None]
 """Called with the scope, the status and the seconds of each request that has ended."""
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 
 class RequestLimits:
@@ -63,7 +64,9 @@ class RequestLimits:
             refusal, receive = await _read_body(scope, receive)
             await (refusal or self.app)(scope, receive, send_with_headers)
         except Exception:
-            log.exception("%s %s failed", scope["method"], _route(scope))
+            route = _route(scope)
+            extra = fields(event="request_failed", method=scope["method"], route=route)
+            log.exception("%s %s failed", scope["method"], route, extra=extra)
             if not status:
                 await problem(500, BROKEN)(scope, receive, send_with_headers)
         finally:

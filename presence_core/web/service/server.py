@@ -138,8 +138,9 @@ def listen(host: str, port: int) -> socket.socket:
 def serve(make: Callable[[], AsyncPresence], offer: Offer, listening: socket.socket) -> None:
     """Serve until Ctrl-C or SIGTERM. make: creates the client, on the event loop that it belongs to."""
     config = uvicorn.Config(
-        _no_app, http=Protocol, ws="none", lifespan="off", log_level="warning", access_log=False, proxy_headers=False,
-        server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=5, limit_concurrency=MAX_CONNECTIONS,
+        _no_app, http=Protocol, ws="none", lifespan="off", log_config=None, log_level="warning", access_log=False,
+        proxy_headers=False, server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=5,
+        limit_concurrency=MAX_CONNECTIONS,
     )  # fmt: skip
     if threading.current_thread() is threading.main_thread():
         signal.signal(

@@ -13,6 +13,7 @@ from uuid import uuid4
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.fork_safety import renew_in_child
+from presence_core.logs import fields
 from presence_core.models import Alert, AlertCount
 from presence_core.web.webhooks.signed_post import SignedPost, host_of_url, is_http
 
@@ -21,7 +22,7 @@ MAX_LIMIT: Final = 1_000_000_000
 MAX_WAITING: Final = 100
 """Alerts in memory."""
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 
 class AlertWebhook:
@@ -82,7 +83,9 @@ class AlertWebhook:
         try:
             self._waiting.put_nowait(_body(alert))
         except Full:
-            log.warning("an alert to %s was dropped: %d others wait", host_of_url(self._url), MAX_WAITING)
+            host = host_of_url(self._url)
+            extra = fields(event="alert_dropped", host=host)
+            log.warning("an alert to %s was dropped: %d others wait", host, MAX_WAITING, extra=extra)
         if self._thread is None or not self._thread.is_alive():
             self._stopping.clear()
             self._thread = threading.Thread(target=self._serve, name="presence-alerts", daemon=True)

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple
 
 from presence_core.client import Presence
+from presence_core.logs import fields
 from presence_core.models import AuditEntry, Event
 from presence_core.web.webhooks.position import SLACK, Delivery, Position
 
@@ -21,7 +22,7 @@ BATCH: Final = 100
 LONG_AGO: Final = 3600.0
 """Assumed seconds since the last read of the audit, if another process did it."""
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 _KIND_OF_ACTION: Final[dict[str, Kind]] = {"block": "blocked", "unblock": "unblocked", "revoke_before": "revoked"}
 
@@ -97,7 +98,9 @@ class DeliveryReader:
         audited = position.audited
         read = _read_audit(self._presence, audited - SLACK)
         if read.as_of < audited - SLACK / 2:
-            log.warning("Redis's clock was set back by %.0f s: webhooks continue from there", audited - read.as_of)
+            seconds = audited - read.as_of
+            extra = fields(event="clock_set_back", seconds=round(seconds, 3))
+            log.warning("Redis's clock was set back by %.0f s: webhooks continue from there", seconds, extra=extra)
             # Entries since the last read may have times from before that read.
             since = read.as_of - SLACK - (begin - self._audit_read_at)
             read = _read_audit(self._presence, since)._replace(set_back_from=audited)

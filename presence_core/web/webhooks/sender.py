@@ -14,13 +14,14 @@ from presence_core import validation as check
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
+from presence_core.logs import OutageLog, fields
 from presence_core.web.webhooks.deliveries import DeliveryReader, Kind, begin_now
 from presence_core.web.webhooks.position import Position
 from presence_core.web.webhooks.signed_post import SignedPost, host_of_url, is_http
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 
 class Webhooks:
@@ -146,17 +147,21 @@ class Webhooks:
 
     def _serve(self, url: str, position: Position) -> None:
         reader = DeliveryReader(self._presence, position, self._kinds)
+        outages = OutageLog(log, "webhooks", "webhooks wait for Redis: %(error)s",
+                            "webhooks are read again after %(seconds).1f s")  # fmt: skip
         while not self._stopping.is_set():
             try:
                 if not self._take(position):
                     self._stopping.wait(max(1.0, self._interval))
                     continue
                 had_deliveries = self._send_batch(url, position, reader)
+                outages.worked()
             except PresenceError as error:
-                log.warning("webhooks wait for Redis: %s", error)
+                outages.failed(error)
                 self._stopping.wait(max(1.0, self._interval))
             except Exception:  # a full disk or a bug: the position stays, so nothing is lost
-                log.exception("webhooks for %s failed, trying again", host_of_url(url))
+                host = host_of_url(url)
+                log.exception("webhooks for %s failed, trying again", host, extra=fields(host=host))
                 self._stopping.wait(max(5.0, self._interval))
             else:
                 if not had_deliveries:

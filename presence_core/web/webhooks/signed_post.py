@@ -16,12 +16,13 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from presence_core import validation as check
 from presence_core.fork_safety import renew_in_child
+from presence_core.logs import fields
 from presence_core.web.webhooks.signing import DELIVERY_ID, SIGNATURE, check_secrets, sign
 
 FIRST_WAIT: Final = 1.0
 """Seconds before the second try; then twice as long each time."""
 
-log = logging.getLogger("presence_core")
+log = logging.getLogger(__name__)
 
 
 class SignedPost:
@@ -56,9 +57,13 @@ class SignedPost:
             self._count("retried")
             if time.monotonic() - begin >= self._give_up:
                 self._count("dropped")
-                log.error("webhook %s to %s was dropped: %s", delivery_id, host_of_url(url), failure)
+                extra = fields(event="webhook_dropped", delivery=delivery_id, host=host_of_url(url))
+                log.error("webhook %s to %s was dropped: %s", delivery_id, host_of_url(url), failure, extra=extra)
                 return True
-            log.warning("webhook %s to %s failed, trying again: %s", delivery_id, host_of_url(url), failure)
+            extra = fields(event="webhook_failed", delivery=delivery_id, host=host_of_url(url))
+            log.warning(
+                "webhook %s to %s failed, trying again: %s", delivery_id, host_of_url(url), failure, extra=extra
+            )
             if wait(pause * random.uniform(0.75, 1.25)):
                 return False
             pause = min(pause * 2, self._max_wait)

@@ -1,0 +1,143 @@
+"""The log: named fields, one line for an outage and one for its end, and the two formats of the services.
+
+Each module logs to the logger of its own name, below ``presence_core`` or ``presence_dashboard``. docs/logging.md lists
+the fields.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from presence_core.errors import InvalidArgument
+
+VARIABLE: Final = "PRESENCE_LOG"
+
+STEADY_SECONDS: Final = 1.0
+"""An outage has ended when calls succeed and none has failed for this long. So a server that answers every
+other call is in one outage, not in many."""
+
+PREFIX: Final = "presence_"
+
+
+def fields(**values: object) -> dict[str, object]:
+    """The ``extra`` of a log call. The prefix keeps the names apart from the attributes of a LogRecord. A field without
+    a value is left out."""
+    return {PREFIX + name: value for name, value in values.items() if value not in (None, "")}
+
+
+def printable(text: str) -> str:
+    """Text on one line, safe for a terminal: escapes, line breaks and direction marks become their code point."""
+    return "".join(char if char.isprintable() else f"\\u{{{ord(char):x}}}" for char in text)
+
+
+# -- outages ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Outage:
+    began: float
+    failed_at: float
+    worked_at: float | None = None  #: the first success since the last failure
+
+
+class OutageLog:
+    """Logs one warning when something begins to fail, and one line when it works again; not one for each call.
+
+    ``failed`` may contain ``%(error)s``; ``restored`` may contain ``%(server)s`` and ``%(seconds).1f``, the length of
+    the outage. False while nothing fails. Safe to share between threads, and after a fork: it has no lock, and relies
+    on single operations of a dict.
+    """
+
+    def __init__(
+        self, log: logging.Logger, event: str, failed: str, restored: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log = log
+        self._event = event
+        self._failed = failed
+        self._restored = restored
+        self._clock = clock
+        self._outages: dict[str, _Outage] = {}  # by server, or ""
+
+    def __bool__(self) -> bool:
+        return bool(self._outages)
+
+    def failed(self, error: BaseException, server: str = "") -> None:
+        """A call has failed."""
+        now = self._clock()
+        outage = _Outage(now, now)
+        known = self._outages.setdefault(server, outage)
+        known.failed_at, known.worked_at = now, None
+        if known is outage:
+            code = getattr(error, "code", None)
+            extra = fields(event=f"{self._event}_failed", server=server, error=type(error).__name__, code=code)
+            self._log.warning(self._failed, {"error": error}, extra=extra)
+
+    def worked(self, server: str = "") -> None:
+        """A call has succeeded."""
+        outage = self._outages.get(server)
+        if outage is None:
+            return
+        now = self._clock()
+        outage.worked_at = worked_at = outage.worked_at or now
+        if now - outage.failed_at >= STEADY_SECONDS and self._outages.pop(server, None) is outage:
+            seconds = worked_at - outage.began
+            extra = fields(event=f"{self._event}_restored", server=server, seconds=round(seconds, 3))
+            words = {"server": f"Redis at {server}" if server else "Redis", "seconds": seconds}
+            self._log.info(self._restored, words, extra=extra)
+
+
+# -- the services -----------------------------------------------------------------------------------------------------
+
+
+class TextFormatter(logging.Formatter):
+    """``2026-01-31T12:00:00.123Z WARNING presence_core.worker.loop: the sweep waits: …``. A traceback follows."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # the name of logging
+        """One line: text of visitors and staff begins no line of its own."""
+        return f"{_time_of(record)} {record.levelname} {record.name}: {printable(record.message)}"
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object on one line: time, level, logger, message, the fields, and the traceback as ``exception``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """ASCII, so that no reader sees a line break in it."""
+        line: dict[str, Any] = {
+            "time": _time_of(record), "level": record.levelname, "logger": record.name, "message": record.getMessage()
+        }  # fmt: skip
+        line |= {name: value for name, value in vars(record).items() if name.startswith(PREFIX)}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def _time_of(record: logging.LogRecord) -> str:
+    return f"{datetime.fromtimestamp(record.created, UTC):%Y-%m-%dT%H:%M:%S}.{int(record.msecs):03d}Z"
+
+
+_FORMATS: Final[Mapping[str, type[logging.Formatter]]] = {"text": TextFormatter, "json": JsonFormatter}
+
+
+def start_logs(environ: Mapping[str, str], handler: logging.Handler | None = None) -> None:
+    """Log to standard error or ``handler``, in the format of PRESENCE_LOG: ``text`` (default) or ``json``.
+
+    For programs: ours from level INFO, other libraries from WARNING. A program that has set up logging keeps its own.
+    Raises InvalidArgument.
+    """
+    made = _FORMATS.get(environ.get(VARIABLE, "").strip() or "text")
+    if made is None:
+        raise InvalidArgument(VARIABLE, "must be text or json")
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    handler = handler or logging.StreamHandler()
+    handler.setFormatter(made())
+    root.addHandler(handler)
+    for name in ("presence_core", "presence_dashboard"):
+        logging.getLogger(name).setLevel(logging.INFO)
