@@ -7,6 +7,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from contextvars import Context
 from types import TracebackType
 
 from presence_core import validation as check
@@ -180,8 +181,9 @@ class HeartbeatBuffer:
 
     def _start_task(self) -> None:
         self._loop = asyncio.get_running_loop()
+        # A context of its own: not in the trace of the request that began it.
         self._full_async = asyncio.Event()
-        self._task = self._loop.create_task(self._send_forever_async())
+        self._task = self._loop.create_task(self._send_forever_async(), context=Context())
 
     async def _send_forever_async(self) -> None:
         assert self._full_async is not None

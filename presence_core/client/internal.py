@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from presence_core.client.replica_ack import ReplicaAckTask, ReplicaAckThread
@@ -21,6 +22,14 @@ T = TypeVar("T")
 Observer = Callable[[Op[Any], float], None]
 """Called with each operation that has ended, and the seconds that it took."""
 
+Around = Callable[[Op[Any]], AbstractContextManager[object]]
+"""Makes a context around an operation, such as a span."""
+
+
+def operation_name(operation: object) -> str:
+    """The name of an operation for metrics and traces: that of its function."""
+    return getattr(operation, "__qualname__", "unknown").partition(".")[0].lstrip("_")
+
 
 class Internal:
     """``Presence.internal``. Safe to share between threads."""
@@ -31,6 +40,7 @@ class Internal:
         self.context = context  #: what operations take as their first argument
         self.redis_client = redis_client  #: a redis.Redis or RedisCluster, for trackers on the same server
         self.observers: list[Observer] = []  #: to measure how long operations take
+        self.around: Around | None = None  #: the spans of ``presence_core.otel``
         self._transport = transport
         self._replica_acks = replica_acks
 
@@ -38,7 +48,11 @@ class Internal:
         """Run an operation and return its result. Reads the layout first, if it is not known. Raises PresenceError."""
         begin = time.perf_counter()
         try:
-            return self._transport.run(layout.with_layout(self.context, operation))
+            steps = layout.with_layout(self.context, operation)
+            if self.around is None:
+                return self._transport.run(steps)
+            with self.around(operation):
+                return self._transport.run(steps)
         finally:
             if self.context.held:
                 self._replica_acks.start()
@@ -55,6 +69,7 @@ class AsyncInternal:
         self.context = context  #: what operations take as their first argument
         self.redis_client = redis_client  #: a redis.asyncio.Redis or RedisCluster, for trackers on the same server
         self.observers: list[Observer] = []  #: to measure how long operations take
+        self.around: Around | None = None  #: the spans of ``presence_core.otel``
         self._transport = transport
         self._replica_acks = replica_acks
 
@@ -62,7 +77,11 @@ class AsyncInternal:
         """See Internal.run."""
         begin = time.perf_counter()
         try:
-            return await self._transport.run(layout.with_layout(self.context, operation))
+            steps = layout.with_layout(self.context, operation)
+            if self.around is None:
+                return await self._transport.run(steps)
+            with self.around(operation):
+                return await self._transport.run(steps)
         finally:
             if self.context.held:
                 self._replica_acks.start()

@@ -39,6 +39,7 @@ RUN_ELSEWHERE = {
     "docs/own_client.md": "test_page_blocks",
     "docs/cors.md": "test_page_blocks",
     "docs/rollout.md": "test_page_blocks",
+    "docs/logging.md": "test_page_blocks",
 }
 """The tests that run the blocks of these documents."""
 

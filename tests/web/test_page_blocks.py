@@ -1,8 +1,11 @@
-"""The blocks of docs/own_client.md, docs/cors.md and docs/rollout.md run as they are printed, on a real server."""
+"""The blocks of own_client.md, cors.md, rollout.md and logging.md run as they are printed, on a real server."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -46,10 +49,11 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 
 def test_every_block_of_these_pages_is_tested() -> None:
-    assert [set(blocks(page)) for page in ("own_client.md", "cors.md", "rollout.md")] == [
+    assert [set(blocks(page)) for page in ("own_client.md", "cors.md", "rollout.md", "logging.md")] == [
         {"client", "asyncio"},
         {"cors"},
         {"rollout"},
+        {"traces"},
     ]
 
 
@@ -101,6 +105,17 @@ def test_a_page_of_another_origin_gets_its_preflight_and_reads_why_it_is_refused
         )
         assert client.portal is not None
         client.portal.call(site["presence"].close)
+
+
+# -- traces -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_program_records_the_spans_of_its_client(server: Server) -> None:
+    """In a process of its own: the provider is global, and can be set once."""
+    environ = os.environ | {"PRESENCE_REDIS_URL": server.url, "PRESENCE_NAMESPACE": "traces"}
+    command = [sys.executable, "-W", "error", "-c", blocks("logging.md")["traces"]]
+    done = subprocess.run(command, env=environ, cwd=DOCS.parent, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "['login']\n", "")
 
 
 # -- roll out ---------------------------------------------------------------------------------------------------------

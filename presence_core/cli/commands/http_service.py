@@ -13,6 +13,7 @@ from presence_core import validation as check
 from presence_core.cli.alerts import add_alerts, alert_webhook
 from presence_core.cli.arguments import LOG_HELP, AddCommand
 from presence_core.cli.output import print_error, print_result, records_table
+from presence_core.cli.telemetry import start_telemetry
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import InvalidArgument
 from presence_core.logs import start_logs
@@ -76,6 +77,7 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
         print_error(_INSTALL)
         return 2
     start_logs(args.environ)
+    with_telemetry = start_telemetry(presence, args.environ)  # presence: of the worker
     if not args.access_log:
         logging.getLogger(ACCESS_LOG).setLevel(logging.WARNING)
     check.whole("port", args.port, 0, 65_535)
@@ -85,7 +87,7 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
         raise InvalidArgument("host", "must be 127.0.0.1 as long as there is no API key: presence keys add NAME")
     offer = Offer(with_keys=with_keys, with_pages=args.origins is not None, origins=tuple(args.origins or ()),
                   friends_key=args.friends_key, cookie=args.cookie, public=args.public,
-                  proxies=Proxies(args.proxies))  # fmt: skip
+                  proxies=Proxies(args.proxies), with_telemetry=with_telemetry)  # fmt: skip
     try:
         listening = listen(args.host, args.port)
     except OSError as error:

@@ -11,6 +11,7 @@ import time
 from presence_core.cli.alerts import add_alerts, alert_webhook
 from presence_core.cli.arguments import LOG_HELP, AddCommand
 from presence_core.cli.output import ProgressLine, count_of, print_error, print_result
+from presence_core.cli.telemetry import start_telemetry
 from presence_core.client import Presence
 from presence_core.logs import start_logs
 from presence_core.settings import FACETS
@@ -32,6 +33,7 @@ def add_commands(add_command: AddCommand) -> None:
 
 def _worker(presence: Presence, args: argparse.Namespace) -> int:
     start_logs(args.environ)
+    start_telemetry(presence, args.environ)
     terminated = threading.Event()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: terminated.set())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
@@ -24,6 +24,9 @@ from presence_core.web.service.site_pages.access import SitePagesCors
 from presence_core.web.service.site_pages.options import Pages
 from presence_core.web.service.site_pages.routes import add_site_pages
 
+if TYPE_CHECKING:
+    from presence_core.otel import Telemetry
+
 _DESCRIPTION: Final = """\
 Sessions of users: who is online, on which device, since when. Errors are problem+json (RFC 9457). Times in responses
 are ISO 8601; parameters also accept Unix seconds. A uid in a path is percent-encoded, also its slashes.
@@ -44,12 +47,14 @@ class _FastRoute(Route):
         return match, {**child_scope, "route": self}
 
 
-def create_app(presence: AsyncPresence, *, keys: Keys | None, serves: Pages | None = None) -> FastAPI:
+def create_app(
+    presence: AsyncPresence, *, keys: Keys | None, serves: Pages | None = None, telemetry: Telemetry | None = None
+) -> FastAPI:
     """The service as an ASGI app.
 
     keys: looks up API keys: ``StoredKeys(presence)``. None gives all rights to all callers, but only from this machine.
-    serves: the addresses for a site's own pages (R1, R5); None leaves them out. The app belongs to one event loop, as
-    ``presence`` does.
+    serves: the addresses for a site's own pages (R1, R5); None leaves them out. telemetry: ``add_telemetry(presence)``
+    of ``presence_core.otel``, for spans of requests. The app belongs to one event loop, as ``presence`` does.
     """
     app = FastAPI(
         title="presence", version=presence_core.__version__, description=_DESCRIPTION, docs_url=None, redoc_url=None,
@@ -79,4 +84,8 @@ def create_app(presence: AsyncPresence, *, keys: Keys | None, serves: Pages | No
         log_request(scope, status, seconds)
 
     app.add_middleware(RequestLimits, observe=observe)
+    if telemetry is not None:
+        from presence_core.web.service.request_spans import RequestSpans
+
+        app.add_middleware(RequestSpans, telemetry=telemetry)
     return app

@@ -12,6 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextvars import Context
 from typing import Final, NamedTuple
 
 from starlette.exceptions import HTTPException
@@ -206,7 +207,7 @@ class EventPoller:
             if self._task is None or self._task.done():
                 self._cursor = await self._presence.events_end()
                 self._watermark = await self._read_watermark()
-                self._task = asyncio.create_task(self._poll())
+                self._task = asyncio.create_task(self._poll(), context=Context())  # not in the trace of its reader
 
     async def _wait_for_end(self) -> None:
         """Wait until the poller has read the streams to their end once more."""

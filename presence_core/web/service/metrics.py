@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, His
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from starlette.types import Scope
 
+from presence_core.client.internal import operation_name
 from presence_core.errors import PresenceError
 from presence_core.models import Counts, WorkerStatus
 from presence_core.web.service.access_log import method_and_route
@@ -52,8 +53,7 @@ class Meters:
 
     def observe_operation(self, operation: object, seconds: float) -> None:
         """Count an operation that has ended, well or not."""
-        name = getattr(operation, "__qualname__", "unknown").partition(".")[0].lstrip("_")
-        self._operation_seconds.labels(name).observe(seconds)
+        self._operation_seconds.labels(operation_name(operation)).observe(seconds)
 
 
 @dataclass(frozen=True, slots=True)

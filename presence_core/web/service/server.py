@@ -10,7 +10,7 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from uvicorn.protocols.http.flow_control import service_unavailable
@@ -23,6 +23,9 @@ from presence_core.web.service.api_keys import StoredKeys
 from presence_core.web.service.app import create_app
 from presence_core.web.service.problems import FULL, MEDIA_TYPE, RETRY_AFTER, problem
 from presence_core.web.service.site_pages.options import NO_PROXIES, Pages
+
+if TYPE_CHECKING:
+    from presence_core.otel import Telemetry
 
 HEAD_SECONDS: Final = 10.0
 """How long the head of a request may take to arrive."""
@@ -128,6 +131,7 @@ class Offer:
     cookie: str = "presence"
     public: bool = False
     proxies: Proxies = NO_PROXIES
+    with_telemetry: bool = False  #: spans and measurements by OpenTelemetry
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -151,11 +155,19 @@ def serve(make: Callable[[], AsyncPresence], offer: Offer, listening: socket.soc
         async with contextlib.AsyncExitStack() as stack:
             presence = await stack.enter_async_context(make())
             pages = await _pages(presence, offer, stack) if offer.with_pages else None
-            config.app = create_app(presence, keys=StoredKeys(presence) if offer.with_keys else None, serves=pages)
+            telemetry = _telemetry(presence) if offer.with_telemetry else None
+            keys = StoredKeys(presence) if offer.with_keys else None
+            config.app = create_app(presence, keys=keys, serves=pages, telemetry=telemetry)
             await Server(config).serve([listening])
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(run())
+
+
+def _telemetry(presence: AsyncPresence) -> Telemetry:
+    from presence_core.otel import add_telemetry
+
+    return add_telemetry(presence)
 
 
 async def _no_app(*_: object) -> None:
