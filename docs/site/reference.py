@@ -59,7 +59,7 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 
 MODULES: Final = (
     "web.asgi", "web.wsgi", "web.fastapi", "web.rules", "web.cookies", "web.django.admin", "web.django.apps",
-    "web.django.middleware", "web.jwt", "web.webhooks", "otel", "testing",
+    "web.django.middleware", "web.jwt", "web.webhooks", "otel", "prometheus", "testing",
 )  # fmt: skip
 """The other modules of ``presence_core`` that sites import."""
 

@@ -10,6 +10,7 @@ import time
 
 from presence_core.cli.alerts import add_alerts, alert_webhook
 from presence_core.cli.arguments import LOG_HELP, AddCommand
+from presence_core.cli.metrics import metrics_server
 from presence_core.cli.output import ProgressLine, count_of, print_error, print_result
 from presence_core.cli.telemetry import start_telemetry
 from presence_core.client import Presence
@@ -24,6 +25,7 @@ def add_commands(add_command: AddCommand) -> None:
     worker.epilog = LOG_HELP
     worker.add_argument("--interval", type=float, default=5.0, help="seconds between sweeps (default 5)")
     worker.add_argument("--accept-clock", action="store_true", help="go on although the clock of Redis has jumped")
+    worker.add_argument("--metrics", metavar="HOST:PORT", help="serve metrics for Prometheus here")
     add_alerts(worker)
     add_command("sweep", _sweep, "End all sessions that are past their deadline, now.", changes=True)
     add_command("repair", _repair, "Read everything and make lists, indexes and records agree.", changes=True)
@@ -38,9 +40,11 @@ def _worker(presence: Presence, args: argparse.Namespace) -> int:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: terminated.set())
     with (
+        metrics_server(args.metrics) as export,
         alert_webhook(args, os.environ) as alerts,
-        Worker(presence, interval=args.interval, accept_clock=args.accept_clock, alerts=alerts),
+        Worker(presence, interval=args.interval, accept_clock=args.accept_clock, alerts=alerts) as worker,
     ):
+        export(presence, worker)
         while not terminated.is_set():
             time.sleep(0.2)
     return 0

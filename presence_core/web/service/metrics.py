@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from starlette.types import Scope
 
-from presence_core.client.internal import operation_name
 from presence_core.errors import PresenceError
 from presence_core.models import Counts, WorkerStatus
+from presence_core.prometheus import namespace_metrics, observe_operations
 from presence_core.web.service.access_log import method_and_route
 from presence_core.web.service.authorization import Reader
 from presence_core.web.service.json_format import json_response
@@ -35,13 +35,7 @@ class Meters:
             buckets=(0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
             registry=self.registry,
         )
-        self._operation_seconds = Histogram(
-            "presence_redis_seconds",
-            "Time of an operation, from its first call of Redis to the last reply.",
-            ("operation",),
-            buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
-            registry=self.registry,
-        )
+        self.observe_operation = observe_operations(self.registry)
         event_readers = Gauge("presence_events_clients", "Readers of GET /v1/events.", registry=self.registry)
         event_readers.set_function(readers)
 
@@ -51,10 +45,6 @@ class Meters:
         if route != "/v1/events":
             self._request_seconds.labels(method, route, str(status)).observe(seconds)
 
-    def observe_operation(self, operation: object, seconds: float) -> None:
-        """Count an operation that has ended, well or not."""
-        self._operation_seconds.labels(operation_name(operation)).observe(seconds)
-
 
 @dataclass(frozen=True, slots=True)
 class _NamespaceMetrics:
@@ -63,38 +53,8 @@ class _NamespaceMetrics:
     counts: Counts | None
     worker: WorkerStatus | None
 
-    def collect(self) -> Iterator[Metric]:
-        up = GaugeMetricFamily("presence_up", "Whether Redis answered this scrape.")
-        up.add_metric([], 0 if self.counts is None else 1)
-        yield up
-        if self.counts is not None:
-            yield from _count_metrics(self.counts)
-        if self.worker is not None:
-            yield from _worker_metrics(self.worker)
-
-
-def _count_metrics(counts: Counts) -> Iterator[Metric]:
-    yield GaugeMetricFamily("presence_users", "Users online, as of the last sweep.", counts.users)
-    yield GaugeMetricFamily("presence_sessions", "Live sessions.", counts.sessions)
-    logins = CounterMetricFamily("presence_logins", "Sessions that have begun.")
-    ends = CounterMetricFamily("presence_ends", "Sessions that have ended.", labels=["reason"])
-    for kind, number in counts.totals.items():
-        if kind == "login":
-            logins.add_metric([], number)
-        else:
-            ends.add_metric([kind], number)
-    yield logins
-    yield ends
-
-
-def _worker_metrics(worker: WorkerStatus) -> Iterator[Metric]:
-    lag = "Age of the oldest overdue session when the last sweep began."
-    yield GaugeMetricFamily("presence_sweep_lag_seconds", lag, worker.lag_seconds)
-    alive = "Whether a worker leads and has reported recently."
-    yield GaugeMetricFamily("presence_worker_alive", alive, int(worker.alive))
-    if worker.last_run:
-        at = worker.last_run.timestamp()
-        yield GaugeMetricFamily("presence_last_sweep_timestamp_seconds", "When a sweep last succeeded.", at)
+    def collect(self) -> Iterable[Metric]:
+        return namespace_metrics(self.counts, self.worker)
 
 
 @router.get("/metrics", dependencies=[Reader], response_class=Response, include_in_schema=False)
