@@ -135,7 +135,7 @@ def test_the_metadata_name_addresses_extras_and_absolute_links(built: dict[str, 
     assert {"Homepage", "Documentation", "Changelog", "Source", "Issues"} == set(urls)
     base = urls["Homepage"]
     assert all(url.startswith(base) for url in urls.values())
-    assert set(metadata.get_all("Provides-Extra", [])) == {"embedded", "dashboard", "web", "django", "all"}
+    assert set(metadata.get_all("Provides-Extra", [])) == {"embedded", "dashboard", "web", "django", "otel", "all"}
     readme = str(metadata.get_payload())
     links = re.findall(r"\]\(([^)]+)\)", readme)
     assert len(links) > 20
@@ -151,7 +151,7 @@ def test_all_means_all_extras(built: dict[str, Path]) -> None:
     def of(extra: str) -> set[str]:
         return {text.partition(";")[0].strip() for text in required if f"extra == '{extra}'" in text}
 
-    assert of("all") == of("embedded") | of("dashboard") | of("web") | of("django")
+    assert of("all") == of("embedded") | of("dashboard") | of("web") | of("django") | of("otel")
 
 
 # -- what runs --------------------------------------------------------------------------------------------------------
