@@ -23,7 +23,10 @@ from presence_core.cli.replica_wait import wait_for_replicas
 from presence_core.client import Presence
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.errors import InvalidArgument, PresenceError, Unavailable
+from presence_core.logs import fields
 from presence_core.secret_files import with_secret
+
+log = logging.getLogger(__name__)
 
 _NO_LOG: Final = logging.NullHandler()
 
@@ -76,11 +79,19 @@ def _run(args: argparse.Namespace) -> int:
         if args.changes(args) if callable(args.changes) else args.changes:
             # After the layout was read: an error about an argument is one sentence, and an outage names the server.
             line = server_line(args.environ, presence.internal.redis_client, presence.settings)
-            presence.internal.context.on_layout = cache(partial(print_error, line))
+            presence.internal.context.on_layout = cache(partial(_announce, line))
         code = run(presence, args)
         sys.stdout.flush()
         wait_for_replicas(presence)
     return code
+
+
+def _announce(line: str) -> None:
+    """Print which server is used. The services have a log, and log it."""
+    if log.isEnabledFor(logging.INFO):
+        log.info("%s", line, extra=fields(event="server"))
+    else:
+        print_error(line)
 
 
 def _prepare_streams() -> None:

@@ -190,12 +190,12 @@ def test_worker_and_service_name_the_server_when_they_start(
     p: P, environ: dict[str, str], bed: Bed, tmp_path: Path, words: str
 ) -> None:
     path = bed.raw.connection_pool.connection_kwargs["path"]
-    log = tmp_path / "stderr"
+    log, line = tmp_path / "stderr", f"Using Redis at {path}, namespace {bed.namespace}."
     with log.open("wb") as stderr:
         command = [sys.executable, "-m", "presence_core.cli", *words.split()]
         process = subprocess.Popen(command, cwd=ROOT, env=os.environ, stdout=subprocess.DEVNULL, stderr=stderr)
     try:
-        wait_for("the line", lambda: log.read_text() == f"Using Redis at {path}, namespace {bed.namespace}.\n")
+        wait_for("the line", lambda: f" INFO presence_core.cli: {line}\n" in log.read_text())
     finally:
         process.kill()
         process.wait()

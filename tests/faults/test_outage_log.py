@@ -90,8 +90,8 @@ def test_the_middleware_logs_an_outage_once_and_not_per_request(
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    """The lines of a log; standard error also has the line that names the server."""
-    return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")]
+    """Every line on standard error is a JSON object."""
+    return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
 def test_the_worker_logs_json_and_its_recovery(server: Server, tmp_path: Path) -> None:
@@ -114,8 +114,9 @@ def test_the_worker_logs_json_and_its_recovery(server: Server, tmp_path: Path) -
             process.terminate()
             process.wait(30)
     assert process.returncode == 0
-    first = _records(log)[0]
-    assert first.keys() >= {"time", "level", "logger", "message", "presence_worker"}
+    server_line, leads = _records(log)[:2]
+    assert server_line["message"].startswith("Using Redis at ")
+    assert leads.keys() >= {"time", "level", "logger", "message", "presence_event", "presence_worker"}
     assert (events().count("redis_failed"), events().count("redis_restored")) == (1, 1)
     assert PASSWORD not in log.read_text()
 
