@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from typing import Any, cast
 
+import httpx
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
@@ -103,3 +105,37 @@ def test_a_service_without_an_sdk_says_so_and_works(bed: Bed) -> None:
         code = process.wait(30)
         process.stderr.close()
     assert code == 0
+
+
+SITE = """
+import sys
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+from presence_core import cli
+
+trace.set_tracer_provider(TracerProvider())
+exporter = ConsoleSpanExporter(out=sys.stderr, formatter=lambda span: span.to_json(indent=None) + "\\n")
+trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(exporter))
+sys.exit(cli.main(sys.argv[1:]))
+"""
+"""A program that sets up the SDK and then runs a service, as opentelemetry-instrument does."""
+
+
+@pytest.mark.parametrize(("value", "names"), [("on", {"GET /v1/counts", "counts", "beat"}), ("off", set())])
+@on("valkey-sync")
+def test_a_service_with_an_sdk_records_its_requests_and_its_worker(bed: Bed, value: str, names: set[str]) -> None:
+    command = [sys.executable, "-c", SITE, "serve", "--worker", "--port", "0", "--json"]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, env=environ(bed, value), text=True, **pipes) as process:
+        assert process.stdout
+        assert process.stderr
+        try:
+            url = json.loads(process.stdout.readline())["url"]
+            assert httpx.get(f"{url}/v1/counts", timeout=60).status_code == 200
+        finally:
+            process.terminate()
+            lines = process.stderr.read().splitlines()
+            assert process.wait(30) == 0
+    spans = [json.loads(line) for line in lines if line.startswith("{")]
+    assert {span["name"] for span in spans} & {"GET /v1/counts", "counts", "beat"} == names
