@@ -17,7 +17,7 @@ COMPILE := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: run test soak mutants lint bench docs audit lock release clean help
+.PHONY: run test floor soak mutants lint bench docs audit lock release clean help
 
 # exec: the demo receives Ctrl-C directly, and make reports no failed shell.
 run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (Ctrl-C ends it)
@@ -25,6 +25,15 @@ run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (
 
 test: lint  ## Lint, types, then the tests (ARGS="-k kick" for some of them)
 	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
+
+# The oldest version of each package that pyproject.toml allows, in an environment of its own; what those require is new.
+floor: $(TOOLS)/.made  ## The contract tests with the oldest packages that are supported; some minutes
+	@mkdir -p build && sed '/^-r/d' requirements-dev.txt > build/floor.in && grep '^pytest==' requirements.txt >> build/floor.in
+	@$(TOOLS)/bin/uv pip compile --quiet --no-header --no-annotate --no-emit-index-url --resolution lowest-direct \
+	  --python $(BIN)/python pyproject.toml --extra embedded --extra web --extra django build/floor.in --output-file build/floor.txt
+	@$(TOOLS)/bin/uv venv --quiet --allow-existing --seed --python $(BIN)/python .venv-floor
+	@.venv-floor/bin/python -m pip install --quiet --disable-pip-version-check -r build/floor.txt
+	.venv-floor/bin/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(or $(ARGS),tests/contract)
 
 soak: $(DEV)  ## The tests whole: every backend, new random histories, full sizes; an hour or two
 	PRESENCE_SOAK=1 $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
@@ -68,7 +77,7 @@ release: $(TOOLS)/.made  ## Build wheel and sdist in dist, check them, and write
 	  echo "Do not publish yet: pyproject.toml names no real address of the project (docs/release.md)." || true
 
 clean:  ## Remove .venv and caches; data in .presence stays
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf $(VENV) .venv-floor .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## This list

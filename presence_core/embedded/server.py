@@ -87,7 +87,9 @@ class EmbeddedServer:
                 os.close(users_lock)
                 raise
         except OSError as error:
-            raise Unavailable(f"The embedded server cannot use its data directory: {error}.") from error
+            where = f" {error.filename}" if error.filename else ""
+            why = error.strerror or error
+            raise Unavailable(f"The embedded server cannot use its data directory{where}: {why}.") from error
         return cls(Path(directory), socket_path, users_lock)
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from presence_core.transport.base_transport import UNREACHABLE, BaseTransport, p
 from presence_core.transport.cluster_check import confirm_master_async, layout_options
 from presence_core.transport.errors import LOST, NOT_RUN, code_of, explained
 from presence_core.transport.exchange import Failed, Pause, Send, Step, run_operation
-from presence_core.transport.pools import drop_connections, leave_behind
+from presence_core.transport.pools import drop_connections, leave_behind, release_of_node
 
 T = TypeVar("T")
 
@@ -162,7 +162,7 @@ class AsyncTransport(BaseTransport):
 
     async def _give_back(self, node: Any, connection: Any) -> None:
         if self.is_cluster:
-            node.release(connection)
+            release_of_node(node, connection)
         else:
             await node.release(connection)
 

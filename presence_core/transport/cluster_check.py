@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from redis.exceptions import RedisError
 
 from presence_core.transport.errors import LOST
+from presence_core.transport.pools import read_within, release_of_node
 from presence_core.transport.routing import Cluster
 
 SHARE = 4
@@ -28,7 +29,7 @@ class Lender(Protocol):
 
 
 def layout_options(cluster: Cluster | None, initialize: Any) -> dict[str, Any]:
-    """The node to ask last for the layout, as an option of redis-py. Not every redis-py 8 has this option."""
+    """The node to ask last for the layout, as an option of redis-py. Not every redis-py has this option."""
     option = "last_failed_node_name"
     if cluster is None or option not in inspect.signature(initialize).parameters:
         return {}
@@ -71,7 +72,8 @@ def _slots(transport: Lender, node: Any, until: float) -> list[Any] | None:
         borrowed = transport.borrow(node, until)
         connection = borrowed.connection
         connection.send_command("CLUSTER", "SLOTS")
-        slots: list[Any] = connection.read_response(disable_decoding=True, timeout=max(0.05, until - time.monotonic()))
+        left = max(0.05, until - time.monotonic())
+        slots: list[Any] = read_within(left, connection, connection.read_response, disable_decoding=True)
     except (*LOST, RedisError):
         if borrowed is not None:
             transport.give_back(borrowed, is_broken=True)
@@ -109,4 +111,4 @@ async def _slots_async(node: Any, until: float) -> list[Any] | None:
         raise
     finally:
         if connection is not None:
-            node.release(connection)
+            release_of_node(node, connection)

@@ -76,9 +76,10 @@ def connect(url: str, timeout: float, *, use_asyncio: bool) -> Any:
     options: dict[str, Any] = {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": retry}
     try:
         secure = tls.in_url(url)
+        checked = {name: value for name, value in secure.items() if name == "ssl_check_hostname"}
         if scheme in ("redis", "rediss", "unix"):
             _options_in(url)
-            client: Any = (redis.asyncio.Redis if use_asyncio else redis.Redis).from_url(url, **options)
+            client: Any = (redis.asyncio.Redis if use_asyncio else redis.Redis).from_url(url, **options, **checked)
             return _with_known_options(client)
         if scheme in ("redis+cluster", "rediss+cluster"):
             url = f"{scheme.partition('+')[0]}://{rest}"
@@ -87,7 +88,7 @@ def connect(url: str, timeout: float, *, use_asyncio: bool) -> Any:
             if "host" not in given or given["db"] or names - inspect.signature(AsyncRedisCluster).parameters.keys():
                 raise ValueError("host, database or options: redis-py would ignore them")
             cluster = AsyncRedisCluster if use_asyncio else RedisCluster
-            return cluster.from_url(url, **options)
+            return cluster.from_url(url, **options, **checked)
         if scheme in ("redis+sentinel", "rediss+sentinel"):
             return _sentinel(url, options, secure, use_asyncio)
     except InvalidArgument:

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from itertools import dropwhile, takewhile
 from typing import Any, Final, TypeVar
 
-import redis
 from redis.exceptions import (
     AskError,
     AuthenticationError,
+    MaxConnectionsError,
     MovedError,
     NoScriptError,
     RedisClusterException,
@@ -143,7 +143,7 @@ class _Retry:
     @property
     def is_crowded(self) -> bool:
         """The server is well; all connections of the pool are in use."""
-        return isinstance(self.error, redis.MaxConnectionsError)
+        return isinstance(self.error, MaxConnectionsError)
 
     def explained(self) -> PresenceError:
         return explained(self.error, self.server, tls=self.tls)

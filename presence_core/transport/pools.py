@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 from weakref import WeakSet, ref
 
@@ -21,7 +23,6 @@ from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.connection import HiredisRespSerializer
 from redis.exceptions import RedisError
-from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
@@ -58,10 +59,28 @@ class _ConnectInTime:
             self.socket_connect_timeout = limit
 
     def read_response(self, *args: Any, **options: Any) -> Any:
-        left = _left()
-        if left is not None:
-            options.setdefault("timeout", left)
-        return super().read_response(*args, **options)  # type: ignore[misc]
+        read, left = super().read_response, _left()  # type: ignore[misc]
+        if left is None or "timeout" in options:
+            return read(*args, **options)
+        return read_within(left, self, read, *args, **options)
+
+
+_TAKES_LIMIT: Final = "timeout" in inspect.signature(redis.Connection.read_response).parameters
+
+
+def read_within(seconds: float, connection: Any, read: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Read a reply within this time. Not every ``read_response`` that blocks takes a time limit, so older ones get that
+    of the socket."""
+    if _TAKES_LIMIT:
+        return read(*args, timeout=seconds, **options)
+    sock = connection._sock
+    if sock is not None:
+        sock.settimeout(seconds)
+    try:
+        return read(*args, **options)
+    finally:
+        if sock is not None and connection._sock is sock:  # else it was closed
+            sock.settimeout(connection.socket_timeout)
 
 
 _call = threading.local()
@@ -145,6 +164,14 @@ class NoPool(redis.asyncio.ConnectionPool):
         await connection.disconnect()
 
 
+def release_of_node(node: Any, connection: Any) -> None:
+    """Return a connection to its asyncio ClusterNode, which has a method for it since redis-py 6.2."""
+    if hasattr(node, "release"):
+        node.release(connection)
+    else:
+        node._free.append(connection)
+
+
 def like_pool(pool: Any, timeout: float) -> Pool:
     """Our own pool to the same server as this pool of redis-py, with our time limits and no blind retries."""
     options = _options_of(pool)
@@ -159,14 +186,18 @@ def like_pool(pool: Any, timeout: float) -> Pool:
 
 
 def _options_of(pool: Any) -> dict[str, Any]:
-    """Turns off redis-py's maintenance notifications: their handlers keep connections alive by a reference cycle."""
     kept = {name: value for name, value in pool.connection_kwargs.items() if not name.startswith(_PRIVATE)}
-    off = MaintNotificationsConfig(enabled=False)
-    return kept | {
-        "command_packer": _Packer(),
-        "maint_notifications_config": off,
-        "max_connections": pool.max_connections,
-    }
+    return kept | {"command_packer": _Packer(), "max_connections": pool.max_connections} | _no_notifications()
+
+
+def _no_notifications() -> dict[str, Any]:
+    """The option that turns off maintenance notifications: their handlers keep connections alive by a reference cycle.
+    They, and the option, came with redis-py 7."""
+    try:
+        from redis.maint_notifications import MaintNotificationsConfig
+    except ImportError:
+        return {}
+    return {"maint_notifications_config": MaintNotificationsConfig(enabled=False)}
 
 
 _PLAIN_POOLS: Final = (Pool, redis.ConnectionPool, redis.asyncio.ConnectionPool)
@@ -233,7 +264,8 @@ def leave_behind(client: Any, pool: Any) -> None:
     if pool is None:
         client._lock, client._initialize = asyncio.Lock(), True
         nodes = client.nodes_manager
-        nodes._initialize_lock = asyncio.Lock()
+        if hasattr(nodes, "_initialize_lock"):  # redis-py 7 and older have none
+            nodes._initialize_lock = asyncio.Lock()
         for node in (*nodes.nodes_cache.values(), *nodes.startup_nodes.values()):
             _left_behind.append((node._connections, node._free))
             node._connections, node._free = [], deque()

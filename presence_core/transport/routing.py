@@ -42,10 +42,11 @@ def group_by_node(router: Router, calls: list[Call], places: list[int]) -> list[
     """Each node with the places of its calls. Raises SlotNotCoveredError or RedisClusterException."""
     if not router.is_cluster:
         return [(router.node(""), places)]
-    groups: dict[Any, list[int]] = {}
+    groups: dict[str, tuple[Any, list[int]]] = {}
     for place in places:
-        groups.setdefault(_node_of(router, calls[place]), []).append(place)
-    return list(groups.items())
+        node = _node_of(router, calls[place])
+        groups.setdefault(router.name(node), (node, []))[1].append(place)
+    return list(groups.values())
 
 
 def _node_of(router: Router, call: Call) -> Any:

@@ -79,7 +79,7 @@ class SentinelWatch:
         self._kwargs = dict(manager.sentinel_kwargs) | {
             "socket_timeout": TIMEOUT, "socket_connect_timeout": TIMEOUT, "retry": Retry(NoBackoff(), 0),
         }  # fmt: skip
-        self._ip = manager._force_master_ip
+        self._ip = _forced_ip(manager)
         self.sentinels = _addresses(manager)
         self.majority = len(self.sentinels) // 2 + 1
         self._reset()
@@ -306,11 +306,16 @@ def watch_of(name: str, manager: Any) -> SentinelWatch:
     kwargs = {
         name_: value for name_, value in manager.sentinel_kwargs.items() if not name_.startswith(("socket_", "retry"))
     }
-    key = (name, frozenset(_addresses(manager)), manager._force_master_ip, repr(sorted(kwargs.items())))
+    key = (name, frozenset(_addresses(manager)), _forced_ip(manager), repr(sorted(kwargs.items())))
     watch = _watches.get(key)
     if watch is None:  # two at once do no harm
         watch = _watches[key] = SentinelWatch(name, manager)
     return watch
+
+
+def _forced_ip(manager: Any) -> str | None:
+    """The caller's ``force_master_ip``. The asyncio Sentinel of redis-py 5 has none."""
+    return getattr(manager, "_force_master_ip", None)
 
 
 def _addresses(manager: Any) -> list[tuple[str, int]]:

@@ -6,6 +6,7 @@ import contextlib
 import math
 import threading
 import time
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from redis.cluster import RedisCluster
@@ -19,7 +20,7 @@ from presence_core.transport.base_transport import UNREACHABLE, BaseTransport, p
 from presence_core.transport.cluster_check import confirm_master, layout_options
 from presence_core.transport.errors import LOST, NOT_RUN, code_of
 from presence_core.transport.exchange import Failed, Pause, Send, Step, run_operation
-from presence_core.transport.pools import Pool, SpareConnections, connection_of, like_pool, renew_client
+from presence_core.transport.pools import Pool, SpareConnections, connection_of, like_pool, read_within, renew_client
 
 T = TypeVar("T")
 
@@ -177,9 +178,11 @@ class SyncTransport(BaseTransport):
         try:
             for _ in range(count):
                 # Setting the time limit of a socket takes longer than reading a reply: a single call uses what it has.
-                limit = {} if is_single else {"timeout": max(0.05, step.until - time.monotonic())}
+                read = connection.read_response
+                if not is_single:
+                    read = partial(read_within, max(0.05, step.until - time.monotonic()), connection, read)
                 try:
-                    replies.append(connection.read_response(disable_decoding=True, **limit))
+                    replies.append(read(disable_decoding=True))
                 except ResponseError as error:
                     replies.append(error)
             self._check_master(step.until, connection)  # replies of a master that was replaced do not count

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Final, TextIO
 from urllib.parse import unquote, urlsplit
 
-from presence_core import Presence, PresenceError, Settings, Unavailable, Worker
+from presence_core import InvalidArgument, Presence, PresenceError, Settings, Unavailable, Worker
 from presence_core.cli.commands.dashboard import ROOT, find_app, is_checkout
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.embedded import EmbeddedServer, user_state_dir
 from presence_core.logs import start_logs
 from presence_core.secret_files import read_secret
 from presence_dashboard.demo.history import write_history
-from presence_dashboard.demo.processes import Child, Children, Problem, answers, read_port, require_free
+from presence_dashboard.demo.processes import Child, Children, Problem, WrongSetting, answers, read_port, require_free
 
 DASHBOARD_PORT: Final = 8501
 SITE_PORT: Final = 8502
@@ -70,6 +70,7 @@ def run(is_over: Callable[[], bool]) -> int:
             kind(environ, stack, is_over).run()
     except (Problem, PresenceError) as problem:
         say(str(problem), file=sys.stderr)
+        return 2 if isinstance(problem, WrongSetting | InvalidArgument) else 1
     except OSError as error:
         say(f"The demo cannot continue: {error}.", file=sys.stderr)
     finally:
@@ -115,7 +116,7 @@ class Real:
         try:
             self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise Problem(f"Cannot write logs to {self.data}: {error.strerror}. Set PRESENCE_DATA_DIR.") from None
+            raise WrongSetting(f"Cannot write to {self.data}: {error.strerror}. Set PRESENCE_DATA_DIR.") from None
 
     def start_worker(self) -> None:
         start_logs(self.environ, logging.FileHandler(self.data / "upkeep.log", mode="w"))
@@ -189,6 +190,7 @@ class Demo(Real):
     def run(self) -> None:
         self.require_ports()
         say("Starting server, demo site, visitors and dashboard …")
+        self.make_data_dir()
         server = EmbeddedServer.start(self.data)
         self.stack.callback(_wait_until_gone, server.url)
         self.server_use = self.stack.enter_context(ExitStack())
@@ -230,7 +232,7 @@ class Demo(Real):
         super().require_ports()
         require_free("127.0.0.1", self.site_port, "demo site", "PRESENCE_DEMO_SITE_PORT")
         if self.port == self.site_port:
-            raise Problem(f"Port {self.port} is set for both dashboard and demo site: change one of them.")
+            raise WrongSetting(f"Port {self.port} is set for both dashboard and demo site: change one of them.")
 
     def tend(self) -> None:
         """Restart the server if it was killed, which is a good way to see an outage."""
@@ -244,7 +246,7 @@ class Demo(Real):
 def _visitor_count(environ: dict[str, str]) -> int:
     raw = environ.get("PRESENCE_DEMO_VISITORS", "").strip() or "300"
     if not re.fullmatch("[0-9]{1,4}", raw) or int(raw) > 1000:
-        raise Problem(f"PRESENCE_DEMO_VISITORS is {raw!r}: it must be a number from 0 to 1000.")
+        raise WrongSetting(f"PRESENCE_DEMO_VISITORS is {raw!r}: it must be a number from 0 to 1000.")
     return int(raw)
 
 

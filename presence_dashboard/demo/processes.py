@@ -28,6 +28,10 @@ class Problem(Exception):
     """The demo cannot continue. The text is shown in the terminal."""
 
 
+class WrongSetting(Problem):
+    """A variable of the environment must be changed first. Nothing was started."""
+
+
 class Child:
     """``python -m <module> <arguments>`` in its own session, so that Ctrl-C reaches only the parent."""
 
@@ -132,7 +136,7 @@ def read_port(environ: Mapping[str, str], variable: str, default: int) -> int:
     if not raw:
         return default
     if not re.fullmatch("[0-9]{1,5}", raw) or not 1 <= int(raw) <= 65_535:
-        raise Problem(f"{variable} is {raw!r}, which is not a port: it must be a number from 1 to 65535.")
+        raise WrongSetting(f"{variable} is {raw!r}, which is not a port: it must be a number from 1 to 65535.")
     return int(raw)
 
 
@@ -147,7 +151,7 @@ def require_free(host: str, port: int, program: str, variable: str) -> None:
             probe.listen(1)
         except OSError as error:
             reason = "in use" if error.errno == errno.EADDRINUSE else f"not available ({error.strerror})"
-            raise Problem(
+            raise WrongSetting(
                 f"Port {port}, where the {program} would listen, is {reason}: "
                 f"stop the program that uses it, or set {variable} to another port."
             ) from None

@@ -50,6 +50,33 @@ def test_an_address_that_this_machine_does_not_have_is_reported_in_one_sentence(
     assert refused(capfd, "--port", "8599").startswith("Cannot listen on 203.0.113.9:8599: ")
 
 
+@pytest.mark.parametrize(
+    ("words", "environ", "sentence"),
+    [
+        ((), {"PRESENCE_REDIS_URL": "http://sam:hunter2@redis.example"}, "url must begin with redis://"),
+        ((), {"PRESENCE_REDIS_URL": "redis://sam:hunter2@redis.example:port"}, "url cannot be read: check host, port"),
+        ((), {"PRESENCE_REDIS_URL": ""}, "PRESENCE_REDIS_URL must be set"),
+        ((), {"PRESENCE_REDIS_URL": "", "PRESENCE_REDIS_URL_FILE": "/no/file"}, "PRESENCE_REDIS_URL_FILE must name"),
+        ((), {"PRESENCE_NAMESPACE": "A B"}, "namespace must be 1 to 32 characters"),
+        ((), {"PRESENCE_TIMEOUT": "soon"}, "PRESENCE_TIMEOUT must be a number."),
+        (("--hunter2",), {}, "presence: unrecognized arguments: --hunter2"),
+    ],
+)
+@pytest.mark.parametrize("program", ["dashboard --port 0", "serve --port 0", "worker", "kick ada --reason x"])
+def test_no_program_starts_with_a_wrong_setting_or_option_and_each_says_why_in_one_sentence(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    program: str, words: tuple[str, ...], environ: dict[str, str], sentence: str,
+) -> None:  # fmt: skip
+    monkeypatch.delenv("REDIS_URL", raising=False)
+    for name, value in {"PRESENCE_REDIS_URL": "redis://127.0.0.1:1", **environ}.items():
+        monkeypatch.setenv(name, value)
+    assert cli.main([*program.split(), *words]) == 2
+    out, err = capfd.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(sentence)
+    assert "hunter2@" not in err
+
+
 @pytest.mark.parametrize("lacking", ["streamlit", "pandas"])
 def test_a_missing_extra_is_reported_with_the_install_command(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, lacking: str

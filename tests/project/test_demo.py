@@ -526,8 +526,29 @@ def test_a_port_in_use_is_named_with_the_variable_that_changes_it(tmp_path: Path
     with socket.create_server((HOST, 0)) as taken:
         port = str(taken.getsockname()[1])
         with Demo(tmp_path, **{variable: port}) as demo:
-            assert demo.process.wait(60) == 1
+            assert demo.process.wait(60) == 2
     [sentence] = [line for line in demo.out.splitlines() if port in line]
     assert "in use" in sentence
     assert variable in sentence
     assert "Traceback" not in demo.out
+
+
+@pytest.mark.parametrize(
+    ("environ", "sentence"),
+    [
+        ({"PRESENCE_DEMO_VISITORS": "many"}, "PRESENCE_DEMO_VISITORS is 'many': it must be a number from 0 to 1000."),
+        ({"PRESENCE_DASHBOARD_PORT": "0"}, "PRESENCE_DASHBOARD_PORT is '0', which is not a port"),
+        ({"PRESENCE_DATA_DIR": "/dev/null/x"}, "Cannot write to /dev/null/x: "),
+        ({"PRESENCE_REDIS_URL": "http://sam:hunter2@redis.example"}, "url must begin with redis://"),
+        ({"PRESENCE_NAMESPACE": "A B"}, "namespace must be 1 to 32 characters"),
+    ],
+)
+def test_a_wrong_setting_ends_the_demo_with_one_sentence(
+    tmp_path: Path, environ: dict[str, str], sentence: str
+) -> None:
+    with Demo(tmp_path, **environ) as demo:
+        assert demo.process.wait(60) == 2
+    said = [line for line in demo.out.splitlines() if line and not line.startswith(("Starting ", "All ended."))]
+    assert len(said) == 1, demo.out
+    assert said[0].startswith(sentence)
+    assert "hunter2" not in demo.out

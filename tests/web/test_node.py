@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from presence_core import Presence, Settings
@@ -89,7 +90,7 @@ def key(bed: Bed) -> str:
 
 
 def test_each_block_of_the_page_is_tested() -> None:
-    assert set(BLOCKS) == {"calls", "jwt", "nextjs"}
+    assert set(BLOCKS) == {"calls", "express", "jwt", "nextjs"}
     assert (DOCS / "node.md").read_text("utf-8").count("\n```js") == len(BLOCKS)
 
 
@@ -105,6 +106,63 @@ def test_the_calls_of_the_page_print_what_it_says(p: P, bed: Bed, key: str, tmp_
         assert site.ask({}) == said
     [end] = p.ended("ada")
     assert (end.by, end.note, end.device) == ("site", "stolen phone", "phone")
+
+
+EXPRESS_MODULE = """
+import { createServer } from "node:http";
+export default () => {
+  const steps = [];
+  const add = (method, path) => (handler) => steps.push({ method, path, handler });
+  const serve = async (req, res) => {
+    const url = new URL(req.url, "http://site");
+    Object.assign(req, { query: Object.fromEntries(url.searchParams), ip: req.socket.remoteAddress });
+    const json = (body) => res.setHeader("Content-Type", "application/json").end(JSON.stringify(body));
+    const status = (code) => ((res.statusCode = code), res);
+    const cookie = (name, value) => res.setHeader("Set-Cookie", `${name}=${encodeURIComponent(value)}; HttpOnly`);
+    Object.assign(res, { json, status, cookie, sendStatus: (code) => status(code).end() });
+    for (const { method, path, handler } of steps) {
+      if ((method && method !== req.method) || (path && path !== url.pathname)) continue;
+      let goesOn = false;
+      await handler(req, res, () => (goesOn = true));
+      if (!goesOn) return;
+    }
+    status(404).end();
+  };
+  return {
+    use: add(), get: (path, handler) => add("GET", path)(handler), post: (path, handler) => add("POST", path)(handler),
+    listen: (port, host) => createServer(serve).listen(port, host),
+  };
+};
+"""
+"""The part of Express that the page uses."""
+
+
+@valkey
+def test_the_express_site_of_the_page_signs_in_and_answers_401_with_the_reason_after_a_kick(
+    p: P, bed: Bed, key: str, tmp_path: Path
+) -> None:
+    assert BLOCKS["express"].count("\n") <= 40
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "express.mjs").write_text(EXPRESS_MODULE, "utf-8")
+    code = BLOCKS["express"].replace('from "express"', 'from "./node_modules/express.mjs"')
+    port = free_port()
+    code = code.replace("process.env.PORT", str(port))
+    with (
+        served(bed.url, bed.namespace) as url,
+        node(tmp_path, f"{code}const answer = () => null;{LOOP}", url, key) as site,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}") as browser,
+    ):
+        site.ask({})
+        assert browser.get("/me").status_code == 401
+        assert browser.post("/sign-in?who=ada", headers={"User-Agent": "Firefox"}).status_code == 204
+        [session] = p.sessions("ada")
+        assert (session.ip, session.user_agent) == ("127.0.0.1", "Firefox")
+        assert browser.get("/me").json() == {"uid": "ada"}
+        p.kick("ada", by="sam", reason="test", message="Please call us.")
+        refused = browser.get("/me")
+        assert (refused.status_code, refused.json()) == (401, {"code": "kicked", "message": "Please call us."})
+        p.block("ada", by="sam", reason="test")
+        assert browser.post("/sign-in?who=ada").status_code == 403
 
 
 JWT = (

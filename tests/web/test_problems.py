@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import socket
+import subprocess
+import sys
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,7 +22,7 @@ from presence_core.web.service import server as web_server
 from presence_core.web.service.problems import problem as problem_of
 from tests.conftest import Bed, on
 from tests.support.fair_clock import PATIENT, ends
-from tests.web.service import problem, served, service
+from tests.web.service import ROOT, problem, served, service
 
 once = on("valkey-async")
 
@@ -386,3 +389,27 @@ def test_idle_clients_are_disconnected(bed: Bed, monkeypatch: pytest.MonkeyPatch
         server.close()
 
     bed.loop.run(run())
+
+
+EARLY = """
+import os, signal, sys
+from presence_core import AsyncPresence, cli
+
+make = AsyncPresence.from_env
+
+def make_after_signal(environ):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return make(environ)
+
+AsyncPresence.from_env = make_after_signal
+sys.exit(cli.main(["serve", "--port", "0", "--worker"]))
+"""
+
+
+@on("valkey-sync")
+def test_a_sigterm_that_comes_before_the_first_request_can_be_served_ends_the_service(bed: Bed) -> None:
+    environ = os.environ | {"PRESENCE_REDIS_URL": bed.url, "PRESENCE_NAMESPACE": bed.namespace}
+    command = [sys.executable, "-c", EARLY]
+    done = subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=PATIENT)
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
+    assert "Serving http" in done.stdout

@@ -15,7 +15,8 @@ from typing import Final
 from presence_core import validation as check
 from presence_core.cli.arguments import LOG_HELP, AddCommand
 from presence_core.cli.output import print_error
-from presence_core.client.server_choice import choose_server
+from presence_core.client import Presence
+from presence_core.client.server_choice import EMBEDDED, choose_server
 from presence_core.errors import Unavailable
 from presence_core.settings import Settings
 
@@ -58,7 +59,9 @@ def start(args: argparse.Namespace) -> int:
         print_error(f"Cannot listen on {address}:{port}: {getattr(error, 'strerror', None) or error}.")
         return 2
     with contextlib.suppress(Unavailable):  # the dashboard starts without Redis; its pages say so
-        choose_server(args.environ, Settings.from_env(args.environ))
+        url = choose_server(args.environ, Settings.from_env(args.environ))
+        if url != EMBEDDED:
+            Presence.from_url(url).close()  # raises InvalidArgument if the URL is wrong
     options = [] if args.port is None else [f"--server.port={port}"]
     # -P: no file of the current directory is imported instead of a module.
     os.execve(sys.executable, [sys.executable, "-P", "-m", "streamlit", "run", str(app), *options], args.environ)

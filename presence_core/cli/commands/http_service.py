@@ -72,7 +72,7 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
         from presence_core.web.proxies import Proxies
         from presence_core.web.service.access_log import ACCESS_LOG
         from presence_core.web.service.api_keys import list_keys
-        from presence_core.web.service.server import Offer, listen, serve
+        from presence_core.web.service.server import Offer, await_sigterm, listen, serve
     except ModuleNotFoundError:
         print_error(_INSTALL)
         return 2
@@ -96,6 +96,7 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
     host, port = listening.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     clients = "for clients with an API key" if with_keys else "for this machine only, without API keys"
+    terminated = await_sigterm()  # before a program that waits for the address can send it
     print_result(args, {"url": url, "keys": with_keys}, [f"Serving {url} {clients}. Reference: {url}/docs"])
     sys.stdout.flush()  # a program that started this one may wait for the address
     with (
@@ -103,7 +104,7 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
         alerting as alerts,
         Worker(presence, alerts=alerts) if args.worker else contextlib.nullcontext(),
     ):
-        serve(lambda: AsyncPresence.from_env(args.environ), offer, listening)
+        serve(lambda: AsyncPresence.from_env(args.environ), offer, listening, terminated)
     return 0
 
 

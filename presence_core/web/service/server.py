@@ -113,6 +113,15 @@ class Protocol(HttpToolsProtocol):
 class Server(uvicorn.Server):
     """Disconnects the readers of events at shutdown. Otherwise it would wait for them."""
 
+    def __init__(self, config: uvicorn.Config, terminated: threading.Event) -> None:
+        super().__init__(config)
+        self._terminated = terminated
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn.Server. From here on it handles the signals itself."""
+        self.should_exit = self.should_exit or self._terminated.is_set()
+        await super().startup(sockets)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn.Server."""
         app: Any = self.config.app
@@ -139,17 +148,25 @@ def listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048)
 
 
-def serve(make: Callable[[], AsyncPresence], offer: Offer, listening: socket.socket) -> None:
-    """Serve until Ctrl-C or SIGTERM. make: creates the client, on the event loop that it belongs to."""
+def await_sigterm() -> threading.Event:
+    """From now on SIGTERM does not kill the process, but sets this event. uvicorn raises the signal once more after it
+    has stopped."""
+    terminated = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: terminated.set())
+    return terminated
+
+
+def serve(
+    make: Callable[[], AsyncPresence], offer: Offer, listening: socket.socket, terminated: threading.Event
+) -> None:
+    """Serve until Ctrl-C or SIGTERM. make: creates the client, on the event loop that it belongs to. terminated: see
+    ``await_sigterm``."""
     config = uvicorn.Config(
         _no_app, http=Protocol, ws="none", lifespan="off", log_config=None, log_level="warning", access_log=False,
         proxy_headers=False, server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=5,
         limit_concurrency=MAX_CONNECTIONS,
     )  # fmt: skip
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(
-            signal.SIGTERM, lambda number, frame: None
-        )  # uvicorn raises the signal again after it has stopped
 
     async def run() -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -158,7 +175,7 @@ def serve(make: Callable[[], AsyncPresence], offer: Offer, listening: socket.soc
             telemetry = _telemetry(presence) if offer.with_telemetry else None
             keys = StoredKeys(presence) if offer.with_keys else None
             config.app = create_app(presence, keys=keys, serves=pages, telemetry=telemetry)
-            await Server(config).serve([listening])
+            await Server(config, terminated).serve([listening])
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(run())
