@@ -17,7 +17,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-RefusalCode = Literal["limit", "device_limit", "ended", "expired", "blocked", "block_rule"]
+RefusalCode = Literal["limit", "device_limit", "ended", "expired", "blocked", "block_rule", "sign_in_required"]
 
 
 class PresenceError(Exception):
@@ -44,8 +44,9 @@ class LoginRefused(PresenceError):
 
     ``code`` is ``"limit"`` (the user has as many live sessions as allowed, and ``on_limit`` is ``"reject"``),
     ``"device_limit"`` (the same, on this device), ``"ended"`` (the given session id has ended and its tombstone still
-    lives), ``"expired"`` (an imported session past its deadline), ``"blocked"`` (staff have blocked this user) or
-    ``"block_rule"`` (staff have blocked the network or the app version of this login).
+    lives), ``"expired"`` (an imported session past its deadline), ``"blocked"`` (staff have blocked this user),
+    ``"block_rule"`` (staff have blocked the network or the app version of this login) or ``"sign_in_required"`` (of
+    ``rotate``: staff require a new sign-in).
     ``sentence`` says why. For a block or a rule it is staff's public message, if there is one, and the end.
     ``message`` is that message alone; ``until`` is an aware UTC time, or None: until staff remove the block or rule.
     """
@@ -82,7 +83,8 @@ class Unavailable(PresenceError):
 
 class OutcomeUnknown(Unavailable):
     """A write was sent and no reply came: it may have happened. Read the data, or call again. A second call changes
-    nothing more; not so ``rotate``, ``login`` without a session id, ``start_kick``, ``kick_where``, ``audit_note``."""
+    nothing more; not so ``rotate``, ``reauthenticated``, ``require_sign_in``, ``login`` without a session id,
+    ``start_kick``, ``kick_where``, ``audit_note``."""
 
 
 class CorruptData(PresenceError):

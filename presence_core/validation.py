@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from itertools import islice
 from socket import AF_INET, AF_INET6, inet_pton
 from typing import Any, Final, NoReturn, get_args
 
@@ -22,6 +23,13 @@ MAX_UIDS: Final = 10_000
 MAX_ATTRIBUTES: Final = 4096
 ATTRIBUTES_RULE: Final = f"must be at most {MAX_ATTRIBUTES} bytes of JSON"
 _A_DICT: Final = "must be a dict with text keys"
+
+MAX_METHODS: Final = 8
+MAX_METHODS_LENGTH: Final = 55  # so that the field has at most 64 bytes: docs/keys.md
+_METHOD: Final = re.compile(r"[a-z0-9_-]{1,16}")
+_METHODS_RULE: Final = (
+    f"must be at most {MAX_METHODS} names of 1 to 16 of a-z, 0-9, _ and -, {MAX_METHODS_LENGTH} characters in all"
+)
 
 _MAPPED = bytes(10) + b"\xff\xff"
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{8,128}")
@@ -154,6 +162,28 @@ def address(value: object, field: str = "ip") -> bytes:
     return packed[12:] if packed.startswith(_MAPPED) else packed
 
 
+def authentication(methods: object, mfa: object) -> str:
+    """How a visitor authenticated, as a record holds it: "1" for several factors, else "0", and the methods; empty if
+    nothing is known."""
+    if isinstance(methods, str | bytes) or not isinstance(methods, Iterable):
+        raise InvalidArgument("methods", _METHODS_RULE)
+    names = list(islice(methods, MAX_METHODS + 1))
+    if len(names) > MAX_METHODS or not all(isinstance(name, str) and _METHOD.fullmatch(name) for name in names):
+        raise InvalidArgument("methods", _METHODS_RULE)
+    if mfa is not None and not isinstance(mfa, bool):
+        raise InvalidArgument("mfa", "must be True, False or None")
+    joined = ",".join(dict.fromkeys(names))
+    if len(joined) > MAX_METHODS_LENGTH:
+        raise InvalidArgument("methods", _METHODS_RULE)
+    is_strong = mfa if mfa is not None else "mfa" in names or len(set(names)) > 1
+    return f"{int(is_strong)}{joined}" if joined or is_strong else ""
+
+
+def max_age(value: object) -> int | str:
+    """Seconds as ms; "" for None."""
+    return "" if value is None else 1000 * seconds("max_age", value)
+
+
 def user_agent(value: object) -> str:
     """A user agent, cut at 512 characters with a mark; control characters become spaces."""
     if value is None:
@@ -206,6 +236,16 @@ def changes(value: object) -> Mapping[str, Any]:
         raise InvalidArgument("attributes", _A_DICT)
     known: Mapping[str, Any] = json.loads(attributes(value) or b"{}")
     return known
+
+
+def kept_ids(keep: object, only: str | None) -> list[str]:
+    """Ids of sessions that an action on all sessions of a user leaves out."""
+    if isinstance(keep, str | bytes) or not isinstance(keep, Iterable):
+        raise InvalidArgument("keep", "must be a list of session ids")
+    kept = [session_id(kept_id, "keep") for kept_id in keep]
+    if only is not None and kept:
+        raise InvalidArgument("keep", "cannot be combined with session_id")
+    return kept
 
 
 def prose(field: str, value: object) -> str:

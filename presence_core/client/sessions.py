@@ -8,8 +8,8 @@ from typing import Any
 
 from presence_core.client.base import AsyncClient, Client
 from presence_core.errors import LoginRefused
-from presence_core.models import Ended, EndReason, KickResult, Login, Page, Session, Validation
-from presence_core.operations.sessions import end, login, read, tombstones, validate
+from presence_core.models import Ended, EndReason, KickResult, Login, Page, Session, SignInResult, Validation
+from presence_core.operations.sessions import authenticate, end, login, read, tombstones, validate
 
 
 class SessionsMethods(Client):
@@ -30,16 +30,21 @@ class SessionsMethods(Client):
         session_id: str | None = None,
         idle_timeout: int | None = None,
         absolute_timeout: int | None = None,
+        methods: Iterable[str] = (),
+        mfa: bool | None = None,
     ) -> Login:
         """Begin a session.
 
         uid: 1-256 bytes. name: up to 256 bytes. aliases: up to eight other ways to find the person, such as email and
         phone. device, app, app_version: up to 64 bytes each. user_agent: cut at 512 characters. attributes: up to 4 KB
         of JSON. session_id: an id of the site's own, 8-128 URL-safe characters, never a secret; by default 22 random
-        ones. idle_timeout, absolute_timeout: whole seconds; by default those of the settings.
+        ones. idle_timeout, absolute_timeout: whole seconds; by default those of the settings. methods: how the visitor
+        has authenticated, at most eight names of 1-16 of a-z, 0-9, _ and -, 55 characters in all: those of RFC 8176
+        ("pwd", "otp", "hwk") or the site's own. mfa: with several factors; by default True for two methods or "mfa".
 
         A login with the id of a live session of the same user refreshes its record and its secret. Login time, timeouts
-        and limits stay. So a call whose reply was lost may be repeated with the same session_id.
+        and authentication stay, and no limit is applied. So a call whose reply was lost may be repeated with the same
+        session_id.
 
         Limits hold exactly under concurrent logins. Raises LoginRefused: the user is blocked, a limit is reached and
         ``on_limit`` is "reject", or the id belongs to a session that has ended. Cost: O(log N), one round trip; two if
@@ -48,7 +53,7 @@ class SessionsMethods(Client):
         given = {
             "uid": uid, "name": name, "aliases": aliases, "device": device, "app": app, "app_version": app_version,
             "ip": ip, "user_agent": user_agent, "attributes": attributes, "session_id": session_id,
-            "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout,
+            "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout, "methods": methods, "mfa": mfa,
         }  # fmt: skip
         return self._run(login.login(self._ctx, given))
 
@@ -61,10 +66,16 @@ class SessionsMethods(Client):
         """
         return self._run(login.login_many(self._ctx, rows, imported))
 
-    def validate(self, token: str, *, touch: bool = True, ip: str | None = None) -> Validation:
-        """Decide whether a request may pass: truthy if the token's session is live. ``.ended`` says why it is not.
+    def validate(
+        self, token: str, *, touch: bool = True, ip: str | None = None, max_age: int | None = None
+    ) -> Validation:
+        """Decide whether a request may pass: truthy if the token's session is live. ``.code`` says why it is not, and
+        ``.ended`` how the session ended.
 
-        touch: also record that the session was seen, and from which ``ip``. Unknown and malformed tokens give the same
+        touch: also record that the session was seen, and from which ``ip``. max_age: whole seconds; falsy with the code
+        "authentication_too_old" if the visitor authenticated longer ago. Falsy with the code "sign_in_required" once
+        staff require a new sign-in (``require_sign_in``), until ``reauthenticated``. The session of such a request is
+        ``.refused``; it lives on, and the request does not count as seen. Unknown and malformed tokens give the same
         answer at the same cost. Never raises OutcomeUnknown. Once ``kick`` has returned, every later call is falsy
         (docs/operations.md, "Failover", names the exception). Cost: O(log N), one round trip; one more to read why the
         session ended.
@@ -73,19 +84,77 @@ class SessionsMethods(Client):
         one, or while the Redis clock is wrong, it can become valid again if that clock is set back. The same is true
         for heartbeats, rotate and a refused login.
         """
-        return self._run(validate.validate(self._ctx, token, touch, ip))
+        return self._run(validate.validate(self._ctx, token, touch, ip, max_age))
 
-    def validate_session(self, uid: str, session_id: str, *, touch: bool = True, ip: str | None = None) -> Validation:
+    def validate_session(
+        self, uid: str, session_id: str, *, touch: bool = True, ip: str | None = None, max_age: int | None = None
+    ) -> Validation:
         """``validate`` for sites with session ids of their own, which have checked the visitor's secret themselves."""
-        return self._run(validate.validate_session(self._ctx, uid, session_id, touch, ip))
+        return self._run(validate.validate_session(self._ctx, uid, session_id, touch, ip, max_age))
 
     def rotate(self, token: str) -> Login:
         """Replace the secret of a session. The old token is no longer valid; login time and record stay.
 
-        Raises LoginRefused if the token belongs to no live session. This cannot be repeated: after an OutcomeUnknown
-        the old token may be invalid, so let the visitor sign in again. Cost: O(1), one round trip.
+        Raises LoginRefused if the token belongs to no live session, or if staff require a new sign-in. This cannot be
+        repeated: after an OutcomeUnknown the old token may be invalid, so let the visitor sign in again. Cost: O(1),
+        one round trip.
         """
-        return self._run(validate.rotate(self._ctx, token))
+        return self._run(authenticate.rotate(self._ctx, token))
+
+    def reauthenticated(
+        self,
+        token: str,
+        *,
+        methods: Iterable[str] = (),
+        mfa: bool | None = None,
+        began: datetime | float | None = None,
+    ) -> Login:
+        """Note that the visitor of a session has authenticated again, and replace its secret in the same step.
+
+        Call it after the site has checked the password or another factor. The old token opens nothing any more;
+        ``authenticated_at`` is now, with ``methods`` and ``mfa`` as in ``login``. Session id, login time, record and
+        timeouts stay. A new sign-in that staff required is done, unless they required it after the visitor began to
+        sign in: began, an aware datetime or Unix seconds, by default now. Pass the time at which the sign-in form was
+        sent. Then the session stays refused, ``.session.sign_in_required_at`` is not None, and the visitor signs in
+        once more.
+
+        Raises LoginRefused if the token belongs to no live session. This cannot be repeated: see ``rotate``. Cost:
+        O(1), one round trip.
+        """
+        return self._run(authenticate.reauthenticated(self._ctx, token, methods, mfa, began))
+
+    def reauthenticated_session(
+        self,
+        uid: str,
+        session_id: str,
+        *,
+        methods: Iterable[str] = (),
+        mfa: bool | None = None,
+        began: datetime | float | None = None,
+    ) -> Session:
+        """``reauthenticated`` for sites with session ids of their own. The site replaces its own key or cookie."""
+        return self._run(authenticate.reauthenticated_session(self._ctx, uid, session_id, methods, mfa, began))
+
+    def require_sign_in(
+        self,
+        uid: str,
+        session_id: str | None = None,
+        *,
+        by: str,
+        reason: str,
+        message: str | None = None,
+        ticket: str | None = None,
+        keep: Iterable[str] = (),
+    ) -> SignInResult:
+        """Require a new sign-in in one session of a user, or in all of them except ``keep``. Milder than a kick.
+
+        Once this has returned, none of them validates until its own visitor has authenticated again
+        (``reauthenticated``). They stay in the lists and keep their deadlines, but neither requests nor heartbeats
+        extend them. Sessions that begin after this call are not affected. by, reason, message, ticket: as in ``kick``;
+        the visitor reads ``message`` as ``validate(…).message``. ``confirmed`` and failovers: as in ``kick``. A second
+        call requires it again. Cost: O(S·log N), two round trips.
+        """
+        return self._run(authenticate.require_sign_in(self._ctx, uid, session_id, by, reason, message, ticket, keep))
 
     def update(self, token: str, *, attributes: Mapping[str, Any]) -> Validation:
         """Change attributes of the session of a token, without a new login. Truthy if it is live: ``.session`` has the
@@ -103,7 +172,10 @@ class SessionsMethods(Client):
         return self._run(validate.update_session(self._ctx, uid, session_id, attributes))
 
     def heartbeat(self, uid: str, session_id: str) -> bool:
-        """Record that a session was seen. False: it is no longer live. Cost: O(log N), one round trip."""
+        """Record that a session was seen. False: it is no longer live. Cost: O(log N), one round trip.
+
+        True, without an effect, while staff require a new sign-in (``require_sign_in``): the session is still listed.
+        """
         return self._run(validate.heartbeat(self._ctx, uid, session_id))
 
     def heartbeats(self, refs: Iterable[str]) -> list[str]:
@@ -218,11 +290,13 @@ class AsyncSessionsMethods(AsyncClient):
         session_id: str | None = None,
         idle_timeout: int | None = None,
         absolute_timeout: int | None = None,
+        methods: Iterable[str] = (),
+        mfa: bool | None = None,
     ) -> Login:
         given = {
             "uid": uid, "name": name, "aliases": aliases, "device": device, "app": app, "app_version": app_version,
             "ip": ip, "user_agent": user_agent, "attributes": attributes, "session_id": session_id,
-            "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout,
+            "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout, "methods": methods, "mfa": mfa,
         }  # fmt: skip
         return await self._run(login.login(self._ctx, given))
 
@@ -231,16 +305,55 @@ class AsyncSessionsMethods(AsyncClient):
     ) -> list[Login | LoginRefused]:
         return await self._run(login.login_many(self._ctx, rows, imported))
 
-    async def validate(self, token: str, *, touch: bool = True, ip: str | None = None) -> Validation:
-        return await self._run(validate.validate(self._ctx, token, touch, ip))
+    async def validate(
+        self, token: str, *, touch: bool = True, ip: str | None = None, max_age: int | None = None
+    ) -> Validation:
+        return await self._run(validate.validate(self._ctx, token, touch, ip, max_age))
 
     async def validate_session(
-        self, uid: str, session_id: str, *, touch: bool = True, ip: str | None = None
+        self, uid: str, session_id: str, *, touch: bool = True, ip: str | None = None, max_age: int | None = None
     ) -> Validation:
-        return await self._run(validate.validate_session(self._ctx, uid, session_id, touch, ip))
+        return await self._run(validate.validate_session(self._ctx, uid, session_id, touch, ip, max_age))
 
     async def rotate(self, token: str) -> Login:
-        return await self._run(validate.rotate(self._ctx, token))
+        return await self._run(authenticate.rotate(self._ctx, token))
+
+    async def reauthenticated(
+        self,
+        token: str,
+        *,
+        methods: Iterable[str] = (),
+        mfa: bool | None = None,
+        began: datetime | float | None = None,
+    ) -> Login:
+        return await self._run(authenticate.reauthenticated(self._ctx, token, methods, mfa, began))
+
+    async def reauthenticated_session(
+        self,
+        uid: str,
+        session_id: str,
+        *,
+        methods: Iterable[str] = (),
+        mfa: bool | None = None,
+        began: datetime | float | None = None,
+    ) -> Session:
+        """See Presence.reauthenticated_session."""
+        return await self._run(authenticate.reauthenticated_session(self._ctx, uid, session_id, methods, mfa, began))
+
+    async def require_sign_in(
+        self,
+        uid: str,
+        session_id: str | None = None,
+        *,
+        by: str,
+        reason: str,
+        message: str | None = None,
+        ticket: str | None = None,
+        keep: Iterable[str] = (),
+    ) -> SignInResult:
+        return await self._run(
+            authenticate.require_sign_in(self._ctx, uid, session_id, by, reason, message, ticket, keep)
+        )
 
     async def update(self, token: str, *, attributes: Mapping[str, Any]) -> Validation:
         return await self._run(validate.update(self._ctx, token, attributes))

@@ -5,7 +5,17 @@ What this module imports is what it exports (``pyproject.toml`` says so to mypy 
 """
 
 from presence_core.models.alerts import Alert, AlertCount
-from presence_core.models.answers import Counts, Event, KickResult, Page, Person, Plan, ReshardReport, SweepReport
+from presence_core.models.answers import (
+    Counts,
+    Event,
+    KickResult,
+    Page,
+    Person,
+    Plan,
+    ReshardReport,
+    SignInResult,
+    SweepReport,
+)
 from presence_core.models.block_rules import BlockRule, BlockRulePreview, RuleMatch, read_stored, write_stored
 from presence_core.models.choices import (
     LEVELS,
@@ -14,6 +24,7 @@ from presence_core.models.choices import (
     EndCause,
     EndReason,
     EventKind,
+    FailureCode,
     FindingLevel,
     JobState,
     PlanIndex,

@@ -71,7 +71,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A session began or ended."""
+    """A session began or ended, or its visitor must sign in again."""
 
     kind: EventKind
     uid: str
@@ -97,6 +97,17 @@ class KickResult:
 
     def __bool__(self) -> bool:
         return self.count > 0
+
+
+@dataclass(frozen=True, slots=True)
+class SignInResult:
+    """The outcome of ``require_sign_in``."""
+
+    sessions: list[Session]  #: the live sessions that are refused until their visitor signs in again
+    confirmed: bool | None = None  #: False: too few replicas have it; None: not asked (``Settings.confirm_replicas``)
+
+    def __bool__(self) -> bool:
+        return bool(self.sessions)
 
 
 @dataclass(frozen=True, slots=True)

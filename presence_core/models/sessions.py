@@ -15,6 +15,8 @@ field       holds
 ``f``       what of its attributes facets count, where ``Settings.facets`` names any; scripts alone read it
 ``C``       device, app, app version, one a line: only where the label table was full
 ``A``       os, browser, user agent, one a line: only where the label table was full
+``h``       the authentication: ms, whether with several factors, methods; missing where the site names none at login
+``q``       the sign-in that staff require: ms, id of their message
 ``e…``      how it ended: see END_FIELDS; a hash with ``e`` is a tombstone
 ==========  =====================================================================================================
 """
@@ -30,15 +32,16 @@ from functools import lru_cache
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from presence_core.models.choices import EndCause, EndReason
+from presence_core.models.choices import EndCause, EndReason, FailureCode
 
 CORE: Final = struct.Struct(">QII16s4s4s")
 _TIMES: Final = struct.Struct(">QII")
+_TIME: Final = struct.Struct(">Q")
 LAST_MOMENT: Final = 253_402_300_799_000  # the end of the year 9999, ms
 NO_LABEL: Final = b"\0\0\0\0"  # no label
 INLINE: Final = b"\xff\xff\xff\xff"  # the label table was full: the text is in the record itself
 
-SESSION_FIELDS: Final = ("s", "c", "n", "a", "i", "x", "C", "A")
+SESSION_FIELDS: Final = ("s", "c", "n", "a", "i", "x", "C", "A", "h", "q")
 END_FIELDS: Final = ("e", "ea", "ec", "eb", "en", "et", "em", "er")
 """end reason, at (ms), cause, by, note (id of a text), ticket, message (id of a text), replaced by (session id)"""
 
@@ -59,6 +62,11 @@ def moment(ms: int) -> datetime:
 def text(raw: bytes) -> str:
     """Stored bytes as text; bytes that are not UTF-8 (another program's) show as U+FFFD and never raise."""
     return raw.decode("utf-8", "replace")
+
+
+def _packed_time(packed: bytes) -> datetime:
+    """The ms that the first 8 bytes hold."""
+    return moment(_TIME.unpack_from(packed)[0] if len(packed) >= _TIME.size else 0)
 
 
 def label_ids(core: bytes | None) -> set[bytes]:
@@ -117,6 +125,9 @@ class Record:
     expires_at: datetime  #: its deadline unless seen again: min(last seen + idle, login + absolute)
     idle_timeout: int  #: seconds
     absolute_timeout: int  #: seconds
+    authenticated_at: datetime  #: when the visitor last proved who they are: the login, or ``reauthenticated``
+    methods: tuple[str, ...] = ()  #: how, as the site named it: "pwd", "otp", "hwk"
+    mfa: bool = False  #: with several factors
 
     @property
     def ref(self) -> str:
@@ -128,10 +139,14 @@ class Record:
 class Session(Record):
     """One live login of one user on one device."""
 
+    sign_in_required_at: datetime | None = None
+    """When staff required a new sign-in; until then no request of this session passes. None: they did not."""
+
     @classmethod
     def from_reply(cls, uid: str, session_id: str, row: Row, labels: Labels = NO_LABELS) -> Session:
         """Decode the values of SESSION_FIELDS."""
-        return cls(**_record(uid, session_id, row, labels))
+        demanded_at = _packed_time(row[9]) if row[9] else None
+        return cls(**_record(uid, session_id, row, labels), sign_in_required_at=demanded_at)
 
 
 def in_words(message: str | None, block: PublicBlock | None) -> str:
@@ -198,7 +213,7 @@ class Ended(Record):
     ) -> Ended:
         """Decode the values of SESSION_FIELDS and END_FIELDS. A row without an end is past its deadline."""
         fields = _record(uid, session_id, row, labels)
-        end_reason, at, cause, by, note, ticket, message, replaced_by = row[8:16]
+        end_reason, at, cause, by, note, ticket, message, replaced_by = row[10:18]
         expired_by: EndCause = "absolute" if fields["expires_at"] - fields["login_at"] >= _absolute(fields) else "idle"
         return cls(
             **fields,
@@ -228,7 +243,7 @@ def login_and_deadline(row: Row) -> tuple[int, int] | None:
 
 
 def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, Any]:
-    seen, core, name, aliases, last_ip, attributes, client, agent = row[:8]
+    seen, core, name, aliases, last_ip, attributes, client, agent, authentication = row[:9]
     assert seen, "scripts return no row without last seen"
     assert core, "scripts return no row without its core"
     login, idle, absolute, _digest, client_label, agent_label = CORE.unpack_from(core)
@@ -236,6 +251,9 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
     device, app, app_version = _three(labels.get(client_label) if client is None else client)
     os, browser, user_agent = _three(labels.get(agent_label) if agent is None else agent)
     last_seen = int(seen)
+    at, is_strong, methods = moment(login), False, b""
+    if authentication and len(authentication) > _TIME.size:
+        at, is_strong, methods = _packed_time(authentication), authentication[8:9] == b"1", authentication[9:]
     return {
         "uid": uid,
         "session_id": session_id,
@@ -255,6 +273,9 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
         "expires_at": moment(min(last_seen + idle * 1000, login + absolute * 1000)),
         "idle_timeout": idle,
         "absolute_timeout": absolute,
+        "authenticated_at": at,
+        "methods": tuple(text(methods).split(",")) if methods else (),
+        "mfa": is_strong,
     }
 
 
@@ -286,6 +307,7 @@ class ValidationPassed:
     __slots__ = ("_decode", "_session")
 
     ended: Final = None
+    code: Final = "live"
 
     def __init__(self, decode: Callable[[], Session]) -> None:
         self._decode = decode
@@ -306,15 +328,26 @@ class ValidationPassed:
 
 
 class ValidationFailed:
-    """A Validation that is falsy: the session is unknown or has ended."""
+    """A Validation that is falsy: the session is unknown, has ended, or needs a new authentication."""
 
-    __slots__ = ("_decode", "_ended")
+    __slots__ = ("_decode", "_ended", "code", "message", "refused")
 
     session: Final = None
 
-    def __init__(self, decode: Callable[[], Ended] | None = None) -> None:
+    def __init__(
+        self,
+        decode: Callable[[], Ended] | None = None,
+        code: FailureCode | None = None,
+        refused: Session | None = None,
+        message: str | None = None,
+    ) -> None:
         self._decode = decode
         self._ended: Ended | None = None
+        self.code: FailureCode = code or ("unknown" if decode is None else "ended")  #: why it is falsy
+        self.refused = refused
+        """With "sign_in_required" or "authentication_too_old": the live session, so that the site knows whom to ask to
+        sign in again. It lets no request pass."""
+        self.message = message  #: with "sign_in_required": what staff wrote for the visitor
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -327,7 +360,7 @@ class ValidationFailed:
         return self._ended
 
     def __repr__(self) -> str:
-        return f"Validation(session=None, ended={self.ended!r})"
+        return f"Validation(session=None, code={self.code!r}, ended={self.ended!r})"
 
 
 Validation: TypeAlias = ValidationPassed | ValidationFailed

@@ -78,7 +78,7 @@ class AuditEntry:
 
     at: datetime  #: of denied attempts: the first
     by: str | None  #: "(others)" for denied attempts under too many names
-    action: str  #: "kick", "block", "unblock", "revoke_before", "kick_where", "denied", …
+    action: str  #: "kick", "block", "unblock", "revoke_before", "require_sign_in", "kick_where", "denied", …
     uid: str | None = None  #: whom it concerns; of denied attempts the latest; None: no single user
     session_id: str | None = None
     reason: str | None = None  #: for staff; of denied attempts the latest
@@ -322,6 +322,10 @@ def _outcome(fields: Mapping[bytes, bytes]) -> str:
     if (ended := fields.get(b"ended", b"")).isdigit():
         number = int(ended)
         parts.append(f"{number} session{'' if number == 1 else 's'} ended" if number else "no session to end")
+    if (demanded := fields.get(b"demanded", b"")).isdigit():
+        number = int(demanded)
+        sessions = f"{number} session{'' if number == 1 else 's'}" if number else "no session"
+        parts.append(f"{sessions} to sign in again")
     if until := fields.get(b"until"):
         end = _moment(until)
         if fields.get(b"what") == b"revoke_before":

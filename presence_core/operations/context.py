@@ -82,6 +82,11 @@ class Context:
         """Staff actions that one shard keeps."""
         return max(1, self.settings.max_audit // len(self.keys.shards))
 
+    @property
+    def events_cap(self) -> int:
+        """Events that one shard keeps."""
+        return max(1, self.settings.max_events // len(self.keys.shards))
+
     def shard(self, uid: str) -> Shard:
         return self.keys.shard(uid)
 

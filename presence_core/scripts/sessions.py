@@ -11,6 +11,7 @@ from presence_core.scripts.script import Script
 LOGIN: Final = Script("sessions/login", safe=False)
 VALIDATE: Final = Script("sessions/validate", safe=True, reads_when_frozen=True)
 ROTATE_SECRET: Final = Script("sessions/rotate_secret", safe=False)
+REQUIRE_SIGN_IN: Final = Script("sessions/require_sign_in", safe=False)
 HEARTBEAT: Final = Script("sessions/heartbeat", safe=True)
 UPDATE_ATTRIBUTES: Final = Script("sessions/update_attributes", safe=False)
 END_SESSIONS: Final = Script("sessions/end_sessions", safe=False)
@@ -20,7 +21,7 @@ READ_LATEST_LOGIN: Final = Script("sessions/read_latest_login", safe=True)
 RAISE_LOGIN_FLOOR: Final = Script("sessions/raise_login_floor", safe=True)
 READ_EVENTS: Final = Script("sessions/read_events", safe=True)
 
-UNKNOWN, LIVE, ENDED, NO_RECORD = range(4)
+UNKNOWN, LIVE, ENDED, NO_RECORD, SIGN_IN_REQUIRED, AUTHENTICATION_TOO_OLD = range(6)
 """What a session is now, as ``include/sessions/session_state.lua`` returns it."""
 
 
@@ -35,6 +36,8 @@ class SessionRow(NamedTuple):
     attributes: bytes | None = None
     client: bytes | None = None
     agent: bytes | None = None
+    authentication: bytes | None = None
+    demand: bytes | None = None
     end_reason: bytes | None = None
     at: bytes | None = None
     cause: bytes | None = None
@@ -48,6 +51,11 @@ class SessionRow(NamedTuple):
     def login(self) -> int:
         """Login time, ms; 0 where there is no record."""
         return int.from_bytes(self.core[:8], "big") if self.core else 0
+
+    @property
+    def demand_message(self) -> str:
+        """The id of staff's message with a required sign-in; empty if there is none."""
+        return (self.demand or b"")[8:].decode("ascii", "replace")
 
     @property
     def secret(self) -> bytes:
@@ -72,7 +80,7 @@ NO_ROW: Final = SessionRow()
 class LoginReply(NamedTuple):
     """A session that has begun."""
 
-    row: SessionRow  #: last seen and core alone
+    row: SessionRow  #: last seen, core, authentication and demand alone
     replaced: list[str]  #: ids of sessions that a limit ended
     overdue: list[str]  #: ids of sessions that were found past their deadline and ended
 
@@ -91,8 +99,9 @@ def decode_login(reply: Sequence[Any]) -> LoginReply | RefusedReply:
     """Decode a reply of sessions/login.lua."""
     code, *rest = reply
     if code == b"ok":
-        seen, core, replaced, overdue = rest
-        return LoginReply(SessionRow(seen, core), _texts(replaced), _texts(overdue))
+        seen, core, replaced, overdue, (authentication, demand) = rest
+        row = SessionRow(seen, core, authentication=authentication, demand=demand)
+        return LoginReply(row, _texts(replaced), _texts(overdue))
     if code == b"blocked":
         return RefusedReply("blocked", False, *rest)
     if code == b"block_rule":
@@ -133,6 +142,19 @@ def decode_rotation(reply: Sequence[Any]) -> ValidateReply:
     return ValidateReply(state, SessionRow(*rest[0]) if rest else NO_ROW, len(rest) > 1)
 
 
+class DemandReply(NamedTuple):
+    """A sign-in that staff require."""
+
+    at: int  #: ms
+    session_ids: list[str]  #: of live sessions
+
+
+def decode_demand(reply: Sequence[Any]) -> DemandReply:
+    """Decode a reply of sessions/require_sign_in.lua."""
+    at, session_ids = reply
+    return DemandReply(at, _texts(session_ids))
+
+
 class HeartbeatReply(NamedTuple):
     """A session of a heartbeat that is not live."""
 
@@ -160,7 +182,7 @@ def decode_end(reply: Any) -> EndReply | None:
     if not reply:
         return None
     ended, overdue, row, block, now = reply
-    return EndReply(_texts(ended), _texts(overdue), SessionRow(*row[:9]), block, now)
+    return EndReply(_texts(ended), _texts(overdue), SessionRow(*row[:11]), block, now)
 
 
 class ReadSession(NamedTuple):

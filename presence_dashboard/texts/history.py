@@ -42,6 +42,7 @@ HISTORY_ACTS: Final = {
     "remove_block_rule": "Block rule removed",
     "kick_where": "Bulk kick",
     "revoke_before": "Sign out everyone",
+    "require_sign_in": "New sign-in required",
     "staff": "Staff roles",
     "shared_item": "Shared views and phrases",
     "export": "Export",

@@ -72,6 +72,12 @@ NO_CURSORS: list[Any] = [
 ]  # fmt: skip
 
 # arguments of login, which login_many takes too.
+METHODS: list[tuple[Any, str]] = _same(
+    "methods must be at most 8 names of 1 to 16 of a-z, 0-9, _ and -, 55 characters in all",
+    "pwd", b"pwd", 7, None, ["PWD"], [""], ["a" * 17], [None], ["a,b"], ["pwd\n"], [f"m{n}" for n in range(9)],
+    ["a" * 16, "b" * 16, "c" * 16, "d" * 16], itertools.repeat("pwd"),
+)  # fmt: skip
+MFA: list[tuple[Any, str]] = _same("mfa must be True, False or None", 0, 1, "yes", [])
 LOGIN: dict[str, list[tuple[Any, str]]] = {
     "uid": UIDS,
     "session_id": SIDS,
@@ -97,6 +103,8 @@ LOGIN: dict[str, list[tuple[Any, str]]] = {
     "absolute_timeout": _same(
         "absolute_timeout must be whole seconds from 1 to 315360000 (10 years)", 0, -1, 315_360_001, 1.5, "60", False
     ),
+    "methods": METHODS,
+    "mfa": MFA,
 }
 
 MOMENTS: list[Any] = [
@@ -132,7 +140,7 @@ def _of_login() -> list[Case]:
 
 def _of_one_session() -> list[Case]:
     cases = []
-    for method in ("validate_session", "heartbeat", "logout", "get", "update_session"):
+    for method in ("validate_session", "heartbeat", "logout", "get", "update_session", "reauthenticated_session"):
         given = {"attributes": {"a": 1}} if method == "update_session" else {}
         cases += [Case(method, (value, "session-1"), given, sentence) for value, sentence in UIDS]
         cases += [Case(method, ("ada", value), given, sentence) for value, sentence in SIDS + _same(SID, None)]
@@ -144,6 +152,17 @@ def _of_one_session() -> list[Case]:
     cases += [Case("validate_session", ("ada", "session-1"), {"ip": ip}, sentence) for ip, sentence in IPS]
     cases += [Case("validate", ("x",), {"ip": ip}, sentence) for ip, sentence in IPS]
     cases.append(Case("validate", (None,), {}, "token must be text"))
+    max_age = "max_age must be whole seconds from 1 to 315360000 (10 years)"
+    for value, sentence in _same(max_age, 0, -1, 1.5, "300", True, 315_360_001, timedelta(seconds=300)):
+        cases.append(Case("validate", ("x",), {"max_age": value}, sentence))
+        cases.append(Case("validate_session", ("ada", "session-1"), {"max_age": value}, sentence))
+    began = _same("began must be an aware datetime or Unix seconds", *MOMENTS)
+    for field, values in (("methods", METHODS), ("mfa", MFA), ("began", began)):
+        cases += [Case("reauthenticated", ("x",), {field: value}, sentence) for value, sentence in values]
+        cases += [
+            Case("reauthenticated_session", ("ada", "session-1"), {field: value}, sentence)
+            for value, sentence in values
+        ]
     refs: list[tuple[Any, str]] = [
         *_same("refs must be a list of refs", "ada:session-1", b"ada:session-1", None, 5),
         *_same("ref must be uid, a colon, session id", ["ada"], [""]),
@@ -158,11 +177,11 @@ def _of_one_session() -> list[Case]:
     return cases + [Case("heartbeats", (value,), {}, sentence) for value, sentence in refs]
 
 
-def _of_kick() -> list[Case]:
+def _of_kick(method: str = "kick") -> list[Case]:
     cases = []
     good = {"by": "staff", "reason": "test"}
-    cases += [Case("kick", (value,), good, sentence) for value, sentence in UIDS]
-    cases += [Case("kick", ("ada", value), good, sentence) for value, sentence in SIDS]
+    cases += [Case(method, (value,), good, sentence) for value, sentence in UIDS]
+    cases += [Case(method, ("ada", value), good, sentence) for value, sentence in SIDS]
     others: dict[str, list[tuple[Any, str]]] = {
         "by": _text(BY, 256) + _same(BY, None),
         "reason": [(value, f"reason{rest}") for value, rest in PROSE + _same(PROSE[0][1], None)],
@@ -174,8 +193,8 @@ def _of_kick() -> list[Case]:
         ],
     }
     for field, values in others.items():
-        cases += [Case("kick", ("ada",), good | {field: value}, sentence) for value, sentence in values]
-    cases.append(Case("kick", ("ada", "session-1"), good | {"keep": ["session-2"]},
+        cases += [Case(method, ("ada",), good | {field: value}, sentence) for value, sentence in values]
+    cases.append(Case(method, ("ada", "session-1"), good | {"keep": ["session-2"]},
                       "keep cannot be combined with session_id"))  # fmt: skip
     return cases
 
@@ -413,6 +432,7 @@ def _of_privacy() -> list[Case]:
 LAST_SEEN, MINUTE_SETS = _of_trackers()
 
 CASES = (
-    _of_login() + _of_one_session() + _of_kick() + _of_bulk_kicks() + _of_blocks() + _of_what_was_done() + _of_history()
+    _of_login() + _of_one_session() + _of_kick() + _of_kick("require_sign_in") + _of_bulk_kicks() + _of_blocks()
+    + _of_what_was_done() + _of_history()
     + _of_lists() + _of_online() + _of_privacy()
 )  # fmt: skip

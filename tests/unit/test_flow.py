@@ -10,7 +10,7 @@ from presence_core import OutcomeUnknown, Settings, Unavailable
 from presence_core.operations import layout
 from presence_core.operations.context import Context
 from presence_core.operations.maintenance import sweep
-from presence_core.operations.sessions import end, login, validate
+from presence_core.operations.sessions import authenticate, end, login
 from presence_core.scripts.calls import Call
 from presence_core.scripts.maintenance import FIND_DUE, SETTLE_SESSIONS
 from tests.conftest import BACKENDS, Bed, Servers
@@ -125,7 +125,7 @@ def test_a_new_secret_is_returned_although_a_second_read_was_cut_off(servers: Se
     bed = Bed(BACKENDS[0], servers, loop)
     p = bed.connect()
     token = p.login("ada", device="phone").token
-    rotate = validate.rotate(p.context, token)
+    rotate = authenticate.rotate(p.context, token)
     try:
         rotate.send(_replies(bed.raw, next(rotate)))
         rotate.throw(Unavailable("cut off"))

@@ -95,8 +95,8 @@ def test_a_validation_is_decoded_in_each_of_its_forms() -> None:
 
 
 def test_a_login_is_decoded_in_each_of_its_forms() -> None:
-    begun = decode_login([b"ok", b"7", core(), [b"a"], [b"b"]])
-    assert begun == LoginReply(SessionRow(b"7", core()), ["a"], ["b"])
+    begun = decode_login([b"ok", b"7", core(), [b"a"], [b"b"], [b"h", None]])
+    assert begun == LoginReply(SessionRow(b"7", core(), authentication=b"h"), ["a"], ["b"])
     assert decode_login([b"limit"]) == RefusedReply("limit")
     assert decode_login([b"ended", 1]) == RefusedReply("ended", is_overdue=True)
     rule = decode_login([b"block_rule", b"network", b"Call us.", b""])

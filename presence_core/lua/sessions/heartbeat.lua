@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Note that these sessions were seen. Can only move a live session's deadline forward: XX and GT, never past the
--- absolute one.
+-- absolute one. Not of a session that must sign in again: it stays in the lists, and lives no longer for it.
 -- include: sessions/session_record
 -- include: sessions/confirmed_clock
 -- KEYS: 1 sessions 2 deadlines 3 users 4 meta 5… a record for each ref
@@ -19,7 +19,7 @@ redis.call('ZCARD', users)
 for i = 1, number do
   local record = KEYS[i + 4]
   -- pcall and is_intact: the spoiled record of one session must not stop the heartbeats of the others
-  local row = listed[i] and redis.pcall('HMGET', record, 's', 'c') or {}
+  local row = listed[i] and redis.pcall('HMGET', record, 's', 'c', 'q') or {}
   local core = is_intact(row[1], row[2]) and row[2]
   local seen = core and tonumber(row[1])
   local deadline, login
@@ -28,7 +28,7 @@ for i = 1, number do
     local is_overdue = core and login > revoked
     if is_overdue and is_confirmed == nil then is_confirmed = clock_is_confirmed(now, meta) or false end
     not_live[#not_live + 1] = is_overdue and is_confirmed and -i or i
-  elseif now > seen then
+  elseif now > seen and not row[3] then
     redis.call('HSET', record, 's', stamp)
     moved[d + 1] = deadline_of(now, core)
     moved[d + 2] = refs[i]

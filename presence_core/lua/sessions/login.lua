@@ -7,21 +7,23 @@
 -- include: sessions/login_limits
 -- include: sessions/login_labels
 -- include: sessions/login_lists
+-- include: sessions/authentication
 -- include: search/session_ids
 -- KEYS: 1-13 Shard.lists 14 labels 15 words 16 block 17-20 Shard.of_user 21 record 22 block_rules 23 ids
 -- ARGV: 1 now|'' 2 policy 3 uid 4 sid 5 digest of the secret 6 idle s 7 absolute s 8 name 9 aliases 10 packed address
 --       11 attributes 12 client label 13 client text 14 agent label 15 agent text 16 label limit 17 device
 --       18 max sessions 19 max per device|0 20 replace|reject 21 login at|'' 22 last seen|'' (imported)
 --       23 declared attributes (facets.lua) 24 index the address 0|1 25 digest of the session id, 4 bytes|'' (not
---       indexed) 26… the user's entries of the index of words
--- returns: {'ok', last seen, core, {sids that a limit ended}, {sids found past their deadline, ended as expired}} or
+--       indexed) 26 methods|'' (authentication.lua) 27… the user's entries of the index of words
+-- returns: {'ok', last seen, core, {sids that a limit ended}, {sids found past their deadline, ended as expired},
+--          {h, q}} or
 --          {'limit'|'device_limit'|'ended'|'expired'} (with 1 behind 'ended': see sessions/validate.lua) or
 --          {'blocked', message, until ms|''} or {'block_rule', network|app_version, message, until ms|''}
 local k = shard_keys()
 local labels, words, block, _, _, _, _, record, block_rules, ids = unpack(KEYS, 14, 23)
 local given_now, packed_policy, uid, sid, digest, idle, absolute, name, aliases, ip, attributes, client_id, client_text,
   agent_id, agent_text, max_labels, device, max_sessions, max_per_device, on_limit, given_login, given_seen, declared,
-  index_address, id_digest = unpack(ARGV, 1, 25)
+  index_address, id_digest, methods = unpack(ARGV, 1, 26)
 local now, policy, user, ref = clock(given_now), read_policy(packed_policy), user_keys(uid, 17), uid .. ':' .. sid
 if device == '' or max_per_device == '0' then device, max_per_device = '', 0 end
 
@@ -53,7 +55,7 @@ end
 local label_ids, texts = {client_id, agent_id}, {client_text, agent_text}
 local new_labels = share_labels(labels, label_ids, texts, tonumber(max_labels))
 local core, entries = struct.pack(CORE, login, idle_s, absolute_s, digest, label_ids[1], label_ids[2]) .. ip, {}
-for i = 26, #ARGV do
+for i = 27, #ARGV do
   entries[#entries + 1], entries[#entries + 2] = 0, ARGV[i]
 end
 local new = {sid = sid, ref = ref, login = login, seen = seen, idle = idle_s, absolute = absolute_s, core = core,
@@ -65,6 +67,11 @@ for i, value in ipairs({name, aliases, attributes, texts[1], texts[2], declared}
   if value ~= '' then
     fields[#fields + 1], fields[#fields + 2] = names[i], value
   end
+end
+
+local authentication = login_authentication(record, login, methods, is_repeat)
+if authentication[1] then
+  fields[#fields + 1], fields[#fields + 2] = 'h', authentication[1]
 end
 
 local bad = (#ends > 0 or is_repeat) and (foreign_shard(k) or device ~= '' and foreign('HLEN', user.devices))
@@ -88,4 +95,4 @@ end
 user.card = user.card + redis.call('SADD', user.live, sid)
 remove_from_lists(k, policy, ends)
 note_in_closing(k, ends)
-return {'ok', ms(seen), core, replaced, late}
+return {'ok', ms(seen), core, replaced, late, authentication}

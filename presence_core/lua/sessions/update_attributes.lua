@@ -18,10 +18,12 @@ local core = row[2]
 if not core then return {state} end
 if state == UNKNOWN or (digest ~= '' and not same_digest(core, digest)) then return {UNKNOWN} end
 if state ~= LIVE then
-  local is_overdue = state == ENDED and not how and not row[9]
+  local is_overdue = state == ENDED and not how and not row[11]
   if is_overdue and clock_is_confirmed(now, meta) then return {state, row, {}, 1} end
   return {state, row, how or {}}
 end
+
+if row[10] then return {SIGN_IN_REQUIRED, row, {}} end
 
 local changes, is_given = {}, {}
 for i = 7, #ARGV, 3 do

@@ -69,11 +69,7 @@ def kick(
 ) -> Op[KickResult]:
     owner = check.uid(uid)
     sid = None if session_id is None else check.session_id(session_id)
-    if isinstance(keep, str | bytes) or not isinstance(keep, Iterable):
-        raise InvalidArgument("keep", "must be a list of session ids")
-    kept = [check.session_id(kept_id, "keep") for kept_id in keep]
-    if sid is not None and kept:
-        raise InvalidArgument("keep", "cannot be combined with session_id")
+    kept = check.kept_ids(keep, sid)
     request = EndRequest(
         "kicked",
         "staff",

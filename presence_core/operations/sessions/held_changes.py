@@ -18,7 +18,7 @@ from presence_core.models import Block, Session
 from presence_core.operations.context import Context
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.scripts.calls import Call, Op, call_of, command, server_info, wait
-from presence_core.scripts.sessions import REVOKE_BEFORE, ROTATE_SECRET
+from presence_core.scripts.sessions import REQUIRE_SIGN_IN, REVOKE_BEFORE, ROTATE_SECRET
 from presence_core.scripts.staff import STORE_BLOCK_RULES
 
 MOST_HELD: Final = 100_000
@@ -63,6 +63,17 @@ class HeldSecret(Held):
     session_id: str
     old: tuple[bytes, ...]
     new: bytes
+    authentication: Authentication | None
+
+
+@dataclass(slots=True, eq=False)
+class HeldDemand(Held):
+    """A sign-in that staff require of these sessions."""
+
+    request: DemandRequest
+    session_ids: tuple[str, ...]
+    at: int  #: when it was required, ms
+    upto: int  #: they began by then, ms; one that began later is another session
 
 
 @dataclass(slots=True, eq=False)
@@ -202,11 +213,29 @@ def hold_block(ctx: Context, replicas: Replicas, block: Block) -> None:
     hold(ctx, replicas, ("block", block.uid), HeldBlock(ctx.shard(block.uid), block.uid, block))
 
 
-def hold_secret(ctx: Context, replicas: Replicas, uid: str, session_id: str, old: bytes, new: bytes) -> None:
-    name = ("secret", uid, session_id)
+def hold_secret(
+    ctx: Context,
+    replicas: Replicas,
+    uid: str,
+    session_id: str,
+    old: bytes,
+    new: bytes,
+    authentication: Authentication | None = None,
+) -> None:
+    name, earlier = ("secret", uid, session_id), tuple[bytes, ...]()
     before = ctx.held.get(name)
-    earlier = before.old if isinstance(before, HeldSecret) and before.new == old else ()
-    hold(ctx, replicas, name, HeldSecret(ctx.shard(uid), uid, session_id, (*earlier, old)[-_MOST_SECRETS:], new))
+    if isinstance(before, HeldSecret) and before.new == old:
+        earlier, authentication = before.old, authentication or before.authentication
+    olds = (*earlier, old)[-_MOST_SECRETS:]
+    hold(ctx, replicas, name, HeldSecret(ctx.shard(uid), uid, session_id, olds, new, authentication))
+
+
+def hold_demand(ctx: Context, replicas: Replicas, request: DemandRequest, at: int, logins: Mapping[str, int]) -> None:
+    """Hold a required sign-in. ``logins``: session id to login time, ms."""
+    uid, ids = request.uid, tuple(logins)
+    if ids:
+        change = HeldDemand(ctx.shard(uid), uid, request, ids, at, max(at, *logins.values()))
+        hold(ctx, replicas, ("sign_in", uid, *sorted(ids)), change)
 
 
 def hold_rules(ctx: Context, replicas: Replicas, version: int, rules: Mapping[bytes, bytes]) -> None:
@@ -244,11 +273,53 @@ def unconfirmed(ctx: Context) -> int:
 # -- changes that are made at first, and again by a round -------------------------------------------------------------
 
 
-def rotation(ctx: Context, s: Shard, uid: str, session_id: str, old: bytes, new: bytes) -> Call:
-    """Replace a secret; ``old`` and ``new`` are digests."""
-    return call_of(
-        ROTATE_SECRET, (s.sessions, s.closing, s.meta, s.record(uid, session_id)), ctx.now, uid, session_id, old, new
-    )
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """A visitor has authenticated again."""
+
+    methods: str  #: as ``validation.authentication`` packs them
+    began: int | str  #: when they began to sign in, ms; "": when the script ran
+    at: int | str = ""  #: when the script ran, ms; "": it has not yet
+
+
+def rotation(
+    ctx: Context,
+    s: Shard,
+    uid: str,
+    session_id: str,
+    old: bytes,
+    new: bytes,
+    authentication: Authentication | None = None,
+    *,
+    again: bool = False,
+) -> Call:
+    """Replace a secret, and note an authentication. ``old`` and ``new`` are digests; both are empty where the site
+    has session ids of its own. ``again``: a failover has lost it."""
+    given = authentication or Authentication("", "")
+    keys = (s.sessions, s.closing, s.meta, s.record(uid, session_id), s.events)
+    return call_of(ROTATE_SECRET, keys, ctx.now, uid, session_id, old, new, given.methods, given.at, given.began,
+                   ctx.events_cap, int(again))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DemandRequest:
+    """What staff write where they require a new sign-in of a user."""
+
+    uid: str
+    session_id: str  #: the one that staff named, for the audit; empty for all
+    by: str
+    reason: str
+    message: str
+    ticket: str
+
+    def call(self, ctx: Context, s: Shard, session_ids: Iterable[str], at: int | str = "") -> Call:
+        """Require it of these sessions. ``at``, ms: a failover has lost it."""
+        ids = list(session_ids)
+        message_id = digest(self.message) if self.message else ""
+        keys = (s.sessions, s.closing, s.meta, s.events, s.audit, s.note(message_id),
+                *(s.record(self.uid, session_id) for session_id in ids))  # fmt: skip
+        return call_of(REQUIRE_SIGN_IN, keys, ctx.now, ctx.events_cap, ctx.audit_cap, self.uid, self.by, self.reason,
+                       message_id, self.message, self.ticket, self.session_id, at, *ids)  # fmt: skip
 
 
 def mark_calls(

@@ -33,7 +33,7 @@ MAX_LABELS: Final = 8192
 
 _ARGUMENTS: Final = frozenset(
     ("uid", "name", "aliases", "device", "app", "app_version", "ip", "user_agent", "attributes", "session_id",
-     "idle_timeout", "absolute_timeout")
+     "idle_timeout", "absolute_timeout", "methods", "mfa")
 )  # fmt: skip
 _IMPORT_ARGUMENTS: Final = _ARGUMENTS | {"login_at", "last_seen"}
 
@@ -55,6 +55,7 @@ class LoginRow:
     app_version: str
     user_agent: str
     facets: str
+    authentication: str
     login_at: int | str = ""
     last_seen: int | str = ""
 
@@ -79,6 +80,7 @@ def check_row(settings: Settings, given: Mapping[str, Any], new_id: str) -> Logi
         facet_members(settings.facets, attributes_of(check.attributes(given.get("attributes"))))
         if settings.facets
         else "",
+        check.authentication(given.get("methods", ()), given.get("mfa")),
     )
 
 
@@ -260,6 +262,7 @@ def _call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
         row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0), settings.on_limit,
         str(row.login_at), str(row.last_seen), row.facets, "1" if "ip" in ctx.indexes else "0",
         id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else "",
+        row.authentication,
         *entries(ctx.indexes, row.uid, row.name, row.aliases),
     )  # fmt: skip
 

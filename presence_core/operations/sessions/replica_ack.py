@@ -3,8 +3,9 @@
 A round runs about once a second. It asks each server once for its identity (``run_id`` and ``master_replid``, which
 differ after every failover and restart). A change that this server is known to have costs nothing more. All others are
 checked: a session that is live again is ended again, unless it began later; a block that is gone is set again, unless
-staff have changed it since; a watermark is raised again; block rules are copied again; a secret is replaced again. WAIT
-is in the same batch, behind a write of its own, and counts if nothing had to be applied again.
+staff have changed it since; a watermark is raised again; block rules are copied again; a secret is replaced again; a
+new sign-in is required again. WAIT is in the same batch, behind a write of its own, and counts if nothing had to be
+applied again.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import Any, Final
 
 from presence_core.errors import CorruptData, Unavailable
 from presence_core.keyspace import Keyspace, Shard
-from presence_core.models import Block
+from presence_core.models import Block, Session
 from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.sessions.held_changes import (
     Held,
     HeldBlock,
+    HeldDemand,
     HeldEnd,
     HeldEnds,
     HeldErasure,
@@ -27,6 +29,7 @@ from presence_core.operations.sessions.held_changes import (
     HeldRules,
     HeldSecret,
     identity_of,
+    login_ms,
     mark_calls,
     read_confirmations,
     rotation,
@@ -185,7 +188,11 @@ def _count_ends(s: Shard, change: HeldErasure) -> Call:
 def _read_change(ctx: Context, s: Shard, change: Held) -> Call:
     if isinstance(change, HeldBlock):
         return call_of(READ_BLOCKS, (s.block(change.uid),), ctx.now, "strict")
-    session_ids = [change.session_id] if isinstance(change, HeldEnd | HeldSecret) else []
+    session_ids: Iterable[str] = ()
+    if isinstance(change, HeldEnd | HeldSecret):
+        session_ids = [change.session_id]
+    elif isinstance(change, HeldDemand):
+        session_ids = change.session_ids
     return read_call(ctx, s, change.uid, session_ids)
 
 
@@ -193,11 +200,23 @@ def _repair(ctx: Context, s: Shard, change: Held, live: FoundSession) -> list[Ca
     """The calls that apply the change to this live session again; none where it is in place."""
     uid, sid, row = live.uid, live.session_id, live.row
     if isinstance(change, HeldSecret):
-        return [rotation(ctx, s, uid, sid, row.secret, change.new)] if row.secret in change.old else []
+        if row.secret not in change.old:
+            return []
+        return [rotation(ctx, s, uid, sid, row.secret, change.new, change.authentication, again=True)]
+    if isinstance(change, HeldDemand):
+        return [change.request.call(ctx, s, [sid], change.at)] if _lacks_demand(change, live.session()) else []
     assert isinstance(change, HeldEnd | HeldEnds)
     if row.login > change.upto or (isinstance(change, HeldEnds) and sid in change.keep):
         return []
     return [change.request.end_one(ctx, s, uid, sid, row.login)]
+
+
+def _lacks_demand(change: HeldDemand, session: Session) -> bool:
+    """Whether a failover has lost that this session must sign in again, and its visitor has not done so since."""
+    login, authenticated = login_ms(session), _ms(session.authenticated_at.timestamp())
+    demanded = session.sign_in_required_at
+    has_demand = demanded is not None and _ms(demanded.timestamp()) >= change.at
+    return not has_demand and login <= change.upto and (authenticated <= change.at or authenticated == login)
 
 
 def _is_in_force(block: Block, reply: Any) -> bool:

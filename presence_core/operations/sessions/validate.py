@@ -1,25 +1,24 @@
-"""Requests of a site: validate a token or a session, note that it was seen, change its secret or attributes."""
+"""Requests of a site: validate a token or a session, note that it was seen, change its attributes."""
 
 from __future__ import annotations
 
-import contextlib
 import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from presence_core import validation as check
-from presence_core.errors import InvalidArgument, LoginRefused, Unavailable
+from presence_core.errors import InvalidArgument
 from presence_core.filters import facet_members
 from presence_core.keyspace import Shard
-from presence_core.models import NO_LABELS, Block, Ended, Login, Session, Validation, ValidationFailed, ValidationPassed
+from presence_core.models import Block, Ended, FailureCode, Session, Validation, ValidationFailed, ValidationPassed
+from presence_core.models.sessions import optional_text
 from presence_core.operations.context import Context, known_label_texts, label_texts, read_notes
 from presence_core.operations.maintenance.sweep import settle_stale, settle_stale_of_shards
-from presence_core.operations.sessions.held_changes import hold_secret, read_confirmations, rotation, wait_calls
 from presence_core.scripts import sessions as scripts
-from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
 from presence_core.scripts.staff import READ_BLOCKS, decode_blocks
 
 BATCH = 200
@@ -27,6 +26,10 @@ BATCH = 200
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _SECRET = re.compile(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")  # 256 bits in their one spelling
+_CODES: Final[Mapping[int, FailureCode]] = {
+    scripts.SIGN_IN_REQUIRED: "sign_in_required",
+    scripts.AUTHENTICATION_TOO_OLD: "authentication_too_old",
+}
 _DECOY = ("malformed", "malformed-token-0000", sha256(b"").digest()[:16])
 
 
@@ -48,7 +51,7 @@ def _unb64(text: str) -> bytes:
     return a2b_base64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), strict_mode=True)
 
 
-def _parse_token(token: object) -> tuple[str, str, bytes]:
+def parse_token(token: object) -> tuple[str, str, bytes]:
     """uid, session id, digest. A malformed token becomes one that does not exist, so that it costs the same look-up."""
     if not isinstance(token, str) or len(token) > 1024:
         return _DECOY
@@ -63,20 +66,25 @@ def _parse_token(token: object) -> tuple[str, str, bytes]:
         return _DECOY
 
 
-def validate(ctx: Context, token: object, touch: bool, ip: object) -> Op[Validation]:
+def validate(ctx: Context, token: object, touch: bool, ip: object, max_age: object = None) -> Op[Validation]:
     if token is None:
         raise InvalidArgument("token", "must be text")
-    return _validate(ctx, *_parse_token(token), touch, check.address(ip))
+    return _validate(ctx, *parse_token(token), touch, check.address(ip), check.max_age(max_age))
 
 
-def validate_session(ctx: Context, uid: object, session_id: object, touch: bool, ip: object) -> Op[Validation]:
-    return _validate(ctx, check.uid(uid), check.session_id(session_id), b"", touch, check.address(ip))
+def validate_session(
+    ctx: Context, uid: object, session_id: object, touch: bool, ip: object, max_age: object = None
+) -> Op[Validation]:
+    owner, sid = check.uid(uid), check.session_id(session_id)
+    return _validate(ctx, owner, sid, b"", touch, check.address(ip), check.max_age(max_age))
 
 
-def _validate(ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: bytes) -> Op[Validation]:
+def _validate(
+    ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: bytes, max_age: int | str
+) -> Op[Validation]:
     s = ctx.shard(uid)
     keys = (s.sessions, s.deadlines, s.users, s.closing, s.meta, f"{s.record_prefix}{uid}:{sid}")
-    [raw] = yield [call_of(scripts.VALIDATE, keys, ctx.now, uid, sid, digest, "1" if touch else "0", ip)]
+    [raw] = yield [call_of(scripts.VALIDATE, keys, ctx.now, uid, sid, digest, "1" if touch else "0", ip, max_age)]
     return (yield from _judge(ctx, s, uid, sid, scripts.decode_validate(raw)))
 
 
@@ -89,9 +97,20 @@ def _judge(ctx: Context, s: Shard, uid: str, sid: str, reply: scripts.ValidateRe
         return ValidationPassed(lambda: Session.from_reply(uid, sid, row, labels))
     if state == scripts.ENDED:
         return (yield from _ended(ctx, s, uid, sid, row, is_overdue))
+    if state in _CODES:
+        return (yield from _refused(ctx, s, uid, sid, row, _CODES[state]))
     if state == scripts.NO_RECORD:
         yield from settle_stale(ctx, s, [(uid, sid)])
     return ValidationFailed()
+
+
+def _refused(ctx: Context, s: Shard, uid: str, sid: str, row: scripts.SessionRow, code: FailureCode) -> Op[Validation]:
+    """A live session whose visitor must authenticate again; with staff's message, if there is one."""
+    labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
+    note, message = s.note(row.demand_message), None
+    if code == "sign_in_required" and row.demand_message:
+        [message] = yield [command(note, "GET", note, lenient=True)]
+    return ValidationFailed(None, code, Session.from_reply(uid, sid, row, labels), optional_text(message))
 
 
 def _ended(ctx: Context, s: Shard, uid: str, sid: str, row: scripts.SessionRow, is_overdue: bool) -> Op[Validation]:
@@ -106,29 +125,10 @@ def _ended(ctx: Context, s: Shard, uid: str, sid: str, row: scripts.SessionRow, 
     return ValidationFailed(lambda: replace(Ended.from_reply(uid, sid, row, labels, notes), block=block))
 
 
-@checked_first
-def rotate(ctx: Context, token: object) -> Op[Login]:
-    uid, sid, digest = _parse_token(token)
-    secret = ctx.new_secret()
-    yield CHECKED
-    s, new = ctx.shard(uid), secret_digest(secret)
-    raw, *acknowledged = yield [rotation(ctx, s, uid, sid, digest, new), *wait_calls(ctx, [s])]
-    state, row, is_overdue = scripts.decode_rotation(raw)
-    if is_overdue:
-        yield from settle_stale(ctx, s, [(uid, sid)])
-    if state != scripts.LIVE:
-        raise LoginRefused("ended", "This token opens no live session: it has ended, or its secret was changed.")
-    hold_secret(ctx, read_confirmations(ctx, [s], acknowledged), uid, sid, digest, new)
-    labels = NO_LABELS
-    with contextlib.suppress(Unavailable):  # the old secret is gone: the new one must reach its holder
-        labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
-    return Login(lambda: Session.from_reply(uid, sid, row, labels), make_token(uid, sid, secret), [])
-
-
 def update(ctx: Context, token: object, attributes: object) -> Op[Validation]:
     if token is None:
         raise InvalidArgument("token", "must be text")
-    return _update(ctx, *_parse_token(token), check.changes(attributes))
+    return _update(ctx, *parse_token(token), check.changes(attributes))
 
 
 def update_session(ctx: Context, uid: object, session_id: object, attributes: object) -> Op[Validation]:

@@ -240,7 +240,7 @@ def test_a_validation_has_a_readable_repr(p: P) -> None:
     answer = p.validate(login.token)
     assert isinstance(answer, Validation)
     assert "uid='ada'" in repr(answer)
-    assert repr(p.validate("x")) == "Validation(session=None, ended=None)"
+    assert repr(p.validate("x")) == "Validation(session=None, code='unknown', ended=None)"
 
 
 # -- heartbeats, logout -----------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 -- include: sessions/session_record
 local UNKNOWN, LIVE, ENDED, NO_RECORD = 0, 1, 2, 3
+local SIGN_IN_REQUIRED, AUTHENTICATION_TOO_OLD = 4, 5 -- live, but this request is refused
 
 -- What a session is now. Returns:
 --   state   NO_RECORD: the lists name it, but there is no record
@@ -7,12 +8,12 @@ local UNKNOWN, LIVE, ENDED, NO_RECORD = 0, 1, 2, 3
 --   how     END_FIELDS and values, where the tombstone is still to be written
 -- ENDED without an end in row or how: past its deadline.
 local function state_of(now, sessions, closing, meta, ref, record)
-  local row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'e')
+  local row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'h', 'q', 'e')
   local listed = redis.call('ZSCORE', sessions, ref)
   if not is_intact(row[1], row[2]) then return listed and NO_RECORD or UNKNOWN, {} end
-  if row[9] then
+  if row[11] then
     local ended = redis.call('HMGET', record, 'ea', 'ec', 'eb', 'en', 'et', 'em', 'er')
-    for i, value in ipairs(ended) do row[9 + i] = value end
+    for i, value in ipairs(ended) do row[11 + i] = value end
     return ENDED, row
   end
   if not listed then
