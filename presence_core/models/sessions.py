@@ -304,13 +304,16 @@ class Login:
 class ValidationPassed:
     """A Validation that is truthy: the session is live. Its record is decoded when it is first read."""
 
-    __slots__ = ("_decode", "_session")
+    __slots__ = ("_decode", "_now", "_session")
 
     ended: Final = None
+    refused: Final = None
+    message: Final = None
     code: Final = "live"
 
-    def __init__(self, decode: Callable[[], Session]) -> None:
+    def __init__(self, decode: Callable[[], Session], now: int = 0) -> None:
         self._decode = decode
+        self._now = now
         self._session: Session | None = None
 
     def __bool__(self) -> Literal[True]:
@@ -322,6 +325,11 @@ class ValidationPassed:
         if self._session is None:
             self._session = self._decode()
         return self._session
+
+    @property
+    def authenticated_for(self) -> float:
+        """Seconds since the visitor authenticated, by the clock of Redis."""
+        return max(0.0, (moment(self._now) - self.session.authenticated_at).total_seconds())
 
     def __repr__(self) -> str:
         return f"Validation(session={self.session!r}, ended=None)"

@@ -116,6 +116,7 @@ class ValidateReply(NamedTuple):
     state: int
     row: SessionRow
     is_overdue: bool  #: past its deadline, and its end is to be written
+    now: int = 0  #: of a live session: the clock of Redis, ms
 
 
 _UNKNOWN_REPLY: Final = ValidateReply(UNKNOWN, NO_ROW, False)
@@ -128,6 +129,8 @@ def decode_validate(reply: Sequence[Any]) -> ValidateReply:
         return _UNKNOWN_REPLY if state == UNKNOWN else ValidateReply(state, NO_ROW, False)
     state, values, how = reply[:3]
     row = SessionRow(*values)
+    if state == LIVE:
+        return ValidateReply(state, row, False, reply[4])
     return ValidateReply(state, row.with_end(how) if how else row, len(reply) > 3)
 
 

@@ -11,7 +11,7 @@ from presence_core.client import AsyncPresence, Presence
 from presence_core.drive_generators import drive, drive_async
 from presence_core.errors import LoginRefused, PresenceError
 from presence_core.models import Ended
-from presence_core.web.middleware.refusals import code_of, login_refusal, problem
+from presence_core.web.middleware.refusals import HOOKED, code_of, login_refusal, problem
 from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.middleware.request_data import read_scope
 from presence_core.web.rules import Rules, Verdict, Visitor
@@ -41,7 +41,8 @@ class PresenceMiddleware:
 
     ``user_of(scope)`` returns the user that the site itself has signed in: a uid, a Visitor or None.
     ``on_ended(scope, ended)`` returns the ASGI application (such as a Starlette response, or an awaitable of one) that
-    answers in place of the default 401 problem. ``ended`` is None if nothing is known of the session.
+    answers in place of the default 401 problem. ``ended`` is None if nothing is known of the session, or if it lives
+    and its visitor must sign in again: ``scope["presence.verdict"].state`` says which.
     ``tally``, such as a Counter, gets the number of requests by outcome (``Verdict.state``). Use one for each
     middleware.
 
@@ -111,7 +112,7 @@ class PresenceMiddleware:
             await _send_problem(login_refusal(refused), scope, send)
 
     async def _refuse(self, verdict: Verdict, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._on_ended is not None and verdict.state in ("ended", "unknown", "anonymous"):
+        if self._on_ended is not None and verdict.state in HOOKED:
             response = self._on_ended(scope, verdict.ended)
             if isawaitable(response):
                 response = await response

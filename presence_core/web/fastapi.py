@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Annotated, Any, Final
@@ -12,11 +12,12 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
+from presence_core import validation as check
 from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import LoginRefused
 from presence_core.models import Session
 from presence_core.web.asgi import WEBSOCKET_REFUSED, WEBSOCKET_TRY_LATER, OnEnded, PresenceMiddleware, UserOf
-from presence_core.web.middleware.refusals import code_of, login_refusal, problem
+from presence_core.web.middleware.refusals import code_of, login_refusal, problem, stale
 from presence_core.web.rules import Rules, State, Verdict
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Mapping[str, Any]]]
@@ -103,6 +104,23 @@ OptionalSession = Annotated[Session | None, Security(_optional_session)]
 
 LoginDetails = Annotated[dict[str, Any], Depends(_login_details)]
 """What the request says of its sender, as arguments of ``login``: ``ip`` (None if unknown) and ``user_agent``."""
+
+
+def fresh_session(max_age: int) -> Callable[..., Awaitable[Session]]:
+    """A dependency: the visitor's session, if they authenticated at most ``max_age`` seconds ago by the clock of Redis.
+
+    ``session: Annotated[Session, Depends(fresh_session(300))]``. Otherwise the request gets a 401 problem with the code
+    "authentication_too_old"; without a session, as with ``CurrentSession``. Cost: none.
+    """
+    limit = check.seconds("max_age", max_age)
+
+    async def dependency(connection: HTTPConnection, session: CurrentSession) -> Session:
+        refused = stale(_verdict(connection), limit)
+        if refused is not None:
+            raise SessionRequired(refused)
+        return session
+
+    return dependency
 
 
 # Any, because FastAPI has one type for handlers of requests and one for websockets, and these are both.

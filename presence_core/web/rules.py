@@ -18,7 +18,18 @@ Mode = Literal["observe", "adopt", "enforce"]
 Anonymous = Literal["refuse", "pass"]
 OnUnavailable = Literal["closed", "grace", "open"]
 State = Literal[
-    "live", "adopted", "ended", "unknown", "anonymous", "preflight", "unavailable", "grace", "open", "refused"
+    "live",
+    "adopted",
+    "ended",
+    "unknown",
+    "anonymous",
+    "preflight",
+    "unavailable",
+    "grace",
+    "open",
+    "refused",
+    "sign_in_required",
+    "authentication_too_old",
 ]
 
 
@@ -61,6 +72,10 @@ class Rules:
     ``grace`` seconds. ``open`` passes all requests."""
     grace: float = 60.0  #: seconds, 1…3600
     routes: Mapping[str, OnUnavailable] = field(default_factory=dict)  #: path → ``on_unavailable`` for that path
+    fresh: Mapping[str, int] = field(default_factory=dict)
+    """Path → seconds: there, a session whose visitor authenticated longer ago is refused, also if ``public`` names the
+    path, and while Redis is unreachable. Requests without a session follow the other rules. Not in mode ``adopt``: it
+    does not know when a visitor authenticated."""
     heartbeat: float = 30.0  #: seconds between two heartbeats of a session, 1…3600
     cookie: str | None = "presence"  #: name of the cookie that holds the token; None: no cookie is read
     bearer: bool = True  #: also read ``Authorization: Bearer``; it has priority over the cookie
@@ -82,6 +97,13 @@ class Rules:
         _check_paths("routes", self.routes)
         for choice in self.routes.values():
             check.choice("routes", choice, OnUnavailable)
+        if not isinstance(self.fresh, Mapping):
+            raise InvalidArgument("fresh", "must be a dict of paths")
+        _check_paths("fresh", self.fresh)
+        for max_age in self.fresh.values():
+            check.seconds("fresh", max_age)
+        if self.fresh and self.mode == "adopt":
+            raise InvalidArgument("fresh", 'must be empty in mode "adopt", which does not know when visitors signed in')
         check.duration("grace", self.grace, 1, 3600)
         check.duration("heartbeat", self.heartbeat, 1, 3600)
         check.duration("breaker_seconds", self.breaker_seconds, 0.1, 300)
@@ -103,10 +125,22 @@ def _check_paths(name: str, paths: object) -> None:
         raise InvalidArgument(name, "must hold paths that begin with /")
 
 
+def _is_ambiguous(path: str) -> bool:
+    """Whether a path has "." or empty segments: the application may resolve it to another path."""
+    return "//" in path or "/./" in path or "/../" in path or path.endswith(("/.", "/..")) or "\\" in path
+
+
+def max_age_of(path: str, fresh: Mapping[str, int]) -> int | None:
+    """The seconds of ``Rules.fresh`` for this path, None for no limit. The strictest ones for an ambiguous path."""
+    if fresh and _is_ambiguous(path):
+        return min(fresh.values())
+    prefix = longest_prefix(path, fresh) if fresh else None
+    return None if prefix is None else fresh[prefix]
+
+
 def longest_prefix(path: str, prefixes: Iterable[str]) -> str | None:
-    """The longest prefix that matches this path. None matches a path with "." or empty segments: the application may
-    resolve it to another path."""
-    if "//" in path or "/./" in path or "/../" in path or path.endswith(("/.", "/..")) or "\\" in path:
+    """The longest prefix that matches this path. None matches an ambiguous path."""
+    if _is_ambiguous(path):
         return None
     longest = None
     for prefix in prefixes:
@@ -126,7 +160,13 @@ class Verdict:
     session: Session | None = None  #: the live session, if there is one
     ended: Ended | None = None  #: why the session has ended, if that is known
     refusal: str | None = None  #: with state "refused" (the user may not log in): code of the reason
-    sentence: str | None = None  #: with state "refused": the reason, as a sentence for the user
+    sentence: str | None = None
+    """With state "refused": the reason, as a sentence for the user. With "sign_in_required": staff's message."""
+    known: Session | None = None
+    """With "sign_in_required" and "authentication_too_old": the live session that is refused, so that the site knows
+    whom to ask to sign in again. It lets no request pass."""
+    max_age: int | None = None  #: with "authentication_too_old": seconds
+    authenticated_for: float | None = None  #: with "live": seconds since the visitor authenticated
     block: PublicBlock | None = None  #: with refusal "blocked" or "block_rule"
     token: str | None = None  #: with state "adopted": the token for the visitor's cookie
 

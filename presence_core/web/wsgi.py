@@ -12,7 +12,7 @@ from presence_core.client import Presence
 from presence_core.drive_generators import drive
 from presence_core.errors import InvalidArgument, LoginRefused, PresenceError
 from presence_core.models import Ended
-from presence_core.web.middleware.refusals import login_refusal, problem
+from presence_core.web.middleware.refusals import HOOKED, login_refusal, problem
 from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.middleware.request_data import read_environ
 from presence_core.web.rules import Rules, Verdict, Visitor
@@ -33,8 +33,9 @@ class PresenceMiddleware:
 
     ``user_of(environ)`` returns the user that the site itself has signed in: a uid, a Visitor or None.
     ``on_ended(environ, ended)`` returns the WSGI application (such as a Flask response) that answers in place of the
-    default 401 problem. ``ended`` is None if nothing is known of the session. ``tally``, such as a Counter, gets the
-    number of requests by outcome (``Verdict.state``); use one for each middleware.
+    default 401 problem. ``ended`` is None if nothing is known of the session, or if it lives and its visitor must sign
+    in again: ``environ["presence.verdict"].state`` says which. ``tally``, such as a Counter, gets the number of
+    requests by outcome (``Verdict.state``); use one for each middleware.
 
     Cost: one round trip to Redis for a request that names a session, none for others.
     """
@@ -83,7 +84,7 @@ class PresenceMiddleware:
             return login_refused(refused)(environ, lambda *start: start_response(*start, exc_info))
 
     def _refuse(self, verdict: Verdict, environ: Environ, start_response: Any) -> Iterable[bytes]:
-        if self._on_ended is not None and verdict.state in ("ended", "unknown", "anonymous"):
+        if self._on_ended is not None and verdict.state in HOOKED:
             return self._on_ended(environ, verdict.ended)(environ, start_response)
         return _problem_app(verdict)(environ, start_response)
 

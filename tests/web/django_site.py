@@ -79,6 +79,8 @@ def _views() -> dict[str, Any]:
     from django.contrib.messages import get_messages
     from django.http import HttpResponse
 
+    from presence_core.web.django.decorators import fresh_session
+
     def sign_in(request: Any) -> Any:
         if request.method == "GET":
             return HttpResponse(" ".join(str(message) for message in get_messages(request)))
@@ -133,7 +135,16 @@ def _views() -> dict[str, Any]:
         await other.asave()
         return HttpResponse(f"{user.get_username()} {request.presence_session.uid}")
 
-    return {"sign-in": sign_in, "sign-out": sign_out, "": home, "password": new_password, "act": act,
+    @fresh_session(60)
+    def pay(request: Any) -> Any:
+        return home(request)
+
+    @fresh_session(60)
+    async def pay_async(request: Any) -> Any:
+        return HttpResponse("paid")
+
+    return {"pay": pay, "async/pay": pay_async, "by-rules": home,
+            "sign-in": sign_in, "sign-out": sign_out, "": home, "password": new_password, "act": act,
             "async/sign-in": sign_in_async, "async/sign-out": sign_out_async,
             "async/password": new_password_async}  # fmt: skip
 

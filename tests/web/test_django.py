@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -94,6 +95,47 @@ def test_a_kicked_browser_is_logged_out_of_django_and_gets_the_reason(presence: 
     assert other.get("/").content.decode() == f"ada {newest.session_id}"
     assert sign_in(client).content == b"in"
     assert len(presence.sessions(uid("ada"))) == 2
+
+
+@pytest.mark.parametrize("path", ["/pay", "/async/pay", "/by-rules"])
+def test_a_view_may_need_a_fresh_session_and_a_new_sign_in_makes_it_fresh(
+    server: Server, presence: Presence, path: str
+) -> None:
+    with rules(fresh={"/by-rules": 60}, anonymous="pass"):
+        client = browser()
+        assert sign_in(client).content == b"in"
+        assert client.get(path).status_code == 200
+        [session] = presence.sessions(uid("ada"))
+        record = presence.internal.context.shard(session.uid).record(session.uid, session.session_id)
+        past = round(session.login_at.timestamp() * 1000) - 61_000
+        with server.client() as raw:
+            raw.hset(record, "h", struct.pack(">Q", past) + b"0")
+        answer = client.get(path)
+        assert (answer.status_code, answer.headers["Location"]) == (302, f"/sign-in?next={path}")
+        assert client.post(path).headers["Location"] == "/sign-in"
+        plain = client.get(path, headers={"accept": "application/json"})
+        assert (plain.status_code, plain.json()["code"], plain.json()["max_age"]) == (401, "authentication_too_old", 60)
+        assert client.get("/").content.decode() == f"ada {session.session_id}", "they are still signed in"
+        assert sign_in(client).content == b"in"
+        assert client.get(path).status_code == 200
+        [same] = presence.sessions(uid("ada"))
+        assert (same.session_id, same.login_at) == (session.session_id, session.login_at)
+        assert same.authenticated_at > session.login_at
+
+
+def test_a_browser_that_must_sign_in_again_gets_the_message_of_staff_and_a_new_session(presence: Presence) -> None:
+    client, other = browser(), browser()
+    sign_in(client)
+    [session] = presence.sessions(uid("ada"))
+    sign_in(other)
+    presence.require_sign_in(uid("ada"), session.session_id, by="sam", reason="odd", message="Is it you?")
+    answer = client.get("/")
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/sign-in?next=/")
+    assert client.get("/sign-in").content == b"Is it you?"
+    assert client.get("/").content == b"nobody none"
+    assert other.get("/").status_code == 200
+    assert sign_in(client).content == b"in"
+    assert client.get("/").status_code == 200
 
 
 def test_a_kicked_and_blocked_user_sees_the_end_of_the_block(presence: Presence) -> None:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
-from fastapi import FastAPI, Request, WebSocket
+from fastapi import Depends, FastAPI, Request, WebSocket
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from presence_core import AsyncPresence, Presence, Settings
-from presence_core.web.fastapi import CurrentSession, LoginDetails, OptionalSession, add_presence, lifespan
+from presence_core import AsyncPresence, InvalidArgument, Login, Presence, Session, Settings
+from presence_core.web.fastapi import (
+    CurrentSession,
+    LoginDetails,
+    OptionalSession,
+    add_presence,
+    fresh_session,
+    lifespan,
+)
 from presence_core.web.rules import Rules
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, missing, redis_binary, valkey_binary
@@ -56,6 +65,10 @@ def make_site(presence: AsyncPresence | Presence, inner: Any = None, **rules: An
     @app.get("/open")
     async def everyone(session: OptionalSession) -> dict[str, str | None]:
         return {"uid": session.uid if session else None}
+
+    @app.get("/pay")
+    async def pay(session: Annotated[Session, Depends(fresh_session(60))]) -> dict[str, Any]:
+        return {"uid": session.uid}
 
     @app.get("/state")
     async def state(request: Request) -> dict[str, Any]:
@@ -107,6 +120,41 @@ def test_a_route_refuses_a_kicked_session_with_the_message_of_staff(server: Serv
         assert client.get("/open", headers=headers).json() == {"uid": None}
 
 
+def test_a_route_may_need_a_fresh_session(client: TestClient, staff: Presence) -> None:
+    row = {"uid": "ada", "login_at": time.time() - 61, "last_seen": time.time()}
+    [login] = staff.login_many([row], imported=True)
+    assert isinstance(login, Login)
+    assert client.get("/mine", headers=bearer(login.token)).status_code == 200
+    refused = client.get("/pay", headers=bearer(login.token))
+    assert (refused.status_code, refused.headers["Content-Type"]) == (401, PROBLEM)
+    assert refused.json() == {
+        "type": "urn:presence:authentication-too-old", "title": "Please sign in again to do this.", "status": 401,
+        "code": "authentication_too_old", "max_age": 60,
+    }  # fmt: skip
+    fresh = bearer(staff.reauthenticated(login.token, methods=["pwd"]).token)
+    assert client.get("/pay", headers=fresh).json() == {"uid": "ada"}
+    assert client.get("/pay").json()["code"] == "missing"
+    staff.require_sign_in("ada", by="sam", reason="odd login", message="Please sign in.")
+    for path in ("/pay", "/mine"):
+        refused = client.get(path, headers=fresh)
+        assert (refused.json()["code"], refused.json()["message"]) == ("sign_in_required", "Please sign in.")
+    with pytest.raises(InvalidArgument, match="max_age must be whole seconds"):
+        fresh_session(0)
+
+
+def test_no_session_is_fresh_while_redis_is_away(tmp_path: Path) -> None:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with Server.start(binary, tmp_path) as server:
+        with Presence.from_url(server.url, Settings(timeout=PATIENT)) as staff:
+            headers = bearer(staff.login("ada").token)
+        presence = AsyncPresence.from_url(server.url, Settings(timeout=PATIENT))
+        with TestClient(make_site(presence, on_unavailable="grace")) as client:
+            assert client.get("/pay", headers=headers).status_code == 200
+            server.kill()
+            assert client.get("/mine", headers=headers).status_code == 200, "grace lets it pass"
+            assert client.get("/pay", headers=headers).status_code == 503
+
+
 @pytest.mark.parametrize("code", ["blocked", "limit"])
 def test_a_refused_login_is_a_403_problem_by_the_handler(server: Server, staff: Presence, code: str) -> None:
     settings = Settings(timeout=PATIENT, max_sessions=1, on_limit="reject")
@@ -155,7 +203,7 @@ def test_the_documentation_shows_a_lock_on_the_routes_with_a_session(client: Tes
     schema = client.get("/openapi.json").json()
     assert schema["components"]["securitySchemes"]["Session token"]["scheme"] == "bearer"
     locked = {path for path, methods in schema["paths"].items() for each in methods.values() if "security" in each}
-    assert locked == {"/mine", "/open"}
+    assert locked == {"/mine", "/open", "/pay"}
     parameters = [each.get("parameters", []) for methods in schema["paths"].values() for each in methods.values()]
     assert [parameter["name"] for each in parameters for parameter in each] == ["who"]
 

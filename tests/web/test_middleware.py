@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import InvalidArgument, Presence, Settings, Unavailable
+from presence_core import InvalidArgument, Login, Presence, Settings, Unavailable
 from presence_core.web import asgi, wsgi
 from presence_core.web.cookies import clear_cookie_header, read_cookie, set_cookie_header
 from presence_core.web.middleware.breaker import Breaker
@@ -122,6 +122,55 @@ def test_public_paths_refuse_no_request_and_others_do(p: P, make: Make) -> None:
     assert site.seen[0].ended.public.message == "Bye."
     for path in ("/sign-inn", "/x", "/static/../account", "/sign-in//x", "/sign-in/.."):
         assert site.ask(path).status == 401, path
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize("mode", ["enforce", "observe", "adopt"])
+def test_a_session_that_must_sign_in_again_is_refused_with_the_message_of_staff(p: P, make: Make, mode: str) -> None:
+    token = p.login("ada", session_id="session-1").token
+    site = make(mode=mode, public=("/sign-in",), on_unavailable="grace")
+    assert site.ask(**brought("cookie", token)).body == b"ada"
+    p.require_sign_in("ada", by="sam", reason="odd login", message="Please confirm that it is you.")
+    public = site.ask("/sign-in", **brought("cookie", token))
+    assert public.body == b"nobody"
+    assert (site.seen[-1].state, site.seen[-1].known.uid) == ("sign_in_required", "ada")
+    refused = site.ask(**brought("cookie", token))
+    if mode == "observe":
+        assert refused.body == b"nobody"
+        return
+    assert (refused.status, refused.json) == (401, {
+        "type": "urn:presence:sign-in-required", "title": "Please sign in again.", "status": 401,
+        "code": "sign_in_required", "message": "Please confirm that it is you.",
+    })  # fmt: skip
+    assert refused.header("www-authenticate") == 'Bearer error="insufficient_user_authentication"'
+    fresh = p.reauthenticated(token).token
+    assert site.ask(**brought("cookie", fresh)).body == b"ada"
+
+
+def a_minute_ago(p: P) -> str:
+    """The token of a visitor who authenticated a minute ago."""
+    row = {"uid": "ada", "session_id": "session-1", "login_at": time.time() - 61, "last_seen": time.time()}
+    [login] = p.login_many([row], imported=True)
+    assert isinstance(login, Login)
+    return login.token
+
+
+@on("valkey-sync")
+def test_a_fresh_path_refuses_an_older_authentication_and_no_other_path_does(p: P, make: Make) -> None:
+    token = a_minute_ago(p)
+    site = make(fresh={"/pay": 3000, "/pay/big": 60}, public=("/pay",), anonymous="pass")
+    for path in ("/", "/pay", "/payment", "/pay/small"):
+        assert site.ask(path, **brought("bearer", token)).status == 200, path
+    for path in ("/pay/big", "/pay/big/x", "//pay/big", "/x/../pay/big", "/pay/./big", "//", "/x\\y"):
+        refused = site.ask(path, **brought("bearer", token))
+        assert (refused.status, refused.json) == (401, {
+            "type": "urn:presence:authentication-too-old", "title": "Please sign in again to do this.", "status": 401,
+            "code": "authentication_too_old", "max_age": 60,
+        }), path  # fmt: skip
+        challenge = 'Bearer error="insufficient_user_authentication", max_age="60"'
+        assert refused.header("www-authenticate") == challenge
+    assert site.ask("/pay/big").status == 200, "without a session the other rules decide"
+    assert site.checker.tally["authentication_too_old"] == 7
 
 
 @on("valkey-sync")
@@ -390,6 +439,18 @@ def away(kind: str, server: Server, loop: EventLoop) -> Iterator[Callable[..., S
         site.close()
 
 
+def test_a_fresh_path_is_refused_while_redis_is_down(server: Server, away: Callable[..., Site]) -> None:
+    with Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
+        headers = brought("cookie", presence.login("ada").token)
+    site = away(fresh={"/pay": 300}, public=("/pay",), on_unavailable="open", routes={"/pay/grace": "grace"})
+    for path in ("/", "/pay", "/pay/grace"):
+        assert site.ask(path, **headers).status == 200
+    server.kill()
+    assert site.ask("/", **headers).body == b"ada"
+    for path in ("/pay", "/pay/grace", "//pay"):
+        assert (site.ask(path, **headers).status, path) == (503, path)
+
+
 def test_each_route_decides_what_happens_while_redis_is_down(server: Server, away: Callable[..., Site]) -> None:
     with Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
         known, stranger = presence.login("ada").token, presence.login("eve").token
@@ -540,9 +601,12 @@ def test_a_site_may_answer_ended_sessions_in_its_own_way(p: P) -> None:
 
     started: list[Any] = []
     site = wsgi.PresenceMiddleware(app, p, on_ended=on_ended)
-    for environ in ({"HTTP_COOKIE": f"presence={token}"}, {}):
+    demanded = p.login("ada").token
+    p.require_sign_in("ada", by="staff", reason="test")
+    for environ in ({"HTTP_COOKIE": f"presence={token}"}, {}, {"HTTP_COOKIE": f"presence={demanded}"}):
         site({"PATH_INFO": "/x", **environ}, lambda *start: started.append(start))
-    assert [dict(headers)["Location"] for _, headers in started] == ["/sign-in?why=Bye.", "/sign-in?why=?"]
+    told = [dict(headers)["Location"] for _, headers in started]
+    assert told == ["/sign-in?why=Bye.", "/sign-in?why=?", "/sign-in?why=?"]
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 303, "headers": []})
@@ -602,6 +666,11 @@ def test_at_shutdown_the_heartbeats_are_sent_before_the_site_closes_its_presence
         ({"routes": {"x": "open"}}, "routes must hold paths that begin with /."),
         ({"routes": ["/x"]}, "routes must be a dict of paths."),
         ({"public": "/x"}, "public must hold paths that begin with /."),
+        ({"fresh": {"x": 300}}, "fresh must hold paths that begin with /."),
+        ({"fresh": ["/x"]}, "fresh must be a dict of paths."),
+        ({"fresh": {"/x": 0}}, "fresh must be whole seconds from 1 to 315360000 (10 years)."),
+        ({"fresh": {"/x": 300}, "mode": "adopt"},
+         'fresh must be empty in mode "adopt", which does not know when visitors signed in.'),
         ({"grace": 0}, "grace must be 1 to 3600 seconds."),
         ({"heartbeat": "5"}, "heartbeat must be 1 to 3600 seconds."),
         ({"breaker_failures": 0}, "breaker_failures must be a whole number from 1 to 1000."),

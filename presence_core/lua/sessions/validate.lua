@@ -7,8 +7,8 @@
 -- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 meta 6 record
 -- ARGV: 1 now|'' 2 uid 3 sid 4 digest of the secret|'' (validated by id) 5 touch 0|1 6 packed address|''
 --       7 ms|'': refuse an older authentication
--- returns: {state, row, how}, and 1 behind them where the session is past its deadline by a confirmed clock, so that
---          its end is to be written; {UNKNOWN} for a wrong secret, as for a session that never was
+-- returns: {LIVE, row, {}, 0, now}; {state, row, how} for others, and 1 behind them where the session is past its
+--          deadline by a confirmed clock, so that its end is to be written; {UNKNOWN} for a wrong secret, as for a session that never was
 local sessions, deadlines, users, closing, meta, record = unpack(KEYS)
 local now, uid, sid, digest, touch, ip = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1', ARGV[6]
 local max_age = ARGV[7]
@@ -37,6 +37,7 @@ if state == LIVE and touch and not FENCE_STATE then
     row[5] = ip
   end
 end
+if state == LIVE then return {state, row, {}, 0, now} end
 local is_overdue = state == ENDED and not how and not row[11]
 if is_overdue and not FENCE_STATE and clock_is_confirmed(now, meta) then return {state, row, {}, 1} end
 return {state, row, how or {}}

@@ -86,7 +86,7 @@ def _change(
 ) -> Op[tuple[scripts.SessionRow, Replicas]]:
     """Replace the secret and note the authentication. Raises LoginRefused where the session is not live."""
     raw, *acknowledged = yield [rotation(ctx, s, uid, sid, old, new, authentication), *wait_calls(ctx, [s])]
-    state, row, is_overdue = scripts.decode_rotation(raw)
+    state, row, is_overdue, _ = scripts.decode_rotation(raw)
     if is_overdue:
         yield from settle_stale(ctx, s, [(uid, sid)])
     if state == scripts.SIGN_IN_REQUIRED:

@@ -89,12 +89,12 @@ def _validate(
 
 
 def _judge(ctx: Context, s: Shard, uid: str, sid: str, reply: scripts.ValidateReply) -> Op[Validation]:
-    state, row, is_overdue = reply
+    state, row, is_overdue, now = reply
     if state == scripts.LIVE:
         labels = known_label_texts(ctx, s, row.core or b"")
         if labels is None:
             labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
-        return ValidationPassed(lambda: Session.from_reply(uid, sid, row, labels))
+        return ValidationPassed(lambda: Session.from_reply(uid, sid, row, labels), now)
     if state == scripts.ENDED:
         return (yield from _ended(ctx, s, uid, sid, row, is_overdue))
     if state in _CODES:

@@ -6,14 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import SESSION_KEY, logout
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpResponse, HttpResponseForbidden, HttpResponseRedirect
-from django.shortcuts import resolve_url
 from django.template import TemplateDoesNotExist, loader
-from django.urls import NoReverseMatch, Resolver404, resolve, reverse
 from django.utils.html import format_html
 
 from presence_core.drive_generators import drive
@@ -21,8 +18,10 @@ from presence_core.errors import Unavailable
 from presence_core.web.django import signals
 from presence_core.web.django.config import config
 from presence_core.web.django.current_request import CurrentSession, answering
+from presence_core.web.django.decorators import ask_again
 from presence_core.web.django.login_details import describe, new_id
-from presence_core.web.middleware.refusals import login_refusal, problem
+from presence_core.web.django.responses import login_url, problem_response, wants_html
+from presence_core.web.middleware.refusals import login_refusal
 from presence_core.web.middleware.request_data import read_environ
 from presence_core.web.rules import Verdict, Visitor
 
@@ -96,11 +95,11 @@ class PresenceMiddleware:
     def process_exception(self, request: Any, error: Exception) -> HttpResponse | None:
         """Answer 503 if a login failed because Redis is away, and 403 with the reason if a block refuses it."""
         if isinstance(error, Unavailable):
-            return _problem_response(Verdict(passes=False, state="unavailable"))
+            return problem_response(Verdict(passes=False, state="unavailable"))
         if not isinstance(error, signals.LoginDenied):
             return None
-        if not _wants_html(request):
-            return _problem_response(login_refusal(error.refused))
+        if not wants_html(request):
+            return problem_response(login_refusal(error.refused))
         try:
             loader.get_template("403.html")
         except TemplateDoesNotExist:  # Django's own page does not say why
@@ -110,34 +109,20 @@ class PresenceMiddleware:
 
 def _refuse(request: Any, verdict: Verdict) -> Any:
     if verdict.state == "unavailable":
-        return _problem_response(verdict)
+        return problem_response(verdict)
+    if verdict.state == "authentication_too_old":
+        return ask_again(request, verdict)
     logout(request)
     on_ended = config().on_ended
     if on_ended is not None:
         return on_ended(request, verdict.ended)
-    if not _wants_html(request):
-        return _problem_response(verdict)
+    if not wants_html(request):
+        return problem_response(verdict)
     message = verdict.ended.public.sentence if verdict.ended is not None else verdict.sentence
     messages.warning(request, message or "You have been signed out.", fail_silently=True)
     if request.method in ("GET", "HEAD"):
-        return redirect_to_login(request.get_full_path(), _login_url(request))
-    return HttpResponseRedirect(_login_url(request))  # a browser would open the next page with GET
-
-
-def _login_url(request: Any) -> str:
-    """The admin's own login page for a page of the admin, else LOGIN_URL."""
-    try:
-        match = resolve(request.path_info, getattr(request, "urlconf", None))
-        if "admin" in match.app_names:
-            namespace = ":".join(match.namespaces[: match.app_names.index("admin") + 1])
-            return str(reverse(f"{namespace}:login", urlconf=getattr(request, "urlconf", None)))
-    except (Resolver404, NoReverseMatch):
-        pass
-    return str(resolve_url(settings.LOGIN_URL))
-
-
-def _wants_html(request: Any) -> bool:
-    return request.headers.get("accept", "*/*") != "*/*" and bool(request.accepts("text/html"))
+        return redirect_to_login(request.get_full_path(), login_url(request))
+    return HttpResponseRedirect(login_url(request))  # a browser would open the next page with GET
 
 
 def _visitor(request: Any) -> Visitor | None:
@@ -155,8 +140,3 @@ def _visitor(request: Any) -> Visitor | None:
         return None
     details = describe(request, request.user) if adopt else {}
     return Visitor(str(uid), session_id or new_id(request), details, adopt)
-
-
-def _problem_response(verdict: Verdict) -> HttpResponse:
-    status, headers, body = problem(verdict)
-    return HttpResponse(body, status=status, headers=dict(headers))

@@ -66,6 +66,9 @@ def _begin(request: Any, user: Any, session_id: str, previous: CurrentSession | 
         app.presence.logout(*previous)  # a browser has one session: another user's was still open in it
     try:
         app.presence.login(uid, session_id=session_id, **details)
+        if previous == (uid, session_id):  # the user of this session has signed in again
+            how = {name: details[name] for name in ("methods", "mfa") if name in details}
+            app.presence.reauthenticated_session(uid, session_id, **how)
     except LoginRefused as refused:
         if refused.code != "ended":
             raise

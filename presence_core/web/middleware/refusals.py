@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Final
 
 from presence_core.errors import LoginRefused
@@ -14,8 +15,32 @@ _TITLES: Final = {
     "unknown": "You are not signed in.",
     "anonymous": "You are not signed in.",
     "refused": "You may not sign in now.",
+    "sign_in_required": "Please sign in again.",
+    "authentication_too_old": "Please sign in again to do this.",
     "unavailable": "Your session cannot be checked right now. You have not been signed out.",
 }
+
+
+HOOKED: Final = frozenset({"ended", "unknown", "anonymous", "sign_in_required", "authentication_too_old"})
+"""The refusals that a site may answer itself, by its hook ``on_ended``."""
+
+_TYPES: Final = {
+    "sign_in_required": "urn:presence:sign-in-required",
+    "authentication_too_old": "urn:presence:authentication-too-old",
+}
+
+
+def stale(verdict: Verdict, max_age: int) -> Verdict | None:
+    """The verdict on a request whose action needs an authentication not older than ``max_age`` seconds; None if it
+    passes. While Redis is away nothing is known, so it is refused."""
+    age = verdict.authenticated_for
+    if verdict.session is None or (age is not None and age <= max_age):
+        return None
+    if verdict.state in ("grace", "open"):
+        return replace(verdict, passes=False, state="unavailable", session=None)
+    return replace(
+        verdict, passes=False, state="authentication_too_old", session=None, known=verdict.session, max_age=max_age
+    )
 
 
 def login_refusal(error: LoginRefused) -> Verdict:
@@ -27,13 +52,19 @@ def login_refusal(error: LoginRefused) -> Verdict:
 def problem(verdict: Verdict) -> tuple[int, list[tuple[str, str]], bytes]:
     """Status, headers and body of the response.
 
-    ``code`` is "kicked", "expired", "replaced", "logout", "ended", "unknown", "missing", "unavailable", or the reason
-    why a login was refused. ``message`` is the text that staff wrote for the visitor. ``at`` is the time of the end.
-    While staff block the visitor, or their network or app version, ``block`` holds its ``message`` and ``until`` (null:
-    until staff remove it), and ``detail`` says the same in one sentence.
+    ``code`` is "kicked", "expired", "replaced", "logout", "ended", "unknown", "missing", "unavailable",
+    "sign_in_required", "authentication_too_old", or the reason why a login was refused. ``message`` is the text that
+    staff wrote for the visitor. ``at`` is the time of the end. While staff block the visitor, or their network or app
+    version, ``block`` holds its ``message`` and ``until`` (null: until staff remove it), and ``detail`` says the same
+    in one sentence. "sign_in_required" and "authentication_too_old" have a ``type`` of their own: the session lives,
+    and its visitor must sign in again. ``max_age`` is the limit in seconds.
     """
     status = {"refused": 403, "unavailable": 503}.get(verdict.state, 401)
-    body: dict[str, Any] = {"type": "about:blank", "title": _TITLES[verdict.state], "status": status}
+    body: dict[str, Any] = {
+        "type": _TYPES.get(verdict.state, "about:blank"),
+        "title": _TITLES[verdict.state],
+        "status": status,
+    }
     headers = [("Content-Type", "application/problem+json"), ("Cache-Control", "no-store")]
     body["code"] = code_of(verdict)
     block, sentence = verdict.block, verdict.sentence
@@ -45,13 +76,24 @@ def problem(verdict: Verdict) -> tuple[int, list[tuple[str, str]], bytes]:
         body["message"] = verdict.sentence
     if block is not None:
         body |= {"detail": sentence, "block": plain(block)}
+    if verdict.max_age is not None:
+        body["max_age"] = verdict.max_age
     if status == 401:
-        missing = verdict.state == "anonymous"
-        headers.append(("WWW-Authenticate", "Bearer" if missing else 'Bearer error="invalid_token"'))
+        headers.append(("WWW-Authenticate", _challenge(verdict)))
     if status == 503:
         headers.append(("Retry-After", "5"))
     content = json.dumps(body, ensure_ascii=False).encode()
     return status, [*headers, ("Content-Length", str(len(content)))], content
+
+
+def _challenge(verdict: Verdict) -> str:
+    """The WWW-Authenticate header; RFC 9470 defines it for a session that needs a new authentication."""
+    if verdict.state == "anonymous":
+        return "Bearer"
+    if verdict.state not in _TYPES:
+        return 'Bearer error="invalid_token"'
+    limit = "" if verdict.max_age is None else f', max_age="{verdict.max_age}"'
+    return f'Bearer error="insufficient_user_authentication"{limit}'
 
 
 def code_of(verdict: Verdict) -> str:

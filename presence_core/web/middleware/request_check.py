@@ -27,7 +27,7 @@ from presence_core.web.middleware.known_sessions import KnownSessions, Turn
 from presence_core.web.middleware.refusals import login_refusal
 from presence_core.web.middleware.request_data import RequestData
 from presence_core.web.proxies import Proxies
-from presence_core.web.rules import Rules, Users, Verdict, Visitor, longest_prefix
+from presence_core.web.rules import Rules, Users, Verdict, Visitor, longest_prefix, max_age_of
 
 log = logging.getLogger(__name__)
 
@@ -131,16 +131,20 @@ class RequestChecker:
         turn = self.known.take_turn(key, ip)
         if self._context.now:  # a test has stopped the clock: each request is seen at once, at its time
             turn = Turn(by_call=True, by_buffer=False)
+        max_age = max_age_of(request.path, self.rules.fresh)
+        options: dict[str, Any] = {"touch": turn.by_call, "ip": ip, "max_age": max_age}
         if token is not None:
-            validation = yield from self._call(lambda p: p.validate(token, touch=turn.by_call, ip=ip), key)
+            validation = yield from self._call(lambda p: p.validate(token, **options), key)
         else:
             assert visitor is not None
             uid, sid = visitor.uid, visitor.session_id
-            validation = yield from self._call(lambda p: p.validate_session(uid, sid, touch=turn.by_call, ip=ip), key)
-        record = validation.session or validation.ended
+            validation = yield from self._call(lambda p: p.validate_session(uid, sid, **options), key)
+        record = validation.session or validation.ended or validation.refused
         if record is not None and visitor is not None and visitor.uid != record.uid:
             validation = ValidationFailed()  # the token is another user's: the site's own sign-in is newer
         session = validation.session
+        if session is None and validation.refused is not None:
+            return self._refuse_live(request, key, validation, max_age)
         if session is None:
             self.known.forget(key)
             if validation.ended is None:
@@ -152,7 +156,18 @@ class RequestChecker:
                 self.buffer.beat(session.uid, session.session_id)
             except RuntimeError:
                 pass  # the buffer is closed: the site is shutting down
-        return Verdict(passes=True, state="live", session=session)
+        return Verdict(passes=True, state="live", session=session, authenticated_for=validation.authenticated_for)
+
+    def _refuse_live(
+        self, request: RequestData, key: bytes, validation: ValidationFailed, max_age: int | None
+    ) -> Verdict:
+        """The session lives, and its visitor must sign in again first."""
+        if validation.code == "authentication_too_old":
+            self.known.give_turn_back(key)
+            return Verdict(passes=False, state="authentication_too_old", known=validation.refused, max_age=max_age)
+        self.known.forget(key)  # so that ``grace`` does not pass it
+        passes, sentence = self._is_public(request.path), validation.message
+        return Verdict(passes=passes, state="sign_in_required", known=validation.refused, sentence=sentence)
 
     def _begin_or_refuse(self, request: RequestData, visitor: Visitor | None, ip: str | None) -> Calls[Verdict]:
         """The session is unknown: begin one for the visitor, or refuse."""
@@ -196,6 +211,8 @@ class RequestChecker:
 
     def _redis_is_away(self, path: str, key: bytes) -> Verdict:
         rules = self.rules
+        if max_age_of(path, rules.fresh) is not None:
+            return Verdict(passes=False, state="unavailable")
         route = longest_prefix(path, rules.routes)
         choice = rules.on_unavailable if route is None else rules.routes[route]
         last = self.known.last_live(key)
