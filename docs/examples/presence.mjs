@@ -243,7 +243,9 @@ export class Revocations {
     for await (const event of this.#presence.events({ signal: this.#stop.signal, onAlive })) {
       if (event.kind === "gap") complete = false;
       if (event.kind === "revoked" && event.login_until) this.#loginUntil = Date.parse(event.login_until);
-      if (event.session_id && event.kind !== "login") this.#note(event.session_id);
+      // A session that must sign in again is refused like an ended one, until its visitor has.
+      if (event.kind === "reauthenticated") this.#forgetAt.delete(event.session_id);
+      else if (event.session_id && event.kind !== "login") this.#note(event.session_id);
       while (!complete && !this.#stop.signal.aborted) {
         try {
           for await (const { session_id } of this.#presence.ended(new Date(Date.now() - this.#keep))) this.#note(session_id);

@@ -224,6 +224,7 @@ class LatestLogin(NamedTuple):
     now: int
     newest: int  #: latest login time, -1 without sessions
     revoked: int  #: watermark, -1 without
+    demanded: int  #: when staff last required a sign-in; 0: never
 
 
 decode_latest_login: Final = LatestLogin._make

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.cli.conftest import Run, without_times
 from tests.conftest import on
 from tests.support.facade import P
@@ -72,6 +74,22 @@ def test_kick_can_block_in_the_same_step(p: P, run: Run) -> None:
     assert err.startswith("Signing in is blocked until 2")
     assert run("kick", "ada", "--reason", "again", "--block-for", "90")[0] == 0, "the block is new"
     assert run("kick", "ada", "--reason", "x", "--block-for", "0")[0] == 2
+
+
+@on("valkey-sync")
+def test_require_sign_in_names_the_number_of_sessions(p: P, run: Run) -> None:
+    tokens = [p.login("ada").token for _ in range(3)]
+    first, second, _ = (session.session_id for session in p.sessions("ada"))
+    code, out, _ = run("require-sign-in", "ada", "--reason", "odd login", "--keep", first)
+    assert (code, out.splitlines()[0]) == (0, "ada must sign in again in 2 sessions.")
+    assert sum(bool(p.validate(token)) for token in tokens) == 1
+    code, out, _ = run("require-sign-in", "ada", second, "--reason", "odd login", "--message", "Hello.", "--json")
+    assert [session["session_id"] for session in json.loads(out)["sessions"]] == [second]
+    assert run("require-sign-in", "eve", "--reason", "x")[:2] == (1, "eve has no such live session.\n")
+    code, out, _ = run("login", "eve", "--method", "pwd", "--method", "otp", "--json")
+    assert json.loads(out)["session"]["methods"] == ["pwd", "otp"]
+    assert p.sessions("eve")[0].mfa
+    assert run("login", "eve", "--method", "Password")[0] == 2
 
 
 @on("valkey-sync")

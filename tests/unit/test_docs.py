@@ -36,6 +36,7 @@ RUN_ELSEWHERE = {
     "docs/moving.md": "test_moving",
     "docs/frameworks.md": "test_frameworks",
     "docs/testing.md": "test_pytest_plugin",
+    "docs/fresh_authentication.md": "test_authentication",
     "docs/own_client.md": "test_page_blocks",
     "docs/cors.md": "test_page_blocks",
     "docs/rollout.md": "test_page_blocks",

@@ -56,6 +56,37 @@ def test_sessions_that_ended_before_the_cache_began_are_known_from_the_start(p: 
         assert len(cache) == 15
 
 
+@on("valkey-sync", "cluster-sync")
+def test_a_session_that_must_sign_in_again_is_revoked_until_it_has(p: P) -> None:
+    logins = {who: p.login(who) for who in ("ada", "bob")}
+    jtis = {who: login.session.session_id for who, login in logins.items()}
+    with RevocationCache(p) as cache:
+        p.require_sign_in("ada", by="staff", reason="test")
+        until(lambda: cache.is_revoked(jtis["ada"], "ada"))
+        assert not cache.is_revoked(jtis["bob"], "bob")
+        with RevocationCache(p) as later:
+            assert [later.is_revoked(jti, who) for who, jti in jtis.items()] == [True, False], "known from the start"
+        p.reauthenticated(logins["ada"].token)
+        until(lambda: not cache.is_revoked(jtis["ada"], "ada"))
+        with RevocationCache(p) as later:
+            assert not later.is_revoked(jtis["ada"], "ada")
+        p.require_sign_in("ada", by="staff", reason="test")
+        p.kick("ada", by="staff", reason="test")
+        until(lambda: cache.is_revoked(jtis["ada"], "ada"))
+
+
+@on("valkey-sync")
+def test_redis_is_asked_where_the_event_of_a_required_sign_in_was_lost(bed: Bed) -> None:
+    p = bed.connect(max_events=100)
+    demanded, other = p.login("ada").session, p.login("bob").session
+    p.require_sign_in("ada", by="staff", reason="test")
+    p.login_many({"uid": f"u{number}"} for number in range(2000))  # the cap removes the event
+    assert not any(event.uid == "ada" for event in p.events(limit=1000))
+    with RevocationCache(p) as cache:
+        assert cache.is_revoked(demanded.session_id, "ada")
+        assert not cache.is_revoked(other.session_id, "bob")
+
+
 @on("valkey-sync")
 def test_lost_events_are_recovered(bed: Bed) -> None:
     p = bed.connect(max_events=100)

@@ -605,8 +605,8 @@ def test_a_site_may_answer_ended_sessions_in_its_own_way(p: P) -> None:
     p.require_sign_in("ada", by="staff", reason="test")
     for environ in ({"HTTP_COOKIE": f"presence={token}"}, {}, {"HTTP_COOKIE": f"presence={demanded}"}):
         site({"PATH_INFO": "/x", **environ}, lambda *start: started.append(start))
-    told = [dict(headers)["Location"] for _, headers in started]
-    assert told == ["/sign-in?why=Bye.", "/sign-in?why=?", "/sign-in?why=?"]
+    places = [dict(headers)["Location"] for _, headers in started]
+    assert places == ["/sign-in?why=Bye.", "/sign-in?why=?", "/sign-in?why=?"]
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 303, "headers": []})

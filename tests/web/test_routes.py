@@ -20,6 +20,9 @@ SID = "session-1"
 ROUTES: list[tuple[str, str, str, Any, int]] = [
     ("POST", "/v1/sessions", "record", {"uid": "ada"}, 201),
     ("POST", "/v1/validate", "record", {"token": "x"}, 200),
+    ("POST", "/v1/reauthenticate", "record", {"token": "x"}, 409),
+    ("POST", "/v1/users/ada/sessions/session-1/reauthenticate", "record", {}, 200),
+    ("POST", "/v1/users/nobody/require-sign-in", "kick", {"reason": "test"}, 200),
     ("POST", "/v1/heartbeats", "record", {"refs": ["ada:session-1"]}, 200),
     ("PATCH", "/v1/users/ada/sessions/session-1", "record", {"attributes": {"a": 1}}, 200),
     ("DELETE", "/v1/users/ada/sessions/session-9", "record", None, 200),
@@ -58,7 +61,7 @@ def _template(path: str) -> str:
     parts = path.partition("?")[0].split("/")
     if parts[2:3] == ["users"]:
         parts[3] = "{uid}"
-        if len(parts) == 6:
+        if len(parts) >= 6:
             parts[5] = "{session_id}"
     elif parts[2:3] == ["jobs"] and len(parts) > 3:
         parts[3:] = ["{id}", "{act}"][: len(parts) - 3]
@@ -131,10 +134,8 @@ def test_a_session_begins_is_seen_and_ends(bed: Bed) -> None:
     assert set(ended["ended"]) == {"code", "message", "at", "block"}
     assert ended["ended"]["code"] == "replaced"
     assert s.ask("POST", "/v1/validate", {"token": "nonsense"}).json() == {
-        "live": False,
-        "session": None,
-        "ended": None,
-    }
+        "live": False, "session": None, "ended": None, "code": "unknown", "message": None, "refused": None,
+    }  # fmt: skip
     beats = s.ask("POST", "/v1/heartbeats", {"refs": ["ada:session-1", "ada:session-2"]}).json()
     assert beats == {"offline": ["ada:session-1"]}
     place = "/v1/users/ada/sessions/session-2"
@@ -150,6 +151,39 @@ def test_a_session_begins_is_seen_and_ends(bed: Bed) -> None:
         third["session"]["session_id"]
     ]
     problem(s.ask("GET", "/v1/users/ada/sessions/session-2"), 404)
+
+
+@everywhere
+def test_a_session_must_sign_in_again_and_has(bed: Bed) -> None:
+    s = service(bed)
+    given = {"uid": "ada", "session_id": SID, "methods": ["pwd"]}
+    login = s.ask("POST", "/v1/sessions", given).json()
+    assert (login["session"]["methods"], login["session"]["mfa"]) == (["pwd"], False)
+    fresh = s.ask("POST", "/v1/validate", {"token": login["token"], "max_age": 300}).json()
+    assert (fresh["live"], fresh["code"]) == (True, "live")
+    problem(s.ask("POST", "/v1/validate", {"token": login["token"], "max_age": 0}), 422)
+    texts = {"reason": "odd login", "message": "Is it you?"}
+    demanded = s.ask("POST", "/v1/users/ada/require-sign-in", texts).json()
+    [session] = demanded["sessions"]
+    assert (session["session_id"], demanded["confirmed"]) == (SID, None)
+    assert s.get("/v1/users/ada/sessions")["items"] == [session]
+    refused = s.ask("POST", "/v1/validate", {"token": login["token"]}).json()
+    assert refused == {
+        "live": False, "session": None, "ended": None, "code": "sign_in_required", "message": "Is it you?",
+        "refused": session,
+    }  # fmt: skip
+    update = problem(s.ask("PATCH", f"/v1/users/ada/sessions/{SID}", {"attributes": {"a": 1}}), 409)
+    assert update["code"] == "sign_in_required"
+    done = s.ask("POST", "/v1/reauthenticate", {"token": login["token"], "methods": ["hwk"], "mfa": True})
+    assert (done.json()["session"]["methods"], done.json()["session"]["mfa"]) == (["hwk"], True)
+    assert s.ask("POST", "/v1/validate", {"token": done.json()["token"]}).json()["live"]
+    assert problem(s.ask("POST", "/v1/reauthenticate", {"token": login["token"]}), 409)["code"] == "ended"
+    began = {"began": session["sign_in_required_at"]}
+    s.ask("POST", "/v1/users/ada/require-sign-in", texts | {"session_id": SID})
+    kept = s.ask("POST", f"/v1/users/ada/sessions/{SID}/reauthenticate", began).json()
+    assert kept["sign_in_required_at"] is not None
+    assert s.ask("POST", f"/v1/users/ada/sessions/{SID}/reauthenticate", {}).json()["sign_in_required_at"] is None
+    assert s.get("/v1/audit?uid=ada")["items"][0]["action"] == "require_sign_in"
 
 
 @everywhere

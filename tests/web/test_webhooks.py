@@ -49,11 +49,17 @@ def test_kicks_blocks_and_revocations_are_sent_but_not_those_before_the_start(
         until(lambda: len(receiver.taken) == 2)
         p.unblock("eve", by="kim", reason="cleared")
         until(lambda: len(receiver.taken) == 3)
-        p.revoke_before(by="sam", reason="keys leaked")
+        odd = p.login("cyd").session
+        p.require_sign_in("cyd", by="sam", reason="odd login", message="Is it you?")
         until(lambda: len(receiver.taken) == 4)
+        p.revoke_before(by="sam", reason="keys leaked")
+        until(lambda: len(receiver.taken) == 5)
         time.sleep(0.2)
-    assert receiver.received() == [("kicked", "ada"), ("blocked", "eve"), ("unblocked", "eve"), ("revoked", None)]
-    kicked, blocked, _, revoked = receiver.taken
+    assert receiver.received() == [("kicked", "ada"), ("blocked", "eve"), ("unblocked", "eve"),
+                                   ("sign_in_required", "cyd"), ("revoked", None)]  # fmt: skip
+    kicked, blocked, _, demanded, revoked = receiver.taken
+    assert (demanded["session_id"], demanded["message"]) == (odd.session_id, "Is it you?")
+    assert "odd login" not in str(demanded)
     assert kicked.pop("at").endswith("+00:00")
     assert len(kicked.pop("id")) == 32
     assert kicked == {
@@ -288,10 +294,10 @@ def test_a_signature_depends_on_body_secret_and_time() -> None:
         ({"secret": "short"}, "secret must be text of at least 16 bytes, or a list of up to 4 such texts."),
         ({"secret": []}, "secret must be text of at least 16 bytes, or a list of up to 4 such texts."),
         ({"position": ""}, "position must be a directory."),
-        ({"kinds": ["login"]}, "kinds must be some of kicked, blocked, unblocked, revoked, gap."),
+        ({"kinds": ["login"]}, "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, gap."),
         ({"urls": [["http://x"]]}, "urls must be a list of 1 to 100 http or https URLs."),
-        ({"kinds": [["kicked"]]}, "kinds must be some of kicked, blocked, unblocked, revoked, gap."),
-        ({"kinds": "kicked"}, "kinds must be some of kicked, blocked, unblocked, revoked, gap."),
+        ({"kinds": [["kicked"]]}, "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, gap."),
+        ({"kinds": "kicked"}, "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, gap."),
         ({"timeout": 0}, "timeout must be 0.05 to 60 seconds."),
         ({"give_up": 0}, "give_up must be 1 to 604800 seconds."),
         ({"presence": None}, "presence must be a Presence."),

@@ -40,6 +40,12 @@ def add_commands(add_command: AddCommand) -> None:
     add_staff_fields(kick, message_for="user")
     kick.add_argument("--keep", action="append", default=[], metavar="SESSION", help="do not end this session")
     kick.add_argument("--block-for", type=int, metavar="SECONDS", help="also block the user's logins for this long")
+    help = "Require a new sign-in in a user's sessions."
+    sign_in = add_command("require-sign-in", _require_sign_in, help, changes=True)
+    sign_in.add_argument("uid")
+    sign_in.add_argument("session_id", nargs="?", help="only in this session")
+    add_staff_fields(sign_in, message_for="user")
+    sign_in.add_argument("--keep", action="append", default=[], metavar="SESSION", help="not in this session")
     help = "Sign out everyone who logged in before a time, at once."
     revoke = add_command("revoke-before", _revoke_before, help, changes=True)
     revoke.add_argument("--before", type=_time_or_now, required=True, metavar="TIME", help=f"now, or {TIME_FORMAT}")
@@ -82,6 +88,15 @@ def _kick(presence: Presence, args: argparse.Namespace) -> int:
         lines += unconfirmed_warning(presence)
     print_result(args, result, lines)
     return 0 if changed else 1
+
+
+def _require_sign_in(presence: Presence, args: argparse.Namespace) -> int:
+    result = presence.require_sign_in(args.uid, args.session_id, by=actor(args), reason=args.reason,
+                                      message=args.message, ticket=args.ticket, keep=args.keep)  # fmt: skip
+    number = count_of(len(result.sessions), "session")
+    lines = [f"{args.uid} must sign in again in {number}." if result else f"{args.uid} has no such live session."]
+    print_result(args, result, [*lines, *(unconfirmed_warning(presence) if result else ())])
+    return 0 if result else 1
 
 
 def _block_sentence(block: Block) -> str:

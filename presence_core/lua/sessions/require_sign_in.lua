@@ -36,7 +36,10 @@ for i = 12, #ARGV do
     redis.call('XADD', events, 'MAXLEN', '~', max_events, '*', 'k', 'sign_in_required', 'r', ref, 'a', ms(at))
   end
 end
-if #found > 0 then keep_text(message_key, message_id, message, longest) end
+if #found > 0 then
+  keep_text(message_key, message_id, message, longest)
+  redis.call('HSET', meta, 'demanded', ms(math.max(now, tonumber(redis.call('HGET', meta, 'demanded') or 0))))
+end
 if not is_again then
   write_audit_entry(audit, max_audit, ms(now), by, 'require_sign_in', {uid = uid, session = session, reason = reason,
     message = message, ticket = ticket}, 'demanded', #found)

@@ -8,7 +8,8 @@
 -- ARGV: 1 now|'' 2 uid 3 sid 4 digest of the secret|'' (validated by id) 5 touch 0|1 6 packed address|''
 --       7 ms|'': refuse an older authentication
 -- returns: {LIVE, row, {}, 0, now}; {state, row, how} for others, and 1 behind them where the session is past its
---          deadline by a confirmed clock, so that its end is to be written; {UNKNOWN} for a wrong secret, as for a session that never was
+--          deadline by a confirmed clock, so that its end is to be written; {UNKNOWN} for a wrong secret, as for a
+--          session that never was
 local sessions, deadlines, users, closing, meta, record = unpack(KEYS)
 local now, uid, sid, digest, touch, ip = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1', ARGV[6]
 local max_age = ARGV[7]

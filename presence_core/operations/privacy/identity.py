@@ -172,17 +172,17 @@ def read(shard: Shard, person: Identity, found: Trace) -> Op[None]:
         for row in rows:
             if not row:
                 continue
-            name, aliases, core, last_address, note, message = row
+            name, aliases, core, last_address, note, message, demand = row
             _add_names(person, name, aliases)
             core = core or b""
             found.labels |= label_ids(core)
-            found.notes |= {text(text_id) for text_id in (note, message) if text_id}
+            found.notes |= {text(text_id) for text_id in (note, message, (demand or b"")[8:]) if text_id}
             packed = (address for address in (core[CORE.size :], last_address or b"") if len(address) in (4, 16))
             person.addresses |= {str(ip_address(address)) for address in packed}
 
 
 def _record_call(key: str) -> Call:
-    return command(key, "HMGET", key, "n", "a", "c", "i", "en", "em", lenient=True)
+    return command(key, "HMGET", key, "n", "a", "c", "i", "en", "em", "q", lenient=True)
 
 
 def _add_names(person: Identity, name: bytes | None, aliases: bytes | None) -> None:

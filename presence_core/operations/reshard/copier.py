@@ -78,6 +78,12 @@ class _RecordLinks(NamedTuple):
     core: bytes | None = None
     note: bytes | None = None
     message: bytes | None = None
+    demand: bytes | None = None
+
+    @property
+    def notes(self) -> list[bytes]:
+        """The ids of texts that staff wrote."""
+        return [note for note in (self.note, self.message, (self.demand or b"")[8:]) if note]
 
 
 def write_keys(token: str, writes: Mapping[str, list[list[Write]]]) -> Op[None]:
@@ -140,7 +146,7 @@ class Copier:
                 shared, own = self._labels.writes(key.old, key.new, key.new_name, record.core or b"")
                 labels += [(key.new, [write]) for write in shared]
                 writes.append((key.new, [dump.restore(key.new_name), *own]))
-                for note in filter(None, (record.note, record.message)):
+                for note in record.notes:
                     notes.setdefault((key.old, note), set()).add(key.new)
                 self.copied += 1
             elif remove:
@@ -177,7 +183,7 @@ class Copier:
         """The values of these keys, and the records among them, with the texts of their labels."""
         sessions = [key for key in keys if key.family == b"session"]
         calls = [call for key in keys for call in _dump_calls(key.old.tag, key.name)]
-        reads = [command(key.old.tag, "HMGET", key.name, "c", "en", "em", lenient=True) for key in sessions]
+        reads = [command(key.old.tag, "HMGET", key.name, "c", "en", "em", "q", lenient=True) for key in sessions]
         replies = (yield [*calls, *reads]) if calls else []
         dumps, rows = _dumps(replies[: len(calls)]), replies[len(calls) :]
         records = {key: _RecordLinks(*row) for key, row in zip(sessions, rows, strict=True) if row}

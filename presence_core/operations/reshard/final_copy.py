@@ -156,7 +156,7 @@ def _merge_meta(metas: Sequence[dict[bytes, bytes]]) -> dict[bytes, bytes]:
     # So does a change of block rules that a crash has left on some shards.
     merged |= {name: value for name, value in _newest_rules(metas).items() if name in (b"rules", b"rules_version")}
     merged[b"indexes"] = b""
-    for name in (b"floor", b"ended_from"):
+    for name in (b"floor", b"ended_from", b"demanded"):
         if most := max(numbers(name)):
             merged[name] = b"%d" % most
     for name in (b"swept", b"truncated"):  # the time up to which it was done on every shard

@@ -1,4 +1,5 @@
-"""The ids of ended sessions in memory, and the generator that keeps them in step with Redis."""
+"""The ids in memory of sessions that have ended or must sign in again, and the generator that keeps them in step with
+Redis."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from presence_core.keyspace import Shard
 from presence_core.logs import fields
 from presence_core.models import Counts, Event
 from presence_core.operations.context import Context
+from presence_core.operations.sessions import events as event_reads
 from presence_core.operations.sessions import read
 
 END_KINDS: Final = frozenset({"logout", "expired", "kicked", "replaced"})
@@ -36,8 +38,12 @@ def _ended_page(since: float, cursor: str | None = None) -> Call:
     return lambda p: p.ended(since=since, limit=BATCH, cursor=cursor)
 
 
+def _events_page(cursor: str) -> Call:
+    return lambda p: p.events(after=cursor, limit=BATCH)
+
+
 class EndedSessions:
-    """The sessions that ended in the last ``keep`` seconds.
+    """The sessions that ended in the last ``keep`` seconds, and those of which staff then required a new sign-in.
 
     ``step`` reads the events from where the last step stopped. If events were lost to their cap, it reads the ends of
     the last ``keep`` seconds again.
@@ -48,6 +54,7 @@ class EndedSessions:
         self._keep = keep
         self._clock = clock
         self._forget_at: dict[str, float] = {}  # by session id, in the order of reading
+        self._demanded: dict[str, float] = {}  # the same, of sessions that must sign in again
         self._cursor: str | None = None  # position in the events; None: read all ends first
         self.fresh_at = NEVER  #: when this last agreed with Redis
         self.watermark = -1  #: login time, ms, up to which revoke_before has revoked all sessions
@@ -62,7 +69,7 @@ class EndedSessions:
         return len(self._forget_at)
 
     def __contains__(self, session_id: str) -> bool:
-        return session_id in self._forget_at
+        return session_id in self._forget_at or session_id in self._demanded
 
     @property
     def may_miss_ends(self) -> bool:
@@ -94,10 +101,11 @@ class EndedSessions:
         """All events up to now are read: forget what is older than ``keep``."""
         self.fresh_at = now = self._clock()
         self.draining = not self._drained
-        for session_id, forget_at in list(self._forget_at.items())[:BATCH]:
-            if forget_at > now:
-                break
-            self._forget_at.pop(session_id, None)
+        for kept in (self._forget_at, self._demanded):
+            for session_id, forget_at in list(kept.items())[:BATCH]:
+                if forget_at > now:
+                    break
+                kept.pop(session_id, None)
 
     def _read_watermark(self) -> Calls[None]:
         watermark, set_at = yield lambda p: p.internal.run(read.watermark(p.internal.context))
@@ -125,7 +133,26 @@ class EndedSessions:
                 break
             page = yield _ended_page(since, page.next_cursor)
         self._note_full_lists(ends)
+        yield from self._read_demands(since, cursor)
         self._cursor = cursor
+
+    def _read_demands(self, since: float, upto: str) -> Calls[None]:
+        """The sessions that must sign in again are in no list: read the events of the last ``keep`` seconds, if staff
+        required it of any session in that time."""
+        edges = yield lambda p: p.internal.run(read.latest(p.internal.context))
+        if max(edge.demanded for edge in edges) < since * 1000:
+            return
+        end = event_reads.positions(upto)
+        cursor = event_reads.cursor_of([min((round(since * 1000), 0), place) for place in end])
+        while event_reads.positions(cursor) != end:
+            events = yield _events_page(cursor)
+            if any(event.kind == "gap" for event in events):
+                log.warning("a required sign-in may be missed: asking Redis for %s s", self._keep)
+                self._incomplete_until = self._clock() + self._keep
+            self._note_demands(events)
+            if len(events) < BATCH:
+                return
+            cursor = events[-1].cursor
 
     def _note_full_lists(self, ends: Counter[Shard]) -> None:
         """A list of ends that is at its cap, or nearly (some entries are hidden), may have lost older entries."""
@@ -142,9 +169,18 @@ class EndedSessions:
                         extra=fields(event="events_lost"))  # fmt: skip
             return False
         self._note_ends(event.session_id for event in events if event.kind in END_KINDS)
+        self._note_demands(events)
         if events:
             self._cursor = events[-1].cursor
         return True
+
+    def _note_demands(self, events: list[Event]) -> None:
+        forget_at = self._clock() + self._keep
+        for event in events:
+            if event.kind in ("sign_in_required", "reauthenticated"):
+                self._demanded.pop(event.session_id, None)
+            if event.kind == "sign_in_required":
+                self._demanded[event.session_id] = forget_at
 
     def _note_ends(self, session_ids: Iterable[str]) -> None:
         forget_at = self._clock() + self._keep

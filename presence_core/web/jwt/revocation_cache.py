@@ -1,4 +1,4 @@
-"""RevocationCache: ask in memory whether the session of a JWT has ended."""
+"""RevocationCache: ask in memory whether the session of a JWT has ended, or must sign in again."""
 
 from __future__ import annotations
 
@@ -52,6 +52,9 @@ class RevocationCache:
     cache cannot tell which sessions are revoked until sweeps have ended them. Until then it asks Redis about sessions
     that are not known to have ended; that needs a Presence and the ``uid``, otherwise they count as revoked. The same
     holds for ``keep`` seconds if Redis lists as many ends as ``Settings.max_ended`` allows: older ones may be missing.
+
+    A session that must sign in again (``require_sign_in``) counts as revoked until its visitor has. Then all of its
+    JWTs that have not expired are accepted again, so keep their life short.
     """
 
     def __init__(
@@ -115,7 +118,7 @@ class RevocationCache:
     def is_revoked(
         self, jti: str, uid: str | None = None, *, login_at: datetime | float | None = None, touch: bool = True
     ) -> bool:
-        """Whether the session of this JWT has ended. If not, and with the uid, the question is a heartbeat.
+        """Whether the session of this JWT has ended or must sign in again. If not, and with uid, this is a heartbeat.
 
         login_at: ``session.login_at``, as a datetime or Unix seconds with their fraction. With it ``revoke_before`` is
         decided in memory. touch: False if the question is not a request of the visitor. Never raises. Cost: a lookup

@@ -160,6 +160,8 @@ class LoginBody(Body):
     session_id: str | None = None
     idle_timeout: int | None = None
     absolute_timeout: int | None = None
+    methods: list[str] = Field([], description="how the visitor has authenticated: pwd, otp, hwk, …")
+    mfa: bool | None = Field(None, description="with several factors; default: two methods, or mfa among them")
 
 
 class UpdateBody(Body):
@@ -174,6 +176,25 @@ class ValidateBody(Body):
     token: str
     touch: bool = True
     ip: str | None = None
+    max_age: int | None = Field(None, description="seconds: not live if the visitor authenticated longer ago")
+
+
+class AuthenticationBody(Body):
+    """POST /v1/users/{uid}/sessions/{session_id}/reauthenticate."""
+
+    methods: list[str] = []
+    mfa: bool | None = None
+    began: Time | None = Field(None, description="when the visitor began to sign in; default: now")
+
+    def options(self) -> dict[str, Any]:
+        """Arguments of the library."""
+        return {"methods": self.methods, "mfa": self.mfa, "began": parse_time("began", self.began)}
+
+
+class ReauthenticateBody(AuthenticationBody):
+    """POST /v1/reauthenticate."""
+
+    token: str
 
 
 class HeartbeatsBody(Body):
@@ -197,6 +218,13 @@ class KickBody(StaffActionBody):
     session_id: str | None = Field(None, description="one session; default: all of the user's")
     keep: list[str] = Field([], description="ids of sessions that stay")
     block_for: int | None = Field(None, description="block the user for this many seconds")
+
+
+class SignInBody(StaffActionBody):
+    """POST /v1/users/{uid}/require-sign-in."""
+
+    session_id: str | None = Field(None, description="one session; default: all of the user's")
+    keep: list[str] = Field([], description="ids of sessions that are left out")
 
 
 class FilterBody(FilterFields):
@@ -276,6 +304,9 @@ class ValidateResponse(BaseModel):
     live: bool
     session: Session | None = None
     ended: PublicEnd | None = None
+    code: str = Field("live", description="live, unknown, ended, sign_in_required or authentication_too_old")
+    message: str | None = Field(None, description="with sign_in_required: for the visitor")
+    refused: Session | None = Field(None, description="the live session that must authenticate again")
 
 
 class KickResponse(BaseModel):

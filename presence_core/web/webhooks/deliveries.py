@@ -1,4 +1,5 @@
-"""Read the deliveries after a position: kicks and gaps from the events, other staff actions from the audit."""
+"""Read the deliveries after a position: kicks, required sign-ins and gaps from the events, other staff actions from the
+audit."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from presence_core.logs import fields
 from presence_core.models import AuditEntry, Event
 from presence_core.web.webhooks.position import SLACK, Delivery, Position
 
-Kind = Literal["kicked", "blocked", "unblocked", "revoked", "gap"]
+Kind = Literal["kicked", "blocked", "unblocked", "revoked", "sign_in_required", "gap"]
 
 BATCH: Final = 100
 
@@ -23,6 +24,8 @@ LONG_AGO: Final = 3600.0
 """Assumed seconds since the last read of the audit, if another process did it."""
 
 log = logging.getLogger(__name__)
+
+_FROM_EVENTS: Final = ("kicked", "sign_in_required", "gap")
 
 _KIND_OF_ACTION: Final[dict[str, Kind]] = {"block": "blocked", "unblock": "unblocked", "revoke_before": "revoked"}
 
@@ -63,7 +66,7 @@ class DeliveryReader:
         return from_audit + _without_runs(from_events)
 
     def _from_event(self, event: Event) -> Delivery:
-        if event.kind not in self._kinds or event.kind not in ("kicked", "gap"):
+        if event.kind not in self._kinds or event.kind not in _FROM_EVENTS:
             return Delivery(None, event.cursor)
         name = f"{event.kind}:{event.uid}:{event.session_id}:{event.at.timestamp():.3f}"
         body: dict[str, Any] = {"id": _digest(name), "type": event.kind, "at": _iso(event.at)}
@@ -76,6 +79,9 @@ class DeliveryReader:
                 "ticket": end.ticket if end else None,
                 "message": end.message if end else None,
             }
+        elif event.kind == "sign_in_required":
+            found = self._presence.validate_session(event.uid, event.session_id, touch=False)
+            body |= {"uid": event.uid, "session_id": event.session_id, "message": found.message}
         return Delivery(body, event.cursor)
 
     def _from_audit(self) -> list[Delivery]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from presence_core import Ended, InvalidArgument, Login, LoginRefused, Session, SessionFilter, SignInResult
+from presence_core.client import reshard
 from presence_core.keyspace import digest
-from tests.conftest import Bed, every_backend, every_topology
+from presence_core.web.jwt import RevocationCache
+from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 
 BY: dict[str, Any] = {"by": "Grace Hopper", "reason": "odd login, call of Monday", "ticket": "T-4711"}
@@ -326,3 +330,45 @@ def test_a_user_with_a_thousand_sessions_must_sign_in_everywhere(p: P) -> None:
     p.login_many({"uid": "ada"} for _ in range(990))
     assert len(p.require_sign_in("ada", **BY).sessions) == 1000
     assert {_code(p, token) for token in tokens} == {"sign_in_required"}
+
+
+@on("valkey-sync", "redis7-sync")
+def test_the_blocks_of_the_page_run_as_they_are_printed(p: P) -> None:
+    page = Path(__file__).parents[3] / "docs" / "fresh_authentication.md"
+    names: dict[str, Any] = {"presence": p}
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
+        exec(compile(block, page.name, "exec"), names)
+    assert names["rules"].fresh == {"/pay": 300, "/account/email": 120}
+    assert names["validation"].code == "sign_in_required"
+    assert p.validate(names["login"].token, max_age=60)
+
+
+# -- privacy and reshard -----------------------------------------------------------------------------------------------
+
+
+def test_an_erased_person_leaves_no_demand_and_no_message(p: P, raw: Any) -> None:
+    p.login("ada", name="Ada Lovelace", methods=["pwd"])
+    p.require_sign_in("ada", by="sam", reason="odd login of Ada Lovelace", message="Is it you, Ada Lovelace?")
+    note = p.context.shard("ada").note(digest("Is it you, Ada Lovelace?"))
+    assert raw.exists(note)
+    p.erase("ada", by="sam", reason="asked")
+    assert b"Lovelace" not in (raw.get(note) or b"")
+    assert not any("Lovelace" in str(entry) for entry in p.audit())
+    assert p.sessions("ada") == []
+
+
+@on("valkey-sync", "redis7-sync")
+def test_a_demand_is_carried_to_another_number_of_shards(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reshard, "KEEP_OLD_KEYS_SECONDS", 0.0)
+    p = bed.connect(shards=2)
+    tokens = {uid: p.login(uid, methods=["pwd"]).token for uid in ("ada", "bob", "cyd", "dan")}
+    for uid in ("ada", "bob", "cyd"):
+        p.require_sign_in(uid, by="sam", reason="odd", message="Is it you?")
+    p.reshard(3)
+    for uid in ("ada", "bob", "cyd"):
+        refused = p.validate(tokens[uid])
+        assert (refused.code, refused.message) == ("sign_in_required", "Is it you?")
+    assert _session(p, tokens["dan"]).methods == ("pwd",)
+    assert p.validate(p.reauthenticated(tokens["ada"]).token)
+    with RevocationCache(p) as cache:
+        assert cache.is_revoked(p.sessions("bob")[0].session_id, "bob"), "its events stayed behind"

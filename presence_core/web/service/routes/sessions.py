@@ -8,15 +8,18 @@ from fastapi import APIRouter, Request, Response
 from fastapi import Query as InQuery
 
 from presence_core.client import AsyncPresence
+from presence_core.errors import LoginRefused
 from presence_core.models import Page, Session
 from presence_core.web.service.authorization import Reader, Recorder, authorize
 from presence_core.web.service.json_format import json_response
 from presence_core.web.service.problems import not_found
 from presence_core.web.service.routes import Client
 from presence_core.web.service.schemas import (
+    AuthenticationBody,
     HeartbeatsBody,
     LoginBody,
     LoginResponse,
+    ReauthenticateBody,
     SessionsQuery,
     UpdateBody,
     ValidateBody,
@@ -43,11 +46,27 @@ async def validate(request: Request) -> Response:
     await authorize(request, "record")
     body = await read_body(request, ValidateBody)
     presence: AsyncPresence = request.app.state.presence
-    validation = await presence.validate(body.token, touch=body.touch, ip=body.ip)
+    validation = await presence.validate(body.token, touch=body.touch, ip=body.ip, max_age=body.max_age)
     if validation:
-        return json_response({"live": True, "session": validation.session, "ended": None})
+        return json_response({"live": True, "session": validation.session, "ended": None, "code": "live"})
     ended = validation.ended.public if validation.ended else None
-    return json_response({"live": False, "session": None, "ended": ended})
+    why = {"code": validation.code, "message": validation.message, "refused": validation.refused}
+    return json_response({"live": False, "session": None, "ended": ended} | why)
+
+
+@router.post("/reauthenticate", response_model=LoginResponse, dependencies=[Recorder])
+async def reauthenticate(body: ReauthenticateBody, presence: Client) -> Response:
+    """The visitor has authenticated again: replace the token and note the time. Call it after you have checked the
+    password or another factor. The old token opens nothing any more. Do not send it again: its reply has the token."""
+    login = await presence.reauthenticated(body.token, **body.options())
+    return json_response({"token": login.token, "session": login.session, "replaced": []})
+
+
+@router.post("/users/{uid:quoted}/sessions/{session_id:quoted}/reauthenticate", response_model=Session,
+             dependencies=[Recorder])  # fmt: skip
+async def reauthenticate_session(uid: str, session_id: str, body: AuthenticationBody, presence: Client) -> Response:
+    """The same for a site with session ids of its own, which replaces its own key."""
+    return json_response(await presence.reauthenticated_session(uid, session_id, **body.options()))
 
 
 @router.post("/heartbeats", response_model=dict[str, list[str]], openapi_extra=openapi_of(HeartbeatsBody))
@@ -84,6 +103,8 @@ async def session(uid: str, session_id: str, presence: Client) -> Response:
 async def update(uid: str, session_id: str, body: UpdateBody, presence: Client) -> Response:
     """Change attributes of a live session. Those that are not named stay; null removes one."""
     validation = await presence.update_session(uid, session_id, attributes=body.attributes)
+    if validation.code == "sign_in_required":
+        raise LoginRefused(validation.code, "A new sign-in of this session is required first.")
     if not validation:
         raise not_found(NOT_LIVE)
     return json_response(validation.session)

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from fastapi import Query as InQuery
 
-from presence_core.models import AuditEntry, Block, BlockRule, BlockRulePreview, Ended, Page
+from presence_core.models import AuditEntry, Block, BlockRule, BlockRulePreview, Ended, Page, SignInResult
 from presence_core.web.service.authorization import Kicker, Reader, Staff
 from presence_core.web.service.json_format import json_response, parse_time
 from presence_core.web.service.problems import not_found
@@ -22,6 +22,7 @@ from presence_core.web.service.schemas import (
     RevocationBody,
     RuleBody,
     RulePreviewBody,
+    SignInBody,
 )
 
 router = APIRouter(prefix="/v1", tags=["staff"])
@@ -32,6 +33,13 @@ async def kick(body: KickBody, presence: Client, caller: Staff) -> Response:
     """End one session of a user, or all but `keep`. After the response, no request with these sessions passes."""
     result = await presence.kick(**dict(body), by=caller.by)
     return json_response({name: getattr(result, name) for name in KickResponse.model_fields})
+
+
+@router.post("/users/{uid:quoted}/require-sign-in", response_model=SignInResult)
+async def require_sign_in(uid: str, body: SignInBody, presence: Client, caller: Staff) -> Response:
+    """Require a new sign-in in one session of a user, or all but `keep`. They stay listed, but none of them is live for
+    `validate` until its visitor has authenticated again."""
+    return json_response(await presence.require_sign_in(uid, **dict(body), by=caller.by))
 
 
 @router.post("/revocations", status_code=201, response_model=dict[str, int])
