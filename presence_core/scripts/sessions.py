@@ -130,7 +130,7 @@ def decode_validate(reply: Sequence[Any]) -> ValidateReply:
     state, values, how = reply[:3]
     row = SessionRow(*values)
     if state == LIVE:
-        return ValidateReply(state, row, False, reply[4])
+        return ValidateReply(state, row, False, how)
     return ValidateReply(state, row.with_end(how) if how else row, len(reply) > 3)
 
 

@@ -108,5 +108,6 @@ class Answers(Ground):
     def token_agrees(self, issued: Issued | None) -> None:
         """Only the latest token of a live session is valid."""
         if issued:
-            live = self.model.is_live(self.model.find(issued.uid, issued.sid, issued.token))
-            assert bool(self.reader.validate(issued.token, touch=False)) == live
+            stay = self.model.find(issued.uid, issued.sid, issued.token)
+            passes = stay is not None and self.model.is_live(stay) and stay.demanded is None
+            assert bool(self.reader.validate(issued.token, touch=False)) == passes

@@ -154,6 +154,8 @@ class Agreement(Answers):
             message = digest(revocation.message) if revocation.message else ""
             meta |= {"revoked": str(revocation.upto), "revoked_at": str(revocation.at), "revoked_by": revocation.by,
                      "revoked_note": digest(revocation.note), "revoked_message": message}  # fmt: skip
+        if index in model.demanded:
+            meta["demanded"] = str(model.demanded[index])
         if index in model.floors:
             meta["floor"] = str(model.floors[index])
         if index in model.ended_from:
@@ -231,6 +233,8 @@ class Agreement(Answers):
         assert (login, idle, absolute) == (stay.login, stay.idle, stay.absolute)
         assert secret == secret_digest(urlsafe_b64decode(stay.token.rpartition(".")[2] + "="))
         assert int(record["s"]) == stay.seen
+        for field, at in (("h", stay.authenticated), ("q", stay.demanded)):
+            assert (int.from_bytes(record[field][:8], "big") if field in record else None) == at
         ending = {name: record[name].decode() for name in ("e", "ea", "ec", "eb", "en", "et", "em", "er")
                   if name in record}  # fmt: skip
         if end is None or stay.ref in self.unburied | self.model.forsaken:

@@ -80,6 +80,7 @@ class Losses(History):
             model.ended_from.pop(shard, None)
             model.vouched.pop(shard, None)
             model.swept.pop(shard, None)
+            model.demanded.pop(shard, None)
         elif family == "person":
             del model.persons[at]
         elif family == "block":

@@ -140,6 +140,11 @@ class Visits(Agreement):
 
     def judged(self, client: int, answer: Any, stay: Stay | None, touch: bool, ip: str | None) -> None:
         live = self.model.is_live(stay)
+        if stay is not None and live and stay.demanded is not None:
+            assert (bool(answer), answer.code) == (False, "sign_in_required")
+            facts = self.model.facts(stay)
+            assert said(answer.refused, facts) == facts
+            return
         assert bool(answer) == live
         if stay is None:
             assert answer.session is None
@@ -164,7 +169,7 @@ class Visits(Agreement):
         else:
             answer = driver.update(token, attributes=changes)
         stay = self.model.find(login.uid, login.sid, None if by_id else token)
-        if stay and self.model.is_live(stay):
+        if stay and self.model.is_live(stay) and stay.demanded is None:
             self.model.change(stay, changes)
         self.judged(client, answer, stay, False, None)
 
@@ -178,6 +183,28 @@ class Visits(Agreement):
             answer = self.clients[client].rotate(token)
         except LoginRefused as error:
             answer = error
+        if isinstance(answer, LoginRefused) and answer.code == "sign_in_required":
+            assert stay is not None
+            assert stay.demanded is not None
+            return multiple()
+        return self.secret_changed(client, login, stay, answer)
+
+    @rule(target=logins, client=clients, login=logins, forged=st.booleans(), ago=st.sampled_from([None, 0, 1, 5000]))
+    def a_visitor_authenticates_again(self, client: int, login: Issued, forged: bool, ago: int | None) -> New:
+        self.act(login.uid)
+        token = login.forged if forged else login.token
+        stay = self.model.find(login.uid, login.sid, token)
+        began = None if ago is None else self.model.now - ago
+        answer: Login | LoginRefused
+        try:
+            answer = self.clients[client].reauthenticated(token, began=None if began is None else began / 1000)
+        except LoginRefused as error:
+            answer = error
+        if stay is not None and self.model.is_live(stay):
+            self.model.authenticate(stay, began)
+        return self.secret_changed(client, login, stay, answer)
+
+    def secret_changed(self, client: int, login: Issued, stay: Stay | None, answer: Login | LoginRefused) -> New:
         if isinstance(answer, LoginRefused):
             assert answer.code == "ended"
             assert not self.model.is_live(stay)
@@ -198,9 +225,13 @@ class Visits(Agreement):
         live = self.model.is_live(stay)
         assert self.clients[client].heartbeat(*ref) is live
         if stay and live:
-            self.model.touch(stay)
+            self.seen(stay)
         else:
             self.expired(client, stay)
+
+    def seen(self, stay: Stay) -> None:
+        if stay.demanded is None:
+            self.model.touch(stay)
 
     @rule(client=clients, seen=st.lists(refs, max_size=6))
     def many_sessions_are_seen(self, client: int, seen: list[Ref]) -> None:
@@ -210,7 +241,7 @@ class Visits(Agreement):
         for uid, sid in seen:
             stay = self.model.find(uid, sid)
             if stay and self.model.is_live(stay):
-                self.model.touch(stay)
+                self.seen(stay)
             else:
                 dead.append(f"{uid}:{sid}")
                 self.expired(client, stay)
@@ -281,6 +312,16 @@ class Staff(Visits):
         assert (result.job.state, result.count) == ("done", len(victims))
         self.are(result.kicked, victims)
         model.kick_job(result.job.id, victims, why)
+
+    @rule(client=clients, ref=refs, why=whys, is_all=st.booleans())
+    def staff_require_a_sign_in(self, client: int, ref: Ref, why: dict[str, Any], is_all: bool) -> None:
+        uid, sid = ref
+        self.act(uid)
+        asked = [stay for stay in self.model.live(uid) if is_all or stay.sid == sid]
+        result = self.clients[client].require_sign_in(uid, None if is_all else sid, **why)
+        self.model.require_sign_in(uid, asked, why)
+        self.are(result.sessions, asked)
+        assert all(session.sign_in_required_at == moment(self.model.now) for session in result.sessions)
 
     @rule(client=clients, uid=uids, why=holds)
     def staff_block_a_user(self, client: int, uid: str, why: dict[str, Any]) -> None:

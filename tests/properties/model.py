@@ -164,6 +164,20 @@ class Model(State):
             why = {"by": said["by"], "note": said["reason"], "message": message, "ticket": said.get("ticket")}
             self.end(stay, End(reason="kicked", cause="staff", at=self.now, **why))
 
+    def require_sign_in(self, uid: str, stays: list[Stay], said: dict[str, Any]) -> None:
+        shard, message = self.shard(uid), said.get("message")
+        self.audits[shard] += 1
+        for stay in stays:
+            stay.demanded = self.demanded[shard] = self.now
+            self.notes |= {(shard, message)} if message else set()
+            self.news.append(("sign_in_required", *stay.ref, self.now))
+
+    def authenticate(self, stay: Stay, began: int | None) -> None:
+        stay.authenticated = self.now
+        if stay.demanded is not None and (began is None or stay.demanded < began):
+            stay.demanded = None
+            self.news.append(("reauthenticated", *stay.ref, self.now))
+
     def block(self, uid: str, said: dict[str, Any]) -> None:
         self.audits[self.shard(uid)] += 1
         self._hold(uid, said, said["duration"])

@@ -44,6 +44,7 @@ class State:
     floors: dict[int, int] = field(default_factory=dict)  #: no session of a shard began before this time
     vouched: dict[int, tuple[int, int]] = field(default_factory=dict)  #: a worker vouches for the clock
     news: list[tuple[str, str, str, int]] = field(default_factory=list)  #: events not yet read: kind, uid, sid, at
+    demanded: dict[int, int] = field(default_factory=dict)  #: the latest required sign-in, by shard
     swept: dict[int, int] = field(default_factory=dict)  #: time, by shard
     leavers: list[Stay] = field(default_factory=list)  #: sessions that ended in this step and need a tombstone
     forgotten: set[str] = field(default_factory=set)  #: users erased in this step
@@ -135,6 +136,7 @@ class State:
             "attributes": stay.given.get("attributes") or {},
             "login_at": moment(stay.login),
             "last_seen": moment(stay.seen),
+            "authenticated_at": moment(stay.login if stay.authenticated is None else stay.authenticated),
             "expires_at": moment(stay.deadline),
             "idle_timeout": stay.idle,
             "absolute_timeout": stay.absolute,

@@ -112,6 +112,8 @@ class Stay:
     absolute: int
     given: dict[str, Any]  #: the other arguments of the latest login
     last_ip: str | None = None
+    authenticated: int | None = None  #: ms; None: at login
+    demanded: int | None = None  #: when staff required a new sign-in, ms
     end: End | None = None
     inline: frozenset[str] = field(default_factory=frozenset)  #: the labels whose text is in the session's own record
 

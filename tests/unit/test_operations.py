@@ -87,7 +87,7 @@ def test_an_operation_checks_its_arguments_when_it_is_called_and_needs_no_layout
 
 def test_a_validation_is_decoded_in_each_of_its_forms() -> None:
     assert decode_validate([UNKNOWN]).state == UNKNOWN
-    live = decode_validate([LIVE, row(name=b"Ada"), [], 0, 7])
+    live = decode_validate([LIVE, row(name=b"Ada"), 7])
     assert (live.state, live.row.name, live.row.end_reason, live.is_overdue) == (LIVE, b"Ada", None, False)
     assert decode_validate([ENDED, row(), [], 1]).is_overdue
     ended = decode_validate([ENDED, row(), [b"e", b"kicked", b"ea", NOW, b"en", b"note-id"]])
@@ -373,9 +373,7 @@ def test_events_of_shards_are_merged_and_a_gap_comes_first() -> None:
 
 def test_validate_reads_a_row_that_names_no_new_label_in_one_round_trip() -> None:
     token = validate.make_token("ada", "own-id-0001", bytes(32))
-    seen, batches = finish(
-        validate.validate(context(), token, True, None), lambda call: [LIVE, row(name=b"Ada"), [], 0, 7]
-    )
+    seen, batches = finish(validate.validate(context(), token, True, None), lambda call: [LIVE, row(name=b"Ada"), 7])
     assert bool(seen)
     assert seen.session.name == "Ada"
     assert len(batches) == 1

@@ -8,7 +8,7 @@
 -- KEYS: 1 sessions 2 closing 3 meta 4 events 5 audit 6 message 7… the record of each session
 -- ARGV: 1 now|'' 2 most events 3 most audit entries 4 uid 5 by 6 reason 7 message id|'' 8 message 9 ticket|''
 --       10 session id|'' (of the audit entry) 11 ms|'' (now): when it was required; given where a failover may have
---       lost it: then no audit entry, and sessions that authenticated since are left 12… sids
+--       lost it: then sessions that authenticated since are left 12… sids
 -- returns: {ms when it is required, {sids of the live sessions among them}}
 local sessions, closing, meta, events, audit, message_key = unpack(KEYS, 1, 6)
 local now, max_events, max_audit, uid, by, reason, message_id, message, ticket, session, given_at =
@@ -40,7 +40,7 @@ if #found > 0 then
   keep_text(message_key, message_id, message, longest)
   redis.call('HSET', meta, 'demanded', ms(math.max(now, tonumber(redis.call('HGET', meta, 'demanded') or 0))))
 end
-if not is_again then
+if #found > 0 or not is_again then
   write_audit_entry(audit, max_audit, ms(now), by, 'require_sign_in', {uid = uid, session = session, reason = reason,
     message = message, ticket = ticket}, 'demanded', #found)
 end

@@ -58,4 +58,4 @@ if redis.call('HGET', meta, 'recount') and redis.pcall('SISMEMBER', counted, ref
   change_facets(recount, sums)
 end
 row[6] = merged ~= '' and merged
-return {state, row, {}, 0, now}
+return {state, row, now}

@@ -3,11 +3,10 @@
 -- include: sessions/session_state
 -- include: sessions/same_digest
 -- include: sessions/confirmed_clock
--- include: sessions/authentication
 -- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 meta 6 record
 -- ARGV: 1 now|'' 2 uid 3 sid 4 digest of the secret|'' (validated by id) 5 touch 0|1 6 packed address|''
 --       7 ms|'': refuse an older authentication
--- returns: {LIVE, row, {}, 0, now}; {state, row, how} for others, and 1 behind them where the session is past its
+-- returns: {LIVE, row, now}; {state, row, how} for others, and 1 behind them where the session is past its
 --          deadline by a confirmed clock, so that its end is to be written; {UNKNOWN} for a wrong secret, as for a
 --          session that never was
 local sessions, deadlines, users, closing, meta, record = unpack(KEYS)
@@ -22,8 +21,9 @@ if state == UNKNOWN or (digest ~= '' and not same_digest(core, digest)) then ret
 
 -- A request that is refused does not count as seen.
 if state == LIVE and row[10] then return {SIGN_IN_REQUIRED, row, {}} end
-if state == LIVE and max_age ~= '' and now - authenticated_at(core, row[9]) > tonumber(max_age) then
-  return {AUTHENTICATION_TOO_OLD, row, {}}
+if state == LIVE and max_age ~= '' then
+  local authenticated = struct.unpack('>I8', row[9] and #row[9] >= 8 and row[9] or core)
+  if now - authenticated > tonumber(max_age) then return {AUTHENTICATION_TOO_OLD, row, {}} end
 end
 if state == LIVE and touch and not FENCE_STATE then
   local seen = tonumber(row[1])
@@ -38,7 +38,7 @@ if state == LIVE and touch and not FENCE_STATE then
     row[5] = ip
   end
 end
-if state == LIVE then return {state, row, {}, 0, now} end
+if state == LIVE then return {state, row, now} end
 local is_overdue = state == ENDED and not how and not row[11]
 if is_overdue and not FENCE_STATE and clock_is_confirmed(now, meta) then return {state, row, {}, 1} end
 return {state, row, how or {}}

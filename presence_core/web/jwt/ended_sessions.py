@@ -146,7 +146,7 @@ class EndedSessions:
         cursor = event_reads.cursor_of([min((round(since * 1000), 0), place) for place in end])
         while event_reads.positions(cursor) != end:
             events = yield _events_page(cursor)
-            if any(event.kind == "gap" for event in events):
+            if "gap" in {event.kind for event in events}:
                 log.warning("a required sign-in may be missed: asking Redis for %s s", self._keep)
                 self._incomplete_until = self._clock() + self._keep
             self._note_demands(events)

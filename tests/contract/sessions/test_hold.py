@@ -79,7 +79,8 @@ def test_a_confirmed_change_lost_in_a_failover_is_applied_again(anywhere: Bed, t
     first = p.login("first")
     before = time.time() + 0.001
     time.sleep(0.01)
-    uids = ("one", "all", "again", "all-again", "out", "out-again", "replaced", "rotated", "forgotten", "where")
+    uids = ("one", "all", "again", "all-again", "out", "out-again", "replaced", "rotated", "forgotten", "where",
+            "demanded", "authenticated")  # fmt: skip
     tokens = {uid: p.login(uid).token for uid in uids}
     sids = {uid: p.sessions(uid)[0].session_id for uid in uids}
     rotated = p.login("rotated-twice").token
@@ -100,13 +101,15 @@ def test_a_confirmed_change_lost_in_a_failover_is_applied_again(anywhere: Bed, t
         p.kick("again", sids["again"], **SAID),
         p.kick("all-again", **SAID),
         p.kick_where(SessionFilter(uid="where"), expected=1, **SAID),
+        p.require_sign_in("demanded", **SAID),
         *(p.block(uid, duration=600, **SAID) for uid in ("blocked", "longer", "lifted", "shortened")),
         p.add_block_rule(network="198.51.100.0/24", expected=0, **SAID),
     ]
     assert p.logout("out", sids["out"])
     assert not p.logout("out-again", sids["out-again"])
     second = p.rotate(rotated)
-    new = [p.rotate(tokens["rotated"]).token, p.rotate(second.token).token]
+    new = [p.rotate(tokens["rotated"]).token, p.rotate(second.token).token,
+           p.reauthenticated(tokens["authenticated"], methods=["hwk"]).token]  # fmt: skip
     assert single.login("replaced").replaced
     p.erase("forgotten", **SAID)
     p.revoke_before(before, **SAID)
@@ -131,6 +134,10 @@ def test_a_confirmed_change_lost_in_a_failover_is_applied_again(anywhere: Bed, t
     wait_for("the longer block", lambda: _until(p, "longer") > _in(120))
     wait_for("replicas to confirm it", lambda: p.unconfirmed() == 0)
     wait_for("the person to be erased again", lambda: p.ended("forgotten").items == [])
+    assert p.validate(tokens["demanded"]).code == "sign_in_required"
+    assert p.sessions("demanded")[0].sign_in_required_at == results[5].sessions[0].sign_in_required_at
+    assert p.sessions("authenticated")[0].methods == ("hwk",)
+    assert [entry.action for entry in p.audit(uid="demanded")] == ["require_sign_in"], "written again"
     assert p.blocked("lifted") is None, "staff have lifted it"
     assert _until(p, "shortened") < _in(120), "staff have shortened it"
     assert [ended.reason for ended in p.ended("replaced")] == ["replaced"]
