@@ -26,7 +26,7 @@ PAGE: Final = 1_000
 
 SESSION_COLUMNS: Final = (
     "uid", "session_id", "name", "device", "app", "app_version", "browser", "os", "ip",
-    "login_at", "last_seen", "expires_at",
+    "login_at", "last_seen", "expires_at", "authenticated_at", "methods", "mfa",
 )  # fmt: skip
 
 _MASKED: Final = {"name": "name", "ip": "ip", "last_ip": "ip"}
@@ -87,6 +87,8 @@ def _shown(item: Any, name: str, masked: frozenset[str]) -> str:
         return HIDDEN
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    if isinstance(value, tuple):
+        value = "; ".join(value)
     return safe_cell(value.to_json() if isinstance(value, SessionFilter) else str(value))
 
 
