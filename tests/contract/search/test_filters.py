@@ -334,7 +334,8 @@ def test_equal_filters_have_the_same_digest_and_different_ones_different_digests
 def _session(**fields: Any) -> Session:
     given: dict[str, Any] = {"uid": "ada", "session_id": "session-1", "login_at": moment(NOW - 60_000),
                              "last_seen": moment(NOW - 5_000),
-             "expires_at": moment(NOW + 1), "idle_timeout": 60, "absolute_timeout": 60}  # fmt: skip
+             "expires_at": moment(NOW + 1), "idle_timeout": 60, "absolute_timeout": 60,
+             "authenticated_at": moment(NOW - 60_000)}  # fmt: skip
     return Session(**given | fields)
 
 
