@@ -84,6 +84,8 @@ class SearchedSession(Protocol):
     @property
     def ip(self) -> str | None: ...
     @property
+    def last_ip(self) -> str | None: ...
+    @property
     def attributes(self) -> Mapping[str, Any]: ...
     @property
     def login_at(self) -> datetime: ...
@@ -109,7 +111,7 @@ class SessionFilter:
     uid: str | None = None  #: the sessions of this user
     name_prefix: str | None = None  #: the start of the name, or of one of its first 8 words
     name_contains: str | None = None  #: a part of the name
-    ip: str | None = None  #: the address at login, or its network: "192.0.2.7", "2001:db8::/32"
+    ip: str | None = None  #: the address at login or the latest, or its network: "192.0.2.7", "2001:db8::/32"
     device: str | None = None  #: as the site named it at login
     app: str | None = None  #: the same
     app_version: str | None = None  #: the same
@@ -210,7 +212,7 @@ class SessionFilter:
             (self.uid is None or session.uid == self.uid)
             and self._matches_facets(session)
             and self._matches_times(session, now)
-            and ((addresses := self.addresses) is None or _within(session.ip, addresses))
+            and ((addresses := self.addresses) is None or _is_from(session, addresses))
             and self._matches_names(session)
             and self._matches_attributes(session)
         )
@@ -248,7 +250,7 @@ class SessionFilter:
             yield "name"
         if any(is_found(found, alias) for alias in session.aliases):
             yield "alias"
-        if (addresses := self.text_addresses) is not None and _within(session.ip, addresses):
+        if (addresses := self.text_addresses) is not None and _is_from(session, addresses):
             yield "ip"
         if session.session_id == self.text_session:
             yield "session_id"
@@ -266,6 +268,10 @@ _MISSING: Final = object()
 
 def _any_start(folded: str, needle: str) -> bool:
     return any(text.startswith(needle) for text in starts(folded))
+
+
+def _is_from(session: SearchedSession, addresses: AddressRange) -> bool:
+    return any(_within(ip, addresses) for ip in {session.ip, session.last_ip})
 
 
 def _within(ip: str | None, addresses: AddressRange) -> bool:

@@ -57,7 +57,7 @@ _FILTERS: Final = {
     "uid": "sessions of this user",
     "name-prefix": "start of a word of the name",
     "name-contains": "part of the name",
-    "ip": "IP address at login, or a network such as 192.0.2.0/24",
+    "ip": "IP address at login or the latest, or a network such as 192.0.2.0/24",
     "device": None,
     "app": None,
     "app-version": None,

@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 def stored_name(index: str) -> str:
     """An index as the state of a shard names it. Those of words have the version of their entries, so that a client of
-    another version scans instead: uid.3, name.3, alias.3, ip."""
-    return index if index == "ip" else f"{index}.{FOLD}"
+    another version scans instead: uid.3, name.3, alias.3, ip.2 (with the latest address)."""
+    return "ip.2" if index == "ip" else f"{index}.{FOLD}"
 
 
 def stored_names(indexes: Collection[str]) -> str:

@@ -133,7 +133,7 @@ def rows_as_of(clock: str, age: str | None, newer_elsewhere: str | None) -> str:
 TABLE_LABEL: Final = "Live sessions, newest login first"
 NAME_HELP: Final = "Click a name to open the person."
 EXPIRES_HELP: Final = "When the session ends automatically if it is not used."
-IP_HELP: Final = "The address at login."
+IP_HELP: Final = "The address at login, or the latest one."
 
 
 def browser_on(browser: str | None, system: str | None) -> str:

@@ -40,7 +40,7 @@ from presence_core.scripts.staff import STORE_BLOCK_RULES, UNBLOCK_USER
 from presence_core.search_text import entries
 
 NOW = 1_700_000_000_000
-INDEXES = b"uid.3,name.3,alias.3,ip"
+INDEXES = b"uid.3,name.3,alias.3,ip.2"
 Answer = Callable[[Call], Any]
 
 
@@ -326,7 +326,7 @@ def test_a_text_of_a_session_id_also_reads_the_index_of_session_ids() -> None:
 
 def test_a_plan_names_the_indexes_that_a_rebuild_has_to_complete() -> None:
     ctx = context(1, INDEXES)
-    answer = lambda call: [NOW, 9, 9, 9, 1, [0, 0, 0], [], b"uid,name,alias,ip"]  # noqa: E731  as fold 1 wrote it
+    answer = lambda call: [NOW, 9, 9, 9, 1, [0, 0, 0], [], b"uid,name,alias,ip.2"]  # noqa: E731  as fold 1 wrote it
     route, _ = finish(planner.plan(ctx, SessionFilter(text="ada"), 51), answer)
     assert (route.plan.index, route.plan.incomplete) == ("list", ("uid", "name", "alias"))
     assert ctx.complete == {"ip"}

@@ -58,7 +58,7 @@ for i = 26, #ARGV do
 end
 local new = {sid = sid, ref = ref, login = login, seen = seen, idle = idle_s, absolute = absolute_s, core = core,
              is_repeat = is_repeat, device = device, words = entries,
-             address = index_address == '1' and indexed_address(core) or nil}
+             address = index_address == '1' and address_entries(core, nil, ref)[1] or nil}
 declared = declared_members(k.facets, declared)
 local fields, names = {'s', ms(seen), 'c', core}, {'n', 'a', 'x', 'C', 'A', 'f'}
 for i, value in ipairs({name, aliases, attributes, texts[1], texts[2], declared}) do

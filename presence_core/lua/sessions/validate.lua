@@ -2,12 +2,13 @@
 -- May this request pass? And, when asked, note that the session was seen.
 -- include: sessions/session_state
 -- include: sessions/same_digest
+-- include: sessions/addresses
 -- include: sessions/confirmed_clock
--- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 meta 6 record
+-- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 meta 6 record 7 addresses (or none: they are not indexed)
 -- ARGV: 1 now|'' 2 uid 3 sid 4 digest of the secret|'' (validated by id) 5 touch 0|1 6 packed address|''
 -- returns: {state, row, how}, and 1 behind them where the session is past its deadline by a confirmed clock, so that
 --          its end is to be written; {UNKNOWN} for a wrong secret, as for a session that never was
-local sessions, deadlines, users, closing, meta, record = unpack(KEYS)
+local sessions, deadlines, users, closing, meta, record, addresses = unpack(KEYS)
 local now, uid, sid, digest, touch, ip = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1', ARGV[6]
 local ref = uid .. ':' .. sid
 
@@ -24,9 +25,11 @@ if state == LIVE and touch and not FENCE_STATE then
     row[1] = ms(now)
     redis.call('HSET', record, 's', row[1])
   end
-  if ip ~= '' and ip ~= (row[5] or string.sub(core, 41)) then
-    redis.call('HSET', record, 'i', ip)
-    row[5] = ip
+  local before = row[5] or string.sub(core, 41)
+  if ip ~= '' and ip ~= before then
+    row[5] = ip ~= string.sub(core, 41) and ip
+    if row[5] then redis.call('HSET', record, 'i', ip) else redis.call('HDEL', record, 'i') end
+    if addresses then move_address(addresses, ref, string.sub(core, 41), before, ip) end
   end
 end
 local is_overdue = state == ENDED and not how and not row[9]

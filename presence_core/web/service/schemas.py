@@ -36,7 +36,7 @@ class FilterFields(Query):
     uid: str | None = None
     name_prefix: str | None = Field(None, description="start of a word of the name")
     name_contains: str | None = None
-    ip: str | None = Field(None, description="address at login, or a network such as 192.0.2.0/24")
+    ip: str | None = Field(None, description="address at login or the latest, or a network such as 192.0.2.0/24")
     device: str | None = None
     app: str | None = None
     app_version: str | None = None

@@ -159,7 +159,7 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
 def _some_things_happen(rng: random.Random, p: P, now: float) -> None:
     """Kicks, logouts, renames and expiries through the client, so that all indexes are updated."""
     for session in rng.sample(living := list(p.iter_sessions()), min(12, len(living))):
-        what = rng.choice(["kick", "kick all", "logout", "rename", "rename", "heartbeat", "nothing"])
+        what = rng.choice(["kick", "kick all", "logout", "rename", "rename", "heartbeat", "move", "move", "nothing"])
         if what.startswith("kick"):
             p.kick(
                 session.uid,
@@ -169,6 +169,8 @@ def _some_things_happen(rng: random.Random, p: P, now: float) -> None:
             )
         elif what == "logout":
             p.logout(session.uid, session.session_id)
+        elif what == "move":
+            p.validate_session(session.uid, session.session_id, ip=rng.choice(IPS))
         elif what == "heartbeat":
             p.heartbeat(session.uid, session.session_id)
         elif what == "rename":
