@@ -88,6 +88,8 @@ class SearchedSession(Protocol):
     @property
     def attributes(self) -> Mapping[str, Any]: ...
     @property
+    def new_device(self) -> bool: ...
+    @property
     def login_at(self) -> datetime: ...
     @property
     def last_seen(self) -> datetime: ...
@@ -121,6 +123,7 @@ class SessionFilter:
     logged_in_before: Any = None  #: before this moment: an aware datetime, or Unix seconds
     idle_for: int | None = None  #: not seen for at least so many seconds; 0 asks for nothing
     attributes: Mapping[str, Any] | None = None  #: each of these has this value
+    new_device: bool = False  #: True: only sessions on a device that was new to their user
 
     def __post_init__(self) -> None:
         if self.uid is not None:
@@ -140,6 +143,8 @@ class SessionFilter:
             raise InvalidArgument("logged_in_after", "must be earlier than logged_in_before")
         if self.idle_for is not None:
             check.whole("idle_for", self.idle_for, 0, check.TEN_YEARS)
+        if not isinstance(self.new_device, bool):
+            raise InvalidArgument("new_device", "must be True or False")
         if self.attributes is not None:  # as JSON has them, and a copy that no caller can change
             object.__setattr__(self, "attributes", json.loads(check.attributes(self.attributes) or b"{}"))
 
@@ -210,6 +215,7 @@ class SessionFilter:
         """Whether a session matches; ``now`` is ms since the epoch."""
         return (
             (self.uid is None or session.uid == self.uid)
+            and (session.new_device or not self.new_device)
             and self._matches_facets(session)
             and self._matches_times(session, now)
             and ((addresses := self.addresses) is None or _is_from(session, addresses))

@@ -127,6 +127,11 @@ def session_id(value: object, field: str = "session_id") -> str:
     return str.__str__(value)
 
 
+def device_id(value: object) -> str | None:
+    """Optional: the id of a device, as a cookie has it."""
+    return None if value is None else session_id(value, "device_id")
+
+
 def is_session_id(value: str) -> bool:
     return _SESSION_ID.fullmatch(value) is not None
 

@@ -94,6 +94,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--logged-in-after", type=parse_time, metavar="TIME", help=TIME_FORMAT)
     group.add_argument("--logged-in-before", type=parse_time, metavar="TIME")
     group.add_argument("--idle-for", type=int, metavar="SECONDS", help="last seen at least this long ago")
+    group.add_argument("--new-device", action="store_true", help="only sessions on a device that was new to their user")
     add_attribute(group)
 
 
@@ -113,6 +114,7 @@ def session_filter(args: argparse.Namespace) -> SessionFilter:
         logged_in_before=args.logged_in_before,
         idle_for=args.idle_for,
         attributes=attributes_of(args),
+        new_device=args.new_device,
     )
 
 

@@ -30,13 +30,16 @@ class SessionsMethods(Client):
         session_id: str | None = None,
         idle_timeout: int | None = None,
         absolute_timeout: int | None = None,
+        device_id: str | None = None,
     ) -> Login:
         """Begin a session.
 
         uid: 1-256 bytes. name: up to 256 bytes. aliases: up to eight other ways to find the person, such as email and
         phone. device, app, app_version: up to 64 bytes each. user_agent: cut at 512 characters. attributes: up to 4 KB
         of JSON. session_id: an id of the site's own, 8-128 URL-safe characters, never a secret; by default 22 random
-        ones. idle_timeout, absolute_timeout: whole seconds; by default those of the settings.
+        ones. idle_timeout, absolute_timeout: whole seconds; by default those of the settings. device_id: a random id
+        that stays on the device, 8-128 URL-safe characters; only a digest is stored. If the user has logged in on other
+        devices and not on this one, the session has ``new_device``, and the event "new_device" is sent once.
 
         A login with the id of a live session of the same user refreshes its record and its secret. Login time, timeouts
         and limits stay. So a call whose reply was lost may be repeated with the same session_id.
@@ -48,7 +51,7 @@ class SessionsMethods(Client):
         given = {
             "uid": uid, "name": name, "aliases": aliases, "device": device, "app": app, "app_version": app_version,
             "ip": ip, "user_agent": user_agent, "attributes": attributes, "session_id": session_id,
-            "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout,
+            "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout, "device_id": device_id,
         }  # fmt: skip
         return self._run(login.login(self._ctx, given))
 
@@ -218,11 +221,12 @@ class AsyncSessionsMethods(AsyncClient):
         session_id: str | None = None,
         idle_timeout: int | None = None,
         absolute_timeout: int | None = None,
+        device_id: str | None = None,
     ) -> Login:
         given = {
             "uid": uid, "name": name, "aliases": aliases, "device": device, "app": app, "app_version": app_version,
             "ip": ip, "user_agent": user_agent, "attributes": attributes, "session_id": session_id,
-            "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout,
+            "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout, "device_id": device_id,
         }  # fmt: skip
         return await self._run(login.login(self._ctx, given))
 

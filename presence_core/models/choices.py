@@ -9,8 +9,9 @@ EndReason = Literal["logout", "expired", "kicked", "replaced"]
 EndCause = Literal["user", "idle", "absolute", "lost", "staff", "revoked", "limit", "device_limit"]
 """``lost``: the record vanished. ``revoked``: ``revoke_before``. ``limit``, ``device_limit``: a login replaced it."""
 
-EventKind = Literal["login", "logout", "expired", "kicked", "replaced", "gap"]
-"""``gap``: events before this point were dropped by the cap."""
+EventKind = Literal["login", "logout", "expired", "kicked", "replaced", "new_device", "gap"]
+"""``new_device``: a login on a device that is new to the user. ``gap``: events before this point were dropped by the
+cap."""
 
 JobState = Literal["running", "paused", "cancelled", "done", "failed"]
 

@@ -15,6 +15,7 @@ field       holds
 ``f``       what of its attributes facets count, where ``Settings.facets`` names any; scripts alone read it
 ``C``       device, app, app version, one a line: only where the label table was full
 ``A``       os, browser, user agent, one a line: only where the label table was full
+``o``       what is odd about the login, a byte of flags: 1 a new device; missing where nothing is
 ``e…``      how it ended: see END_FIELDS; a hash with ``e`` is a tombstone
 ==========  =====================================================================================================
 """
@@ -42,13 +43,16 @@ SESSION_FIELDS: Final = ("s", "c", "n", "a", "i", "x", "C", "A")
 END_FIELDS: Final = ("e", "ea", "ec", "eb", "en", "et", "em", "er")
 """end reason, at (ms), cause, by, note (id of a text), ticket, message (id of a text), replaced by (session id)"""
 
+ODD_FIELDS: Final = ("o",)
+NEW_DEVICE: Final = 1  # flags of ``o``
+
 Labels = Mapping[bytes, bytes]
 """Label id → text."""
 
 NO_LABELS: Final[Labels] = {}
 
 Row = Sequence[bytes | None]
-"""The values of SESSION_FIELDS, or of SESSION_FIELDS and END_FIELDS."""
+"""The values of SESSION_FIELDS, END_FIELDS and ODD_FIELDS, or as many of them as there are."""
 
 
 def moment(ms: int) -> datetime:
@@ -117,6 +121,7 @@ class Record:
     expires_at: datetime  #: its deadline unless seen again: min(last seen + idle, login + absolute)
     idle_timeout: int  #: seconds
     absolute_timeout: int  #: seconds
+    new_device: bool = False  #: the user had other devices at login, and not this one
 
     @property
     def ref(self) -> str:
@@ -227,6 +232,11 @@ def login_and_deadline(row: Row) -> tuple[int, int] | None:
     return login, min(int(seen) + idle * 1000, login + absolute * 1000)
 
 
+def _flags(row: Row) -> int:
+    odd = row[-1] if len(row) > len(SESSION_FIELDS) + len(END_FIELDS) else None
+    return odd[0] if odd else 0
+
+
 def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, Any]:
     seen, core, name, aliases, last_ip, attributes, client, agent = row[:8]
     assert seen, "scripts return no row without last seen"
@@ -255,6 +265,7 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
         "expires_at": moment(min(last_seen + idle * 1000, login + absolute * 1000)),
         "idle_timeout": idle,
         "absolute_timeout": absolute,
+        "new_device": bool(_flags(row) & NEW_DEVICE),
     }
 
 

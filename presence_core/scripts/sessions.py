@@ -25,7 +25,8 @@ UNKNOWN, LIVE, ENDED, NO_RECORD = range(4)
 
 
 class SessionRow(NamedTuple):
-    """The values of SESSION_FIELDS and END_FIELDS (models/sessions.py); the latter None where it has not ended."""
+    """The values of SESSION_FIELDS, END_FIELDS and ODD_FIELDS (models/sessions.py). The ends are None where it has not
+    ended."""
 
     seen: bytes | None = None
     core: bytes | None = None
@@ -43,6 +44,7 @@ class SessionRow(NamedTuple):
     ticket: bytes | None = None
     message: bytes | None = None
     replaced_by: bytes | None = None
+    odd: bytes | None = None  #: of ODD_FIELDS
 
     @property
     def login(self) -> int:
@@ -72,7 +74,7 @@ NO_ROW: Final = SessionRow()
 class LoginReply(NamedTuple):
     """A session that has begun."""
 
-    row: SessionRow  #: last seen and core alone
+    row: SessionRow  #: last seen, core and what is odd
     replaced: list[str]  #: ids of sessions that a limit ended
     overdue: list[str]  #: ids of sessions that were found past their deadline and ended
 
@@ -91,8 +93,8 @@ def decode_login(reply: Sequence[Any]) -> LoginReply | RefusedReply:
     """Decode a reply of sessions/login.lua."""
     code, *rest = reply
     if code == b"ok":
-        seen, core, replaced, overdue = rest
-        return LoginReply(SessionRow(seen, core), _texts(replaced), _texts(overdue))
+        seen, core, replaced, overdue, odd = rest
+        return LoginReply(SessionRow(seen, core, odd=odd), _texts(replaced), _texts(overdue))
     if code == b"blocked":
         return RefusedReply("blocked", False, *rest)
     if code == b"block_rule":
@@ -160,7 +162,9 @@ def decode_end(reply: Any) -> EndReply | None:
     if not reply:
         return None
     ended, overdue, row, block, now = reply
-    return EndReply(_texts(ended), _texts(overdue), SessionRow(*row[:9]), block, now)
+    return EndReply(
+        _texts(ended), _texts(overdue), SessionRow(*row[:9])._replace(odd=row[10] if row else None), block, now
+    )
 
 
 class ReadSession(NamedTuple):

@@ -103,6 +103,11 @@ def person_cell(uid: str, called: str | None) -> str:
     return f'<a href="person?q={quote(uid, safe="")}">{label}</a>'
 
 
+def flags(record: Session | Ended) -> list[str]:
+    """What was odd about the login, in words."""
+    return [texts.FLAG_NEW_DEVICE] if record.new_device else []
+
+
 def session_preview(
     sessions: Sequence[Session], alt: str, *, total: int, found_by: Mapping[str, str] | None = None
 ) -> None:

@@ -95,8 +95,8 @@ def test_a_validation_is_decoded_in_each_of_its_forms() -> None:
 
 
 def test_a_login_is_decoded_in_each_of_its_forms() -> None:
-    begun = decode_login([b"ok", b"7", core(), [b"a"], [b"b"]])
-    assert begun == LoginReply(SessionRow(b"7", core()), ["a"], ["b"])
+    begun = decode_login([b"ok", b"7", core(), [b"a"], [b"b"], b"\1"])
+    assert begun == LoginReply(SessionRow(b"7", core(), odd=b"\1"), ["a"], ["b"])
     assert decode_login([b"limit"]) == RefusedReply("limit")
     assert decode_login([b"ended", 1]) == RefusedReply("ended", is_overdue=True)
     rule = decode_login([b"block_rule", b"network", b"Call us.", b""])
@@ -106,7 +106,7 @@ def test_a_login_is_decoded_in_each_of_its_forms() -> None:
 
 def test_ends_heartbeats_and_reads_are_decoded() -> None:
     assert decode_end(0) is None
-    ended = decode_end([[b"a"], [b"b"], [*row(), b"facets"], [], NOW])
+    ended = decode_end([[b"a"], [b"b"], [*row(), b"facets", b"\1"], [], NOW])
     assert ended is not None
     assert (ended.ended, ended.overdue, ended.row.login, ended.now) == (["a"], ["b"], NOW, NOW)
     assert decode_heartbeat([2, -3]) == [HeartbeatReply(1, False), HeartbeatReply(2, True)]

@@ -47,6 +47,7 @@ def _add_login(add_command: AddCommand) -> None:
         login.add_argument(f"--{name}")
     add_attribute(login)
     login.add_argument("--session-id", help="your own id, never a secret; the id of a live session refreshes it")
+    login.add_argument("--device-id", help="a random id that stays on the device; only a digest is stored")
     login.add_argument("--idle-timeout", type=int, metavar="SECONDS")
     login.add_argument("--absolute-timeout", type=int, metavar="SECONDS")
 
@@ -92,7 +93,8 @@ def _login(presence: Presence, args: argparse.Namespace) -> int:
         login = presence.login(args.uid, name=args.name, aliases=args.alias, device=args.device, app=args.app,
                                app_version=args.app_version, ip=args.ip, user_agent=args.user_agent,
                                attributes=attributes_of(args), session_id=args.session_id,
-                               idle_timeout=args.idle_timeout, absolute_timeout=args.absolute_timeout)  # fmt: skip
+                               idle_timeout=args.idle_timeout, absolute_timeout=args.absolute_timeout,
+                               device_id=args.device_id)  # fmt: skip
     except LoginRefused as error:
         print_error(error.sentence)
         return 1

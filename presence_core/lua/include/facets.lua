@@ -9,7 +9,7 @@
 -- include: sessions/session_record
 
 -- The values of a record that facets and tombstones use: a row below.
-local RECORD_FIELDS = {'s', 'c', 'e', 'n', 'a', 'C', 'A', 'f', 'i'}
+local RECORD_FIELDS = {'s', 'c', 'e', 'n', 'a', 'C', 'A', 'f', 'i', 'o'}
 local MOST_VALUES = 10000
 local PAD = string.rep(' ', 65)
 

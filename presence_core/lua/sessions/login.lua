@@ -7,14 +7,17 @@
 -- include: sessions/login_limits
 -- include: sessions/login_labels
 -- include: sessions/login_lists
+-- include: sessions/odd_login
 -- include: search/session_ids
 -- KEYS: 1-13 Shard.lists 14 labels 15 words 16 block 17-20 Shard.of_user 21 record 22 block_rules 23 ids
+--       24 known devices (of a login that names its device)
 -- ARGV: 1 now|'' 2 policy 3 uid 4 sid 5 digest of the secret 6 idle s 7 absolute s 8 name 9 aliases 10 packed address
 --       11 attributes 12 client label 13 client text 14 agent label 15 agent text 16 label limit 17 device
 --       18 max sessions 19 max per device|0 20 replace|reject 21 login at|'' 22 last seen|'' (imported)
 --       23 declared attributes (facets.lua) 24 index the address 0|1 25 digest of the session id, 4 bytes|'' (not
---       indexed) 26… the user's entries of the index of words
--- returns: {'ok', last seen, core, {sids that a limit ended}, {sids found past their deadline, ended as expired}} or
+--       indexed) 26 JSON of what may be odd (odd_login.lua)|'' 27… the user's entries of the index of words
+-- returns: {'ok', last seen, core, {sids that a limit ended}, {sids found past their deadline, ended as expired}, field
+--          'o'|''} or
 --          {'limit'|'device_limit'|'ended'|'expired'} (with 1 behind 'ended': see sessions/validate.lua) or
 --          {'blocked', message, until ms|''} or {'block_rule', network|app_version, message, until ms|''}
 local k = shard_keys()
@@ -22,6 +25,7 @@ local labels, words, block, _, _, _, _, record, block_rules, ids = unpack(KEYS, 
 local given_now, packed_policy, uid, sid, digest, idle, absolute, name, aliases, ip, attributes, client_id, client_text,
   agent_id, agent_text, max_labels, device, max_sessions, max_per_device, on_limit, given_login, given_seen, declared,
   index_address, id_digest = unpack(ARGV, 1, 25)
+local odd, known = read_odd(ARGV[26]), KEYS[24]
 local now, policy, user, ref = clock(given_now), read_policy(packed_policy), user_keys(uid, 17), uid .. ':' .. sid
 if device == '' or max_per_device == '0' then device, max_per_device = '', 0 end
 
@@ -53,7 +57,7 @@ end
 local label_ids, texts = {client_id, agent_id}, {client_text, agent_text}
 local new_labels = share_labels(labels, label_ids, texts, tonumber(max_labels))
 local core, entries = struct.pack(CORE, login, idle_s, absolute_s, digest, label_ids[1], label_ids[2]) .. ip, {}
-for i = 26, #ARGV do
+for i = 27, #ARGV do
   entries[#entries + 1], entries[#entries + 2] = 0, ARGV[i]
 end
 local new = {sid = sid, ref = ref, login = login, seen = seen, idle = idle_s, absolute = absolute_s, core = core,
@@ -80,7 +84,11 @@ if #new_labels > 0 then
   redis.pcall('HSETNX', k.facets, '-', PAD)
 end
 if is_spoiled then redis.call('UNLINK', record) end
-if is_repeat then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A', 'f') end
+if is_repeat then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A', 'f', 'o') end
+local odd_field = note_odd(k, policy, known, odd, new, is_repeat and old[10], given_login ~= '')
+if odd_field ~= '' then
+  fields[#fields + 1], fields[#fields + 2] = 'o', odd_field
+end
 redis.call('HSET', record, unpack(fields))
 if policy.ttl and not is_repeat then
   redis.call('PEXPIREAT', record, ms(login + (absolute_s + 86400) * 1000))
@@ -88,4 +96,4 @@ end
 user.card = user.card + redis.call('SADD', user.live, sid)
 remove_from_lists(k, policy, ends)
 note_in_closing(k, ends)
-return {'ok', ms(seen), core, replaced, late}
+return {'ok', ms(seen), core, replaced, late, odd_field}

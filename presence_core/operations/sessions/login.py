@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -17,6 +18,7 @@ from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.maintenance.sweep import settle_calls, settle_stale, settle_stale_of_shards
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_changes import Replicas, hold_end, read_confirmations, write_and_wait_calls
+from presence_core.operations.sessions.known_devices import digests, need_keys
 from presence_core.operations.sessions.read import read_call
 from presence_core.operations.sessions.validate import make_token, secret_digest
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, later
@@ -33,7 +35,7 @@ MAX_LABELS: Final = 8192
 
 _ARGUMENTS: Final = frozenset(
     ("uid", "name", "aliases", "device", "app", "app_version", "ip", "user_agent", "attributes", "session_id",
-     "idle_timeout", "absolute_timeout")
+     "idle_timeout", "absolute_timeout", "device_id")
 )  # fmt: skip
 _IMPORT_ARGUMENTS: Final = _ARGUMENTS | {"login_at", "last_seen"}
 
@@ -55,6 +57,7 @@ class LoginRow:
     app_version: str
     user_agent: str
     facets: str
+    device_id: str | None = None
     login_at: int | str = ""
     last_seen: int | str = ""
 
@@ -79,6 +82,7 @@ def check_row(settings: Settings, given: Mapping[str, Any], new_id: str) -> Logi
         facet_members(settings.facets, attributes_of(check.attributes(given.get("attributes"))))
         if settings.facets
         else "",
+        check.device_id(given.get("device_id")),
     )
 
 
@@ -147,6 +151,8 @@ class _Attempt:
 
 def _login(ctx: Context, rows: list[LoginRow]) -> Op[list[Login | LoginRefused]]:
     attempts = []
+    if any(row.device_id for row in rows):
+        yield from need_keys(ctx)
     for row in rows:
         s, secret = ctx.shard(row.uid), ctx.new_secret()
         call = later(s.sessions, LOGIN, partial(_call, ctx, s, row, secret))
@@ -253,15 +259,23 @@ def _call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
     settings = ctx.settings
     client, agent = _labels(row)
     keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
-            s.block_rules, s.ids)  # fmt: skip
+            s.block_rules, s.ids, *((s.known(row.uid),) if row.device_id else ()))  # fmt: skip
     return call_of(
         LOGIN, keys, ctx.now, ctx.policy, row.uid, row.session_id, secret_digest(secret), str(row.idle),
         str(row.absolute), row.name, row.aliases, row.ip, row.attributes, *client, *agent, str(MAX_LABELS),
         row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0), settings.on_limit,
         str(row.login_at), str(row.last_seen), row.facets, "1" if "ip" in ctx.indexes else "0",
         id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else "",
-        *entries(ctx.indexes, row.uid, row.name, row.aliases),
+        _odd(ctx, row), *entries(ctx.indexes, row.uid, row.name, row.aliases),
     )  # fmt: skip
+
+
+def _odd(ctx: Context, row: LoginRow) -> str:
+    """What may be odd about a login, as include/sessions/odd_login.lua reads it."""
+    if not row.device_id or not ctx.settings.keep_devices:
+        return ""
+    devices = digests(ctx, row.uid, row.device_id)
+    return json.dumps({"devices": devices, "keep": ctx.settings.keep_devices}) if devices else ""
 
 
 def _settle_stale_of_user(ctx: Context, shard: Shard, uid: str) -> Op[bool]:

@@ -51,7 +51,7 @@ Allowed = Callable[[], Awaitable[bool]]
 
 def event_frame(event: Event, cursor: str) -> bytes:
     """An event as it is sent."""
-    kind = event.kind if event.kind.isalpha() else "unknown"
+    kind = event.kind if event.kind.replace("_", "").isalpha() else "unknown"
     return f"id: {cursor}\nevent: {kind}\ndata: {json.dumps(plain(event) | {'cursor': cursor})}\n\n".encode()
 
 

@@ -45,6 +45,7 @@ class FilterFields(Query):
     logged_in_after: Time | None = None
     logged_in_before: Time | None = None
     idle_for: int | None = Field(None, description="not seen for at least this many seconds")
+    new_device: bool = Field(False, description="only sessions on a device that was new to their user")
 
     def with_attributes(self, attributes: dict[str, Any] | None) -> SessionFilter:
         """The filter. Raises InvalidArgument."""
@@ -160,6 +161,7 @@ class LoginBody(Body):
     session_id: str | None = None
     idle_timeout: int | None = None
     absolute_timeout: int | None = None
+    device_id: str | None = Field(None, description="a random id that stays on the device; only a digest is stored")
 
 
 class UpdateBody(Body):

@@ -12,10 +12,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 from presence_core.client import Presence
 from presence_core.logs import fields
-from presence_core.models import AuditEntry, Event
+from presence_core.models import AuditEntry, Event, plain
 from presence_core.web.webhooks.position import SLACK, Delivery, Position
 
-Kind = Literal["kicked", "blocked", "unblocked", "revoked", "gap"]
+Kind = Literal["kicked", "blocked", "unblocked", "revoked", "new_device", "gap"]
 
 BATCH: Final = 100
 
@@ -63,7 +63,7 @@ class DeliveryReader:
         return from_audit + _without_runs(from_events)
 
     def _from_event(self, event: Event) -> Delivery:
-        if event.kind not in self._kinds or event.kind not in ("kicked", "gap"):
+        if event.kind not in self._kinds or event.kind not in ("kicked", "new_device", "gap"):
             return Delivery(None, event.cursor)
         name = f"{event.kind}:{event.uid}:{event.session_id}:{event.at.timestamp():.3f}"
         body: dict[str, Any] = {"id": _digest(name), "type": event.kind, "at": _iso(event.at)}
@@ -76,7 +76,16 @@ class DeliveryReader:
                 "ticket": end.ticket if end else None,
                 "message": end.message if end else None,
             }
+        elif event.kind == "new_device":
+            body |= {"uid": event.uid, "session_id": event.session_id} | self._login_of(event)
         return Delivery(body, event.cursor)
+
+    def _login_of(self, event: Event) -> dict[str, Any]:
+        """What a mail to the user needs; None for each where the session is no longer kept."""
+        checked = self._presence.validate_session(event.uid, event.session_id, touch=False)
+        record = checked.session or checked.ended
+        names = ("name", "aliases", "device", "app", "os", "browser", "ip")
+        return {name: plain(getattr(record, name)) if record else None for name in names}
 
     def _from_audit(self) -> list[Delivery]:
         if not self._actions:

@@ -66,7 +66,8 @@ def _card(session: Session, total: int, actor: Actor, *, is_newest: bool) -> Non
     moved = session.last_ip if session.last_ip != session.ip else None
     with st.container(border=True, width=_WIDTH, gap="xsmall", key=f"card-{session.session_id}"):
         newest = f" :gray-badge[{texts.PERSON_NEWEST}]" if is_newest else ""
-        st.markdown(f"{session_facts.device(session)}{newest}")
+        flags = "".join(f" :orange-badge[{flag}]" for flag in session_facts.flags(session))
+        st.markdown(f"{session_facts.device(session)}{newest}{flags}")
         with st.container(gap="xxsmall"):
             session_facts.show_facts(
                 {

@@ -46,6 +46,9 @@ def _everything(p: P) -> None:
     last = logins[-1]
     p.login("a:{b}", session_id=last.session.session_id, device="other")
     last = p.login("a:{b}", session_id=last.session.session_id)
+    for device_id in ("device-1", "device-2"):
+        p.login("u39", device_id=device_id)
+    p.rotate_device_key(by="staff", reason="each year")
     p.validate(last.token, ip="192.0.2.1")
     p.validate(logins[0].token)
     p.validate("malformed")

@@ -110,6 +110,7 @@ def _login(rng: random.Random, now: float) -> dict[str, Any]:
         "user_agent": lambda: rng.choice(AGENTS),
         "attributes": lambda: {key: rng.choice(VALUES) for key in "pq" if rng.random() < 0.7},
         "idle_timeout": lambda: rng.choice([SPAN + 5, 10**5]),
+        "device_id": lambda: f"device-{rng.randrange(4)}",
     }
     for field, draw in optional.items():
         if rng.random() < 0.7:
@@ -147,6 +148,7 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
         "logged_in_after": lambda: round(now - rng.randrange(SPAN * 2) / 2, 3),
         "logged_in_before": lambda: round(now - rng.randrange(SPAN * 2) / 2, 3),
         "idle_for": lambda: rng.randrange(SPAN // 2),
+        "new_device": lambda: True,
         "attributes": lambda: {key: rng.choice(VALUES) for key in "pq" if rng.random() < 0.6},
     }
     chosen = rng.sample(list(optional), rng.choice([1, 1, 1, 2, 2, 3, 5]))

@@ -3,6 +3,7 @@
 -- by SessionFilter.matches; it does so in the end for all sessions that are shown.
 --   client, agent   the label ids that match, four bytes each; client_not, agent_not: those that do not
 --   from, to        first and last address of a network, each family and bytes
+--   flags           of what is odd about the login, field 'o': all of these bits
 --   idle            ms since last seen, at least
 --   prefix          at the start of a word of the name; contains: anywhere in it. Both folded
 --   text            what uid, name or an alias must have: needles as JSON (text_search.lua); text_from, text_to: or an
@@ -76,6 +77,12 @@ local function test_core(tests, wanted, now)
   if seen then tests[#tests + 1] = function(row) return (tonumber(row[2] or 0) or 0) <= seen and YES or NO end end
 end
 
+local function test_flags(tests, flags)
+  tests[1] = flags and function(row)
+    return row[1] and bit.band(string.byte(row[1]), flags) == flags and YES or NO
+  end
+end
+
 local function test_name(tests, wanted)
   local prefix, contains = wanted.prefix, wanted.contains
   if prefix then tests[#tests + 1] = function(row) return contains_text(row[1], prefix, true) end end
@@ -133,6 +140,7 @@ local function read_tests(now, first)
     end
   end
   add_stage(wanted.from and {'c', 's', 'i'} or wanted.idle and {'c', 's'} or {'c'}, test_core, wanted, now)
+  add_stage({'o'}, test_flags, tonumber(wanted.flags or ''))
   add_stage({'n'}, test_name, wanted)
   add_stage({'x'}, test_attributes, pieces)
   add_stage(wanted.text_from and {'n', 'a', 'c', 'i'} or {'n', 'a'}, test_text, wanted)

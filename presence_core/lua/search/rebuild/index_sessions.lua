@@ -16,10 +16,10 @@ redis.call('HLEN', recount)
 redis.call('SCARD', counted)
 redis.call('HLEN', ids)
 
--- Count a session, unless it is counted.
-local function count_session(ref, record, row, attributes, declared)
+-- Count a session, unless it is counted. `is_current`: its attributes are still those that were read.
+local function count_session(ref, record, row, is_current, declared)
   if redis.call('EXISTS', recount) == 0 or redis.call('SADD', counted, ref) == 0 then return end
-  if writes_declared and (row[10] or '') == attributes and (row[8] or '') ~= declared then
+  if writes_declared and is_current and (row[8] or '') ~= declared then
     row[8] = declared_members(recount, declared)
     if row[8] == '' then redis.call('HDEL', record, 'f') else redis.call('HSET', record, 'f', row[8]) end
   end
@@ -31,7 +31,8 @@ end
 local missing, at = 0, 3
 for i = 7, #KEYS do
   local record, ref, name, aliases, attributes, declared, digest, number = KEYS[i], unpack(ARGV, at, at + 6)
-  local row = redis.pcall('HMGET', record, 's', 'c', 'e', 'n', 'a', 'C', 'A', 'f', 'i', 'x') -- RECORD_FIELDS and 'x'
+  local row = redis.pcall('HMGET', record, 'x', unpack(RECORD_FIELDS))
+  local is_current = not row.err and (table.remove(row, 1) or '') == attributes
   if redis.call('ZSCORE', sessions, ref) then
     if is_intact(row[1], row[2]) and not row[3] then
       if (row[4] or '') == name and (row[5] or '') == aliases then -- else a login has changed them
@@ -41,7 +42,7 @@ for i = 7, #KEYS do
       for _, entry in ipairs(indexes_addresses and address_entries(row[2], row[9], ref) or {}) do
         missing = missing + redis.call('ZADD', addresses, 0, entry)
       end
-      count_session(ref, record, row, attributes, declared)
+      count_session(ref, record, row, is_current, declared)
     elseif redis.call('EXISTS', recount) == 1 then
       redis.call('SADD', counted, ref) -- no record: maintenance/settle_sessions.lua removes it from all lists
     end
