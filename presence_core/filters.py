@@ -90,6 +90,8 @@ class SearchedSession(Protocol):
     @property
     def new_device(self) -> bool: ...
     @property
+    def on_behalf_by(self) -> str | None: ...
+    @property
     def login_at(self) -> datetime: ...
     @property
     def last_seen(self) -> datetime: ...
@@ -123,6 +125,7 @@ class SessionFilter:
     logged_in_before: Any = None  #: before this moment: an aware datetime, or Unix seconds
     idle_for: int | None = None  #: not seen for at least so many seconds; 0 asks for nothing
     attributes: Mapping[str, Any] | None = None  #: each of these has this value
+    on_behalf: bool = False  #: True: only sessions of staff on behalf of their user
     new_device: bool = False  #: True: only sessions on a device that was new to their user
 
     def __post_init__(self) -> None:
@@ -143,8 +146,9 @@ class SessionFilter:
             raise InvalidArgument("logged_in_after", "must be earlier than logged_in_before")
         if self.idle_for is not None:
             check.whole("idle_for", self.idle_for, 0, check.TEN_YEARS)
-        if not isinstance(self.new_device, bool):
-            raise InvalidArgument("new_device", "must be True or False")
+        for name in ("new_device", "on_behalf"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidArgument(name, "must be True or False")
         if self.attributes is not None:  # as JSON has them, and a copy that no caller can change
             object.__setattr__(self, "attributes", json.loads(check.attributes(self.attributes) or b"{}"))
 
@@ -216,6 +220,7 @@ class SessionFilter:
         return (
             (self.uid is None or session.uid == self.uid)
             and (session.new_device or not self.new_device)
+            and (session.on_behalf_by is not None or not self.on_behalf)
             and self._matches_facets(session)
             and self._matches_times(session, now)
             and ((addresses := self.addresses) is None or _is_from(session, addresses))

@@ -56,6 +56,7 @@ class Settings:
     shards: int | None = None  #: 1…1024; None: what is stored, else 1 on a single Redis and 64 on a cluster
     idle_timeout: int = 1_800  #: a session ends when not seen for so long; 1…10 years, at most the absolute timeout
     absolute_timeout: int = DAY  #: a session ends so long after its login, even if in use; 1…10 years
+    on_behalf_timeout: int = 3_600  #: a session on behalf of a user ends so long after its login at most; 1…10 years
     max_sessions: int = 1_000  #: live sessions a user may have, 1…1000
     max_sessions_per_device: int | None = None  #: the same per device named at login; None: no limit per device
     on_limit: OnLimit = "replace"  #: end the oldest session, or refuse the login
@@ -88,7 +89,7 @@ class Settings:
         for name, (low, high) in _LIMITS.items():
             if getattr(self, name) is not None or name not in _OPTIONAL:
                 check.whole(name, getattr(self, name), low, high)
-        for name in ("idle_timeout", "absolute_timeout", "keep_audit"):
+        for name in ("idle_timeout", "absolute_timeout", "on_behalf_timeout", "keep_audit"):
             check.seconds(name, getattr(self, name))
         for name in ("record_ttl", "heal"):
             if not isinstance(getattr(self, name), bool):

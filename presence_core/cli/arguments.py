@@ -94,6 +94,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--logged-in-after", type=parse_time, metavar="TIME", help=TIME_FORMAT)
     group.add_argument("--logged-in-before", type=parse_time, metavar="TIME")
     group.add_argument("--idle-for", type=int, metavar="SECONDS", help="last seen at least this long ago")
+    group.add_argument("--on-behalf", action="store_true", help="only sessions of staff on behalf of their user")
     group.add_argument("--new-device", action="store_true", help="only sessions on a device that was new to their user")
     add_attribute(group)
 
@@ -115,6 +116,7 @@ def session_filter(args: argparse.Namespace) -> SessionFilter:
         idle_for=args.idle_for,
         attributes=attributes_of(args),
         new_device=args.new_device,
+        on_behalf=args.on_behalf,
     )
 
 

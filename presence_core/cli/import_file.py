@@ -24,11 +24,11 @@ MAX_ERRORS: Final = 20
 COLUMNS: Final = (
     "uid", "session_id", "name", "aliases", "device", "app", "app_version", "ip", "last_ip", "user_agent", "os",
     "browser", "attributes", "login_at", "last_seen", "expires_at", "idle_timeout", "absolute_timeout",
-    "new_device",
+    "new_device", "on_behalf_by",
 )  # fmt: skip
 """The fields of an export."""
 
-_IGNORED: Final = frozenset(("last_ip", "os", "browser", "expires_at", "new_device"))
+_IGNORED: Final = frozenset(("last_ip", "os", "browser", "expires_at", "new_device", "on_behalf_by"))
 """Fields of an export that an import ignores: they are derived from the others, or start again."""
 
 _FIELDS: Final = frozenset(COLUMNS) - _IGNORED

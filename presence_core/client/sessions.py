@@ -31,6 +31,8 @@ class SessionsMethods(Client):
         idle_timeout: int | None = None,
         absolute_timeout: int | None = None,
         device_id: str | None = None,
+        on_behalf_by: str | None = None,
+        reason: str | None = None,
     ) -> Login:
         """Begin a session.
 
@@ -40,6 +42,10 @@ class SessionsMethods(Client):
         ones. idle_timeout, absolute_timeout: whole seconds; by default those of the settings. device_id: a random id
         that stays on the device, 8-128 URL-safe characters; only a digest is stored. If the user has logged in on other
         devices and not on this one, the session has ``new_device``, and the event "new_device" is sent once.
+
+        on_behalf_by, reason: a member of staff (1-256 bytes) logs in on behalf of the user, and why (1-500 characters).
+        The audit has it. The session ends after ``on_behalf_timeout`` at the latest, and its id begins with "behalf-".
+        It is in all lists, does not make the user online, and limits neither count nor end it.
 
         A login with the id of a live session of the same user refreshes its record and its secret. Login time, timeouts
         and limits stay. So a call whose reply was lost may be repeated with the same session_id.
@@ -52,6 +58,7 @@ class SessionsMethods(Client):
             "uid": uid, "name": name, "aliases": aliases, "device": device, "app": app, "app_version": app_version,
             "ip": ip, "user_agent": user_agent, "attributes": attributes, "session_id": session_id,
             "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout, "device_id": device_id,
+            "on_behalf_by": on_behalf_by, "reason": reason,
         }  # fmt: skip
         return self._run(login.login(self._ctx, given))
 
@@ -222,11 +229,14 @@ class AsyncSessionsMethods(AsyncClient):
         idle_timeout: int | None = None,
         absolute_timeout: int | None = None,
         device_id: str | None = None,
+        on_behalf_by: str | None = None,
+        reason: str | None = None,
     ) -> Login:
         given = {
             "uid": uid, "name": name, "aliases": aliases, "device": device, "app": app, "app_version": app_version,
             "ip": ip, "user_agent": user_agent, "attributes": attributes, "session_id": session_id,
             "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout, "device_id": device_id,
+            "on_behalf_by": on_behalf_by, "reason": reason,
         }  # fmt: skip
         return await self._run(login.login(self._ctx, given))
 

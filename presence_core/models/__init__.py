@@ -31,6 +31,7 @@ from presence_core.models.sessions import (
     NO_LABEL,
     NO_LABELS,
     ODD_FIELDS,
+    ON_BEHALF,
     SESSION_FIELDS,
     Ended,
     Labels,

@@ -15,7 +15,7 @@ field       holds
 ``f``       what of its attributes facets count, where ``Settings.facets`` names any; scripts alone read it
 ``C``       device, app, app version, one a line: only where the label table was full
 ``A``       os, browser, user agent, one a line: only where the label table was full
-``o``       what is odd about the login, a byte of flags: 1 a new device; missing where nothing is
+``o``       what is odd about the login, a byte of flags: 1 a new device, 2 on behalf of the user, then by whom
 ``e…``      how it ended: see END_FIELDS; a hash with ``e`` is a tombstone
 ==========  =====================================================================================================
 """
@@ -45,6 +45,7 @@ END_FIELDS: Final = ("e", "ea", "ec", "eb", "en", "et", "em", "er")
 
 ODD_FIELDS: Final = ("o",)
 NEW_DEVICE: Final = 1  # flags of ``o``
+ON_BEHALF: Final = 2
 
 Labels = Mapping[bytes, bytes]
 """Label id → text."""
@@ -122,6 +123,7 @@ class Record:
     idle_timeout: int  #: seconds
     absolute_timeout: int  #: seconds
     new_device: bool = False  #: the user had other devices at login, and not this one
+    on_behalf_by: str | None = None  #: the member of staff who logged in on behalf of the user; None: the user did
 
     @property
     def ref(self) -> str:
@@ -232,11 +234,6 @@ def login_and_deadline(row: Row) -> tuple[int, int] | None:
     return login, min(int(seen) + idle * 1000, login + absolute * 1000)
 
 
-def _flags(row: Row) -> int:
-    odd = row[-1] if len(row) > len(SESSION_FIELDS) + len(END_FIELDS) else None
-    return odd[0] if odd else 0
-
-
 def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, Any]:
     seen, core, name, aliases, last_ip, attributes, client, agent = row[:8]
     assert seen, "scripts return no row without last seen"
@@ -246,6 +243,7 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
     device, app, app_version = _three(labels.get(client_label) if client is None else client)
     os, browser, user_agent = _three(labels.get(agent_label) if agent is None else agent)
     last_seen = int(seen)
+    odd = row[-1] if len(row) > len(SESSION_FIELDS) + len(END_FIELDS) else None
     return {
         "uid": uid,
         "session_id": session_id,
@@ -265,7 +263,8 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
         "expires_at": moment(min(last_seen + idle * 1000, login + absolute * 1000)),
         "idle_timeout": idle,
         "absolute_timeout": absolute,
-        "new_device": bool(_flags(row) & NEW_DEVICE),
+        "new_device": bool(odd and odd[0] & NEW_DEVICE),
+        "on_behalf_by": text(odd[1:]) if odd and odd[0] & ON_BEHALF else None,
     }
 
 

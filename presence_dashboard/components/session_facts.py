@@ -105,7 +105,8 @@ def person_cell(uid: str, called: str | None) -> str:
 
 def flags(record: Session | Ended) -> list[str]:
     """What was odd about the login, in words."""
-    return [texts.FLAG_NEW_DEVICE] if record.new_device else []
+    known = {texts.FLAG_NEW_DEVICE: record.new_device, texts.FLAG_ON_BEHALF: record.on_behalf_by is not None}
+    return [words for words, is_so in known.items() if is_so]
 
 
 def session_preview(

@@ -182,6 +182,8 @@ def found_by(session: Session, now_ms: int, asked: dict[str, Any]) -> bool:
             return bool(round(session.login_at.timestamp() * 1000) < round(value * 1000))
         if field == "idle_for":
             return bool(now_ms - round(session.last_seen.timestamp() * 1000) >= value * 1000)
+        if field == "on_behalf":
+            return session.on_behalf_by is not None
         if field == "attributes":
             return all(
                 key in session.attributes and same(session.attributes[key], wanted) for key, wanted in value.items()

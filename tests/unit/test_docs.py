@@ -41,6 +41,7 @@ RUN_ELSEWHERE = {
     "docs/rollout.md": "test_page_blocks",
     "docs/logging.md": "test_page_blocks",
     "docs/odd_logins.md": "test_page_blocks",
+    "docs/on_behalf.md": "test_page_blocks",
 }
 """The tests that run the blocks of these documents."""
 

@@ -49,13 +49,14 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 
 def test_every_block_of_these_pages_is_tested() -> None:
-    pages = ("own_client.md", "cors.md", "rollout.md", "logging.md", "odd_logins.md")
+    pages = ("own_client.md", "cors.md", "rollout.md", "logging.md", "odd_logins.md", "on_behalf.md")
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
         {"cors"},
         {"rollout"},
         {"traces"},
         {"device"},
+        {"behalf"},
     ]
 
 
@@ -135,6 +136,13 @@ def test_a_login_names_the_device_of_its_cookie_and_another_browser_is_new(
     assert capsys.readouterr().out == ""
     run(code, page, presence=presence, cookie_header="__Host-presence-device=x; theme=dark")
     assert capsys.readouterr().out == "Write a mail to the user.\n"
+
+
+def test_staff_log_in_on_behalf_of_a_user(presence: Presence) -> None:
+    presence.kick("u1019", by="test", reason="test")
+    login = run(blocks("on_behalf.md")["behalf"], "docs/on_behalf.md", presence=presence)["login"]
+    assert login.session.on_behalf_by == "sam@support"
+    assert not presence.is_online("u1019")
 
 
 # -- roll out ---------------------------------------------------------------------------------------------------------

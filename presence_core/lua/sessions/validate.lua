@@ -3,6 +3,7 @@
 -- include: sessions/session_state
 -- include: sessions/same_digest
 -- include: sessions/addresses
+-- include: sessions/on_behalf
 -- include: sessions/confirmed_clock
 -- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 meta 6 record 7 addresses (or none: they are not indexed)
 -- ARGV: 1 now|'' 2 uid 3 sid 4 digest of the secret|'' (validated by id) 5 touch 0|1 6 packed address|''
@@ -21,7 +22,9 @@ if state == LIVE and touch and not FENCE_STATE then
   local seen = tonumber(row[1])
   if now > seen then
     redis.call('ZADD', deadlines, 'XX', 'GT', deadline_of(now, core), ref)
-    redis.pcall('ZADD', users, 'XX', 'GT', now, uid) -- only readers use it: no reason to turn a visitor away
+    if not is_on_behalf(sid) then
+      redis.pcall('ZADD', users, 'XX', 'GT', now, uid) -- only readers use it: no reason to turn a visitor away
+    end
     row[1] = ms(now)
     redis.call('HSET', record, 's', row[1])
   end

@@ -35,7 +35,7 @@ MAX_LABELS: Final = 8192
 
 _ARGUMENTS: Final = frozenset(
     ("uid", "name", "aliases", "device", "app", "app_version", "ip", "user_agent", "attributes", "session_id",
-     "idle_timeout", "absolute_timeout", "device_id")
+     "idle_timeout", "absolute_timeout", "device_id", "on_behalf_by", "reason")
 )  # fmt: skip
 _IMPORT_ARGUMENTS: Final = _ARGUMENTS | {"login_at", "last_seen"}
 
@@ -58,6 +58,8 @@ class LoginRow:
     user_agent: str
     facets: str
     device_id: str | None = None
+    on_behalf_by: str | None = None
+    reason: str = ""
     login_at: int | str = ""
     last_seen: int | str = ""
 
@@ -66,10 +68,18 @@ def check_row(settings: Settings, given: Mapping[str, Any], new_id: str) -> Logi
     """Check every argument of one login."""
     idle, absolute = settings.timeouts(given.get("idle_timeout"), given.get("absolute_timeout"))
     session_id = given.get("session_id")
+    session_id = new_id if session_id is None else check.session_id(session_id)
+    staff, reason = check_on_behalf(given)
+    if staff is not None:
+        if not check.is_on_behalf(session_id):
+            session_id = f"{check.ON_BEHALF_PREFIX}{new_id}"
+        absolute = min(absolute, settings.on_behalf_timeout)
+    elif check.is_on_behalf(session_id):
+        raise InvalidArgument("session_id", f"must not begin with {check.ON_BEHALF_PREFIX} without on_behalf_by")
     return LoginRow(
         check.uid(given.get("uid")),
-        new_id if session_id is None else check.session_id(session_id),
-        idle,
+        session_id,
+        min(idle, absolute),
         absolute,
         check.short("name", given.get("name"), 256) or "",
         check.aliases(given.get("aliases", ())),
@@ -83,7 +93,25 @@ def check_row(settings: Settings, given: Mapping[str, Any], new_id: str) -> Logi
         if settings.facets
         else "",
         check.device_id(given.get("device_id")),
+        staff,
+        reason,
     )
+
+
+def check_on_behalf(given: Mapping[str, Any]) -> tuple[str | None, str]:
+    """By whom a login on behalf of the user is, and why; None of the user's own login."""
+    staff, reason, own_id = given.get("on_behalf_by"), given.get("reason"), given.get("session_id")
+    if staff is None:
+        if reason is not None:
+            raise InvalidArgument("reason", "must come with on_behalf_by")
+        return None, ""
+    actor = check.plain_text("on_behalf_by", staff, 256, "must be text of 1 to 256 bytes that says who does this")
+    for name in ("device_id", "login_at"):
+        if given.get(name) is not None:
+            raise InvalidArgument(name, "must not be given with on_behalf_by")
+    if own_id is not None and not check.is_on_behalf(str(own_id)):
+        raise InvalidArgument("session_id", f"must begin with {check.ON_BEHALF_PREFIX}, as on_behalf_by is given")
+    return actor, check.prose("reason", reason)
 
 
 @checked_first
@@ -259,19 +287,27 @@ def _call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
     settings = ctx.settings
     client, agent = _labels(row)
     keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
-            s.block_rules, s.ids, *((s.known(row.uid),) if row.device_id else ()))  # fmt: skip
+            s.block_rules, s.ids, *_odd_keys(s, row))  # fmt: skip
     return call_of(
         LOGIN, keys, ctx.now, ctx.policy, row.uid, row.session_id, secret_digest(secret), str(row.idle),
         str(row.absolute), row.name, row.aliases, row.ip, row.attributes, *client, *agent, str(MAX_LABELS),
-        row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0), settings.on_limit,
-        str(row.login_at), str(row.last_seen), row.facets, "1" if "ip" in ctx.indexes else "0",
+        "" if row.on_behalf_by else row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0),
+        settings.on_limit, str(row.login_at), str(row.last_seen), row.facets, "1" if "ip" in ctx.indexes else "0",
         id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else "",
         _odd(ctx, row), *entries(ctx.indexes, row.uid, row.name, row.aliases),
     )  # fmt: skip
 
 
+def _odd_keys(s: Shard, row: LoginRow) -> tuple[str, ...]:
+    if row.on_behalf_by:
+        return (s.audit,)
+    return (s.known(row.uid),) if row.device_id else ()
+
+
 def _odd(ctx: Context, row: LoginRow) -> str:
     """What may be odd about a login, as include/sessions/odd_login.lua reads it."""
+    if row.on_behalf_by:
+        return json.dumps({"by": row.on_behalf_by, "reason": row.reason}, ensure_ascii=False)
     if not row.device_id or not ctx.settings.keep_devices:
         return ""
     devices = digests(ctx, row.uid, row.device_id)

@@ -45,6 +45,7 @@ class FilterFields(Query):
     logged_in_after: Time | None = None
     logged_in_before: Time | None = None
     idle_for: int | None = Field(None, description="not seen for at least this many seconds")
+    on_behalf: bool = Field(False, description="only sessions on behalf of their user, by staff")
     new_device: bool = Field(False, description="only sessions on a device that was new to their user")
 
     def with_attributes(self, attributes: dict[str, Any] | None) -> SessionFilter:
@@ -162,6 +163,8 @@ class LoginBody(Body):
     idle_timeout: int | None = None
     absolute_timeout: int | None = None
     device_id: str | None = Field(None, description="a random id that stays on the device; only a digest is stored")
+    on_behalf_by: str | None = Field(None, description="the member of staff who logs in on behalf of the user")
+    reason: str | None = Field(None, description="why, for the audit; with on_behalf_by")
 
 
 class UpdateBody(Body):

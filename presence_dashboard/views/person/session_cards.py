@@ -71,6 +71,7 @@ def _card(session: Session, total: int, actor: Actor, *, is_newest: bool) -> Non
         with st.container(gap="xxsmall"):
             session_facts.show_facts(
                 {
+                    texts.LABEL_ON_BEHALF_BY: session.on_behalf_by,
                     texts.LABEL_BROWSER: session_facts.client(session),
                     texts.LABEL_APP: session_facts.app(session),
                     texts.LABEL_IP: session_facts.address(session, actor),

@@ -149,6 +149,7 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
         "logged_in_before": lambda: round(now - rng.randrange(SPAN * 2) / 2, 3),
         "idle_for": lambda: rng.randrange(SPAN // 2),
         "new_device": lambda: True,
+        "on_behalf": lambda: True,
         "attributes": lambda: {key: rng.choice(VALUES) for key in "pq" if rng.random() < 0.6},
     }
     chosen = rng.sample(list(optional), rng.choice([1, 1, 1, 2, 2, 3, 5]))

@@ -21,7 +21,9 @@ local function add_to_lists(k, policy, now, user, words, new)
   end
   write(not new.is_repeat and {'ZREM', k.deadlines, new.ref} or nil, 'ZADD', k.deadlines,
         math.min(new.seen + new.idle * 1000, new.login + new.absolute * 1000), new.ref)
-  write(user.card == 0 and {'ZREM', k.users, user.uid} or nil, 'ZADD', k.users, 'GT', new.seen, user.uid)
+  if not is_on_behalf(new.sid) then
+    write(user.card == 0 and {'ZREM', k.users, user.uid} or nil, 'ZADD', k.users, 'GT', new.seen, user.uid)
+  end
   if new.device ~= '' then
     write({'HDEL', user.devices, new.sid}, 'HSET', user.devices, new.sid, new.device)
     extend_devices(policy, user.devices, new.core)
