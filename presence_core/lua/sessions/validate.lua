@@ -2,7 +2,7 @@
 -- May this request pass? And, when asked, note that the session was seen.
 -- include: sessions/session_state
 -- include: sessions/same_digest
--- include: sessions/addresses
+-- include: sessions/move_address
 -- include: sessions/on_behalf
 -- include: sessions/confirmed_clock
 -- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 meta 6 record 7 addresses (or none: they are not indexed)
@@ -28,11 +28,11 @@ if state == LIVE and touch and not FENCE_STATE then
     row[1] = ms(now)
     redis.call('HSET', record, 's', row[1])
   end
-  local before = row[5] or string.sub(core, 41)
-  if ip ~= '' and ip ~= before then
-    row[5] = ip ~= string.sub(core, 41) and ip
+  if ip ~= '' and ip ~= (row[5] or string.sub(core, 41)) then
+    local at_login, before = string.sub(core, 41), row[5] or string.sub(core, 41)
+    row[5] = ip ~= at_login and ip
     if row[5] then redis.call('HSET', record, 'i', ip) else redis.call('HDEL', record, 'i') end
-    if addresses then move_address(addresses, ref, string.sub(core, 41), before, ip) end
+    if addresses then move_address(addresses, ref, at_login, before, ip) end
   end
 end
 local is_overdue = state == ENDED and not how and not row[9]

@@ -12,10 +12,3 @@ local function address_entries(core, latest, ref)
   end
   return entries
 end
-
--- The latest address was `before` and is `ip`: the entry of the address at login stays. Readers test every session, so
--- an index of a foreign type turns no visitor away.
-local function move_address(addresses, ref, at_login, before, ip)
-  if before ~= at_login then redis.pcall('ZREM', addresses, indexed_address(before) .. ref) end
-  if ip ~= at_login then redis.pcall('ZADD', addresses, 0, indexed_address(ip) .. ref) end
-end

@@ -9,7 +9,8 @@ local UNKNOWN, LIVE, ENDED, NO_RECORD = 0, 1, 2, 3
 -- ENDED without an end in row or how: past its deadline.
 local function state_of(now, sessions, closing, meta, ref, record)
   local row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'e', 'o')
-  local odd = table.remove(row)
+  local odd = row[10]
+  row[10] = nil
   local listed = redis.call('ZSCORE', sessions, ref)
   if not is_intact(row[1], row[2]) then return listed and NO_RECORD or UNKNOWN, {} end
   if row[9] then
