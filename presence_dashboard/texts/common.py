@@ -42,6 +42,7 @@ LABEL_LAST_IP: Final = "Latest IP"
 LABEL_FLAGS: Final = "Flags"
 FLAG_NEW_DEVICE: Final = "New device"
 FLAG_ON_BEHALF: Final = "Support session"
+FLAG_WORDS: Final = {"new_device": FLAG_NEW_DEVICE, "on_behalf": FLAG_ON_BEHALF}
 LABEL_ON_BEHALF_BY: Final = "Used by"
 LABEL_LOGIN: Final = "Login"
 LABEL_LAST_ACTIVE: Final = "Last active"

@@ -41,6 +41,9 @@ def idle_malformed(most: int) -> str:
     return f"Use whole seconds, up to {most}."
 
 
+FLAG_MALFORMED: Final = "Use new_device or on_behalf."
+
+
 # -- A link with a wrong filter ----------------------------------------------------------------------------------------
 
 LINK_TITLE: Final = "This link has a filter that does not work"
