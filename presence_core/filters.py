@@ -84,7 +84,13 @@ class SearchedSession(Protocol):
     @property
     def ip(self) -> str | None: ...
     @property
+    def last_ip(self) -> str | None: ...
+    @property
     def attributes(self) -> Mapping[str, Any]: ...
+    @property
+    def new_device(self) -> bool: ...
+    @property
+    def on_behalf_by(self) -> str | None: ...
     @property
     def login_at(self) -> datetime: ...
     @property
@@ -109,7 +115,7 @@ class SessionFilter:
     uid: str | None = None  #: the sessions of this user
     name_prefix: str | None = None  #: the start of the name, or of one of its first 8 words
     name_contains: str | None = None  #: a part of the name
-    ip: str | None = None  #: the address at login, or its network: "192.0.2.7", "2001:db8::/32"
+    ip: str | None = None  #: the address at login or the latest, or its network: "192.0.2.7", "2001:db8::/32"
     device: str | None = None  #: as the site named it at login
     app: str | None = None  #: the same
     app_version: str | None = None  #: the same
@@ -119,6 +125,8 @@ class SessionFilter:
     logged_in_before: Any = None  #: before this moment: an aware datetime, or Unix seconds
     idle_for: int | None = None  #: not seen for at least so many seconds; 0 asks for nothing
     attributes: Mapping[str, Any] | None = None  #: each of these has this value
+    on_behalf: bool = False  #: True: only sessions of staff on behalf of their user
+    new_device: bool = False  #: True: only sessions on a device that was new to their user
 
     def __post_init__(self) -> None:
         if self.uid is not None:
@@ -138,6 +146,9 @@ class SessionFilter:
             raise InvalidArgument("logged_in_after", "must be earlier than logged_in_before")
         if self.idle_for is not None:
             check.whole("idle_for", self.idle_for, 0, check.TEN_YEARS)
+        for name in ("new_device", "on_behalf"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidArgument(name, "must be True or False")
         if self.attributes is not None:  # as JSON has them, and a copy that no caller can change
             object.__setattr__(self, "attributes", json.loads(check.attributes(self.attributes) or b"{}"))
 
@@ -208,9 +219,11 @@ class SessionFilter:
         """Whether a session matches; ``now`` is ms since the epoch."""
         return (
             (self.uid is None or session.uid == self.uid)
+            and (session.new_device or not self.new_device)
+            and (session.on_behalf_by is not None or not self.on_behalf)
             and self._matches_facets(session)
             and self._matches_times(session, now)
-            and ((addresses := self.addresses) is None or _within(session.ip, addresses))
+            and ((addresses := self.addresses) is None or _is_from(session, addresses))
             and self._matches_names(session)
             and self._matches_attributes(session)
         )
@@ -248,7 +261,7 @@ class SessionFilter:
             yield "name"
         if any(is_found(found, alias) for alias in session.aliases):
             yield "alias"
-        if (addresses := self.text_addresses) is not None and _within(session.ip, addresses):
+        if (addresses := self.text_addresses) is not None and _is_from(session, addresses):
             yield "ip"
         if session.session_id == self.text_session:
             yield "session_id"
@@ -266,6 +279,10 @@ _MISSING: Final = object()
 
 def _any_start(folded: str, needle: str) -> bool:
     return any(text.startswith(needle) for text in starts(folded))
+
+
+def _is_from(session: SearchedSession, addresses: AddressRange) -> bool:
+    return any(_within(ip, addresses) for ip in {session.ip, session.last_ip})
 
 
 def _within(ip: str | None, addresses: AddressRange) -> bool:

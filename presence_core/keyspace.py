@@ -25,8 +25,8 @@ _LENGTHS: Final = {
     family: word
     for word, families in {
         "ZCARD": "sessions deadlines users people ended words addresses blocks jobs",
-        "HLEN": "session closing totals meta labels ids facets recount devices person block block_rules job staff "
-                "moved layout moving worker denied history saved viewers",
+        "HLEN": "session closing totals meta labels ids facets recount devices known person block block_rules job "
+                "staff moved layout moving worker denied history saved viewers",
         "SCARD": "user counted running",
         "XLEN": "events audit retold",
     }.items()
@@ -136,6 +136,10 @@ class Shard:
     def person(self, uid: str) -> str:
         """HASH: name and aliases of a person who is offline."""
         return f"{self.tag}:person:{uid}"
+
+    def known(self, uid: str) -> str:
+        """HASH: digest of a device → the user's last login on it."""
+        return f"{self.tag}:known:{uid}"
 
     def ended_of(self, uid: str) -> str:
         """ZSET: the user's ended sessions by time of end."""

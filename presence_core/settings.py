@@ -30,6 +30,7 @@ _LIMITS: Final = {
     "keep_expired": (0, TEN_YEARS),
     "keep_logout": (0, TEN_YEARS),
     "keep_people": (0, TEN_YEARS),
+    "keep_devices": (0, TEN_YEARS),
     "keep_history_10s": (3600, 30 * DAY),
     "keep_history_1m": (DAY, 730 * DAY),
     "keep_history_1h": (30 * DAY, TEN_YEARS),
@@ -55,6 +56,7 @@ class Settings:
     shards: int | None = None  #: 1…1024; None: what is stored, else 1 on a single Redis and 64 on a cluster
     idle_timeout: int = 1_800  #: a session ends when not seen for so long; 1…10 years, at most the absolute timeout
     absolute_timeout: int = DAY  #: a session ends so long after its login, even if in use; 1…10 years
+    on_behalf_timeout: int = 3_600  #: a session on behalf of a user ends so long after its login at most; 1…10 years
     max_sessions: int = 1_000  #: live sessions a user may have, 1…1000
     max_sessions_per_device: int | None = None  #: the same per device named at login; None: no limit per device
     on_limit: OnLimit = "replace"  #: end the oldest session, or refuse the login
@@ -66,6 +68,7 @@ class Settings:
     keep_history_1m: int = 30 * DAY  #: those of a minute, and the hourly split per app and device; a day…2 years
     keep_history_1h: int = 730 * DAY  #: those of an hour and of a day, 30 days…10 years
     keep_people: int = 7 * DAY  #: how long an offline user's last-seen time is kept
+    keep_devices: int = 180 * DAY  #: how long a user's device stays known after a login on it; 0 keeps none
     max_ended: int = 1_000_000  #: tombstones listed in all (oldest dropped first), 0…10 million
     max_events: int = 100_000  #: events kept in all for readers that return, 100…10 million
     max_audit: int = 100_000  #: staff actions kept in all, 100…10 million
@@ -86,7 +89,7 @@ class Settings:
         for name, (low, high) in _LIMITS.items():
             if getattr(self, name) is not None or name not in _OPTIONAL:
                 check.whole(name, getattr(self, name), low, high)
-        for name in ("idle_timeout", "absolute_timeout", "keep_audit"):
+        for name in ("idle_timeout", "absolute_timeout", "on_behalf_timeout", "keep_audit"):
             check.seconds(name, getattr(self, name))
         for name in ("record_ttl", "heal"):
             if not isinstance(getattr(self, name), bool):

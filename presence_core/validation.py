@@ -135,6 +135,20 @@ def session_id(value: object, field: str = "session_id") -> str:
     return str.__str__(value)
 
 
+def device_id(value: object) -> str | None:
+    """Optional: the id of a device, as a cookie has it."""
+    return None if value is None else session_id(value, "device_id")
+
+
+ON_BEHALF_PREFIX: Final = "behalf-"
+"""The ids of sessions on behalf of a user begin so: include/sessions/on_behalf.lua tells them by it."""
+
+
+def is_on_behalf(session_id: str) -> bool:
+    """Whether a member of staff began this session, on behalf of its user."""
+    return session_id.startswith(ON_BEHALF_PREFIX)
+
+
 def is_session_id(value: str) -> bool:
     return _SESSION_ID.fullmatch(value) is not None
 

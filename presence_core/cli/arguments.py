@@ -57,7 +57,7 @@ _FILTERS: Final = {
     "uid": "sessions of this user",
     "name-prefix": "start of a word of the name",
     "name-contains": "part of the name",
-    "ip": "IP address at login, or a network such as 192.0.2.0/24",
+    "ip": "IP address at login or the latest, or a network such as 192.0.2.0/24",
     "device": None,
     "app": None,
     "app-version": None,
@@ -94,6 +94,8 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--logged-in-after", type=parse_time, metavar="TIME", help=TIME_FORMAT)
     group.add_argument("--logged-in-before", type=parse_time, metavar="TIME")
     group.add_argument("--idle-for", type=int, metavar="SECONDS", help="last seen at least this long ago")
+    group.add_argument("--on-behalf", action="store_true", help="only sessions of staff on behalf of their user")
+    group.add_argument("--new-device", action="store_true", help="only sessions on a device that was new to their user")
     add_attribute(group)
 
 
@@ -113,6 +115,8 @@ def session_filter(args: argparse.Namespace) -> SessionFilter:
         logged_in_before=args.logged_in_before,
         idle_for=args.idle_for,
         attributes=attributes_of(args),
+        new_device=args.new_device,
+        on_behalf=args.on_behalf,
     )
 
 

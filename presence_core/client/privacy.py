@@ -7,6 +7,7 @@ from typing import Any
 from presence_core.client.base import AsyncClient, Client
 from presence_core.models import EraseReport
 from presence_core.operations.privacy import erase, export
+from presence_core.operations.sessions import known_devices
 
 
 class PrivacyMethods(Client):
@@ -22,8 +23,14 @@ class PrivacyMethods(Client):
         """
         return self._run(erase.erase(self._ctx, uid, by, reason))
 
+    def rotate_device_key(self, *, by: str, reason: str) -> None:
+        """Make a new secret for the digests of devices. Digests by the secret before stay valid, older ones do not. So
+        wait ``keep_devices`` before the next rotation. Every client uses it within seconds. Cost: four round trips.
+        """
+        self._run(known_devices.rotate_device_key(self._ctx, by, reason))
+
     def export_person(self, uid: str) -> dict[str, Any]:
-        """What is stored about a person, ready for JSON: sessions, ended, person, block, audit, events.
+        """What is stored about a person, ready for JSON: sessions, ended, person, devices, block, audit, events.
 
         At most 10,000 entries of each kind, and the latest 100 ended sessions; ``cut`` names the kinds that have more.
         Cost: O(audit + events kept), in steps of a thousand.
@@ -36,6 +43,9 @@ class AsyncPrivacyMethods(AsyncClient):
 
     async def erase(self, uid: str, *, by: str, reason: str) -> EraseReport:
         return await self._run(erase.erase(self._ctx, uid, by, reason))
+
+    async def rotate_device_key(self, *, by: str, reason: str) -> None:
+        await self._run(known_devices.rotate_device_key(self._ctx, by, reason))
 
     async def export_person(self, uid: str) -> dict[str, Any]:
         return await self._run(export.export_person(self._ctx, uid))

@@ -90,7 +90,7 @@ class SearchMethods(Client):
         return self._run(read.counts(self._ctx))
 
     def is_online(self, uid: str) -> bool:
-        """Whether this user has a live session, exactly. Cost: O(S), one round trip."""
+        """Whether this user has a live session of their own, exactly. Cost: O(S), one round trip."""
         return self._run(read.is_online(self._ctx, uid))
 
     def online_among(self, uids: Iterable[str]) -> set[str]:

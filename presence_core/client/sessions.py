@@ -32,15 +32,28 @@ class SessionsMethods(Client):
         absolute_timeout: int | None = None,
         methods: Iterable[str] = (),
         mfa: bool | None = None,
+        device_id: str | None = None,
+        on_behalf_by: str | None = None,
+        reason: str | None = None,
     ) -> Login:
         """Begin a session.
 
         uid: 1-256 bytes. name: up to 256 bytes. aliases: up to eight other ways to find the person, such as email and
         phone. device, app, app_version: up to 64 bytes each. user_agent: cut at 512 characters. attributes: up to 4 KB
         of JSON. session_id: an id of the site's own, 8-128 URL-safe characters, never a secret; by default 22 random
-        ones. idle_timeout, absolute_timeout: whole seconds; by default those of the settings. methods: how the visitor
-        has authenticated, at most eight names of 1-16 of a-z, 0-9, _ and -, 55 characters in all: those of RFC 8176
-        ("pwd", "otp", "hwk") or the site's own. mfa: with several factors; by default True for two methods or "mfa".
+        ones. idle_timeout, absolute_timeout: whole seconds; by default those of the settings.
+
+        methods: how the visitor has authenticated, at most eight names of 1-16 of a-z, 0-9, _ and -, 55 characters in
+        all: those of RFC 8176 ("pwd", "otp", "hwk") or the site's own. mfa: with several factors; by default True for
+        two methods or "mfa".
+
+        device_id: a random id that stays on the device, 8-128 URL-safe characters; only a digest is stored. If the user
+        has logged in on other devices and not on this one, the session has ``new_device``, and the event "new_device"
+        is sent once.
+
+        on_behalf_by, reason: a member of staff (1-256 bytes) logs in on behalf of the user, and why (1-500 characters).
+        The audit has it. The session ends after ``on_behalf_timeout`` at the latest, and its id begins with "behalf-".
+        It is in all lists, does not make the user online, and limits neither count nor end it.
 
         A login with the id of a live session of the same user refreshes its record and its secret. Login time, timeouts
         and authentication stay, and no limit is applied. So a call whose reply was lost may be repeated with the same
@@ -54,6 +67,7 @@ class SessionsMethods(Client):
             "uid": uid, "name": name, "aliases": aliases, "device": device, "app": app, "app_version": app_version,
             "ip": ip, "user_agent": user_agent, "attributes": attributes, "session_id": session_id,
             "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout, "methods": methods, "mfa": mfa,
+            "device_id": device_id, "on_behalf_by": on_behalf_by, "reason": reason,
         }  # fmt: skip
         return self._run(login.login(self._ctx, given))
 
@@ -292,11 +306,15 @@ class AsyncSessionsMethods(AsyncClient):
         absolute_timeout: int | None = None,
         methods: Iterable[str] = (),
         mfa: bool | None = None,
+        device_id: str | None = None,
+        on_behalf_by: str | None = None,
+        reason: str | None = None,
     ) -> Login:
         given = {
             "uid": uid, "name": name, "aliases": aliases, "device": device, "app": app, "app_version": app_version,
             "ip": ip, "user_agent": user_agent, "attributes": attributes, "session_id": session_id,
             "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout, "methods": methods, "mfa": mfa,
+            "device_id": device_id, "on_behalf_by": on_behalf_by, "reason": reason,
         }  # fmt: skip
         return await self._run(login.login(self._ctx, given))
 

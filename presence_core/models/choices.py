@@ -9,9 +9,12 @@ EndReason = Literal["logout", "expired", "kicked", "replaced"]
 EndCause = Literal["user", "idle", "absolute", "lost", "staff", "revoked", "limit", "device_limit"]
 """``lost``: the record vanished. ``revoked``: ``revoke_before``. ``limit``, ``device_limit``: a login replaced it."""
 
-EventKind = Literal["login", "logout", "expired", "kicked", "replaced", "sign_in_required", "reauthenticated", "gap"]
+EventKind = Literal[
+    "login", "logout", "expired", "kicked", "replaced", "sign_in_required", "reauthenticated", "new_device", "gap"
+]
 """``sign_in_required``: staff refuse the session until its visitor signs in again. ``reauthenticated``: they have.
-``gap``: events before this point were dropped by the cap."""
+``new_device``: a login on a device that is new to the user. ``gap``: events before this point were dropped by the cap.
+"""
 
 FailureCode = Literal["unknown", "ended", "sign_in_required", "authentication_too_old"]
 """Why a Validation is falsy."""

@@ -17,6 +17,7 @@ field       holds
 ``A``       os, browser, user agent, one a line: only where the label table was full
 ``h``       the authentication: ms, whether with several factors, methods; missing where the site names none at login
 ``q``       the sign-in that staff require: ms, id of their message
+``o``       what is odd about the login, a byte of flags: 1 a new device, 2 on behalf of the user, then by whom
 ``e…``      how it ended: see END_FIELDS; a hash with ``e`` is a tombstone
 ==========  =====================================================================================================
 """
@@ -45,13 +46,17 @@ SESSION_FIELDS: Final = ("s", "c", "n", "a", "i", "x", "C", "A", "h", "q")
 END_FIELDS: Final = ("e", "ea", "ec", "eb", "en", "et", "em", "er")
 """end reason, at (ms), cause, by, note (id of a text), ticket, message (id of a text), replaced by (session id)"""
 
+ODD_FIELDS: Final = ("o",)
+NEW_DEVICE: Final = 1  # flags of ``o``
+ON_BEHALF: Final = 2
+
 Labels = Mapping[bytes, bytes]
 """Label id → text."""
 
 NO_LABELS: Final[Labels] = {}
 
 Row = Sequence[bytes | None]
-"""The values of SESSION_FIELDS, or of SESSION_FIELDS and END_FIELDS."""
+"""The values of SESSION_FIELDS, END_FIELDS and ODD_FIELDS, or as many of them as there are."""
 
 
 def moment(ms: int) -> datetime:
@@ -128,6 +133,8 @@ class Record:
     authenticated_at: datetime  #: when the visitor last proved who they are: the login, or ``reauthenticated``
     methods: tuple[str, ...] = ()  #: how, as the site named it: "pwd", "otp", "hwk"
     mfa: bool = False  #: with several factors
+    new_device: bool = False  #: the user had other devices at login, and not this one
+    on_behalf_by: str | None = None  #: the member of staff who logged in on behalf of the user; None: the user did
 
     @property
     def ref(self) -> str:
@@ -254,6 +261,7 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
     at, is_strong, methods = moment(login), False, b""
     if authentication and len(authentication) > _TIME.size:
         at, is_strong, methods = _packed_time(authentication), authentication[8:9] == b"1", authentication[9:]
+    odd = row[-1] if len(row) > len(SESSION_FIELDS) + len(END_FIELDS) else None
     return {
         "uid": uid,
         "session_id": session_id,
@@ -276,6 +284,8 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
         "authenticated_at": at,
         "methods": tuple(text(methods).split(",")) if methods else (),
         "mfa": is_strong,
+        "new_device": bool(odd and odd[0] & NEW_DEVICE),
+        "on_behalf_by": text(odd[1:]) if odd and odd[0] & ON_BEHALF else None,
     }
 
 

@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 def stored_name(index: str) -> str:
     """An index as the state of a shard names it. Those of words have the version of their entries, so that a client of
-    another version scans instead: uid.3, name.3, alias.3, ip."""
-    return index if index == "ip" else f"{index}.{FOLD}"
+    another version scans instead: uid.3, name.3, alias.3, ip.2 (with the latest address)."""
+    return "ip.2" if index == "ip" else f"{index}.{FOLD}"
 
 
 def stored_names(indexes: Collection[str]) -> str:
@@ -46,6 +46,7 @@ class Context:
     on_layout: Callable[[], object] = lambda: None  #: called when the layout has been read, before the first change
     keyspace: Keyspace | None = None
     policy: bytes = b""
+    device_keys: tuple[bytes, ...] = ()  #: the secrets behind digests of devices, that of today first
     indexes: frozenset[str] = frozenset()  #: the indexes that logins write: configured, or in use
     complete: frozenset[str] = frozenset()  #: the indexes that queries may use
     is_guess: bool = False  #: the layout is not stored yet
@@ -76,6 +77,10 @@ class Context:
             name for name in INDEXES if all(stored_name(name).encode() in names.split(b",") for names in stored)
         )
         self.indexes = self.complete | set(self.settings.indexes)
+
+    def know_device_keys(self, stored: bytes | None) -> None:
+        """Use these secrets, as the layout has them: digests of devices begin with the first."""
+        self.device_keys = tuple(stored.split(b",")) if stored else ()
 
     @property
     def audit_cap(self) -> int:

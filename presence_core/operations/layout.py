@@ -29,6 +29,7 @@ class _StoredLayout(NamedTuple):
     shards: bytes | None
     indexes: bytes | None  #: search indexes that are complete, separated by commas
     was: bytes | None  #: numbers of shards before each reshard, separated by commas
+    device_keys: bytes | None = None  #: hex, separated by commas; missing before the first login that names its device
 
 
 def with_layout(ctx: Context, op: Op[T]) -> Op[T]:
@@ -78,6 +79,7 @@ def load(ctx: Context) -> Op[None]:
     _check_schema(key, stored.schema)
     shards = _check_shards(ctx, key, stored, known)
     ctx.adopt(shards, stored.indexes, is_guess=is_guess)
+    ctx.know_device_keys(stored.device_keys)
     if ctx.settings.heal and not is_guess and _names_an_earlier_fold(stored.indexes):
         yield from _withdraw_indexes(ctx, key)
 
@@ -101,6 +103,7 @@ def refresh(ctx: Context) -> Op[None]:
     stored = yield from _read(key)
     if stored.schema is not None:
         _check_schema(key, stored.schema)
+    ctx.know_device_keys(stored.device_keys)
     if stored.shards and stored.shards != b"%d" % len(ctx.keys.shards):
         yield from load(ctx)  # which tells a reshard from a snapshot that was restored
 

@@ -26,7 +26,8 @@ UNKNOWN, LIVE, ENDED, NO_RECORD, SIGN_IN_REQUIRED, AUTHENTICATION_TOO_OLD = rang
 
 
 class SessionRow(NamedTuple):
-    """The values of SESSION_FIELDS and END_FIELDS (models/sessions.py); the latter None where it has not ended."""
+    """The values of SESSION_FIELDS, END_FIELDS and ODD_FIELDS (models/sessions.py). The ends are None where it has not
+    ended."""
 
     seen: bytes | None = None
     core: bytes | None = None
@@ -46,6 +47,7 @@ class SessionRow(NamedTuple):
     ticket: bytes | None = None
     message: bytes | None = None
     replaced_by: bytes | None = None
+    odd: bytes | None = None  #: of ODD_FIELDS
 
     @property
     def login(self) -> int:
@@ -80,7 +82,7 @@ NO_ROW: Final = SessionRow()
 class LoginReply(NamedTuple):
     """A session that has begun."""
 
-    row: SessionRow  #: last seen, core, authentication and demand alone
+    row: SessionRow  #: last seen, core, authentication, demand and what is odd
     replaced: list[str]  #: ids of sessions that a limit ended
     overdue: list[str]  #: ids of sessions that were found past their deadline and ended
 
@@ -99,8 +101,8 @@ def decode_login(reply: Sequence[Any]) -> LoginReply | RefusedReply:
     """Decode a reply of sessions/login.lua."""
     code, *rest = reply
     if code == b"ok":
-        seen, core, replaced, overdue, (authentication, demand) = rest
-        row = SessionRow(seen, core, authentication=authentication, demand=demand)
+        seen, core, replaced, overdue, (authentication, demand), odd = rest
+        row = SessionRow(seen, core, authentication=authentication, demand=demand, odd=odd)
         return LoginReply(row, _texts(replaced), _texts(overdue))
     if code == b"blocked":
         return RefusedReply("blocked", False, *rest)
@@ -185,7 +187,9 @@ def decode_end(reply: Any) -> EndReply | None:
     if not reply:
         return None
     ended, overdue, row, block, now = reply
-    return EndReply(_texts(ended), _texts(overdue), SessionRow(*row[:11]), block, now)
+    return EndReply(
+        _texts(ended), _texts(overdue), SessionRow(*row[:11])._replace(odd=row[12] if row else None), block, now
+    )
 
 
 class ReadSession(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from typing import Final, Literal, get_args
 
 from presence_core import validation as check
@@ -61,6 +62,34 @@ def set_cookie_header(
     if max_age is not None:
         check.seconds("max_age", max_age)
     return f"{name}={token}{_attributes(secure, same_site, path, max_age, domain)}"
+
+
+DEVICE_COOKIE: Final = "__Host-presence-device"
+"""Name of the cookie that holds the id of a device."""
+
+DEVICE_LIFE: Final = 400 * 86_400
+"""Its life in seconds: browsers keep no cookie longer."""
+
+
+def new_device_id() -> str:
+    """The id of a device that has none: 128 random bits."""
+    return secrets.token_urlsafe(16)
+
+
+def device_id_of(cookie_header: str) -> str | None:
+    """The id of the device in a Cookie header; None if there is none, or it is not one of ours."""
+    value = read_cookie(cookie_header, DEVICE_COOKIE)
+    return value if value is not None and check.is_session_id(value) else None
+
+
+def device_cookie_header(device_id: str) -> str:
+    """The value of a Set-Cookie header that keeps the id of a device for 400 days: HttpOnly, Secure, SameSite=Lax.
+
+    Set it only after a login, and again at each login, so that it does not end for a visitor that returns. The name
+    begins with ``__Host-``: no other host of the domain can set or read it. Raises InvalidArgument.
+    """
+    check.device_id(device_id)
+    return f"{DEVICE_COOKIE}={device_id}{_attributes(True, 'lax', '/', DEVICE_LIFE, None)}"
 
 
 def clear_cookie_header(

@@ -26,7 +26,7 @@ PAGE: Final = 1_000
 
 SESSION_COLUMNS: Final = (
     "uid", "session_id", "name", "device", "app", "app_version", "browser", "os", "ip",
-    "login_at", "last_seen", "expires_at", "authenticated_at", "methods", "mfa",
+    "login_at", "last_seen", "expires_at", "authenticated_at", "methods", "mfa", "new_device", "on_behalf_by",
 )  # fmt: skip
 
 _MASKED: Final = {"name": "name", "ip": "ip", "last_ip": "ip"}

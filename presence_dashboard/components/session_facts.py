@@ -103,6 +103,12 @@ def person_cell(uid: str, called: str | None) -> str:
     return f'<a href="person?q={quote(uid, safe="")}">{label}</a>'
 
 
+def flags(record: Session | Ended) -> list[str]:
+    """What was odd about the login, in words."""
+    known = {texts.FLAG_NEW_DEVICE: record.new_device, texts.FLAG_ON_BEHALF: record.on_behalf_by is not None}
+    return [words for words, is_so in known.items() if is_so]
+
+
 def session_preview(
     sessions: Sequence[Session], alt: str, *, total: int, found_by: Mapping[str, str] | None = None
 ) -> None:

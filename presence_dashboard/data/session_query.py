@@ -22,6 +22,9 @@ FACETS: Final = tuple(texts.FACET_LABELS)
 ATTRIBUTE: Final = "attr."
 """Prefix of attributes in the address, where their names could clash with other parameters."""
 
+FLAGS: Final = ("new_device", "on_behalf")
+"""What was odd about a login: fields of SessionFilter."""
+
 IDLES: Final = (300, 1_800, 3_600, 86_400)
 MOST_IDLE: Final = 315_360_000
 
@@ -39,10 +42,11 @@ class SessionQuery:
     facets: tuple[tuple[str, str], ...] = ()
     login: str = ""  #: a range of time, see time_range
     idle: str = ""  #: seconds
+    flag: str = ""  #: one of FLAGS
 
     @property
     def is_everyone(self) -> bool:
-        return not (self.text or self.facets or self.login or self.idle)
+        return not (self.text or self.facets or self.login or self.idle or self.flag)
 
     def filter(self, now: datetime, zone: tzinfo) -> SessionFilter | None:
         """The query as a filter; None matches everyone. Raises InvalidArgument."""
@@ -54,7 +58,7 @@ class SessionQuery:
         }
         if attributes:
             fields["attributes"] = attributes
-        fields |= self._text()
+        fields |= self._text() | _flag(self.flag)
         after, before = time_range.resolve(self.login, now, zone)
         fields |= {"logged_in_after": after, "logged_in_before": before, "idle_for": _idle(self.idle)}
         return SessionFilter(**fields)
@@ -92,6 +96,7 @@ def query_of(address: Mapping[str, str], text: str, declared: Sequence[str], *, 
         facets=tuple((name, address[name]) for name in names if address.get(name)),
         login=address.get("login", ""),
         idle=address.get("idle", ""),
+        flag=address.get("flag", ""),
     )
 
 
@@ -106,7 +111,7 @@ def faults(
 
     declared: the site's attributes, None if not known. The search text is not checked: the reader can see and edit it.
     """
-    known = {"q", "inside", "login", "idle", *FACETS, *(ATTRIBUTE + name for name in declared or ())}
+    known = {"q", "inside", "login", "idle", "flag", *FACETS, *(ATTRIBUTE + name for name in declared or ())}
     wrong = {}
     for name, values in address.items():
         shown = code(cut(name, 40))
@@ -127,14 +132,18 @@ def _rule_broken(name: str, value: str, query: SessionQuery, now: datetime, zone
     """The rule that the value of a known parameter breaks, if any."""
     if name == "inside":
         return None if query.inside else texts.LINK_INSIDE
-    only = {"login": value} if name == "login" else {"idle": value} if name == "idle" else {}
+    only = {name: value} if name in ("login", "idle", "flag") else {}
     single = SessionQuery(**only) if only else SessionQuery(facets=((name, value),))  # type: ignore[arg-type]
     try:
         single.filter(now, zone)
     except InvalidArgument as error:
         if error.field == "logged_in_after":
             return texts.TIME_BACKWARDS
-        return {"login": texts.TIME_MALFORMED, "idle": texts.idle_malformed(MOST_IDLE)}.get(name, "")
+        return {
+            "login": texts.TIME_MALFORMED,
+            "idle": texts.idle_malformed(MOST_IDLE),
+            "flag": texts.FLAG_MALFORMED,
+        }.get(name, "")
     return None
 
 
@@ -144,6 +153,12 @@ def _idle(seconds: str) -> int | None:
     if not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 10 and int(seconds) <= MOST_IDLE):
         raise InvalidArgument("idle", f"must be whole seconds from 0 to {MOST_IDLE}")
     return int(seconds)
+
+
+def _flag(flag: str) -> dict[str, bool]:
+    if flag and flag not in FLAGS:
+        raise InvalidArgument("flag", "must be one of " + ", ".join(FLAGS))
+    return {flag: True} if flag else {}
 
 
 def _value(shown: str) -> Any:

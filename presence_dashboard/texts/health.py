@@ -144,6 +144,7 @@ RETENTION_KINDS: Final = {
     "keep_logout": "Ended session: signed out",
     "truncate_addresses_after": "Full addresses of ended sessions",
     "keep_people": "Name and last activity of offline people",
+    "keep_devices": "Devices that a user has logged in on",
     "max_events": "Events: login or end, user, session, time",
     "keep_audit": "Audit log: staff actions, denied attempts, reasons",
     "": "Blocks, block rules, staff records",

@@ -52,6 +52,8 @@ HISTORY_ACTS: Final = {
     "import": "Import",
     "export_person": "Person export",
     "forget": "Erase person",
+    "login_on_behalf": "Support session",
+    "rotate_device_key": "New key for devices",
 }
 _BULK_STEPS: Final = {
     "kick_where_start": "Bulk kick started",

@@ -84,6 +84,8 @@ _FILTER_WORDS: Final = {
     "logged_in_after": "signed in since {}",
     "logged_in_before": "signed in before {}",
     "idle_for": "not active for {} s",
+    "new_device": "on a new device",
+    "on_behalf": "support sessions",
 }
 
 

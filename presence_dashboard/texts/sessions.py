@@ -41,6 +41,9 @@ def idle_malformed(most: int) -> str:
     return f"Use whole seconds, up to {most}."
 
 
+FLAG_MALFORMED: Final = "Use new_device or on_behalf."
+
+
 # -- A link with a wrong filter ----------------------------------------------------------------------------------------
 
 LINK_TITLE: Final = "This link has a filter that does not work"
@@ -133,7 +136,7 @@ def rows_as_of(clock: str, age: str | None, newer_elsewhere: str | None) -> str:
 TABLE_LABEL: Final = "Live sessions, newest login first"
 NAME_HELP: Final = "Click a name to open the person."
 EXPIRES_HELP: Final = "When the session ends automatically if it is not used."
-IP_HELP: Final = "The address at login."
+IP_HELP: Final = "The address at login, or the latest one."
 
 
 def browser_on(browser: str | None, system: str | None) -> str:

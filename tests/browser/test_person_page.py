@@ -123,3 +123,22 @@ def test_a_followed_card_keeps_its_place_and_a_watched_person_is_heard_on_anothe
     expect(tab.page.get_by_test_id("stToast").filter(has_text="has come online")).to_be_visible()
     expect(tab.page.locator("html")).to_have_attribute("data-sounds", "1")
     context.clear_cookies()
+
+
+def test_a_card_says_that_the_device_was_new_and_that_staff_use_the_session(
+    dashboard: Dashboard, open_tab: Open
+) -> None:
+    log_in(dashboard, 1)
+    for device in ("Phone", "Laptop"):
+        session = dashboard.presence.login("ada", name="Ada", device=device, device_id=f"device-{device}").session
+    staff = dashboard.presence.login("ada", device="Desktop", on_behalf_by="sam *x*", reason="ticket 7").session
+    tab = open_tab(width=390, height=900)
+    follow(tab, dashboard, "/person?q=ada")
+    card = tab.page.locator(f".st-key-card-{session.session_id}")
+    expect(card).to_contain_text("Laptop")
+    expect(card).to_contain_text(texts.FLAG_NEW_DEVICE)
+    of_staff = tab.page.locator(f".st-key-card-{staff.session_id}")
+    expect(of_staff).to_contain_text(texts.FLAG_ON_BEHALF)
+    expect(of_staff).to_contain_text("sam *x*")
+    expect(tab.page.get_by_text(texts.FLAG_NEW_DEVICE)).to_have_count(1)
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390

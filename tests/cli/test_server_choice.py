@@ -30,7 +30,7 @@ CHANGES = (
     "revoke-before --before now --reason x --yes", "job no-such-job --pause", "erase ada --reason x --yes",
     "export-person bob", "export", "import -", "staff add dana --role admin", "staff role dana support --break-glass",
     "staff remove dana --break-glass", "keys add shop --scope read", "keys remove shop", "sweep", "repair", "reindex",
-    "reshard --shards 1",
+    "reshard --shards 1", "rotate-device-key --reason x",
 )  # fmt: skip
 
 READS = (

@@ -37,3 +37,17 @@ def test_login_and_logout(p: P, run: Run) -> None:
     )  # fmt: skip
     assert run("login", " ")[::2] == (2, "uid must be text of 1 to 256 bytes, not only white space.\n")
     assert run("login", "ada", "--ip", "x")[::2] == (2, "ip must be an IPv4 or IPv6 address.\n")
+
+
+@on("valkey-sync")
+def test_a_new_device_and_a_session_of_staff_are_listed_and_the_key_of_digests_is_rotated(p: P, run: Run) -> None:
+    for number in (1, 2):
+        assert run("login", "ada", "--device-id", f"device-{number}", "--session-id", f"session-{number}")[0] == 0
+    assert run("login", "ada", "--on-behalf-by", "sam", "--reason", "ticket 7")[0] == 0
+    [new] = json.loads(run("list", "--new-device", "--json")[1])["items"]
+    assert (new["session_id"], new["new_device"]) == ("session-2", True)
+    [of_staff] = json.loads(run("list", "--on-behalf", "--json")[1])["items"]
+    assert of_staff["on_behalf_by"] == "sam"
+    assert run("rotate-device-key", "--reason", "each year", "--by", "sue")[0] == 0
+    assert [entry.action for entry in p.audit()] == ["rotate_device_key", "login_on_behalf"]
+    assert run("login", "ada", "--on-behalf-by", "sam")[::2] == (2, "reason must be text of 1 to 500 characters.\n")

@@ -202,12 +202,29 @@ def test_a_value_without_sessions_stays_chosen_and_finds_none(app: AppTest, crow
     assert app.button(key="chip-device").label == texts.chip("Device", "**Nokia**")
 
 
+@pytest.mark.parametrize(("flag", "expected"), [("new_device", "laptop"), ("on_behalf", "support")])
+def test_a_flag_is_a_filter_and_a_column(
+    app: AppTest, crowd: None, presence: Presence, flag: str, expected: str
+) -> None:
+    for device in ("phone", "laptop"):
+        presence.login("eve", device=device, device_id=f"device-{device}")
+    presence.login("eve", device="support", on_behalf_by="sam", reason="ticket 7")
+    app.session_state["menu-filters"] = True
+    app.run().button(key=f"flag-{flag}").click().run()
+    app.multiselect(key="columns").set_value(["device", "flags"]).run()
+    assert table(app).column("device") == [expected]
+    assert table(app).column("flags") == [texts.FLAG_WORDS[flag]]
+    assert app.query_params["flag"] in (flag, [flag])
+    app.button(key="chip-flag").click().run()
+    assert len(table(app).column("flags")) == 7
+
+
 def test_clearing_takes_back_all_that_was_asked(app: AppTest, crowd: None) -> None:
-    app.query_params.update({"q": "dan", "device": "iPhone", "login": "today", "idle": "300"})
+    app.query_params.update({"q": "dan", "device": "iPhone", "login": "today", "idle": "300", "flag": "new_device"})
     app.run()
     app.button(key="clear").click().run()
     assert len(uids(app)) == 4
-    assert not {"q", "device", "login", "idle"} & set(app.query_params)
+    assert not {"q", "device", "login", "idle", "flag"} & set(app.query_params)
     assert app.text_input(key="q").value == ""
 
 
@@ -241,6 +258,7 @@ def test_a_declared_attribute_is_a_filter_and_a_column(
         ({"login": "..9999-12-31T23:59-12:00"}, "`login` cannot have this value."),
         ({"login": "2026-02-01T12:00Z..2026-01-31T12:00Z"}, texts.TIME_BACKWARDS),
         ({"device": "x" * 65}, texts.link_value("`device`", "")),
+        ({"flag": "odd"}, texts.link_value("`flag`", texts.FLAG_MALFORMED)),
         ({"inside": "ordan"}, texts.link_value("`inside`", texts.LINK_INSIDE)),
     ],
 )

@@ -163,7 +163,7 @@ class Agreement(Answers):
         if index in model.vouched:
             good, until = model.vouched[index]
             meta |= {"good_from": str(good), "good_wall": str(good), "good_until": str(until)}
-        indexes = "uid.3,name.3,alias.3,ip"
+        indexes = "uid.3,name.3,alias.3,ip.2"
         about = raw.hash(f"{tag}:meta")
         assert about.pop("indexes", indexes) == indexes
         assert about.pop("recount", None) in ("1" if self.counting else None, None)
@@ -190,7 +190,7 @@ class Agreement(Answers):
         ids = raw.values.get(f"{tag}:ids", {})
         shards, live = self.bench.case.shards, [stay for stay in kept if stay.end is None]
         assert all(_is_indexed(ids, stay, shards) for stay in live), "a session is not found by its id"
-        addresses = {stay.address for stay in kept if stay.address}
+        addresses = {entry for stay in kept for entry in stay.addresses}
         assert set(raw.values.get(f"{tag}:addresses", ())) == addresses | model.stale.get(index, set())
         assert raw.counters(f"{tag}:facets") == model.counted(kept) + model.ghosts.get(index, Counter())
         counted = [stay for stay in kept if stay.name in raw.values.get(f"{tag}:counted", ())]

@@ -74,9 +74,8 @@ class Model(State):
 
     def _label(self, stay: Stay) -> None:
         """Each text is stored once, as long as the table is not full. An address that was left behind may be its
-        own."""
-        if stay.address:
-            self.stale.get(self.shard(stay.uid), set()).discard(stay.address)
+        own again."""
+        self._index_addresses(stay)
         table = self.labels.setdefault(self.shard(stay.uid), set())
         is_full = len(table) >= self.labels_kept
         stay.inline = frozenset(kind for kind, text in stay.texts.items() if is_full and text not in table)
@@ -99,6 +98,10 @@ class Model(State):
     def touch(self, stay: Stay, ip: str | None = None) -> None:
         self._see(stay, self.now)
         stay.last_ip = ip or stay.last_ip
+        self._index_addresses(stay)
+
+    def _index_addresses(self, stay: Stay) -> None:
+        self.stale.get(self.shard(stay.uid), set()).difference_update(stay.addresses)
 
     def change(self, stay: Stay, changes: dict[str, Any]) -> None:
         """Attributes change; None removes one."""
@@ -273,8 +276,8 @@ class Model(State):
             return
         shard = self.shard(stay.uid)
         self.ghosts.setdefault(shard, Counter()).update(self.counted([stay]))
-        if stay.address:
-            self.stale.setdefault(shard, set()).add(stay.address)
+        if stay.addresses:
+            self.stale.setdefault(shard, set()).update(stay.addresses)
         self.end(stay, End(reason="expired", cause="lost", at=min(self.now, stay.deadline)), lost=True)
 
     def lose_totals(self, shard: int) -> None:

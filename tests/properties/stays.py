@@ -156,13 +156,10 @@ class Stay:
         return known
 
     @property
-    def address(self) -> bytes | None:
-        """Its entries in the index of addresses."""
-        ip = self.given.get("ip")
-        if ip is None:
-            return None
-        address = ip_address(ip)
-        return f"{address.version}".encode() + address.packed + self.name.encode()
+    def addresses(self) -> set[bytes]:
+        """Its entries in the index of addresses: that of its login, and the latest."""
+        found = [ip_address(ip) for ip in (self.given.get("ip"), self.last_ip) if ip]
+        return {f"{address.version}".encode() + address.packed + self.name.encode() for address in found}
 
     def counted_as(self, declared: Iterable[str]) -> Iterator[bytes]:
         """The facet counters that include it."""

@@ -81,7 +81,10 @@ MFA: list[tuple[Any, str]] = _same("mfa must be True, False or None", 0, 1, "yes
 LOGIN: dict[str, list[tuple[Any, str]]] = {
     "uid": UIDS,
     "session_id": SIDS,
+    "device_id": [(value, sentence.replace("session_id", "device_id")) for value, sentence in SIDS],
     "ip": IPS,
+    "on_behalf_by": _text("on_behalf_by must be text of 1 to 256 bytes that says who does this", 256),
+    "reason": _same("reason must come with on_behalf_by", "why", "", 5),
     "name": _text("name must be text of 1 to 256 bytes", 256),
     "device": _text("device must be text of 1 to 64 bytes", 64),
     "app": _text("app must be text of 1 to 64 bytes", 64),
@@ -330,6 +333,8 @@ def _of_filters() -> list[tuple[str, Any, str]]:
         "ip": BLOCKS,
         "idle_for": _same("idle_for must be a whole number from 0 to 315360000", -1, 315_360_001, 1.5, "60", True),
         "attributes": LOGIN["attributes"],
+        "on_behalf": _same("on_behalf must be True or False", 1, 0, "yes", None),
+        "new_device": _same("new_device must be True or False", 1, 0, "yes", None),
     }
     for field in ("text", "name_prefix", "name_contains"):
         fields[field] = _text(f"{field} must be text of 1 to 256 bytes", 256)
@@ -426,6 +431,11 @@ def _of_privacy() -> list[Case]:
         Case("erase", ("ada",), why | {"by": value}, BY + rest) for value, rest in (("", ""), (None, ""), (" ", SPACE))
     ]
     cases += [Case("erase", ("ada",), why | {"reason": value}, "reason" + rule) for value, rule in PROSE]
+    cases += [Case("rotate_device_key", (), why | {"reason": value}, "reason" + rule) for value, rule in PROSE]
+    cases += [
+        Case("rotate_device_key", (), why | {"by": value}, BY + rest)
+        for value, rest in (("", ""), (None, ""), (" ", SPACE))
+    ]
     return cases
 
 

@@ -161,28 +161,29 @@ def found_by(session: Session, now_ms: int, asked: dict[str, Any]) -> bool:
     """Whether a session matches ``SessionFilter(**asked)``. Times are Unix seconds."""
 
     def holds(field: str, value: Any) -> bool:
-        name = session.name or ""
+        name, both = session.name or "", (session.ip, session.last_ip)
         if field == "text":
             return (
                 text_is_in(session.uid, value, "uid")
                 or text_is_in(name, value, "name")
                 or any(text_is_in(text, value, "alias") for text in session.aliases)
                 or session.session_id == value.strip()
-                or lies_in(session.ip, value.strip())
-                or has_octets(session.ip, value.strip())
+                or any(lies_in(ip, value.strip()) or has_octets(ip, value.strip()) for ip in both)
             )
         if field == "name_prefix":
             return some_word_starts_with(name, value)
         if field == "name_contains":
             return folded(value) in folded(name)
         if field == "ip":
-            return lies_in(session.ip, value)
+            return any(lies_in(ip, value) for ip in both)
         if field == "logged_in_after":
             return bool(round(session.login_at.timestamp() * 1000) >= round(value * 1000))
         if field == "logged_in_before":
             return bool(round(session.login_at.timestamp() * 1000) < round(value * 1000))
         if field == "idle_for":
             return bool(now_ms - round(session.last_seen.timestamp() * 1000) >= value * 1000)
+        if field == "on_behalf":
+            return session.on_behalf_by is not None
         if field == "attributes":
             return all(
                 key in session.attributes and same(session.attributes[key], wanted) for key, wanted in value.items()

@@ -41,6 +41,8 @@ RUN_ELSEWHERE = {
     "docs/cors.md": "test_page_blocks",
     "docs/rollout.md": "test_page_blocks",
     "docs/logging.md": "test_page_blocks",
+    "docs/odd_logins.md": "test_page_blocks",
+    "docs/on_behalf.md": "test_page_blocks",
 }
 """The tests that run the blocks of these documents."""
 

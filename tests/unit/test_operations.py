@@ -40,7 +40,7 @@ from presence_core.scripts.staff import STORE_BLOCK_RULES, UNBLOCK_USER
 from presence_core.search_text import entries
 
 NOW = 1_700_000_000_000
-INDEXES = b"uid.3,name.3,alias.3,ip"
+INDEXES = b"uid.3,name.3,alias.3,ip.2"
 Answer = Callable[[Call], Any]
 
 
@@ -68,7 +68,7 @@ def core(login_at: int = NOW, secret: bytes = bytes(16)) -> bytes:
 
 
 def row(login_at: int = NOW, name: bytes | None = None) -> list[bytes | None]:
-    return [str(login_at).encode(), core(login_at), name, None, None, None, None, None, None]
+    return [str(login_at).encode(), core(login_at), name, *[None] * 8]
 
 
 def test_an_operation_checks_its_arguments_when_it_is_called_and_needs_no_layout_for_that() -> None:
@@ -95,8 +95,8 @@ def test_a_validation_is_decoded_in_each_of_its_forms() -> None:
 
 
 def test_a_login_is_decoded_in_each_of_its_forms() -> None:
-    begun = decode_login([b"ok", b"7", core(), [b"a"], [b"b"], [b"h", None]])
-    assert begun == LoginReply(SessionRow(b"7", core(), authentication=b"h"), ["a"], ["b"])
+    begun = decode_login([b"ok", b"7", core(), [b"a"], [b"b"], [b"h", None], b"\1"])
+    assert begun == LoginReply(SessionRow(b"7", core(), authentication=b"h", odd=b"\1"), ["a"], ["b"])
     assert decode_login([b"limit"]) == RefusedReply("limit")
     assert decode_login([b"ended", 1]) == RefusedReply("ended", is_overdue=True)
     rule = decode_login([b"block_rule", b"network", b"Call us.", b""])
@@ -106,7 +106,7 @@ def test_a_login_is_decoded_in_each_of_its_forms() -> None:
 
 def test_ends_heartbeats_and_reads_are_decoded() -> None:
     assert decode_end(0) is None
-    ended = decode_end([[b"a"], [b"b"], [*row(), b"facets"], [], NOW])
+    ended = decode_end([[b"a"], [b"b"], [*row(), b"facets", b"\1"], [], NOW])
     assert ended is not None
     assert (ended.ended, ended.overdue, ended.row.login, ended.now) == (["a"], ["b"], NOW, NOW)
     assert decode_heartbeat([2, -3]) == [HeartbeatReply(1, False), HeartbeatReply(2, True)]
@@ -326,7 +326,7 @@ def test_a_text_of_a_session_id_also_reads_the_index_of_session_ids() -> None:
 
 def test_a_plan_names_the_indexes_that_a_rebuild_has_to_complete() -> None:
     ctx = context(1, INDEXES)
-    answer = lambda call: [NOW, 9, 9, 9, 1, [0, 0, 0], [], b"uid,name,alias,ip"]  # noqa: E731  as fold 1 wrote it
+    answer = lambda call: [NOW, 9, 9, 9, 1, [0, 0, 0], [], b"uid,name,alias,ip.2"]  # noqa: E731  as fold 1 wrote it
     route, _ = finish(planner.plan(ctx, SessionFilter(text="ada"), 51), answer)
     assert (route.plan.index, route.plan.incomplete) == ("list", ("uid", "name", "alias"))
     assert ctx.complete == {"ip"}

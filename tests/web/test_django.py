@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from presence_core import Presence, Settings
+from presence_core.web.cookies import DEVICE_COOKIE
 from presence_core.web.rules import hashed_id
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
@@ -552,3 +553,40 @@ def test_a_login_before_the_middleware_is_not_remembered_after_its_request(prese
     assert len(presence.sessions(ada)) == 1, "eve's login has ended hers"
     get_user_model().objects.get(username="ada").delete()
     assert presence.audit().items[0].by not in (ada, eve), "no request is being answered"
+
+
+# -- the device ------------------------------------------------------------------------------------------------------
+
+
+def _sign_in_over_https(client: Any) -> Any:
+    return client.post("/sign-in", {"who": "ada", "password": PASSWORD}, secure=True)
+
+
+def test_a_login_over_https_keeps_the_device_in_a_cookie_and_another_browser_is_new(presence: Presence) -> None:
+    phone, laptop = browser(), browser()
+    assert DEVICE_COOKIE not in phone.get("/", secure=True).cookies, "not before a login"
+    kept = _sign_in_over_https(phone).cookies[DEVICE_COOKIE]
+    assert (kept["httponly"], kept["secure"], kept["samesite"], kept["path"]) == (True, True, "Lax", "/")
+    assert kept["max-age"] == 400 * 86_400
+    assert kept["domain"] == ""
+    phone.get("/sign-out", secure=True)
+    assert _sign_in_over_https(phone).cookies[DEVICE_COOKIE].value == kept.value
+    assert [session.new_device for session in presence.sessions(uid("ada"))] == [False]
+    _sign_in_over_https(laptop)
+    assert sorted(session.new_device for session in presence.sessions(uid("ada"))) == [False, True]
+
+
+def test_a_login_without_https_sets_no_device_cookie(presence: Presence) -> None:
+    from django.test import override_settings
+
+    for _ in range(2):
+        assert DEVICE_COOKIE not in sign_in(browser()).cookies
+    with override_settings(PRESENCE_DEVICE_COOKIE=False):
+        assert DEVICE_COOKIE not in _sign_in_over_https(browser()).cookies
+    assert not any(session.new_device for session in presence.sessions(uid("ada")))
+
+
+def test_a_device_cookie_that_is_none_of_ours_is_replaced(presence: Presence) -> None:
+    client = browser()
+    client.cookies[DEVICE_COOKIE] = "x y"
+    assert len(_sign_in_over_https(client).cookies[DEVICE_COOKIE].value) == 22

@@ -141,6 +141,23 @@ def test_a_reader_that_reconnects_misses_nothing_and_repeats_nothing(bed: Bed) -
     bed.loop.run(run())
 
 
+@everywhere
+def test_a_login_on_a_new_device_is_an_event_behind_the_login(bed: Bed) -> None:
+    p = bed.connect()
+    presence: Any = p._target  # type: ignore[attr-defined]
+
+    async def run() -> None:
+        async with _poller(presence) as poller:
+            stream = await poller.open(None)
+            for device_id in ("device-phone", "device-laptop"):
+                await presence.login("ada", device_id=device_id)
+            seen = await _some(stream.body_iterator, 3)  # type: ignore[arg-type]
+            assert [event["event"] for event in seen] == ["login", "login", "new_device"]
+            assert json.loads(seen[2]["data"])["kind"] == "new_device"
+
+    bed.loop.run(run())
+
+
 def _id_of(first: bytes) -> str:
     """The id that an EventSource sends when it reconnects: an id counts at the next empty line, with or without
     data."""

@@ -1,4 +1,4 @@
-"""The blocks of own_client.md, cors.md, rollout.md and logging.md run as they are printed, on a real server."""
+"""The blocks of own_client.md, cors.md, rollout.md, logging.md and others run as they are printed, on a real server."""
 
 from __future__ import annotations
 
@@ -49,11 +49,14 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 
 def test_every_block_of_these_pages_is_tested() -> None:
-    assert [set(blocks(page)) for page in ("own_client.md", "cors.md", "rollout.md", "logging.md")] == [
+    pages = ("own_client.md", "cors.md", "rollout.md", "logging.md", "odd_logins.md", "on_behalf.md")
+    assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
         {"cors"},
         {"rollout"},
         {"traces"},
+        {"device"},
+        {"behalf"},
     ]
 
 
@@ -116,6 +119,30 @@ def test_a_program_records_the_spans_of_its_client(server: Server) -> None:
     command = [sys.executable, "-W", "error", "-c", blocks("logging.md")["traces"]]
     done = subprocess.run(command, env=environ, cwd=DOCS.parent, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "['login']\n", "")
+
+
+# -- logins on a new device -------------------------------------------------------------------------------------------
+
+
+def test_a_login_names_the_device_of_its_cookie_and_another_browser_is_new(
+    presence: Presence, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, page = blocks("odd_logins.md")["device"], "docs/odd_logins.md"
+    first = run(code, page, presence=presence, cookie_header="")
+    kept = first["set_cookie"].partition(";")[0]
+    assert first["set_cookie"].endswith("; Path=/; Max-Age=34560000; HttpOnly; Secure; SameSite=Lax")
+    again = run(code, page, presence=presence, cookie_header=f"theme=dark; {kept}")
+    assert again["set_cookie"] == first["set_cookie"]
+    assert capsys.readouterr().out == ""
+    run(code, page, presence=presence, cookie_header="__Host-presence-device=x; theme=dark")
+    assert capsys.readouterr().out == "Write a mail to the user.\n"
+
+
+def test_staff_log_in_on_behalf_of_a_user(presence: Presence) -> None:
+    presence.kick("u1019", by="test", reason="test")
+    login = run(blocks("on_behalf.md")["behalf"], "docs/on_behalf.md", presence=presence)["login"]
+    assert login.session.on_behalf_by == "sam@support"
+    assert not presence.is_online("u1019")
 
 
 # -- roll out ---------------------------------------------------------------------------------------------------------

@@ -112,6 +112,18 @@ def test_every_address_is_in_this_table_and_the_schema_names_its_scope(bed: Bed)
 
 
 @everywhere
+def test_a_new_device_and_a_session_of_staff_are_shown_and_found(bed: Bed) -> None:
+    s = service(bed)
+    for device_id in ("device-1", "device-2"):
+        made = s.ask("POST", "/v1/sessions", {"uid": "ada", "device_id": device_id}).json()["session"]
+    given = {"uid": "ada", "on_behalf_by": "sam", "reason": "ticket 7"}
+    of_staff = s.ask("POST", "/v1/sessions", given).json()["session"]
+    assert (made["new_device"], of_staff["on_behalf_by"]) == (True, "sam")
+    for query, expected in (("new_device=true", made), ("on_behalf=true", of_staff)):
+        assert [session["ref"] for session in s.get(f"/v1/sessions?{query}")["items"]] == [expected["ref"]]
+
+
+@everywhere
 def test_a_session_begins_is_seen_and_ends(bed: Bed) -> None:
     s = service(bed, max_sessions=2)
     given = {"uid": "ada", "name": "Ada", "aliases": ["ada@example.org"], "device": "phone", "ip": "192.0.2.7",

@@ -35,6 +35,26 @@ def receiver() -> Iterator[Receiver]:
 
 
 @on("valkey-sync", "cluster-sync")
+def test_a_login_on_a_new_device_is_sent_with_what_a_mail_to_the_user_needs(
+    p: P, receiver: Receiver, tmp_path: Path
+) -> None:
+    p.login("ada", device_id="device-phone")
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path / "hooks", kinds=["new_device"], **QUICK):
+        p.login("ada", device_id="device-phone")
+        new = p.login("ada", device_id="device-laptop", name="Ada", aliases=["ada@example.org"], device="laptop",
+                      ip="192.0.2.7", user_agent="curl/8").session  # fmt: skip
+        until(lambda: len(receiver.taken) == 1)
+    [sent] = receiver.taken
+    assert len(sent.pop("id")) == 32
+    assert sent == {
+        "type": "new_device", "at": new.login_at.isoformat(timespec="milliseconds"),
+        "uid": "ada", "session_id": new.session_id,
+        "name": "Ada", "aliases": ["ada@example.org"], "device": "laptop", "app": None, "os": None, "browser": "curl",
+        "ip": "192.0.2.7",
+    }  # fmt: skip
+
+
+@on("valkey-sync", "cluster-sync")
 def test_kicks_blocks_and_revocations_are_sent_but_not_those_before_the_start(
     p: P, receiver: Receiver, tmp_path: Path
 ) -> None:
@@ -285,6 +305,9 @@ def test_a_signature_depends_on_body_secret_and_time() -> None:
         assert not verify(SECRET, nonsense, body, now=1000)
 
 
+_KINDS = "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, new_device, gap."
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -294,10 +317,19 @@ def test_a_signature_depends_on_body_secret_and_time() -> None:
         ({"secret": "short"}, "secret must be text of at least 16 bytes, or a list of up to 4 such texts."),
         ({"secret": []}, "secret must be text of at least 16 bytes, or a list of up to 4 such texts."),
         ({"position": ""}, "position must be a directory."),
-        ({"kinds": ["login"]}, "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, gap."),
+        (
+            {"kinds": ["login"]},
+            _KINDS,
+        ),
         ({"urls": [["http://x"]]}, "urls must be a list of 1 to 100 http or https URLs."),
-        ({"kinds": [["kicked"]]}, "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, gap."),
-        ({"kinds": "kicked"}, "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, gap."),
+        (
+            {"kinds": [["kicked"]]},
+            _KINDS,
+        ),
+        (
+            {"kinds": "kicked"},
+            _KINDS,
+        ),
         ({"timeout": 0}, "timeout must be 0.05 to 60 seconds."),
         ({"give_up": 0}, "give_up must be 1 to 604800 seconds."),
         ({"presence": None}, "presence must be a Presence."),

@@ -78,7 +78,8 @@ def write_sessions(sessions: Iterator[Session], out: IO[str], format: str, escap
         writer.writerow(COLUMNS)
     count = 0
     with ProgressLine() as progress:
-        for count, session in enumerate(sessions, 1):
+        # A session of staff on behalf of its user does not move: staff begin another one.
+        for count, session in enumerate((session for session in sessions if session.on_behalf_by is None), 1):
             if format == "csv":
                 writer.writerow([escape(_cell(getattr(session, name))) for name in COLUMNS])
             else:

@@ -1,4 +1,5 @@
-"""Requests of a person about their own data: ``presence erase`` and ``presence export-person``."""
+"""Requests of a person about their own data: ``presence erase`` and ``presence export-person``; the secret behind
+digests of devices."""
 
 from __future__ import annotations
 
@@ -16,6 +17,9 @@ def add_commands(add_command: AddCommand) -> None:
     erase.add_argument("uid")
     add_staff_fields(erase, ticket=False)
     erase.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    help = "Make a new secret for the digests of users' devices."
+    rotate = add_command("rotate-device-key", _rotate_device_key, help, changes=True)
+    add_staff_fields(rotate, ticket=False)
     help = "Print all that is stored about a person, as JSON."
     export = add_command("export-person", _export_person, help, changes=True)  # an entry in the audit
     export.add_argument("uid")
@@ -43,6 +47,13 @@ def _erase(presence: Presence, args: argparse.Namespace) -> int:
         lines.append(f"Bulk kicks that name the person are not finished: {jobs}. Run presence erase again after them.")
     print_result(args, report, lines)
     return 0 if report.complete else 1
+
+
+def _rotate_device_key(presence: Presence, args: argparse.Namespace) -> int:
+    check.prose("reason", args.reason)
+    presence.rotate_device_key(by=actor(args), reason=args.reason)
+    print_result(args, {"rotated": True}, ["Digests of devices are made with a new secret. Known devices stay known."])
+    return 0
 
 
 def _export_person(presence: Presence, args: argparse.Namespace) -> int:

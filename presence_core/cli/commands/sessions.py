@@ -48,6 +48,9 @@ def _add_login(add_command: AddCommand) -> None:
     add_attribute(login)
     login.add_argument("--session-id", help="your own id, never a secret; the id of a live session refreshes it")
     login.add_argument("--method", action="append", default=[], help="how they signed in: pwd, otp; can be repeated")
+    login.add_argument("--device-id", help="a random id that stays on the device; only a digest is stored")
+    login.add_argument("--on-behalf-by", help="who of staff logs in on behalf of the user; with --reason")
+    login.add_argument("--reason", help="why, for the audit; with --on-behalf-by")
     login.add_argument("--idle-timeout", type=int, metavar="SECONDS")
     login.add_argument("--absolute-timeout", type=int, metavar="SECONDS")
 
@@ -94,7 +97,8 @@ def _login(presence: Presence, args: argparse.Namespace) -> int:
                                app_version=args.app_version, ip=args.ip, user_agent=args.user_agent,
                                attributes=attributes_of(args), session_id=args.session_id,
                                idle_timeout=args.idle_timeout, absolute_timeout=args.absolute_timeout,
-                               methods=args.method)  # fmt: skip
+                               methods=args.method, device_id=args.device_id, on_behalf_by=args.on_behalf_by,
+                               reason=args.reason)  # fmt: skip
     except LoginRefused as error:
         print_error(error.sentence)
         return 1

@@ -9,7 +9,7 @@
 -- include: sessions/session_record
 
 -- The values of a record that facets and tombstones use: a row below.
-local RECORD_FIELDS = {'s', 'c', 'e', 'n', 'a', 'C', 'A', 'f'}
+local RECORD_FIELDS = {'s', 'c', 'e', 'n', 'a', 'C', 'A', 'f', 'i', 'o'}
 local MOST_VALUES = 10000
 local PAD = string.rep(' ', 65)
 
@@ -40,10 +40,4 @@ local function change_facets(key, sums)
     local count = by ~= 0 and redis.pcall('HINCRBY', key, member, by)
     if type(count) == 'number' and count <= 0 then redis.call('HDEL', key, member) end
   end
-end
-
--- An address as the index of addresses has it, its family and its bytes; nil for none.
-local function indexed_address(core)
-  local ip = string.sub(core, 41)
-  return #ip == 4 and '4' .. ip or #ip == 16 and '6' .. ip or nil
 end

@@ -87,8 +87,11 @@ local function repair_live(e, deadline)
     local missing = count_or_zero(redis.pcall('SADD', e.user.live, e.sid))
     e.user.card = e.user.card + missing
     changed = math.max(changed, missing, redis.call('ZADD', k.sessions, 'CH', e.login, e.ref),
-                       redis.call('ZADD', k.users, 'GT', 'CH', e.seen, e.user.uid),
-                       redis.call('ZREM', k.people, e.user.uid), repair_device(e))
+                       repair_device(e))
+    if not is_on_behalf(e.sid) then
+      changed = math.max(changed, redis.call('ZADD', k.users, 'GT', 'CH', e.seen, e.user.uid),
+                         redis.call('ZREM', k.people, e.user.uid))
+    end
   end
   repaired = repaired + changed
 end
@@ -135,9 +138,9 @@ write_tombstones(k, policy, with_record)
 if #uncounted > 0 then redis.pcall('SREM', k.counted, unpack(uncounted)) end
 in_thousands(closed, function(...) redis.call('HDEL', k.closing, ...) end)
 
-if is_repair then -- users who have no session left although no end was noted
+if is_repair then -- users who have no session of their own left although no end was noted
   for _, user in ipairs(users) do
-    local seen = user.card == 0 and redis.call('ZSCORE', k.users, user.uid)
+    local seen = not has_own_session(user) and redis.call('ZSCORE', k.users, user.uid)
     if seen then
       redis.call('ZREM', k.users, user.uid)
       redis.call('ZADD', k.people, seen, user.uid)

@@ -3,6 +3,7 @@
 -- absolute one. Not of a session that must sign in again: it stays in the lists, and lives no longer for it.
 -- include: sessions/session_record
 -- include: sessions/confirmed_clock
+-- include: sessions/on_behalf
 -- KEYS: 1 sessions 2 deadlines 3 users 4 meta 5… a record for each ref
 -- ARGV: 1 now|'' 2… uid, sid for each ref
 -- returns: the places (from 1) of those that are not live; negative where a session is past its deadline by a confirmed
@@ -34,7 +35,7 @@ for i = 1, number do
     moved[d + 2] = refs[i]
     d = d + 2
     local uid = ARGV[2 * i]
-    if uid ~= last_uid then
+    if uid ~= last_uid and not is_on_behalf(ARGV[2 * i + 1]) then
       seen_users[u + 1] = stamp
       seen_users[u + 2] = uid
       u = u + 2
@@ -44,6 +45,6 @@ for i = 1, number do
 end
 if d > 2 then
   redis.call('ZADD', deadlines, unpack(moved))
-  redis.call('ZADD', users, unpack(seen_users))
+  if u > 2 then redis.call('ZADD', users, unpack(seen_users)) end
 end
 return not_live

@@ -8,22 +8,28 @@
 -- include: sessions/login_labels
 -- include: sessions/login_lists
 -- include: sessions/authentication
+-- include: sessions/odd_login
+-- include: staff/audit_entry
 -- include: search/session_ids
 -- KEYS: 1-13 Shard.lists 14 labels 15 words 16 block 17-20 Shard.of_user 21 record 22 block_rules 23 ids
+--       24 known devices (of a login that names its device), or audit (of a login on behalf of the user)
 -- ARGV: 1 now|'' 2 policy 3 uid 4 sid 5 digest of the secret 6 idle s 7 absolute s 8 name 9 aliases 10 packed address
 --       11 attributes 12 client label 13 client text 14 agent label 15 agent text 16 label limit 17 device
 --       18 max sessions 19 max per device|0 20 replace|reject 21 login at|'' 22 last seen|'' (imported)
 --       23 declared attributes (facets.lua) 24 index the address 0|1 25 digest of the session id, 4 bytes|'' (not
---       indexed) 26 methods|'' (authentication.lua) 27… the user's entries of the index of words
+--       indexed) 26 methods|'' (authentication.lua) 27 JSON of what may be odd (odd_login.lua)|'' 28… the user's
+--       entries of the index of words
 -- returns: {'ok', last seen, core, {sids that a limit ended}, {sids found past their deadline, ended as expired},
---          {h, q}} or
+--          {h, q}, o|''} or
 --          {'limit'|'device_limit'|'ended'|'expired'} (with 1 behind 'ended': see sessions/validate.lua) or
 --          {'blocked', message, until ms|''} or {'block_rule', network|app_version, message, until ms|''}
 local k = shard_keys()
 local labels, words, block, _, _, _, _, record, block_rules, ids = unpack(KEYS, 14, 23)
 local given_now, packed_policy, uid, sid, digest, idle, absolute, name, aliases, ip, attributes, client_id, client_text,
   agent_id, agent_text, max_labels, device, max_sessions, max_per_device, on_limit, given_login, given_seen, declared,
-  index_address, id_digest, methods = unpack(ARGV, 1, 26)
+  index_address, id_digest, methods, packed_odd = unpack(ARGV, 1, 27)
+local odd, audit = read_odd(packed_odd), nil
+if odd.by then audit = KEYS[24] else odd.known = KEYS[24] end
 local now, policy, user, ref = clock(given_now), read_policy(packed_policy), user_keys(uid, 17), uid .. ':' .. sid
 if device == '' or max_per_device == '0' then device, max_per_device = '', 0 end
 
@@ -40,12 +46,12 @@ local floor, recount = tonumber(meta[3] or 0), meta[4]
 local refusal = meta[5] and refusing_rule(now, block_rules, meta[5], ip, client_text)
 if refusal then return refusal end
 user.card = redis.call('SCARD', user.live)
-local was_offline = user.card == 0 and redis.call('ZSCORE', k.people, uid)
+local was_offline = not is_on_behalf(sid) and redis.call('ZSCORE', k.people, uid)
 local given = {login = given_login, seen = given_seen, idle = idle, absolute = absolute}
 local refused, login, seen, idle_s, absolute_s, is_repeat = login_times(k, now, ref, old, given, revoked, floor)
 if refused then return refused end
 local ends, replaced, late, limit = {}, {}, {}, nil
-if not is_repeat then
+if not is_repeat and not is_on_behalf(sid) then
   ends, replaced, late, limit = apply_limits(k, user, sid, now, revoked, revoked_at, {user = tonumber(max_sessions),
     device = device, per_device = tonumber(max_per_device), reject = on_limit == 'reject'})
   if limit then return {limit} end
@@ -55,12 +61,12 @@ end
 local label_ids, texts = {client_id, agent_id}, {client_text, agent_text}
 local new_labels = share_labels(labels, label_ids, texts, tonumber(max_labels))
 local core, entries = struct.pack(CORE, login, idle_s, absolute_s, digest, label_ids[1], label_ids[2]) .. ip, {}
-for i = 27, #ARGV do
+for i = 28, #ARGV do
   entries[#entries + 1], entries[#entries + 2] = 0, ARGV[i]
 end
 local new = {sid = sid, ref = ref, login = login, seen = seen, idle = idle_s, absolute = absolute_s, core = core,
              is_repeat = is_repeat, device = device, words = entries,
-             address = index_address == '1' and indexed_address(core) or nil}
+             address = index_address == '1' and address_entries(core, nil, ref)[1] or nil}
 declared = declared_members(k.facets, declared)
 local fields, names = {'s', ms(seen), 'c', core}, {'n', 'a', 'x', 'C', 'A', 'f'}
 for i, value in ipairs({name, aliases, attributes, texts[1], texts[2], declared}) do
@@ -74,7 +80,8 @@ if authentication[1] then
   fields[#fields + 1], fields[#fields + 2] = 'h', authentication[1]
 end
 
-local bad = (#ends > 0 or is_repeat) and (foreign_shard(k) or device ~= '' and foreign('HLEN', user.devices))
+local bad = audit and foreign('XLEN', audit)
+         or (#ends > 0 or is_repeat) and (foreign_shard(k) or device ~= '' and foreign('HLEN', user.devices))
          or all_or_nothing(function() add_to_lists(k, policy, now, user, words, new) end)
 if bad then return bad end
 
@@ -87,7 +94,15 @@ if #new_labels > 0 then
   redis.pcall('HSETNX', k.facets, '-', PAD)
 end
 if is_spoiled then redis.call('UNLINK', record) end
-if is_repeat then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A', 'f') end
+if is_repeat then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A', 'f', 'o') end
+local odd_field = note_odd(k, policy, odd, new, is_repeat and old[10], given_login ~= '')
+if odd.by and not is_repeat then
+  write_audit_entry(audit, policy.audit, ms(now), odd.by, 'login_on_behalf', {uid = uid, session = sid,
+    reason = odd.reason})
+end
+if odd_field ~= '' then
+  fields[#fields + 1], fields[#fields + 2] = 'o', odd_field
+end
 redis.call('HSET', record, unpack(fields))
 if policy.ttl and not is_repeat then
   redis.call('PEXPIREAT', record, ms(login + (absolute_s + 86400) * 1000))
@@ -95,4 +110,4 @@ end
 user.card = user.card + redis.call('SADD', user.live, sid)
 remove_from_lists(k, policy, ends)
 note_in_closing(k, ends)
-return {'ok', ms(seen), core, replaced, late, authentication}
+return {'ok', ms(seen), core, replaced, late, authentication, odd_field}

@@ -2,14 +2,16 @@
 -- May this request pass? And, when asked, note that the session was seen.
 -- include: sessions/session_state
 -- include: sessions/same_digest
+-- include: sessions/move_address
+-- include: sessions/on_behalf
 -- include: sessions/confirmed_clock
--- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 meta 6 record
+-- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 meta 6 record 7 addresses (or none: they are not indexed)
 -- ARGV: 1 now|'' 2 uid 3 sid 4 digest of the secret|'' (validated by id) 5 touch 0|1 6 packed address|''
 --       7 ms|'': refuse an older authentication
 -- returns: {LIVE, row, now}; {state, row, how} for others, and 1 behind them where the session is past its
 --          deadline by a confirmed clock, so that its end is to be written; {UNKNOWN} for a wrong secret, as for a
 --          session that never was
-local sessions, deadlines, users, closing, meta, record = unpack(KEYS)
+local sessions, deadlines, users, closing, meta, record, addresses = unpack(KEYS)
 local now, uid, sid, digest, touch, ip = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1', ARGV[6]
 local max_age = ARGV[7]
 local ref = uid .. ':' .. sid
@@ -19,23 +21,28 @@ local core = row[2]
 if not core then return {state} end
 if state == UNKNOWN or (digest ~= '' and not same_digest(core, digest)) then return {UNKNOWN} end
 
--- A request that is refused does not count as seen.
+-- A request that is refused does not count as seen. Staff who act on behalf of the user never pass for a fresh
+-- authentication of theirs.
 if state == LIVE and row[10] then return {SIGN_IN_REQUIRED, row, {}} end
 if state == LIVE and max_age ~= '' then
   local authenticated = struct.unpack('>I8', row[9] and #row[9] >= 8 and row[9] or core)
-  if now - authenticated > tonumber(max_age) then return {AUTHENTICATION_TOO_OLD, row, {}} end
+  if is_on_behalf(sid) or now - authenticated > tonumber(max_age) then return {AUTHENTICATION_TOO_OLD, row, {}} end
 end
 if state == LIVE and touch and not FENCE_STATE then
   local seen = tonumber(row[1])
   if now > seen then
     redis.call('ZADD', deadlines, 'XX', 'GT', deadline_of(now, core), ref)
-    redis.pcall('ZADD', users, 'XX', 'GT', now, uid) -- only readers use it: no reason to turn a visitor away
+    if not is_on_behalf(sid) then
+      redis.pcall('ZADD', users, 'XX', 'GT', now, uid) -- only readers use it: no reason to turn a visitor away
+    end
     row[1] = ms(now)
     redis.call('HSET', record, 's', row[1])
   end
   if ip ~= '' and ip ~= (row[5] or string.sub(core, 41)) then
-    redis.call('HSET', record, 'i', ip)
-    row[5] = ip
+    local at_login, before = string.sub(core, 41), row[5] or string.sub(core, 41)
+    row[5] = ip ~= at_login and ip
+    if row[5] then redis.call('HSET', record, 'i', ip) else redis.call('HDEL', record, 'i') end
+    if addresses then move_address(addresses, ref, at_login, before, ip) end
   end
 end
 if state == LIVE then return {state, row, now} end

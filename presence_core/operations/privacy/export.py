@@ -41,6 +41,7 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
         "uid": owner,
         "exported_at": moment(decode_live(reply).now).isoformat(),
         "person": (yield from _person(s, owner)),
+        "devices": (yield from _devices(s, owner)),
         "block": plain((yield from blocks.blocked(ctx, owner))),
         **{name: plain(found[:MOST]) for name, found in lists.items()},
         "cut": [name for name, found in lists.items() if len(found) > MOST],
@@ -63,6 +64,15 @@ def _person(s: Shard, uid: str) -> Op[dict[str, Any]]:
         "name": text(name) if name else None,
         "aliases": text(aliases).split("\n") if aliases else [],
     }
+
+
+def _devices(s: Shard, uid: str) -> Op[list[dict[str, str]]]:
+    """The devices that they have logged in on: a digest each, and the last login."""
+    [flat] = yield [command(s.known(uid), "HGETALL", s.known(uid), lenient=True)]
+    known = [(raw.hex(), int(at)) for raw, at in pairs(flat or ()) if at.isdigit()]
+    return [
+        {"digest": name, "last_login": moment(at).isoformat()} for name, at in sorted(known, key=lambda one: one[1])
+    ]
 
 
 def _saved(ctx: Context, uid: str) -> Op[list[SavedItem]]:

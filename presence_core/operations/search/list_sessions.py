@@ -14,7 +14,7 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard, split_ref
-from presence_core.models import SESSION_FIELDS, Page, Plan, Session, login_and_deadline, moment
+from presence_core.models import ODD_FIELDS, SESSION_FIELDS, Page, Plan, Session, login_and_deadline, moment
 from presence_core.operations import cursors
 from presence_core.operations.context import Context, label_texts
 from presence_core.operations.maintenance.sweep import settle_stale
@@ -291,13 +291,18 @@ def _test(
     if not found:
         return []
     replies = yield [
-        Call(shard.tag, ("HMGET", shard.record_prefix.encode() + ref, *SESSION_FIELDS, "e"), True, lenient=True)
+        Call(
+            shard.tag,
+            ("HMGET", shard.record_prefix.encode() + ref, *SESSION_FIELDS, "e", *ODD_FIELDS),
+            True,
+            lenient=True,
+        )
         for _, ref, shard in found
     ]
     live: list[tuple[Position, Shard, SessionRow]] = []
     for (login, raw, shard), reply in zip(found, replies, strict=True):
         ref = raw.decode("utf-8", "replace")
-        row = SessionRow(*reply) if reply else None
+        row = SessionRow(*reply[:-1])._replace(odd=reply[-1]) if reply else None
         # The record is there and has not ended …
         times = login_and_deadline(row) if row and not row.end_reason else None
         if row and times and times[0] == login and source.now < times[1]:  # … is of this very login, and in time

@@ -126,7 +126,7 @@ def _seen(candidates: list[_Candidate]) -> Op[list[_Candidate]]:
 def _person(ctx: Context, candidate: _Candidate) -> Op[Person | None]:
     uid = candidate.uid
     if candidate.online:
-        sessions = yield from sessions_of(ctx, uid)
+        sessions = [own for own in (yield from sessions_of(ctx, uid)) if own.on_behalf_by is None]
         if sessions:  # the newest session has the name to show; all names and aliases find the person
             aliases = tuple(dict.fromkeys(alias for session in sessions for alias in session.aliases))
             names = tuple(dict.fromkeys(session.name for session in sessions if session.name))

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard
-from presence_core.models import Plan, PlanIndex
+from presence_core.models import NEW_DEVICE, ON_BEHALF, Plan, PlanIndex
 from presence_core.operations.context import Context
 from presence_core.operations.search.facets import LabelTest, label_test, learn_labels, wanted_ids
 from presence_core.scripts.calls import Op, call_of
@@ -375,6 +375,9 @@ def _tests(session_filter: SessionFilter) -> list[str | bytes | int]:
     out: list[str | bytes | int] = []
     if session_filter.addresses:
         out += ("from", session_filter.addresses[0], "to", session_filter.addresses[1])
+    flags = (NEW_DEVICE if session_filter.new_device else 0) | (ON_BEHALF if session_filter.on_behalf else 0)
+    if flags:
+        out += ("flags", flags)
     if session_filter.idle_for:
         out += ("idle", session_filter.idle_for * 1000)
     if session_filter.name_prefix is not None:

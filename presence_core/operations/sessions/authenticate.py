@@ -8,7 +8,7 @@ from dataclasses import replace
 from struct import pack, unpack_from
 
 from presence_core import validation as check
-from presence_core.errors import LoginRefused, Unavailable
+from presence_core.errors import InvalidArgument, LoginRefused, Unavailable
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABELS, Login, Session, SignInResult
 from presence_core.operations.context import Context, found_rows, label_texts
@@ -45,7 +45,7 @@ def rotate(ctx: Context, token: object) -> Op[Login]:
 @checked_first
 def reauthenticated(ctx: Context, token: object, methods: object, mfa: object, began: object) -> Op[Login]:
     uid, sid, digest = parse_token(token)
-    authentication = _authentication(methods, mfa, began)
+    authentication = _authentication("token", sid, methods, mfa, began)
     secret = ctx.new_secret()
     yield CHECKED
     return (yield from _rotate(ctx, uid, sid, digest, secret, authentication))
@@ -56,14 +56,16 @@ def reauthenticated_session(
     ctx: Context, uid: object, session_id: object, methods: object, mfa: object, began: object
 ) -> Op[Session]:
     owner, sid = check.uid(uid), check.session_id(session_id)
-    authentication = _authentication(methods, mfa, began)
+    authentication = _authentication("session_id", sid, methods, mfa, began)
     yield CHECKED
     s = ctx.shard(owner)
     row, _ = yield from _change(ctx, s, owner, sid, b"", b"", authentication)
     return (yield from _session(ctx, s, owner, sid, row))
 
 
-def _authentication(methods: object, mfa: object, began: object) -> Authentication:
+def _authentication(field: str, sid: str, methods: object, mfa: object, began: object) -> Authentication:
+    if check.is_on_behalf(sid):
+        raise InvalidArgument(field, "must be of a session of the user, not of staff on behalf of the user")
     packed = check.authentication(methods, mfa) or "0"
     return Authentication(packed, "" if began is None else check.time_ms("began", began))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -17,6 +18,7 @@ from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.maintenance.sweep import settle_calls, settle_stale, settle_stale_of_shards
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_changes import Replicas, hold_end, read_confirmations, write_and_wait_calls
+from presence_core.operations.sessions.known_devices import digests, need_keys
 from presence_core.operations.sessions.read import read_call
 from presence_core.operations.sessions.validate import make_token, secret_digest
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, later
@@ -33,7 +35,7 @@ MAX_LABELS: Final = 8192
 
 _ARGUMENTS: Final = frozenset(
     ("uid", "name", "aliases", "device", "app", "app_version", "ip", "user_agent", "attributes", "session_id",
-     "idle_timeout", "absolute_timeout", "methods", "mfa")
+     "idle_timeout", "absolute_timeout", "methods", "mfa", "device_id", "on_behalf_by", "reason")
 )  # fmt: skip
 _IMPORT_ARGUMENTS: Final = _ARGUMENTS | {"login_at", "last_seen"}
 
@@ -56,6 +58,9 @@ class LoginRow:
     user_agent: str
     facets: str
     authentication: str
+    device_id: str | None = None
+    on_behalf_by: str | None = None
+    reason: str = ""
     login_at: int | str = ""
     last_seen: int | str = ""
 
@@ -64,10 +69,18 @@ def check_row(settings: Settings, given: Mapping[str, Any], new_id: str) -> Logi
     """Check every argument of one login."""
     idle, absolute = settings.timeouts(given.get("idle_timeout"), given.get("absolute_timeout"))
     session_id = given.get("session_id")
+    session_id = new_id if session_id is None else check.session_id(session_id)
+    staff, reason = check_on_behalf(given)
+    if staff is not None:
+        if not check.is_on_behalf(session_id):
+            session_id = f"{check.ON_BEHALF_PREFIX}{new_id}"
+        absolute = min(absolute, settings.on_behalf_timeout)
+    elif check.is_on_behalf(session_id):
+        raise InvalidArgument("session_id", f"must not begin with {check.ON_BEHALF_PREFIX} without on_behalf_by")
     return LoginRow(
         check.uid(given.get("uid")),
-        new_id if session_id is None else check.session_id(session_id),
-        idle,
+        session_id,
+        min(idle, absolute),
         absolute,
         check.short("name", given.get("name"), 256) or "",
         check.aliases(given.get("aliases", ())),
@@ -81,7 +94,26 @@ def check_row(settings: Settings, given: Mapping[str, Any], new_id: str) -> Logi
         if settings.facets
         else "",
         check.authentication(given.get("methods", ()), given.get("mfa")),
+        check.device_id(given.get("device_id")),
+        staff,
+        reason,
     )
+
+
+def check_on_behalf(given: Mapping[str, Any]) -> tuple[str | None, str]:
+    """By whom a login on behalf of the user is, and why; None of the user's own login."""
+    staff, reason, own_id = given.get("on_behalf_by"), given.get("reason"), given.get("session_id")
+    if staff is None:
+        if reason is not None:
+            raise InvalidArgument("reason", "must come with on_behalf_by")
+        return None, ""
+    actor = check.plain_text("on_behalf_by", staff, 256, "must be text of 1 to 256 bytes that says who does this")
+    for name in ("device_id", "login_at"):
+        if given.get(name) is not None:
+            raise InvalidArgument(name, "must not be given with on_behalf_by")
+    if own_id is not None and not check.is_on_behalf(str(own_id)):
+        raise InvalidArgument("session_id", f"must begin with {check.ON_BEHALF_PREFIX}, as on_behalf_by is given")
+    return actor, check.prose("reason", reason)
 
 
 @checked_first
@@ -149,6 +181,8 @@ class _Attempt:
 
 def _login(ctx: Context, rows: list[LoginRow]) -> Op[list[Login | LoginRefused]]:
     attempts = []
+    if any(row.device_id for row in rows):
+        yield from need_keys(ctx)
     for row in rows:
         s, secret = ctx.shard(row.uid), ctx.new_secret()
         call = later(s.sessions, LOGIN, partial(_call, ctx, s, row, secret))
@@ -255,16 +289,31 @@ def _call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
     settings = ctx.settings
     client, agent = _labels(row)
     keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
-            s.block_rules, s.ids)  # fmt: skip
+            s.block_rules, s.ids, *_odd_keys(s, row))  # fmt: skip
     return call_of(
         LOGIN, keys, ctx.now, ctx.policy, row.uid, row.session_id, secret_digest(secret), str(row.idle),
         str(row.absolute), row.name, row.aliases, row.ip, row.attributes, *client, *agent, str(MAX_LABELS),
-        row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0), settings.on_limit,
-        str(row.login_at), str(row.last_seen), row.facets, "1" if "ip" in ctx.indexes else "0",
+        "" if row.on_behalf_by else row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0),
+        settings.on_limit, str(row.login_at), str(row.last_seen), row.facets, "1" if "ip" in ctx.indexes else "0",
         id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else "",
-        row.authentication,
-        *entries(ctx.indexes, row.uid, row.name, row.aliases),
+        row.authentication, _odd(ctx, row), *entries(ctx.indexes, row.uid, row.name, row.aliases),
     )  # fmt: skip
+
+
+def _odd_keys(s: Shard, row: LoginRow) -> tuple[str, ...]:
+    if row.on_behalf_by:
+        return (s.audit,)
+    return (s.known(row.uid),) if row.device_id else ()
+
+
+def _odd(ctx: Context, row: LoginRow) -> str:
+    """What may be odd about a login, as include/sessions/odd_login.lua reads it."""
+    if row.on_behalf_by:
+        return json.dumps({"by": row.on_behalf_by, "reason": row.reason}, ensure_ascii=False)
+    if not row.device_id or not ctx.settings.keep_devices:
+        return ""
+    devices = digests(ctx, row.uid, row.device_id)
+    return json.dumps({"devices": devices, "keep": ctx.settings.keep_devices}) if devices else ""
 
 
 def _settle_stale_of_user(ctx: Context, shard: Shard, uid: str) -> Op[bool]:

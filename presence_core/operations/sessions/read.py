@@ -46,7 +46,8 @@ def sessions_of(ctx: Context, uid: str) -> Op[list[Session]]:
 def is_online(ctx: Context, uid: object) -> Op[bool]:
     owner = check.uid(uid)
     yield CHECKED
-    return bool((yield from _found(ctx, owner, [])))
+    found = yield from _found(ctx, owner, [])
+    return any(not check.is_on_behalf(session.session_id) for session in found)
 
 
 def _live(ctx: Context, uid: str, session_ids: list[str]) -> Op[list[Session]]:

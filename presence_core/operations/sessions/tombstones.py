@@ -12,6 +12,7 @@ from presence_core.keyspace import Shard, split_ref
 from presence_core.models import (
     END_FIELDS,
     NO_LABELS,
+    ODD_FIELDS,
     SESSION_FIELDS,
     Ended,
     Labels,
@@ -125,7 +126,7 @@ def _rows(ctx: Context, entries: list[Entry]) -> Op[list[_End | None]]:
     """The tombstones of these entries; None for an entry whose tombstone has expired."""
     replies = yield [
         command(entry.shard.tag, "HMGET", entry.shard.record_prefix.encode() + entry.member, *SESSION_FIELDS,
-                *END_FIELDS, lenient=True)
+                *END_FIELDS, *ODD_FIELDS, lenient=True)
         for entry in entries
     ]  # fmt: skip
     out: list[_End | None] = [None] * len(entries)

@@ -83,7 +83,8 @@ def _validate(
     ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: bytes, max_age: int | str
 ) -> Op[Validation]:
     s = ctx.shard(uid)
-    keys = (s.sessions, s.deadlines, s.users, s.closing, s.meta, f"{s.record_prefix}{uid}:{sid}")
+    keys = (s.sessions, s.deadlines, s.users, s.closing, s.meta, f"{s.record_prefix}{uid}:{sid}",
+            *((s.addresses,) if ip and "ip" in ctx.indexes else ()))  # fmt: skip
     [raw] = yield [call_of(scripts.VALIDATE, keys, ctx.now, uid, sid, digest, "1" if touch else "0", ip, max_age)]
     return (yield from _judge(ctx, s, uid, sid, scripts.decode_validate(raw)))
 

@@ -34,6 +34,7 @@ class PresenceConfig(SiteConfig):
                             ``bearer`` have no effect, and anonymous visitors pass: Django handles them
     PRESENCE_DESCRIBE       "path.to.function": (request, user) → dict of login's arguments such as name, device, app
     PRESENCE_ON_ENDED       "path.to.function": (request, ended or None) → the response to a refused request
+    PRESENCE_DEVICE_COOKIE  True (default): a login over HTTPS sets a cookie, which tells a known device from a new one
     PRESENCE_KICK_OTHERS    True (default): a new password ends the user's other sessions
     ======================  ============================================================================================
     """

@@ -19,7 +19,7 @@ from presence_core.web.django.middleware import PresenceMiddleware
 
 NAMES: Final = frozenset({
     "PRESENCE_REDIS_URL", "PRESENCE_TEST_REDIS_URL", "PRESENCE_SETTINGS", "PRESENCE_RULES", "PRESENCE_DESCRIBE",
-    "PRESENCE_ON_ENDED", "PRESENCE_KICK_OTHERS",
+    "PRESENCE_ON_ENDED", "PRESENCE_KICK_OTHERS", "PRESENCE_DEVICE_COOKIE",
 })  # fmt: skip
 """Settings of the app. ``apps.PresenceConfig`` documents them."""
 

@@ -39,6 +39,7 @@ class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
             self.on_ended = _hook("PRESENCE_ON_ENDED")
         except (InvalidArgument, TypeError, ImportError) as error:
             raise ImproperlyConfigured(f"PRESENCE_* settings: {error}") from error
+        self.device_cookie = bool(getattr(settings, "PRESENCE_DEVICE_COOKIE", True))
         self.kick_others = bool(getattr(settings, "PRESENCE_KICK_OTHERS", True))
 
     def _rules(self) -> Rules:

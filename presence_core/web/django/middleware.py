@@ -15,6 +15,7 @@ from django.utils.html import format_html
 
 from presence_core.drive_generators import drive
 from presence_core.errors import Unavailable
+from presence_core.web.cookies import DEVICE_COOKIE, DEVICE_LIFE
 from presence_core.web.django import signals
 from presence_core.web.django.config import config
 from presence_core.web.django.current_request import CurrentSession, answering
@@ -64,14 +65,14 @@ class PresenceMiddleware:
         if refusal is not None:
             return refusal
         with answering(request, session):
-            return self._get_response(request)
+            return _with_device_cookie(request, self._get_response(request))
 
     async def _answer_async(self, request: Any) -> Any:
         refusal, session = await sync_to_async(self._check)(request)
         if refusal is not None:
             return refusal
         with answering(request, session):
-            return await self._get_response(request)
+            return _with_device_cookie(request, await self._get_response(request))
 
     def _check(self, request: Any) -> _Decision:
         app = config()
@@ -105,6 +106,14 @@ class PresenceMiddleware:
         except TemplateDoesNotExist:  # Django's own page does not say why
             return HttpResponseForbidden(format_html(FORBIDDEN, str(error)))
         return None
+
+
+def _with_device_cookie(request: Any, response: Any) -> Any:
+    """After a login, the answer keeps the id of the device."""
+    device_id = getattr(request, "presence_device_id", None)
+    if device_id is not None:
+        response.set_cookie(DEVICE_COOKIE, device_id, max_age=DEVICE_LIFE, secure=True, httponly=True, samesite="Lax")
+    return response
 
 
 def _refuse(request: Any, verdict: Verdict) -> Any:

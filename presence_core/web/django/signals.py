@@ -11,6 +11,7 @@ from django.db import transaction
 
 from presence_core.errors import LoginRefused, PresenceError, Unavailable
 from presence_core.logs import fields
+from presence_core.web.cookies import device_id_of, new_device_id
 from presence_core.web.django.config import config
 from presence_core.web.django.current_request import CurrentSession, actor, current_request, current_session
 from presence_core.web.django.login_details import describe, new_id
@@ -62,6 +63,8 @@ def _begin(request: Any, user: Any, session_id: str, previous: CurrentSession | 
     """Begin the session, and return its id: another one if the given id has ended."""
     app, uid, data = config(), str(user.pk), read_environ(request.META)
     details = {"ip": app.checker.address(data), "user_agent": data.user_agent, **describe(request, user)}
+    if app.device_cookie and request.is_secure():  # a browser keeps the cookie over HTTPS only
+        details.setdefault("device_id", device_id_of(data.cookie) or new_device_id())
     if previous is not None and previous != (uid, session_id):
         app.presence.logout(*previous)  # a browser has one session: another user's was still open in it
     try:
@@ -75,6 +78,7 @@ def _begin(request: Any, user: Any, session_id: str, previous: CurrentSession | 
         request.session.cycle_key()  # Django kept a key whose session had ended
         session_id = new_id(request)
         app.presence.login(uid, session_id=session_id, **details)
+    request.presence_device_id = details.get("device_id")  # the middleware sets the cookie
     return session_id
 
 

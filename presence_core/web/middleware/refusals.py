@@ -34,7 +34,7 @@ def stale(verdict: Verdict, max_age: int) -> Verdict | None:
     """The verdict on a request whose action needs an authentication not older than ``max_age`` seconds; None if it
     passes. While Redis is away nothing is known, so it is refused."""
     age = verdict.authenticated_for
-    if verdict.session is None or (age is not None and age <= max_age):
+    if verdict.session is None or (age is not None and age <= max_age and verdict.session.on_behalf_by is None):
         return None
     if verdict.state in ("grace", "open"):
         return replace(verdict, passes=False, state="unavailable", session=None)

@@ -36,7 +36,7 @@ class FilterFields(Query):
     uid: str | None = None
     name_prefix: str | None = Field(None, description="start of a word of the name")
     name_contains: str | None = None
-    ip: str | None = Field(None, description="address at login, or a network such as 192.0.2.0/24")
+    ip: str | None = Field(None, description="address at login or the latest, or a network such as 192.0.2.0/24")
     device: str | None = None
     app: str | None = None
     app_version: str | None = None
@@ -45,6 +45,8 @@ class FilterFields(Query):
     logged_in_after: Time | None = None
     logged_in_before: Time | None = None
     idle_for: int | None = Field(None, description="not seen for at least this many seconds")
+    on_behalf: bool = Field(False, description="only sessions on behalf of their user, by staff")
+    new_device: bool = Field(False, description="only sessions on a device that was new to their user")
 
     def with_attributes(self, attributes: dict[str, Any] | None) -> SessionFilter:
         """The filter. Raises InvalidArgument."""
@@ -162,6 +164,9 @@ class LoginBody(Body):
     absolute_timeout: int | None = None
     methods: list[str] = Field([], description="how the visitor has authenticated: pwd, otp, hwk, …")
     mfa: bool | None = Field(None, description="with several factors; default: two methods, or mfa among them")
+    device_id: str | None = Field(None, description="a random id that stays on the device; only a digest is stored")
+    on_behalf_by: str | None = Field(None, description="the member of staff who logs in on behalf of the user")
+    reason: str | None = Field(None, description="why, for the audit; with on_behalf_by")
 
 
 class UpdateBody(Body):

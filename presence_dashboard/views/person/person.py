@@ -153,8 +153,7 @@ def _header(uid: str, facts: PersonFacts, actor: Actor) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             called = name(cut(facts.name or uid, 80)) if shows_name else texts.PERSON_NAME_HIDDEN
             st.header(called, anchor=False, width="content")
-            if facts.sessions:
-                count = len(facts.sessions)
+            if count := sum(session.on_behalf_by is None for session in facts.sessions):
                 st.markdown(texts.person_online(texts.person_sessions(count, number(count))), width="content")
             else:
                 seen = session_facts.time_of_day(facts.last_seen) if facts.last_seen else None

@@ -66,10 +66,12 @@ def _card(session: Session, total: int, actor: Actor, *, is_newest: bool) -> Non
     moved = session.last_ip if session.last_ip != session.ip else None
     with st.container(border=True, width=_WIDTH, gap="xsmall", key=f"card-{session.session_id}"):
         newest = f" :gray-badge[{texts.PERSON_NEWEST}]" if is_newest else ""
-        st.markdown(f"{session_facts.device(session)}{newest}")
+        flags = "".join(f" :orange-badge[{flag}]" for flag in session_facts.flags(session))
+        st.markdown(f"{session_facts.device(session)}{newest}{flags}")
         with st.container(gap="xxsmall"):
             session_facts.show_facts(
                 {
+                    texts.LABEL_ON_BEHALF_BY: session.on_behalf_by,
                     texts.LABEL_BROWSER: session_facts.client(session),
                     texts.LABEL_APP: session_facts.app(session),
                     texts.LABEL_IP: session_facts.address(session, actor),

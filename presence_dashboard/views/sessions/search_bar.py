@@ -18,7 +18,7 @@ from presence_dashboard.access import Actor
 from presence_dashboard.components.time_picker import time_choices, time_words
 from presence_dashboard.data import session_query
 from presence_dashboard.data.browser_tab import zone
-from presence_dashboard.data.session_query import ATTRIBUTE, FACETS, IDLES, SessionQuery
+from presence_dashboard.data.session_query import ATTRIBUTE, FACETS, FLAGS, IDLES, SessionQuery
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import code, cut, name, number, span
 
@@ -61,6 +61,7 @@ def search_bar(actor: Actor) -> SessionQuery:
             _facets(attributes)
             _login()
             _idle()
+            _flags()
         menu.caption(texts.FACET_SCOPE)
     for field, label in chips.items():
         _chip(label, field)
@@ -169,7 +170,15 @@ def current_address() -> dict[str, str]:
 
 
 def _address() -> dict[str, str]:
-    names = ("q", "inside", *FACETS, *(ATTRIBUTE + attribute for attribute in declared_attributes()), "login", "idle")
+    names = (
+        "q",
+        "inside",
+        *FACETS,
+        *(ATTRIBUTE + attribute for attribute in declared_attributes()),
+        "login",
+        "idle",
+        "flag",
+    )
     return {name: st.query_params[name] for name in names if name in st.query_params}
 
 
@@ -182,6 +191,8 @@ def _chips(query: SessionQuery) -> dict[str, str]:
         chips["login"] = texts.chip(texts.LABEL_LOGIN, time_words(query.login))
     if query.idle:
         chips["idle"] = texts.chip(texts.IDLE_FILTER, idle_words(query.idle))
+    if query.flag:
+        chips["flag"] = _flag_words(query.flag)
     return chips
 
 
@@ -205,7 +216,7 @@ def _remove(*fields: str) -> None:
 
 def _clear(attributes: Sequence[str]) -> None:
     st.session_state["q"] = ""
-    _remove(*FACETS, *(ATTRIBUTE + attribute for attribute in attributes), "login", "idle", "inside")
+    _remove(*FACETS, *(ATTRIBUTE + attribute for attribute in attributes), "login", "idle", "flag", "inside")
 
 
 def search_inside(text: str) -> None:
@@ -286,6 +297,18 @@ def _idle() -> None:
             st.button(label, key=f"idle-{seconds}", type="tertiary", on_click=_choose, args=("idle", str(seconds)))
 
 
+def _flags() -> None:
+    if not st.query_params.get("flag"):
+        with _section(texts.LABEL_FLAGS), st.container(gap=None):
+            for flag in FLAGS:
+                st.button(texts.FLAG_WORDS[flag], key=f"flag-{flag}", type="tertiary", on_click=_choose,
+                          args=("flag", flag))  # fmt: skip
+
+
+def _flag_words(flag: str) -> str:
+    return texts.FLAG_WORDS.get(flag) or code(cut(flag, 24))
+
+
 def idle_words(idle: str) -> str:
     """An idle time in words, safe for Markdown."""
     known = idle.isascii() and idle.isdecimal() and len(idle) < 10
@@ -303,4 +326,6 @@ def in_words(query: SessionQuery) -> str:
         parts.append(texts.chip(texts.LABEL_LOGIN, time_words(query.login)))
     if query.idle:
         parts.append(texts.chip(texts.IDLE_FILTER, idle_words(query.idle)))
+    if query.flag:
+        parts.append(_flag_words(query.flag))
     return " · ".join(parts) or texts.BULK_EVERYONE

@@ -12,7 +12,7 @@ import streamlit as st
 from presence_core import Block, Ended, Session
 from presence_dashboard import texts
 from presence_dashboard.access import Actor
-from presence_dashboard.components import notifications
+from presence_dashboard.components import notifications, session_facts
 from presence_dashboard.components.record_table import Column, Row
 from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data.session_list import Rows, SessionList
@@ -35,6 +35,7 @@ COLUMNS: Final[dict[str, tuple[Column, Callable[[Session], Cell]]]] = {
         (Column("login", texts.LABEL_LOGIN, "time"), lambda session: session.login_at),
         (Column("seen", texts.LABEL_LAST_ACTIVE, "ago"), lambda session: session.last_seen),
         (Column("expires", texts.LABEL_EXPIRES, "ahead", texts.EXPIRES_HELP), lambda session: session.expires_at),
+        (Column("flags", texts.LABEL_FLAGS), lambda session: ", ".join(session_facts.flags(session))),
         (Column("last_ip", texts.LABEL_LAST_IP), lambda session: session.last_ip),
         (Column("aliases", texts.LABEL_ALIASES), lambda session: ", ".join(session.aliases)),
     )

@@ -46,6 +46,9 @@ def _everything(p: P) -> None:
     last = logins[-1]
     p.login("a:{b}", session_id=last.session.session_id, device="other")
     last = p.login("a:{b}", session_id=last.session.session_id)
+    for device_id in ("device-1", "device-2"):
+        p.login("u39", device_id=device_id)
+    p.rotate_device_key(by="staff", reason="each year")
     p.validate(last.token, ip="192.0.2.1")
     p.validate(logins[0].token)
     p.validate("malformed")
@@ -353,7 +356,7 @@ def test_the_first_client_writes_the_layout_and_others_adopt_it(bed: Bed, raw: A
     [layout] = bed.families()["layout"]
     shards = 64 if bed.is_cluster else 1
     assert layout == f"{{{bed.namespace}}}:layout".encode()
-    assert raw.hgetall(layout) == {b"schema": b"1", b"shards": b"%d" % shards, b"indexes": b"uid.3,name.3,alias.3,ip"}
+    assert raw.hgetall(layout) == {b"schema": b"1", b"shards": b"%d" % shards, b"indexes": b"uid.3,name.3,alias.3,ip.2"}
     for other in (bed.connect(), bed.connect(shards=shards)):
         assert other.validate(login.token)
     with pytest.raises(InvalidArgument, match=rf"^shards must be {shards}, .* and presence reshard changes it"):

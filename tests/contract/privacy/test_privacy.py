@@ -53,7 +53,8 @@ def _live_a_life(p: P) -> list[str]:
     sids: list[str] = []
 
     def login(**given: Any) -> str:
-        about: dict[str, Any] = {"name": NAME, "aliases": [ALIAS, "other one"], "ip": FOUR, "user_agent": "curl/8"}
+        about: dict[str, Any] = {"name": NAME, "aliases": [ALIAS, "other one"], "ip": FOUR, "user_agent": "curl/8",
+                                 "device_id": "device-of-pat"}  # fmt: skip
         made = p.login(UID, **about | given, attributes={"mail": ALIAS})
         p.validate(made.token, ip=LATEST)
         sids.append(made.session.session_id)
@@ -117,6 +118,7 @@ def test_an_erased_person_is_in_no_byte_of_any_key(p: P, bed: Bed) -> None:
     assert families >= {
         b"sessions", b"deadlines", b"users", b"user", b"session", b"devices", b"ended", b"labels", b"note", b"events",
         b"audit", b"block", b"blocks", b"job", b"denied", b"words", b"addresses", b"facets", b"person",
+        b"known",
     }  # fmt: skip
     before, counts = _of_others(bed), p.counts()
     acts = len(p.audit(limit=1000).items)

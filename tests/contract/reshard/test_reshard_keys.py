@@ -27,6 +27,7 @@ AS_THEY_ARE = {
     "user:",
     "session:",
     "devices:",
+    "known:",
     "ended:",
     "person:",
     "block:",
@@ -61,6 +62,7 @@ def _leave_a_trace_everywhere(p: P, bed: Bed) -> None:
     rows = [{"uid": f"u{n % 12}", "name": f"N {n}", "device": f"d{n % 3}", "user_agent": f"curl/{n % 2}", "ip": "::1"}
             for n in range(30)]  # fmt: skip
     p.login_many([*rows, *({"uid": f"b{n}", "device": "bulk"} for n in range(4))])
+    p.login("u6", device="d0", device_id="device-of-u6")
     p.advance(0.01)
     p.kick("u1", **SAID)
     p.logout("u2", p.sessions("u2")[0].session_id)

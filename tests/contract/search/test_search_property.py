@@ -110,6 +110,7 @@ def _login(rng: random.Random, now: float) -> dict[str, Any]:
         "user_agent": lambda: rng.choice(AGENTS),
         "attributes": lambda: {key: rng.choice(VALUES) for key in "pq" if rng.random() < 0.7},
         "idle_timeout": lambda: rng.choice([SPAN + 5, 10**5]),
+        "device_id": lambda: f"device-{rng.randrange(4)}",
     }
     for field, draw in optional.items():
         if rng.random() < 0.7:
@@ -147,6 +148,8 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
         "logged_in_after": lambda: round(now - rng.randrange(SPAN * 2) / 2, 3),
         "logged_in_before": lambda: round(now - rng.randrange(SPAN * 2) / 2, 3),
         "idle_for": lambda: rng.randrange(SPAN // 2),
+        "new_device": lambda: True,
+        "on_behalf": lambda: True,
         "attributes": lambda: {key: rng.choice(VALUES) for key in "pq" if rng.random() < 0.6},
     }
     chosen = rng.sample(list(optional), rng.choice([1, 1, 1, 2, 2, 3, 5]))
@@ -159,7 +162,7 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
 def _some_things_happen(rng: random.Random, p: P, now: float) -> None:
     """Kicks, logouts, renames and expiries through the client, so that all indexes are updated."""
     for session in rng.sample(living := list(p.iter_sessions()), min(12, len(living))):
-        what = rng.choice(["kick", "kick all", "logout", "rename", "rename", "heartbeat", "nothing"])
+        what = rng.choice(["kick", "kick all", "logout", "rename", "rename", "heartbeat", "move", "move", "nothing"])
         if what.startswith("kick"):
             p.kick(
                 session.uid,
@@ -169,6 +172,8 @@ def _some_things_happen(rng: random.Random, p: P, now: float) -> None:
             )
         elif what == "logout":
             p.logout(session.uid, session.session_id)
+        elif what == "move":
+            p.validate_session(session.uid, session.session_id, ip=rng.choice(IPS))
         elif what == "heartbeat":
             p.heartbeat(session.uid, session.session_id)
         elif what == "rename":

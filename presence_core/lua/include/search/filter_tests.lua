@@ -3,13 +3,14 @@
 -- by SessionFilter.matches; it does so in the end for all sessions that are shown.
 --   client, agent   the label ids that match, four bytes each; client_not, agent_not: those that do not
 --   from, to        first and last address of a network, each family and bytes
+--   flags           of what is odd about the login, field 'o': all of these bits
 --   idle            ms since last seen, at least
 --   prefix          at the start of a word of the name; contains: anywhere in it. Both folded
 --   text            what uid, name or an alias must have: needles as JSON (text_search.lua); text_from, text_to: or an
 --                   address; text_session: or the session id
 --   attribute:…     a piece that the JSON of the attributes must have
 -- include: sessions/session_record
--- include: facets
+-- include: sessions/addresses
 local find, lower, gsub, sub = string.find, string.lower, string.gsub, string.sub
 local fold_letters
 local function fold(value) -- nil where letters are not known here; ideographs, of E4 to E9, stay as they are
@@ -44,16 +45,20 @@ local function compare_bytes(a, b) -- of one length; Lua's < depends on the loca
 end
 
 -- include: search/text_search
--- Whether the address of a core lies in a network.
-local function is_within(core, from, to)
-  if not core then return false end
+-- Whether an address, the bytes of `text` behind `skip`, lies in a network.
+local function is_within(text, skip, from, to)
+  if not text or #text - skip ~= #from - 1 then return false end
   if #from == 5 then -- IPv4: one number
-    if #core ~= 44 then return false end
-    local ip = struct.unpack('>I4', core, 41)
+    local ip = struct.unpack('>I4', text, skip + 1)
     return ip >= struct.unpack('>I4', from, 2) and ip <= struct.unpack('>I4', to, 2)
   end
-  local ip = indexed_address(core)
-  return ip and #ip == #from and compare_bytes(ip, from) >= 0 and compare_bytes(ip, to) <= 0
+  local ip = sub(text, skip + 1)
+  return compare_bytes(ip, sub(from, 2)) >= 0 and compare_bytes(ip, sub(to, 2)) <= 0
+end
+
+-- Whether the address at login, or the latest, does.
+local function is_from(core, latest, from, to)
+  return is_within(core, 40, from, to) or is_within(latest, 0, from, to)
 end
 
 -- Each adds its tests, functions of a row and a ref, to `tests`.
@@ -68,8 +73,14 @@ local function test_core(tests, wanted, now)
     end
   end
   local from, to, seen = wanted.from, wanted.to, wanted.idle and now - tonumber(wanted.idle)
-  if from then tests[#tests + 1] = function(row) return is_within(row[1], from, to) and YES or NO end end
+  if from then tests[#tests + 1] = function(row) return is_from(row[1], row[3], from, to) and YES or NO end end
   if seen then tests[#tests + 1] = function(row) return (tonumber(row[2] or 0) or 0) <= seen and YES or NO end end
+end
+
+local function test_flags(tests, flags)
+  tests[1] = flags and function(row)
+    return row[1] and bit.band(string.byte(row[1]), flags) == flags and YES or NO
+  end
 end
 
 local function test_name(tests, wanted)
@@ -90,7 +101,7 @@ local function test_text(tests, wanted)
   local patterns = needle_patterns(needles)
   local tail = wanted.text_session and ':' .. wanted.text_session
   tests[1] = function(row, ref)
-    if tail and sub(ref, -#tail) == tail or from and is_within(row[3], from, to) then return YES end
+    if tail and sub(ref, -#tail) == tail or from and is_from(row[3], row[4], from, to) then return YES end
     if not may_have(ref .. '\n' .. (row[1] or '') .. '\n' .. (row[2] or ''), patterns) then return NO end
     local best = row[1] and search_line(row[1], needles, true) or NO
     if best == YES then return YES end
@@ -128,10 +139,11 @@ local function read_tests(now, first)
       fields_of[stages], tests_of[stages] = fields, tests
     end
   end
-  add_stage(wanted.idle and {'c', 's'} or {'c'}, test_core, wanted, now)
+  add_stage(wanted.from and {'c', 's', 'i'} or wanted.idle and {'c', 's'} or {'c'}, test_core, wanted, now)
+  add_stage({'o'}, test_flags, tonumber(wanted.flags or ''))
   add_stage({'n'}, test_name, wanted)
   add_stage({'x'}, test_attributes, pieces)
-  add_stage(wanted.text_from and {'n', 'a', 'c'} or {'n', 'a'}, test_text, wanted)
+  add_stage(wanted.text_from and {'n', 'a', 'c', 'i'} or {'n', 'a'}, test_text, wanted)
 
   return function(ref, record)
     local worst = YES

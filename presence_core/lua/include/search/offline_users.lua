@@ -2,6 +2,7 @@
 -- a revoke_before. These functions find such users: {[uid] = true}, exact but for records that Redis itself has
 -- removed.
 -- include: clock
+-- include: sessions/on_behalf
 
 -- Those of `uids` without a live session. `prefix`: of the users' keys, whose SETs name at most 1000 sessions each.
 local function without_live_session(now, sessions, deadlines, prefix, revoked, uids)
@@ -20,9 +21,11 @@ local function without_live_session(now, sessions, deadlines, prefix, revoked, u
   for _, uid in ipairs(uids) do
     offline[uid] = true
     for _, sid in ipairs(redis.pcall('SMEMBERS', prefix .. uid)) do -- of a foreign type: none
-      n = n + 1
-      refs[n], owners[n] = uid .. ':' .. sid, uid
-      if n == 1000 then check_refs() end
+      if not is_on_behalf(sid) then
+        n = n + 1
+        refs[n], owners[n] = uid .. ':' .. sid, uid
+        if n == 1000 then check_refs() end
+      end
     end
   end
   if n > 0 then check_refs() end

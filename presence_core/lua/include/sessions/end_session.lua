@@ -6,6 +6,7 @@
 -- list of END_FIELDS and values, {'e', end_reason, 'ea', at, 'ec', cause, …}.
 -- include: shard_keys
 -- include: sessions/session_record
+-- include: sessions/on_behalf
 
 local MOST_ENDED = 100 -- ends that are listed per user
 
@@ -55,7 +56,7 @@ local function remove_from_lists(k, policy, ends)
   end)
   for _, user in ipairs(users) do
     remove_from_user(policy, user)
-    if user.card == 0 then offline[#offline + 1] = user.uid end
+    if not has_own_session(user) then offline[#offline + 1] = user.uid end
   end
   in_thousands(ended, function(...) redis.call('ZADD', k.ended, ...) end)
   in_thousands(offline, function(...) move_offline(k, {...}) end)

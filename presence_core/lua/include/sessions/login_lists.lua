@@ -1,6 +1,7 @@
 -- Put a session into every list and index, in writes that can be undone.
 -- include: sessions/end_session
 -- include: facets
+-- include: sessions/addresses
 -- include: sessions/login_undo
 
 local function write_event(k, policy, kind, ref, at)
@@ -10,7 +11,7 @@ local function write_event(k, policy, kind, ref, at)
 end
 
 -- `new`: {sid, ref, login, seen, idle, absolute, is_repeat, core; device, '' where no limit per device applies; words,
--- the entries of the index of words as ZADD takes them; address, of the index of addresses, or nil}.
+-- the entries of the index of words as ZADD takes them; address, the entry of the index of addresses, or nil}.
 local function add_to_lists(k, policy, now, user, words, new)
   local is_listed = new.is_repeat
   if not is_listed then
@@ -20,7 +21,9 @@ local function add_to_lists(k, policy, now, user, words, new)
   end
   write(not new.is_repeat and {'ZREM', k.deadlines, new.ref} or nil, 'ZADD', k.deadlines,
         math.min(new.seen + new.idle * 1000, new.login + new.absolute * 1000), new.ref)
-  write(user.card == 0 and {'ZREM', k.users, user.uid} or nil, 'ZADD', k.users, 'GT', new.seen, user.uid)
+  if not is_on_behalf(new.sid) then
+    write(user.card == 0 and {'ZREM', k.users, user.uid} or nil, 'ZADD', k.users, 'GT', new.seen, user.uid)
+  end
   if new.device ~= '' then
     write({'HDEL', user.devices, new.sid}, 'HSET', user.devices, new.sid, new.device)
     extend_devices(policy, user.devices, new.core)
@@ -31,7 +34,7 @@ local function add_to_lists(k, policy, now, user, words, new)
     write(nil, 'ZADD', words, unpack(new.words)) -- not undone: the user may have had them before
   end
   if new.address then
-    write({'ZREM', k.addresses, new.address .. new.ref}, 'ZADD', k.addresses, 0, new.address .. new.ref)
+    write({'ZREM', k.addresses, new.address}, 'ZADD', k.addresses, 0, new.address)
   end
 end
 
@@ -41,8 +44,10 @@ local function count_login(k, new, row, old, recount)
   add_facets(sums, row, 1)
   if new.is_repeat then
     add_facets(sums, old, -1)
-    local before = indexed_address(old[2])
-    if before and before ~= indexed_address(new.core) then redis.pcall('ZREM', k.addresses, before .. new.ref) end
+    local now_at = address_entries(new.core, nil, new.ref)[1]
+    for _, entry in ipairs(address_entries(old[2], old[9], new.ref)) do
+      if entry ~= now_at then redis.pcall('ZREM', k.addresses, entry) end
+    end
   end
   change_facets(k.facets, sums)
   if recount and (not new.is_repeat or redis.pcall('SISMEMBER', k.counted, new.ref) == 1) then

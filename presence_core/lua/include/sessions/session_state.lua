@@ -4,18 +4,25 @@ local SIGN_IN_REQUIRED, AUTHENTICATION_TOO_OLD = 4, 5 -- live, but this request 
 
 -- What a session is now. Returns:
 --   state   NO_RECORD: the lists name it, but there is no record
---   row     the values of SESSION_FIELDS and, where it has ended, of END_FIELDS
+--   row     the values of SESSION_FIELDS and, where it has ended, of END_FIELDS; where it has ODD_FIELDS, these behind
+--           all of them
 --   how     END_FIELDS and values, where the tombstone is still to be written
 -- ENDED without an end in row or how: past its deadline.
 local function state_of(now, sessions, closing, meta, ref, record)
-  local row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'h', 'q', 'e')
+  local row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'h', 'q', 'e', 'o')
+  local odd = row[12]
+  row[12] = nil
   local listed = redis.call('ZSCORE', sessions, ref)
   if not is_intact(row[1], row[2]) then return listed and NO_RECORD or UNKNOWN, {} end
   if row[11] then
     local ended = redis.call('HMGET', record, 'ea', 'ec', 'eb', 'en', 'et', 'em', 'er')
     for i, value in ipairs(ended) do row[11 + i] = value end
-    return ENDED, row
   end
+  if odd then
+    for i = #row + 1, 18 do row[i] = false end
+    row[19] = odd
+  end
+  if row[11] then return ENDED, row end
   if not listed then
     local how = redis.call('HGET', closing, ref)
     return how and ENDED or UNKNOWN, row, how and cmsgpack.unpack(how)

@@ -2,6 +2,7 @@
 -- (include/sessions/end_session.lua) also has `record`, the record's key, and `row`, the values of RECORD_FIELDS.
 -- include: shard_keys
 -- include: facets
+-- include: sessions/addresses
 
 -- Remove these refs from `counted`. Returns a 1 for each that was there.
 local function remove_counted(k, refs)
@@ -37,8 +38,7 @@ local function write_tombstones(k, policy, ends)
   for i, e in ipairs(ends) do
     add_facets(sums, e.row, -1)
     if counted[i] == 1 then add_facets(recounted, e.row, -1) end
-    local address = indexed_address(e.row[2])
-    if address then addresses[#addresses + 1] = address .. e.ref end
+    for _, entry in ipairs(address_entries(e.row[2], e.row[9], e.ref)) do addresses[#addresses + 1] = entry end
     keep_person(policy, e.user, e.row)
     write_tombstone(e.record, e.how, policy.keep[e.how[2]])
   end

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Put live sessions into the indexes and, once each, into the counters of a recount.
 -- include: facets
+-- include: sessions/addresses
 -- include: search/session_ids
 -- KEYS: 1 sessions 2 words 3 addresses 4 recount 5 counted 6 ids, then a record for each ref
 -- ARGV: 1 index addresses 0|1 2 write declared facets 0|1, then for each ref: ref, name, aliases, attributes as they
@@ -15,10 +16,10 @@ redis.call('HLEN', recount)
 redis.call('SCARD', counted)
 redis.call('HLEN', ids)
 
--- Count a session, unless it is counted.
-local function count_session(ref, record, row, attributes, declared)
+-- Count a session, unless it is counted. `is_current`: its attributes are still those that were read.
+local function count_session(ref, record, row, is_current, declared)
   if redis.call('EXISTS', recount) == 0 or redis.call('SADD', counted, ref) == 0 then return end
-  if writes_declared and (row[9] or '') == attributes and (row[8] or '') ~= declared then
+  if writes_declared and is_current and (row[8] or '') ~= declared then
     row[8] = declared_members(recount, declared)
     if row[8] == '' then redis.call('HDEL', record, 'f') else redis.call('HSET', record, 'f', row[8]) end
   end
@@ -30,16 +31,18 @@ end
 local missing, at = 0, 3
 for i = 7, #KEYS do
   local record, ref, name, aliases, attributes, declared, digest, number = KEYS[i], unpack(ARGV, at, at + 6)
-  local row = redis.pcall('HMGET', record, 's', 'c', 'e', 'n', 'a', 'C', 'A', 'f', 'x') -- RECORD_FIELDS and 'x'
+  local row = redis.pcall('HMGET', record, 'x', unpack(RECORD_FIELDS))
+  local is_current = not row.err and (table.remove(row, 1) or '') == attributes
   if redis.call('ZSCORE', sessions, ref) then
     if is_intact(row[1], row[2]) and not row[3] then
       if (row[4] or '') == name and (row[5] or '') == aliases then -- else a login has changed them
         for e = at + 7, at + 6 + number do missing = missing + redis.call('ZADD', words, 0, ARGV[e]) end
       end
       if digest ~= '' and add_session_id(ids, sessions, digest, login_of(row[2])) then missing = missing + 1 end
-      local address = indexes_addresses and indexed_address(row[2])
-      if address then missing = missing + redis.call('ZADD', addresses, 0, address .. ref) end
-      count_session(ref, record, row, attributes, declared)
+      for _, entry in ipairs(indexes_addresses and address_entries(row[2], row[9], ref) or {}) do
+        missing = missing + redis.call('ZADD', addresses, 0, entry)
+      end
+      count_session(ref, record, row, is_current, declared)
     elseif redis.call('EXISTS', recount) == 1 then
       redis.call('SADD', counted, ref) -- no record: maintenance/settle_sessions.lua removes it from all lists
     end

@@ -1,0 +1,65 @@
+-- What may be odd about a login. Field 'o' of the record has it: a byte of flags, and the member of staff who logged in
+-- on behalf of the user. Sessions without a flag have no 'o'.
+-- `known`, HASH: digest of a device (16 bytes) → the user's last login on it, ms.
+local NEW_DEVICE, ON_BEHALF = 1, 2
+local MOST_DEVICES = 50
+
+-- What the login names, as JSON, or '': `devices`, digests of its device in hex, the first by the key of today, others
+-- by earlier keys; `keep`, for how many seconds devices are kept; `by` and `reason` of a login on behalf of the user.
+local function read_odd(given)
+  local odd = given ~= '' and cjson.decode(given) or {}
+  for i, hex in ipairs(odd.devices or {}) do
+    odd.devices[i] = string.gsub(hex, '..', function(pair) return string.char(tonumber(pair, 16)) end)
+  end
+  return odd
+end
+
+-- The user's devices: {digest, last login}, oldest first; and the digests that are no longer kept.
+local function read_devices(known, oldest)
+  local flat, devices, outdated = redis.pcall('HGETALL', known), {}, {}
+  if flat.err then return nil end
+  for i = 1, #flat, 2 do
+    local at = tonumber(flat[i + 1]) or 0
+    if at < oldest then outdated[#outdated + 1] = flat[i] else devices[#devices + 1] = {flat[i], at} end
+  end
+  table.sort(devices, function(a, b) return a[2] < b[2] end)
+  return devices, outdated
+end
+
+-- Note the device of a login. Returns whether it is new: the user has others, and not this one. A user without any has
+-- nothing that it could differ from. A key of a foreign type stops no login.
+local function note_device(odd, login)
+  local known = odd.known
+  local devices, outdated = read_devices(known, login - odd.keep * 1000)
+  if not devices then return false end
+  local is_known, latest, number = false, login, #devices + 1
+  for _, device in ipairs(devices) do
+    for _, digest in ipairs(odd.devices) do is_known = is_known or device[1] == digest end
+    if device[1] == odd.devices[1] then latest, number = math.max(login, device[2]), number - 1 end
+  end
+  for _, device in ipairs(devices) do
+    if number <= MOST_DEVICES then break end
+    if device[1] ~= odd.devices[1] then
+      outdated[#outdated + 1], number = device[1], number - 1
+    end
+  end
+  if #outdated > 0 then redis.call('HDEL', known, unpack(outdated)) end
+  redis.call('HSET', known, odd.devices[1], ms(latest))
+  redis.call('EXPIRE', known, odd.keep)
+  return #devices > 0 and not is_known
+end
+
+-- Note what is odd about a login, once. `before`: field 'o' of the same login before, or false: what was odd stays so.
+-- An imported session only makes its device known. Returns the field 'o', or ''.
+local function note_odd(k, policy, odd, new, before, is_imported)
+  local flags, found = before and string.byte(before) or 0, {}
+  if odd.devices and note_device(odd, new.login) and not is_imported then
+    flags = bit.bor(flags, NEW_DEVICE)
+    found[1] = 'new_device'
+  end
+  for _, kind in ipairs(found) do
+    redis.call('XADD', k.events, 'MAXLEN', '~', policy.events, '*', 'k', kind, 'r', new.ref, 'a', ms(new.login))
+  end
+  if odd.by then flags = ON_BEHALF end
+  return flags > 0 and string.char(flags) .. (odd.by or before and string.sub(before, 2) or '') or ''
+end
