@@ -108,6 +108,24 @@ async def _some(source: AsyncIterator[bytes], count: int) -> list[EventFields]:
     return found
 
 
+@once
+def test_a_required_sign_in_is_sent_and_so_is_its_end(bed: Bed) -> None:
+    p = bed.connect()
+    presence: Any = p._target  # type: ignore[attr-defined]
+    token = p.login("ada").token
+
+    async def run() -> None:
+        async with _poller(presence) as poller:
+            reader = await poller.open(None)
+            await presence.require_sign_in("ada", by="sam", reason="odd login")
+            await presence.reauthenticated(token)
+            seen = await _some(reader.body_iterator, 2)  # type: ignore[arg-type]
+            assert [event["event"] for event in seen] == ["sign_in_required", "reauthenticated"]
+            assert "odd login" not in str(seen)
+
+    bed.loop.run(run())
+
+
 @everywhere
 def test_a_reader_that_reconnects_misses_nothing_and_repeats_nothing(bed: Bed) -> None:
     p = bed.connect()
