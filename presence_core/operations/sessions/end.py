@@ -48,6 +48,21 @@ def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
     return bool(reply.ended)
 
 
+def logout_others(ctx: Context, uid: object, session_id: object, other: object) -> Op[list[Session]]:
+    owner, stays = check.uid(uid), check.session_id(session_id)
+    ends = None if other is None else check.session_id(other, "other")
+    if ends == stays:
+        raise InvalidArgument("other", "must not be the session that stays")
+    request = EndRequest("logout", "self", owner)
+    return _ended_by_user(
+        _kick_all(ctx, owner, request, [stays]) if ends is None else _kick_one(ctx, owner, ends, request)
+    )
+
+
+def _ended_by_user(ends: Op[KickResult]) -> Op[list[Session]]:
+    return (yield from ends).kicked
+
+
 def _end(ctx: Context, shard: Shard, call: Call) -> Op[tuple[EndReply, Replicas]]:
     """Send a call that ends sessions, and ask whether the replicas have it."""
     raw, *acknowledged = yield [call, *wait_calls(ctx, [shard])]
@@ -160,7 +175,10 @@ def _kick_all(ctx: Context, uid: str, request: EndRequest, keep: list[str]) -> O
     # All that had begun, also those that an earlier call ended whose reply was lost. Login may be ahead of the clock.
     upto = max(reply.now, *(session.row.login for session in found.values()), 0)
     hold(
-        ctx, replicas, ("user", uid, *sorted(keep)), HeldEnds(shard, uid, frozenset(keep), upto, request.without_job())
+        ctx,
+        replicas,
+        (request.cause, uid, *sorted(keep)),
+        HeldEnds(shard, uid, frozenset(keep), upto, request.without_job()),
     )
     found |= yield from _finish_ends(ctx, shard, uid, reply, [sid for sid in reply.ended if sid not in found])
     kicked = in_list_order(found[sid].session() for sid in reply.ended if sid in found and found[sid].row.core)
