@@ -41,6 +41,7 @@ RUN_ELSEWHERE = {
     "docs/cors.md": "test_page_blocks",
     "docs/rollout.md": "test_page_blocks",
     "docs/logging.md": "test_page_blocks",
+    "docs/your_devices.md": "test_your_devices_blocks",
 }
 """The tests that run the blocks of these documents."""
 
