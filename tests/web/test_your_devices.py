@@ -101,6 +101,18 @@ def test_this_device_is_first_then_the_others_then_those_that_ended(p: P, make: 
 
 
 @on("valkey-sync")
+def test_a_device_without_a_name_has_that_of_its_browser(p: P, make: Make) -> None:
+    p.login("ada")
+    p.login("ada", user_agent=FIREFOX)
+    p.login("ada", user_agent="curl/8.1")
+    token = p.login("ada", device="here", user_agent=FIREFOX).token
+    page = make().ask("", token).text
+    names = re.findall(r"<bdi>(.*?)</bdi>", page)
+    assert (names[0], set(names[1:])) == ("here", {"Unknown device", "Firefox on Linux", "curl"})
+    assert page.count("<span>Firefox on Linux</span>") == 1, "once for a device"
+
+
+@on("valkey-sync")
 def test_each_end_has_its_reason(p: P, make: Make, bed: Bed) -> None:
     site, here = make(), p.login("ada").token
     p.login("ada", device="idle", idle_timeout=60)

@@ -114,24 +114,20 @@ def _form(csrf: str, action: str, button: str, handle: str = "") -> str:
 
 
 def _device(t: NullTranslations, device: Device, now: datetime, csrf: str) -> str:
-    name, software = device_name(t, device), software_name(t, device)
+    name, software = names_of(t, device)
     label = e(t.gettext("Sign out: %(device)s")) % {"device": e(name)}
-    lines = [
-        software,
-        _active(t, device, now),
-        e(t.gettext("Signed in since %(time)s")) % {"time": _time(device.signed_in)},
-    ]
+    since = e(t.gettext("Signed in since %(time)s")) % {"time": _time(device.signed_in)}
     button = _tag("button", t.gettext("Sign out"), f' aria-label="{label}"')
-    return _item(name, lines, _form(csrf, "sign-out", button, device.handle))
+    return _item(name, [e(software), _active(t, device, now), since], _form(csrf, "sign-out", button, device.handle))
 
 
 def _past(t: NullTranslations, device: PastDevice) -> str:
-    lines = [software_name(t, device), e(why_sentence(t, device.why)), _time(device.ended)]
+    name, software = names_of(t, device)
     message = ""
     if device.message:
         said = e(t.gettext("Message:"))
         message = f"<span>{said}</span><blockquote>{e(device.message)}</blockquote>"
-    return _item(device_name(t, device), lines, "", message)
+    return _item(name, [e(software), e(why_sentence(t, device.why)), _time(device.ended)], "", message)
 
 
 def _item(name: str, lines: list[str], behind: str, inside: str = "") -> str:
@@ -139,16 +135,12 @@ def _item(name: str, lines: list[str], behind: str, inside: str = "") -> str:
     return f"<li><div><strong><bdi>{e(name)}</bdi></strong>{spans}{inside}</div>{behind}</li>\n"
 
 
-def device_name(t: NullTranslations, device: Device | PastDevice) -> str:
-    """The name that the site gave it at login (text)."""
-    return device.name or t.gettext("Unknown device")
-
-
-def software_name(t: NullTranslations, device: Device | PastDevice) -> str:
-    """Such as "Firefox on Windows" (HTML)."""
+def names_of(t: NullTranslations, device: Device | PastDevice) -> tuple[str, str]:
+    """The device as the site named it at login, and its software, such as "Firefox on Windows" (text)."""
+    software = device.browser or device.os or ""
     if device.browser and device.os:
-        return e(t.gettext("%(browser)s on %(system)s")) % {"browser": e(device.browser), "system": e(device.os)}
-    return e(device.browser or device.os or "")
+        software = t.gettext("%(browser)s on %(system)s") % {"browser": device.browser, "system": device.os}
+    return (device.name, software) if device.name else (software or t.gettext("Unknown device"), "")
 
 
 def _active(t: NullTranslations, device: Device, now: datetime) -> str:
