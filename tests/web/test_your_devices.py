@@ -258,7 +258,7 @@ def test_others_are_signed_out_only_after_a_recent_login(p: P, make: Make) -> No
         assert refused.headers["content-type"] == "application/problem+json"
         said = refused.json()
         assert (said["code"], said["max_age"]) == ("authentication_too_old", 300)
-        assert said["sign_in_url"].startswith("/sign-in?then=/devices/api/")
+        assert said["sign_in_url"] == "/sign-in?then=/devices/", "the page, which a GET can open"
     assert devices(p) == {"desk", "old"}
     assert make(fresh=500).post(token, other).status_code == 303
     assert devices(p) == {"old"}

@@ -276,7 +276,7 @@ class _Answering:
 
     def _sign_in_url(self) -> str | None:
         url = self._site.options.sign_in_url
-        return url and url.replace("{next}", quote(self._request.url_path, safe="/"))
+        return url and url.replace("{next}", quote(self._request.page_path, safe="/"))
 
     def _sign_in_link(self, text: str) -> tuple[str, str] | None:
         url = self._sign_in_url()

@@ -35,6 +35,11 @@ class DeviceRequest:
         """Whether the answer is JSON."""
         return self.path.startswith("/api")
 
+    @property
+    def page_path(self) -> str:
+        """The whole path of the page, also for a request to the API."""
+        return self.url_path.removesuffix(self.path).rstrip("/") + "/"
+
     def content_type(self) -> str:
         """Without its parameters."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -18,7 +18,7 @@ _DARK: Final = {
 
 _RULES: Final = """
 .your-devices, .your-devices * { box-sizing: border-box }
-.your-devices { max-width: 42rem; margin: 0 auto; padding: 1rem; color: var(--devices-text);
+.your-devices { max-width: 42rem; margin: 0 auto; color: var(--devices-text);
   font: 1rem/1.5 var(--devices-font); overflow-wrap: anywhere }
 .your-devices h1 { margin: .5rem 0; font-size: 1.625rem; line-height: 1.25 }
 .your-devices h2 { margin: 1.5rem 0 .5rem; font-size: 1.125rem }
@@ -45,7 +45,7 @@ _RULES: Final = """
 """
 
 # The page of its own. With a template, the site draws what is around the content.
-_DOCUMENT: Final = "html { background: var(--devices-page) } body { margin: 0 }\n"
+_DOCUMENT: Final = "html { background: var(--devices-page) } body { margin: 1rem }\n"
 
 
 def style_sheet(theme: Mapping[str, str], *, whole_page: bool) -> str:
