@@ -7,14 +7,17 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from presence_core import InvalidArgument, Login, OutcomeUnknown, Presence, Settings
-from presence_core.web.rules import Rules
+from presence_core.drive_generators import drive
+from presence_core.web.rules import Rules, State, Verdict
 from presence_core.web.your_devices import csrf, handles
+from presence_core.web.your_devices.answers import DeviceAnswers
 from presence_core.web.your_devices.device_list import MOST_SHOWN, DevicesPage
-from presence_core.web.your_devices.exchange import MAX_BODY
+from presence_core.web.your_devices.exchange import MAX_BODY, DeviceRequest
 from presence_core.web.your_devices.options import DeviceOptions
 from tests.conftest import Bed, on
 from tests.support.facade import EventLoop, P
@@ -440,6 +443,23 @@ def test_while_redis_is_away_each_request_gets_a_503_with_one_sentence(
     if mode != "closed":  # there the middleware answers
         assert "<p>Your devices cannot be shown right now, but you have not been signed out.</p>" in shown.text
         assert "<p>Nothing could be changed right now, and you have not been signed out.</p>" in changed.text
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize("state", ["grace", "open"])
+def test_a_session_that_was_not_checked_sees_and_ends_nothing(p: P, state: State) -> None:
+    """While the middleware passes known sessions without Redis, one of them may have been kicked."""
+    phone, _ = log_in(p, "phone", "desk")
+    answers = DeviceAnswers(DeviceOptions(key=KEY))
+    verdict = Verdict(passes=True, state=state, session=phone.session)
+    form = {"csrf": answers.csrf(phone.session), "action": "sign-out-others"}
+    for method, body in (("GET", b""), ("POST", urlencode(form).encode())):
+        request = DeviceRequest(
+            method=method, path="/", url_path="/devices/", query="", session=phone.session, verdict=verdict, body=body,
+            headers={"content-type": "application/x-www-form-urlencoded"},
+        )  # fmt: skip
+        assert drive(answers.answer(request), lambda call: call(p)).status == 503
+    assert devices(p) == {"phone", "desk"}
 
 
 @on("valkey-sync")

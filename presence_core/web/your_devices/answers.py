@@ -165,9 +165,10 @@ class _Answering:
     def _session(self) -> Session:
         """The visitor's session, if there is one and it has not sent too many requests."""
         session = self._request.session
+        if self._request.verdict.state in ("grace", "open", "unavailable"):  # a session of these may have been kicked
+            raise Unavailable("The session could not be checked.")
         if session is None:
-            away = self._request.verdict.state in ("open", "unavailable")
-            raise _Refused(refusals.unavailable(self.t) if away else refusals.not_signed_in(self.t))
+            raise _Refused(refusals.not_signed_in(self.t))
         seconds = self._site.seconds_to_wait(session)
         if seconds is not None:
             raise _Refused(refusals.too_many(self.t, seconds))
