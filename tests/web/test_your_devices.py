@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.parse import urlencode
 
@@ -23,6 +25,7 @@ from tests.conftest import Bed, on
 from tests.support.facade import EventLoop, P
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
+from tests.support.soak import size
 from tests.web.device_sites import HOST, KEY, KINDS, DeviceSite, forms_of, make_site
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -388,6 +391,37 @@ def test_malformed_requests_change_nothing_and_get_one_sentence(p: P, make: Make
         assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
     head = site.ask("", token, method="HEAD")
     assert (head.status_code, head.content) == (200, b"")
+    assert devices(p) == {"phone", "desk"}
+
+
+@on("valkey-sync")
+def test_no_made_up_request_breaks_the_page_or_ends_a_session(p: P) -> None:
+    """Random parts of valid requests, without the token of the session."""
+    phone, _ = log_in(p, "phone", "desk")
+    answers = DeviceAnswers(DeviceOptions(key=KEY, per_minute=10_000, fresh=None))
+    verdict = Verdict(passes=True, state="live", session=phone.session)
+    draw = Random(17)
+    words = ["", "sign-out", "sign-out-others", "x", "\ud800", "é" * 9, "%00", "..", answers.csrf(phone.session)[:-1],
+             answers.handle(phone.session)("session-of-desk"), "x" * 999, "null", "{}", "[", "0", "-1"]  # fmt: skip
+    kinds = ["application/json", "application/x-www-form-urlencoded", "application/json; charset=x", "", "é"]
+    statuses = set()
+    for _ in range(size(300, 3000)):
+        fields = {draw.choice(["csrf", "action", "device", "x"]): draw.choice(words) for _ in range(draw.randrange(5))}
+        raw = draw.choice(words).encode("utf-8", "surrogatepass")
+        form = urlencode(fields, errors="surrogatepass").encode()
+        request = DeviceRequest(
+            method=draw.choice(["GET", "POST", "POST", "POST", "HEAD", "PUT", "é"]),
+            path=draw.choice(["", "/", "/api", "/api/sign-out", "/api/sign-out-others", "/api/" + draw.choice(words)]),
+            url_path="/devices/", query=draw.choice(["", "confirm=others", "done=x", "&=&;%", "a=1&" * 99]),
+            headers={"content-type": draw.choice(kinds), "x-csrf-token": draw.choice(words),
+                     "accept-language": draw.choice(words)},
+            body=draw.choice([json.dumps(fields).encode(), form, raw, None]), session=phone.session, verdict=verdict,
+        )  # fmt: skip
+        response = drive(answers.answer(request), lambda call: call(p))
+        statuses.add(response.status)
+        assert response.status < 500
+        assert not any("\n" in value or "\r" in value for _, value in response.headers)
+    assert statuses >= {200, 400, 403, 404, 405, 413, 415}
     assert devices(p) == {"phone", "desk"}
 
 
