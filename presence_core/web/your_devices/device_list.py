@@ -27,23 +27,23 @@ class Device:
     handle: str  #: names it in forms and JSON, for this visitor only; never the session id
     is_this: bool  #: the request comes from it
     name: str | None  #: as the site named it at login: "iPhone"
-    browser: str | None
-    os: str | None
-    last_active: datetime
-    signed_in: datetime
+    browser: str | None  #: family, such as "Firefox"
+    os: str | None  #: family, such as "Windows"
+    last_active: datetime  #: when the session was last seen
+    signed_in: datetime  #: when it began
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastDevice:
     """A device that was signed out."""
 
-    name: str | None
-    browser: str | None
-    os: str | None
-    reason: EndReason
-    why: Why
+    name: str | None  #: as the site named it at login
+    browser: str | None  #: family
+    os: str | None  #: family
+    reason: EndReason  #: end reason
+    why: Why  #: the same in more detail, for a sentence
     message: str | None  #: what staff wrote for the visitor
-    ended: datetime
+    ended: datetime  #: when
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
