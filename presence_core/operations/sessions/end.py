@@ -54,13 +54,13 @@ def logout_others(ctx: Context, uid: object, session_id: object, other: object) 
     if ends == stays:
         raise InvalidArgument("other", "must not be the session that stays")
     request = EndRequest("logout", "self", owner)
-    return _ended_by_user(
-        _kick_all(ctx, owner, request, [stays]) if ends is None else _kick_one(ctx, owner, ends, request)
-    )
+    return _logout_others(ctx, owner, request, stays, ends)
 
 
-def _ended_by_user(ends: Op[KickResult]) -> Op[list[Session]]:
-    return (yield from ends).kicked
+def _logout_others(ctx: Context, uid: str, request: EndRequest, stays: str, other: str | None) -> Op[list[Session]]:
+    if other is not None:
+        return (yield from _kick_one(ctx, uid, other, request)).kicked
+    return (yield from _kick_all(ctx, uid, request, [stays])).kicked
 
 
 def _end(ctx: Context, shard: Shard, call: Call) -> Op[tuple[EndReply, Replicas]]:
@@ -174,12 +174,8 @@ def _kick_all(ctx: Context, uid: str, request: EndRequest, keep: list[str]) -> O
     block = _block_of(ctx, replicas, uid, reply.block)
     # All that had begun, also those that an earlier call ended whose reply was lost. Login may be ahead of the clock.
     upto = max(reply.now, *(session.row.login for session in found.values()), 0)
-    hold(
-        ctx,
-        replicas,
-        (request.cause, uid, *sorted(keep)),
-        HeldEnds(shard, uid, frozenset(keep), upto, request.without_job()),
-    )
+    held = HeldEnds(shard, uid, frozenset(keep), upto, request.without_job())
+    hold(ctx, replicas, ("user", request.cause, uid, *sorted(keep)), held)
     found |= yield from _finish_ends(ctx, shard, uid, reply, [sid for sid in reply.ended if sid not in found])
     kicked = in_list_order(found[sid].session() for sid in reply.ended if sid in found and found[sid].row.core)
     return KickResult(kicked, [], confirmed=replicas.sure, block=block)
