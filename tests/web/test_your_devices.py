@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,9 +19,11 @@ from presence_core.drive_generators import drive
 from presence_core.web.rules import Rules, State, Verdict
 from presence_core.web.your_devices import csrf, handles
 from presence_core.web.your_devices.answers import DeviceAnswers
-from presence_core.web.your_devices.device_list import MOST_SHOWN, DevicesPage
+from presence_core.web.your_devices.device_list import MOST_SHOWN, DevicesPage, list_devices
 from presence_core.web.your_devices.exchange import MAX_BODY, DeviceRequest
+from presence_core.web.your_devices.language import translations
 from presence_core.web.your_devices.options import DeviceOptions
+from presence_core.web.your_devices.page_html import list_content
 from tests.conftest import Bed, on
 from tests.support.facade import EventLoop, P
 from tests.support.fair_clock import PATIENT
@@ -494,6 +497,40 @@ def test_a_session_that_was_not_checked_sees_and_ends_nothing(p: P, state: State
         )  # fmt: skip
         assert drive(answers.answer(request), lambda call: call(p)).status == 503
     assert devices(p) == {"phone", "desk"}
+
+
+@on("valkey-sync")
+def test_a_session_of_support_cannot_open_the_page(p: P) -> None:
+    phone, _ = log_in(p, "phone", "desk")
+    answers, support = DeviceAnswers(DeviceOptions(key=KEY)), replace(phone.session, session_id="behalf-session-1")
+    verdict = Verdict(passes=True, state="live", session=support)
+    form = urlencode({"csrf": answers.csrf(support), "action": "sign-out-others"}).encode()
+    for method, path, body in (("GET", "/", b""), ("POST", "/", form), ("GET", "/api", b"")):
+        request = DeviceRequest(
+            method=method, path=path, url_path="/devices/", query="", session=support, verdict=verdict, body=body,
+            headers={"content-type": "application/x-www-form-urlencoded"},
+        )  # fmt: skip
+        response = drive(answers.answer(request), lambda call: call(p))
+        assert response.status == 403
+        assert b"Only the user can see and sign out these devices." in response.body
+        assert b"phone" not in response.body
+    assert devices(p) == {"phone", "desk"}
+
+
+@on("valkey-sync")
+def test_a_session_of_support_is_shown_without_what_describes_staff(p: P) -> None:
+    phone, desk = log_in(p, "phone", "desk")
+    p.kick("ada", desk.session.session_id, by="sam", reason="test")
+    [end] = p.ended("ada")
+    support = replace(phone.session, session_id="behalf-session-1", device="staff-pc", browser="Firefox", os="Linux")
+    past = replace(end, session_id="behalf-session-2", device="staff-pc", browser="Firefox", os="Linux")
+    shown = list_devices(phone.session, [phone.session, support], [past], p.clock.now, lambda session_id: "handle")
+    page = list_content(translations("en"), shown, "", None).body
+    assert re.findall(r"<bdi>(.*?)</bdi>", page) == ["phone", "Support session", "Support session"]
+    assert "staff-pc" not in page
+    assert "Firefox" not in page
+    assert [device.is_support for device in shown.devices] == [False, True]
+    assert [device.is_support for device in shown.ended] == [True]
 
 
 @on("valkey-sync")

@@ -22,7 +22,7 @@ from presence_core.errors import CorruptData, InvalidArgument, OutcomeUnknown, U
 from presence_core.models import Session
 from presence_core.web.your_devices import json_answers, refusals
 from presence_core.web.your_devices.csrf import is_same_origin, is_token, make_token
-from presence_core.web.your_devices.device_list import MOST_ENDED, DeviceList, DevicesPage, list_devices
+from presence_core.web.your_devices.device_list import MOST_ENDED, DeviceList, DevicesPage, is_support, list_devices
 from presence_core.web.your_devices.exchange import DeviceRequest, DeviceResponse
 from presence_core.web.your_devices.handles import derive_key, find_session, handle_of
 from presence_core.web.your_devices.language import accepted, match, translations
@@ -169,6 +169,8 @@ class _Answering:
             raise Unavailable("The session could not be checked.")
         if session is None:
             raise _Refused(refusals.not_signed_in(self.t))
+        if is_support(session):
+            raise _Refused(refusals.support_session(self.t))
         seconds = self._site.seconds_to_wait(session)
         if seconds is not None:
             raise _Refused(refusals.too_many(self.t, seconds))

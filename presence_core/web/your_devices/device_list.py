@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, TypedDict
 
 from presence_core.models import Ended, EndReason, Session
+from presence_core.models.sessions import Record
 
 MOST_SHOWN: Final = 100
 """Devices on a page. "Sign out all other devices" ends also those that are not shown."""
 
 MOST_ENDED: Final = 10
 """Ended sessions on a page."""
+
+ON_BEHALF: Final = "behalf-"
+"""The session ids begin so of sessions that staff begin on behalf of a user."""
 
 Why = Literal["signed_out", "other_device", "inactive", "time_limit", "newer_sign_in", "support", "account", "ended"]
 """Why a session has ended, for its user. ``other_device``: they signed it out from another device. ``support``: staff
@@ -26,6 +30,7 @@ class Device:
 
     handle: str  #: names it in forms and JSON, for this visitor only; never the session id
     is_this: bool  #: the request comes from it
+    is_support: bool  #: staff began it on behalf of the user; name, browser and os are None
     name: str | None  #: as the site named it at login: "iPhone"
     browser: str | None  #: family, such as "Firefox"
     os: str | None  #: family, such as "Windows"
@@ -37,6 +42,7 @@ class Device:
 class PastDevice:
     """A device that was signed out."""
 
+    is_support: bool  #: staff began it on behalf of the user; name, browser and os are None
     name: str | None  #: as the site named it at login
     browser: str | None  #: family
     os: str | None  #: family
@@ -87,11 +93,9 @@ def list_devices(
             Device(
                 handle=handle_of(session.session_id),
                 is_this=session is here,
-                name=session.device,
-                browser=session.browser,
-                os=session.os,
                 last_active=session.last_seen,
                 signed_in=session.login_at,
+                **_client(session),
             )
             for session in shown
         ),
@@ -103,10 +107,26 @@ def list_devices(
 
 def _past(end: Ended) -> PastDevice:
     public = end.public
-    return PastDevice(
-        name=end.device, browser=end.browser, os=end.os, reason=public.code, why=_why(end), message=public.message,
-        ended=public.at,
-    )  # fmt: skip
+    return PastDevice(reason=public.code, why=_why(end), message=public.message, ended=public.at, **_client(end))
+
+
+def is_support(record: Record) -> bool:
+    """Whether staff began this session on behalf of the user."""
+    return record.session_id.startswith(ON_BEHALF)
+
+
+class _Client(TypedDict):
+    is_support: bool
+    name: str | None
+    browser: str | None
+    os: str | None
+
+
+def _client(record: Record) -> _Client:
+    """What describes the device. That of a member of staff is not shown to the user."""
+    if is_support(record):
+        return {"is_support": True, "name": None, "browser": None, "os": None}
+    return {"is_support": False, "name": record.device, "browser": record.browser, "os": record.os}
 
 
 def _why(end: Ended) -> Why:

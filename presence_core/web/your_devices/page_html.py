@@ -137,6 +137,8 @@ def _item(name: str, lines: list[str], behind: str, inside: str = "") -> str:
 
 def names_of(t: NullTranslations, device: Device | PastDevice) -> tuple[str, str]:
     """The device as the site named it at login, and its software, such as "Firefox on Windows" (text)."""
+    if device.is_support:
+        return t.gettext("Support session"), ""
     software = device.browser or device.os or ""
     if device.browser and device.os:
         software = t.gettext("%(browser)s on %(system)s") % {"browser": device.browser, "system": device.os}

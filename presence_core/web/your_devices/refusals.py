@@ -6,7 +6,7 @@ from gettext import NullTranslations
 from typing import Any, Literal, NamedTuple
 
 Code = Literal[
-    "unknown", "authentication_too_old", "forbidden", "expired_form", "unknown_device", "not_found",
+    "unknown", "authentication_too_old", "support_session", "forbidden", "expired_form", "unknown_device", "not_found",
     "method_not_allowed", "malformed", "too_long", "media_type", "too_many_requests", "unavailable", "outcome_unknown",
 ]  # fmt: skip
 """The code of a refusal, in the JSON API."""
@@ -38,6 +38,11 @@ def not_fresh(t: NullTranslations, seconds: int) -> Refusal:
     challenge = _challenge(error="insufficient_user_authentication", max_age=seconds)
     return Refusal(401, "authentication_too_old", t.gettext("Please confirm that it is you"), sentence, "sign_in",
                    challenge, {"max_age": seconds})  # fmt: skip
+
+
+def support_session(t: NullTranslations) -> Refusal:
+    sentence = t.gettext("Only the user can see and sign out these devices.")
+    return Refusal(403, "support_session", t.gettext("Not available to support"), sentence, "none")
 
 
 def other_origin(t: NullTranslations) -> Refusal:
