@@ -100,7 +100,7 @@ def test_fields_are_in_the_table_of_their_class(page: str) -> None:
 
 # -- environment variables --------------------------------------------------------------------------------------------
 
-NOT_IN_THE_ENVIRONMENT = {"TEST_REDIS_URL", "SETTINGS", "RULES", "DESCRIBE", "ON_ENDED", "KICK_OTHERS", "DEVICES"}
+NOT_IN_THE_ENVIRONMENT = {"TEST_REDIS_URL", "SETTINGS", "RULES", "DESCRIBE", "ON_ENDED", "KICK_OTHERS", "YOUR_DEVICES"}
 """Django settings without a variable."""
 
 

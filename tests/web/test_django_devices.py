@@ -23,7 +23,7 @@ __all__ = ["presence", "server"]  # the fixtures
 def devices_settings(**given: Any) -> Any:
     from django.test import override_settings
 
-    return override_settings(PRESENCE_DEVICES=given)
+    return override_settings(PRESENCE_YOUR_DEVICES=given)
 
 
 @pytest.fixture

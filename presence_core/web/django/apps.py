@@ -35,7 +35,7 @@ class PresenceConfig(SiteConfig):
     PRESENCE_DESCRIBE       "path.to.function": (request, user) → dict of login's arguments such as name, device, app
     PRESENCE_ON_ENDED       "path.to.function": (request, ended or None) → the response to a refused request
     PRESENCE_KICK_OTHERS    True (default): a new password ends the user's other sessions
-    PRESENCE_DEVICES        dict of DeviceOptions for "Your devices"; ``template`` and ``language`` may be
+    PRESENCE_YOUR_DEVICES   dict of DeviceOptions for "Your devices"; ``template`` and ``language`` may be
                             "path.to.function". Default key: from SECRET_KEY
     ======================  ============================================================================================
     """

@@ -19,7 +19,8 @@ from presence_core.web.django.middleware import PresenceMiddleware
 
 NAMES: Final = frozenset({
     "PRESENCE_REDIS_URL", "PRESENCE_TEST_REDIS_URL", "PRESENCE_SETTINGS", "PRESENCE_RULES", "PRESENCE_DESCRIBE",
-    "PRESENCE_ON_ENDED", "PRESENCE_KICK_OTHERS", "PRESENCE_DEVICES",
+    "PRESENCE_ON_ENDED", "PRESENCE_KICK_OTHERS",
+    "PRESENCE_YOUR_DEVICES",
 })  # fmt: skip
 """Settings of the app. ``apps.PresenceConfig`` documents them."""
 
@@ -80,12 +81,12 @@ def _place(chain: list[Any], kind: type) -> int | None:
 
 
 def _check_devices() -> list[CheckMessage]:
-    if not hasattr(settings, "PRESENCE_DEVICES"):
+    if not hasattr(settings, "PRESENCE_YOUR_DEVICES"):
         return []
     try:
         config().your_devices  # noqa: B018
     except (InvalidArgument, TypeError, ImportError) as error:
-        return [Error(f"PRESENCE_DEVICES: {error}", id="presence.E005")]
+        return [Error(f"PRESENCE_YOUR_DEVICES: {error}", id="presence.E005")]
     return []
 
 

@@ -90,11 +90,11 @@ class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
 
     @cached_property
     def your_devices(self) -> DeviceAnswers:
-        """Answers the requests to ``web.django.your_devices``, by PRESENCE_DEVICES."""
+        """Answers the requests to ``web.django.your_devices``, by PRESENCE_YOUR_DEVICES."""
         from presence_core.web.your_devices.answers import DeviceAnswers  # needs the extra `devices`
         from presence_core.web.your_devices.options import DeviceOptions
 
-        given = dict(_dict("PRESENCE_DEVICES"))
+        given = dict(_dict("PRESENCE_YOUR_DEVICES"))
         for name in ("template", "language"):
             if isinstance(given.get(name), str) and "." in given[name]:
                 given[name] = import_string(given[name])

@@ -1,7 +1,8 @@
 """Your devices in Django: ``path("devices/", include("presence_core.web.django.your_devices"))`` in the site's URLs.
 
-The page is ``{% url "your_devices" %}``. The setting ``PRESENCE_DEVICES`` is a dict of DeviceOptions; without it, the
-key comes from SECRET_KEY, the link to sign in again from LOGIN_URL, and the language is that of Django's translations.
+The page is ``{% url "your_devices" %}``. The setting ``PRESENCE_YOUR_DEVICES`` is a dict of DeviceOptions. Without it,
+the key comes from SECRET_KEY, the link to sign in again from LOGIN_URL, and the language is that of Django's
+translations.
 """
 
 from __future__ import annotations
