@@ -125,7 +125,7 @@ def draw(page: Any) -> str:
 
 
 def test_signing_in_again_is_a_recent_login(presence: Presence, signed_in: Any) -> None:
-    """The check reads the time of the login by the clock of Redis."""
+    """In the same session: its login time stays."""
     with devices_settings(fresh=1):
         form = form_of(signed_in.get("/devices/"), 1)
         login = presence.sessions(uid("ada"))[-1].login_at.timestamp()
@@ -133,6 +133,11 @@ def test_signing_in_again_is_a_recent_login(presence: Presence, signed_in: Any) 
             time.sleep(0.05)
         refused = send(signed_in, form)
         assert (refused.status_code, b'href="/sign-in?next=/devices/"' in refused.content) == (401, True)
+    with devices_settings(fresh=600):
+        sign_in(signed_in)
+        session = presence.sessions(uid("ada"))[-1]
+        assert session.authenticated_at.timestamp() >= login + 1.2, "the same session, renewed"
+        assert send(signed_in, form_of(signed_in.get("/devices/"), 1)).status_code == 303
 
 
 def test_it_runs_under_asgi(presence: Presence) -> None:

@@ -266,10 +266,22 @@ def test_others_are_signed_out_only_after_a_recent_login(p: P, make: Make) -> No
         assert refused.status_code == 401
         assert refused.headers["content-type"] == "application/problem+json"
         said = refused.json()
-        assert (said["code"], said["max_age"]) == ("authentication_too_old", 300)
+        assert (said["type"], said["max_age"]) == ("urn:presence:authentication-too-old", 300)
+        assert said["code"] == "authentication_too_old"
         assert said["sign_in_url"] == "/sign-in?then=/devices/", "the page, which a GET can open"
     assert devices(p) == {"desk", "old"}
     assert make(fresh=500).post(token, other).status_code == 303
+    assert devices(p) == {"old"}
+
+
+@on("valkey-sync")
+def test_who_signs_in_again_in_the_same_session_may_sign_out_others(p: P, make: Make) -> None:
+    log_in(p, "desk")
+    old = log_in_before(p, 400, device="old")
+    site = make()
+    assert site.post(old.token, site.forms(old.token)[1]).status_code == 401
+    again = p.reauthenticated(old.token, methods=["pwd"]).token
+    assert site.post(again, site.forms(again)[1]).status_code == 303
     assert devices(p) == {"old"}
 
 

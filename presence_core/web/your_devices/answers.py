@@ -2,7 +2,8 @@
 
 ``DeviceAnswers.answer`` is a generator that yields calls of a Presence or an AsyncPresence (``drive_generators``). A
 request passes these checks, in this order: a session, the rate, and for a change the origin, the form and the token,
-and for a change of other devices a recent login.
+and for a change of other devices a recent
+authentication.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from limits.strategies import SlidingWindowCounterRateLimiter
 from presence_core.drive_generators import Calls
 from presence_core.errors import CorruptData, InvalidArgument, OutcomeUnknown, Unavailable
 from presence_core.models import Session
+from presence_core.web.middleware.refusals import stale
 from presence_core.web.your_devices import json_answers, refusals
 from presence_core.web.your_devices.csrf import is_same_origin, is_token, make_token
 from presence_core.web.your_devices.device_list import MOST_ENDED, DeviceList, DevicesPage, is_support, list_devices
@@ -186,7 +188,7 @@ class _Answering:
         if self._request.is_api:
             return self._json(json_answers.list_body(self.t, shown, csrf))
         if self._request.query_value("confirm") == "others" and shown.others:
-            yield from self._check_fresh(this)
+            self._check_fresh()
             content = confirm_content(self.t, shown.others, csrf)
         else:
             content = list_content(self.t, shown, csrf, _DONE.get(self._request.query_value("done")))
@@ -202,13 +204,10 @@ class _Answering:
         if not self._site.is_csrf(this, token):
             raise _Refused(refusals.form_expired(self.t))
 
-    def _check_fresh(self, this: Session) -> Calls[None]:
-        """The login is recent, by the clock of Redis."""
+    def _check_fresh(self) -> None:
+        """The visitor authenticated recently, by the clock of Redis. The middleware has asked for the time."""
         fresh = self._site.options.fresh
-        if fresh is None:
-            return
-        page = yield lambda p: p.ended(this.uid, limit=1)
-        if (page.as_of - this.login_at).total_seconds() > fresh:
+        if fresh is not None and stale(self._request.verdict, fresh) is not None:
             raise _Refused(refusals.not_fresh(self.t, fresh))
 
     def _form_change(self, this: Session) -> Calls[DeviceResponse]:
@@ -252,14 +251,14 @@ class _Answering:
         if session_id == this.session_id:
             yield lambda p: p.logout(this.uid, this.session_id)
             return session_id
-        yield from self._check_fresh(this)
+        self._check_fresh()
         if session_id is None:
             raise _Refused(refusals.no_such_device(self.t))
         yield lambda p: p.logout_others(this.uid, this.session_id, session_id)
         return session_id
 
     def _end_others(self, this: Session) -> Calls[int]:
-        yield from self._check_fresh(this)
+        self._check_fresh()
         ended: list[Session] = yield lambda p: p.logout_others(this.uid, this.session_id)
         return len(ended)
 

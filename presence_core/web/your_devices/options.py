@@ -33,8 +33,8 @@ class DeviceOptions:
     """A secret of at least 16 bytes, such as ``secrets.token_hex(32)``, the same in all processes of the site. Another
     key makes the pages that are open now invalid, and changes nothing else."""
     fresh: int | None = 300
-    """Seconds since the login in which a visitor may sign out other devices; after that the page asks for a new
-    sign-in. None: at any time."""
+    """Seconds since the login or ``reauthenticated`` in which a visitor may sign out other devices; after that the
+    page asks for a new sign-in. None: at any time."""
     sign_in_url: str | None = None
     """Where a visitor signs in again. ``{next}`` in it is replaced by the path of the page: "/sign-in?next={next}"."""
     language: Language | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from gettext import NullTranslations
 from typing import Any, Literal, NamedTuple
 
+from presence_core.web.middleware.refusals import TYPES
+
 Code = Literal[
     "unknown", "authentication_too_old", "support_session", "forbidden", "expired_form", "unknown_device", "not_found",
     "method_not_allowed", "malformed", "too_long", "media_type", "too_many_requests", "unavailable", "outcome_unknown",
@@ -33,11 +35,11 @@ def not_signed_in(t: NullTranslations) -> Refusal:
 
 
 def not_fresh(t: NullTranslations, seconds: int) -> Refusal:
-    """The status and the header are those of RFC 9470."""
+    """Status, header and type are those of ``Rules.fresh``."""
     sentence = t.gettext("Your last sign-in was some time ago. Sign in again to sign out other devices.")
     challenge = _challenge(error="insufficient_user_authentication", max_age=seconds)
     return Refusal(401, "authentication_too_old", t.gettext("Please confirm that it is you"), sentence, "sign_in",
-                   challenge, {"max_age": seconds})  # fmt: skip
+                   challenge, {"type": TYPES["authentication_too_old"], "max_age": seconds})  # fmt: skip
 
 
 def support_session(t: NullTranslations) -> Refusal:
