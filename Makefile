@@ -13,11 +13,14 @@ DEV    := $(VENV)/.dev$(if $(LOCKED),-locked)
 COMPILE := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
   --no-annotate --no-emit-index-url
 
+BABEL  := $(BIN)/python -m babel.messages.frontend --quiet
+LOCALE := presence_core/web/your_devices/locale
+
 # Where the environment forbids it, every program that a test starts would compile all of its modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: run test floor soak mutants lint bench docs audit lock release clean help
+.PHONY: run test floor soak mutants lint bench catalogues docs audit lock release clean help
 
 # exec: the demo receives Ctrl-C directly, and make reports no failed shell.
 run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (Ctrl-C ends it)
@@ -48,6 +51,13 @@ lint: $(DEV)  ## Ruff (rules and format) and mypy only
 
 bench: $(VENV)/.run  ## Run the benchmarks (ARGS are passed on)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+catalogues: $(DEV)  ## Bring the translations of "Your devices" up to date with its texts, and compile them
+	@mkdir -p build
+	@$(BABEL) extract --add-location=never --no-wrap -o build/your_devices.pot presence_core/web/your_devices
+	@$(BABEL) update --domain your_devices --no-fuzzy-matching --ignore-obsolete --ignore-pot-creation-date --no-wrap \
+	  -i build/your_devices.pot -d $(LOCALE)
+	@$(BABEL) compile --domain your_devices -d $(LOCALE)
 
 docs: $(TOOLS)/.made  ## Build the documentation as a site: build/docs/site; half a minute
 	$(BIN)/python -m docs.site $(TOOLS)/bin/zensical

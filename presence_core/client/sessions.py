@@ -203,6 +203,16 @@ class SessionsMethods(Client):
         """End a session on behalf of its user. False: it was not live. Cost: O(log N), one round trip."""
         return self._run(end.logout(self._ctx, uid, session_id))
 
+    def logout_others(self, uid: str, session_id: str, other: str | None = None) -> list[Session]:
+        """End a user's other sessions on behalf of the user: all but ``session_id``, or only ``other``.
+
+        For a page on which users see their own devices. Returns the sessions that this call has ended, newest first.
+        Their end has the reason "logout" and the cause "self". Once this has returned, none of them validates. The
+        caller checks that the request comes from ``session_id`` and that its login is recent. Cost: O(S·log N), one
+        round trip for one session, three for all.
+        """
+        return self._run(end.logout_others(self._ctx, uid, session_id, other))
+
     def get(self, uid: str, session_id: str) -> Session | None:
         """One live session, or None. Cost: O(1), one round trip."""
         return self._run(read.get(self._ctx, uid, session_id))
@@ -387,6 +397,9 @@ class AsyncSessionsMethods(AsyncClient):
 
     async def logout(self, uid: str, session_id: str) -> bool:
         return await self._run(end.logout(self._ctx, uid, session_id))
+
+    async def logout_others(self, uid: str, session_id: str, other: str | None = None) -> list[Session]:
+        return await self._run(end.logout_others(self._ctx, uid, session_id, other))
 
     async def get(self, uid: str, session_id: str) -> Session | None:
         return await self._run(read.get(self._ctx, uid, session_id))

@@ -6,8 +6,9 @@ from typing import Final, Literal, get_args
 
 EndReason = Literal["logout", "expired", "kicked", "replaced"]
 
-EndCause = Literal["user", "idle", "absolute", "lost", "staff", "revoked", "limit", "device_limit"]
-"""``lost``: the record vanished. ``revoked``: ``revoke_before``. ``limit``, ``device_limit``: a login replaced it."""
+EndCause = Literal["user", "self", "idle", "absolute", "lost", "staff", "revoked", "limit", "device_limit"]
+"""``user``: a logout of this session. ``self``: the same user ended it from another session. ``lost``: the record
+vanished. ``revoked``: ``revoke_before``. ``limit``, ``device_limit``: a login replaced it."""
 
 EventKind = Literal[
     "login", "logout", "expired", "kicked", "replaced", "sign_in_required", "reauthenticated", "new_device", "gap"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from html import escape as e
 from typing import Final
 
 from presence_core import Ended, Session
+from presence_core.web.your_devices.device_list import DevicesPage
 
 DEVICES: Final = ("Windows PC", "Mac", "Linux PC", "iPhone", "iPad", "Android phone", "Android tablet")
 
@@ -35,15 +35,6 @@ p{margin:.5rem 0}
 .soft,small{color:var(--soft)}
 small{font-size:.875rem}
 a{color:var(--blue)}
-ul{list-style:none;margin:0;padding:0}
-li{display:flex;align-items:center;gap:1rem;padding:.9rem 0;border-top:1px solid var(--line)}
-li:first-child{border-top:0}
-li:last-child{padding-bottom:0}
-li>div{flex:1;min-width:0}
-li strong{margin-right:.15rem}
-li small{display:block}
-.here{display:inline-block;background:var(--tint);color:var(--blue);border-radius:99px;padding:0 .6rem;
-font-size:.8125rem;font-weight:600}
 form{margin:0}
 label{display:block;font-weight:600;margin:1rem 0 .25rem}
 label.check{display:flex;gap:.6rem;align-items:flex-start;font-weight:400}
@@ -62,7 +53,7 @@ button:hover,.button:hover{filter:brightness(1.08)}
 blockquote{margin:1rem 0;padding:.75rem 1rem;border-left:4px solid var(--blue);background:var(--tint);
 border-radius:0 .5rem .5rem 0;white-space:pre-line}
 footer{color:var(--soft);font-size:.875rem;padding-top:.5rem;padding-bottom:2rem}
-@media (max-width:30rem){section{padding:1rem}li{flex-wrap:wrap;gap:.5rem}li>div{flex-basis:100%}}
+@media (max-width:30rem){section{padding:1rem}}
 """
 
 # Waits for the end of the session, then shows the reason in place of the page's content. The back button reloads the
@@ -92,6 +83,10 @@ POLICY: Final = (
     "img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
+DEVICES_POLICY: Final = POLICY.replace("style-src ", "style-src {style} ")
+
+DEVICES_THEME: Final = {"line": "#d5dde5", "line_dark": "#36424e", "radius": ".75rem"}
+
 _BOAT: Final = (
     '<svg width="28" height="28" viewBox="0 0 32 32" aria-hidden="true" fill="none" stroke="currentColor" '
     'stroke-width="2" stroke-linejoin="round"><path d="M2 18h28l-6 9H8zM16 4l8 14H8zM16 4v14"/></svg>'
@@ -106,16 +101,16 @@ def _title(title: str) -> str:
     return f"{e(title)} · Paperboat"
 
 
-def _page(title: str, body: str, *, live: bool = False) -> str:
+def _page(title: str, body: str, *, live: bool = False, language: str = "en", style: str = "") -> str:
     script = f"<script>{_SCRIPT}</script>\n" if live else ""
     return f"""<!doctype html>
-<html lang="en">
+<html lang="{e(language)}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{_title(title)}</title>
 <link rel="icon" href="{_ICON}">
-<style>{_STYLE}</style>
+<style>{_STYLE}</style>{f"<style>{style}</style>" if style else ""}
 </head>
 <body>
 <header><a href="/">{_BOAT}Paperboat</a><span class="mark">demo site</span></header>
@@ -128,46 +123,12 @@ def _page(title: str, body: str, *, live: bool = False) -> str:
 """
 
 
-def _ago(then: datetime, now: datetime) -> str:
-    seconds = max(0, int((now - then).total_seconds()))
-    if seconds < 5:
-        words = "just now"
-    elif seconds < 60:
-        words = f"{seconds} s ago"
-    elif seconds < 3600:
-        words = f"{seconds // 60} min ago"
-    else:
-        words = f"{seconds // 3600} h {seconds % 3600 // 60} min ago"
-    return f'<time datetime="{then.isoformat(timespec="seconds")}">{words}</time>'
-
-
 def _span(seconds: int) -> str:
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:
             count = seconds // size
             return f"{count} {unit}{'' if count == 1 else 's'}"
     return f"{seconds} seconds"
-
-
-def _software(session: Session) -> str:
-    """Such as "Firefox on Windows · web 4.2"."""
-    browser = " on ".join(part for part in (session.browser, session.os) if part)
-    app = " ".join(part for part in (session.app, session.app_version) if part)
-    return " · ".join(part for part in (browser, app) if part) or "unknown software"
-
-
-def _device(session: Session, this: Session, now: datetime) -> str:
-    is_here = session.session_id == this.session_id
-    device = session.device or "Some device"
-    label = "Sign out" if is_here else f"Sign out {device}"
-    address = f" from {e(session.last_ip)}" if session.last_ip else ""
-    return f"""<li>
-<div><strong>{e(device)}</strong> {'<span class="here">this device</span>' if is_here else ""}
-<small>{e(_software(session))}</small>
-<small>signed in {_ago(session.login_at, now)} · seen {_ago(session.last_seen, now)}{address}</small></div>
-<form method="post" action="/sign-out"><input type="hidden" name="session" value="{e(session.session_id)}">
-<button aria-label="{e(label)}">Sign out</button></form>
-</li>"""
 
 
 def _try_it(session: Session, dashboard: str | None) -> str:
@@ -179,31 +140,31 @@ message. Watch this page: it closes, and shows why.</p>
 </section>"""
 
 
-def home(session: Session, sessions: Sequence[Session], dashboard: str | None) -> str:
-    """The start page: the user and their devices."""
-    now = datetime.now(UTC)
+def home(session: Session, count: int, dashboard: str | None) -> str:
+    """The start page: the user, and on how many devices they are signed in."""
     reach = " · ".join(f"<bdi>{e(alias)}</bdi>" for alias in session.aliases)
-    this_first = sorted(sessions, key=lambda other: other.session_id != session.session_id)
-    devices = "\n".join(_device(other, session, now) for other in this_first)
-    count = f"{len(sessions)} device{'' if len(sessions) == 1 else 's'}"
     return _page(
-        "Your devices",
+        "Start",
         f"""<section>
 <span class="soft">Signed in as</span>
 <h1><bdi>{e(session.name or session.uid)}</bdi></h1>
 <p class="soft"><bdi>{e(session.uid)}</bdi>{" · " if reach else ""}{reach}</p>
+<form method="post" action="/sign-out"><button>Sign out</button></form>
 </section>
 <section>
-<h2>You are signed in on {count}</h2>
-<ul>
-{devices}
-</ul>
+<h2>You are signed in on {count} device{"" if count == 1 else "s"}</h2>
+<a class="button main" href="/devices/">Your devices</a>
 </section>
 {_try_it(session, dashboard)}
 <p class="soft"><small>This device is signed out after {_span(session.idle_timeout)} without a click, and
 {_span(session.absolute_timeout)} after signing in at the latest.</small></p>""",
         live=True,
     )
+
+
+def devices(page: DevicesPage) -> str:
+    """ "Your devices" in the site's own layout."""
+    return _page(page.title, page.body, live=page.devices is not None, language=page.language, style=page.style)
 
 
 def sign_in(example: str, names: Sequence[str], *, who: str = "", error: str | None = None) -> str:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import random
+import secrets
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator
@@ -26,11 +27,15 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from presence_core import AsyncPresence, InvalidArgument, LoginRefused, Session, Unavailable
+from presence_core import AsyncPresence, Ended, InvalidArgument, LoginRefused, Session, Unavailable
 from presence_core.logs import start_logs
+from presence_core.web.asgi import PresenceMiddleware
+from presence_core.web.rules import Rules
+from presence_core.web.your_devices.asgi import YourDevices
+from presence_core.web.your_devices.options import DeviceOptions
 from presence_dashboard.demo import pages, people
 from presence_dashboard.demo.push import Push
 
@@ -111,6 +116,17 @@ async def _read_form(request: Request) -> dict[str, str]:
         raise HTTPException(400) from None
 
 
+def _refuse(ended: Ended | None) -> Response:
+    """The page for a token without a session."""
+    if ended is not None:
+        # The cookie stays, so that a reload shows the same; the next sign-in replaces it. 403 for a kicked user:
+        # signing in again may not be enough.
+        return _html(pages.ended(ended), 403 if ended.reason == "kicked" else 401)
+    response = _html(pages.unknown(), 401)
+    response.delete_cookie(COOKIE)
+    return response
+
+
 def _html(page: str, status: int = 200) -> Response:
     return HTMLResponse(page, status)
 
@@ -125,14 +141,26 @@ class Site:
         self._presence = presence
         self._dashboard = dashboard
         self.push = Push(presence)
+        options = DeviceOptions(
+            key=secrets.token_bytes(32),  # of this process: the demo has one
+            sign_in_url="/sign-in?again=yes",
+            theme=pages.DEVICES_THEME,
+            template=pages.devices,
+            policy=pages.DEVICES_POLICY,
+        )
+        rules = Rules(cookie=COOKIE, bearer=False, secure=False, trusted_proxies=("127.0.0.0/8", "::1"))
+        self.devices = PresenceMiddleware(
+            YourDevices(presence, options), presence, rules=rules, on_ended=lambda _, ended: _refuse(ended)
+        )
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[BaseRoute]:
         return [
             Route("/", self._signed_in(self._home)),
             Route("/sign-in", self._form),
             Route("/sign-in", self._sign_in, methods=["POST"]),
             Route("/sign-out", self._signed_in(self._sign_out), methods=["POST"]),
             Route("/live", self._live),
+            Mount("/devices", self.devices),
         ]
 
     async def _session(self, request: Request) -> Session | Response:
@@ -143,13 +171,7 @@ class Site:
         validation = await self._presence.validate(token, ip=_client_ip(request))
         if validation.session is not None:
             return validation.session
-        if validation.ended is not None:
-            # The cookie stays, so that a reload shows the same; the next sign-in replaces it. 403 for a kicked user:
-            # signing in again may not be enough.
-            return _html(pages.ended(validation.ended), 403 if validation.ended.reason == "kicked" else 401)
-        response = _html(pages.unknown(), 401)
-        response.delete_cookie(COOKIE)
-        return response
+        return _refuse(validation.ended)
 
     def _signed_in(self, handler: Callable[[Request, Session], Awaitable[Response]]) -> Handler:
         async def handle(request: Request) -> Response:
@@ -159,8 +181,8 @@ class Site:
         return handle
 
     async def _home(self, request: Request, session: Session) -> Response:
-        sessions = await self._presence.sessions(session.uid)
-        return _html(pages.home(session, sessions, self._dashboard))
+        count = len(await self._presence.sessions(session.uid))
+        return _html(pages.home(session, count, self._dashboard))
 
     async def _live(self, request: Request) -> Response:
         """Close an open page when its session ends. An open page is not activity, so this is no heartbeat."""
@@ -173,7 +195,8 @@ class Site:
         return StreamingResponse(stream, media_type="text/event-stream")
 
     async def _form(self, request: Request) -> Response:
-        if request.cookies.get(COOKIE) and isinstance(await self._session(request), Session):
+        is_again = "again" in request.query_params  # a signed-in visitor proves who they are
+        if not is_again and request.cookies.get(COOKIE) and isinstance(await self._session(request), Session):
             return RedirectResponse("/", 303)
         return _html(pages.sign_in(random.choice(SUGGESTIONS), SUGGESTIONS))
 
@@ -206,11 +229,7 @@ class Site:
         return response
 
     async def _sign_out(self, request: Request, session: Session) -> Response:
-        # Another user's session id has no effect: logout takes this user's uid.
-        session_id = (await _read_form(request)).get("session", session.session_id)
-        await self._presence.logout(session.uid, session_id)
-        if session_id != session.session_id:
-            return RedirectResponse("/", 303)
+        await self._presence.logout(session.uid, session.session_id)
         response = RedirectResponse("/sign-in", 303)
         response.delete_cookie(COOKIE)
         return response
@@ -233,7 +252,7 @@ class CrossSiteGuard:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers["Content-Security-Policy"] = pages.POLICY
+                headers.setdefault("Content-Security-Policy", pages.POLICY)
                 headers["Cache-Control"] = "no-store"
                 headers["X-Content-Type-Options"] = "nosniff"
                 # Not "no-referrer": browsers would then send "Origin: null" with our own forms.
@@ -290,7 +309,7 @@ def create_app(presence: AsyncPresence, dashboard: str | None = None) -> Starlet
             500: _on_http_error,
         },
     )
-    app.state.push = site.push
+    app.state.push, app.state.devices = site.push, site.devices
     return app
 
 
@@ -332,6 +351,7 @@ async def serve(port: int) -> None:
             timeout_graceful_shutdown=1,
         )
         await _Server(config).serve()
+        await app.state.devices.aclose()
 
 
 if __name__ == "__main__":

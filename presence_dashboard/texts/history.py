@@ -118,6 +118,7 @@ HISTORY_LOOK_FURTHER: Final = "Search older entries"
 HISTORY_OPEN_PERSON: Final = "Open the person"
 HISTORY_CAUSES: Final = {
     "user": "the user signed out",
+    "self": "the user signed it out from another device",
     "idle": "no activity for too long",
     "absolute": "maximum session length reached",
     "lost": "its record was lost",

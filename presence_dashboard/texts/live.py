@@ -178,6 +178,7 @@ LIVE_EXPIRED: Final = "expired"
 LIVE_REPLACED: Final = "replaced by a newer login"
 LIVE_KICKED: Final = "kicked"
 LIVE_CAUSES: Final = {
+    "self": "from another device",
     "idle": "no activity",
     "absolute": "maximum length reached",
     "lost": "its record was lost",

@@ -193,8 +193,8 @@ def happened_login(device: str) -> str:
     return f":gray[:material/login:] Logged in: {device}"
 
 
-def happened_logout(device: str) -> str:
-    return f":gray[:material/logout:] Signed out: {device}"
+def happened_logout(device: str, elsewhere: bool = False) -> str:
+    return f":gray[:material/logout:] Signed out{' from another device' if elsewhere else ''}: {device}"
 
 
 def happened_idle(device: str, idle: str) -> str:

@@ -19,13 +19,14 @@ from urllib.parse import urlencode
 
 import pytest
 
-from presence_core import Presence, Settings
+from presence_core import Login, Presence, Settings
 from presence_dashboard.demo import people
 from presence_dashboard.demo.history import write_history
 from presence_dashboard.demo.launch import DEMO_SETTINGS
 from presence_dashboard.demo.visitors import load_cookies
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, KEEPS_ALL, Server, free_port, missing, redis_binary, valkey_binary, wait_for
+from tests.web.device_sites import forms_of
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "<script>alert(1)</script>\"'&"
@@ -137,9 +138,13 @@ def test_signing_in_shows_the_user_and_marks_this_device(site: Site) -> None:
     assert page.status == 200
     assert escape(member.name) in page.text
     assert "signed in on 2 devices" in page.text
-    assert re.search(r"<strong>iPad</strong> <span[^>]*>this device", page.text)
-    assert re.search(r"<strong>Toaster</strong> \n", page.text)
-    assert "2001:db8::7" in page.text
+    devices = browser.get("/devices/")
+    assert devices.status == 200
+    assert re.findall(r"<bdi>(.*?)</bdi>", devices.text) == ["iPad", "Toaster"]
+    assert '<header><a href="/">' in devices.text, "in the layout of the site"
+    assert devices.text.count("<script") == 1
+    policy = devices.headers["Content-Security-Policy"]
+    assert (policy.count("'sha256-"), "{style}" in policy) == (3, False)
 
 
 def test_the_form_accepts_any_password_and_refuses_unknown_names(site: Site) -> None:
@@ -196,15 +201,35 @@ def test_a_device_can_sign_out_another_device_of_the_same_user_only(site: Site) 
     laptop.sign_in(member.uid, device="Mac")
     phone.sign_in(member.uid, device="iPhone")
     stranger.sign_in(other.uid)
-    [on_phone] = [session for session in site.presence.sessions(member.uid) if session.device == "iPhone"]
-    stranger.post("/sign-out", {"session": on_phone.session_id})
+    on_phone = forms_of(laptop.get("/devices/").text)[1]
+    own = forms_of(stranger.get("/devices/").text)[0]
+    assert stranger.post("/devices/", own | {"device": on_phone["device"]}).status == 404
+    assert stranger.post("/devices/", on_phone).status == 403
     assert phone.get().status == 200
-    assert laptop.post("/sign-out", {"session": on_phone.session_id}).headers["Location"] == "/"
-    page = phone.get()
+    assert laptop.post("/devices/", on_phone).status == 303
+    page = phone.get("/devices/")
     assert page.status == 401
     assert "This device is signed out" in page.text
     assert laptop.post("/sign-out", {}).headers["Location"] == "/sign-in"
     assert site.presence.sessions(member.uid) == []
+
+
+def test_a_visitor_whose_login_is_old_signs_in_again_to_sign_out_others(site: Site) -> None:
+    member, laptop = site.new_member(), site.browser()
+    site.presence.login(member.uid, device="iPhone")
+    now = time.time()
+    row = {"uid": member.uid, "device": "Mac", "login_at": now - 1000, "last_seen": now}
+    [old] = site.presence.login_many([row], imported=True)
+    assert isinstance(old, Login)
+    laptop.cookie = old.token
+    refused = laptop.post("/devices/", forms_of(laptop.get("/devices/").text)[1])
+    assert refused.status == 401
+    assert 'href="/sign-in?again=yes"' in refused.text
+    assert "any password" in laptop.get("/sign-in?again=yes").text
+    laptop.sign_in(member.uid)
+    assert len(site.presence.sessions(member.uid)) == 2, "it replaces the old session of this browser"
+    assert laptop.post("/devices/", forms_of(laptop.get("/devices/").text)[1]).status == 303
+    assert [session.device for session in site.presence.sessions(member.uid)] == [None]
 
 
 def test_signing_in_again_in_one_browser_does_not_look_like_another_device(site: Site) -> None:
@@ -232,9 +257,11 @@ def test_hostile_names_and_devices_are_shown_as_text(site: Site) -> None:
     page = browser.get()
     assert page.status == 200
     assert page.text.count("<script") == 1, "our own, which the policy names by its hash"
-    assert page.text.count("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#x27;&amp;") >= 4
-    assert "<u>" not in page.text
-    assert "<b>" not in page.text
+    devices = browser.get("/devices/")
+    for text in (page.text, devices.text):
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#x27;&amp;" in text
+        assert "<u>" not in text
+        assert "<b>" not in text
     site.presence.kick("<u>:x", by="me", reason="test", message=HOSTILE)
     assert "<script" not in browser.get().text
 

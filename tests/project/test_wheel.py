@@ -117,6 +117,7 @@ def test_the_wheel_has_all_files_of_both_packages_and_the_app(built: dict[str, P
     ours = {str(path.relative_to(ROOT)) for path in files if path.is_file() and "__pycache__" not in path.parts}
     assert ours <= names
     assert {"presence_core/py.typed", "presence_dashboard/py.typed"} <= names
+    assert "presence_core/web/your_devices/locale/de/LC_MESSAGES/your_devices.mo" in names
 
 
 def test_the_sdist_builds_the_same_wheel(built: dict[str, Path], tmp_path: Path) -> None:
@@ -135,7 +136,8 @@ def test_the_metadata_name_addresses_extras_and_absolute_links(built: dict[str, 
     assert {"Homepage", "Documentation", "Changelog", "Source", "Issues"} == set(urls)
     base = urls["Homepage"]
     assert all(url.startswith(base) for url in urls.values())
-    assert set(metadata.get_all("Provides-Extra", [])) == {"embedded", "dashboard", "web", "django", "otel", "all"}
+    extras = {"embedded", "dashboard", "web", "django", "devices", "otel"}
+    assert set(metadata.get_all("Provides-Extra", [])) == {*extras, "all"}
     readme = str(metadata.get_payload())
     links = re.findall(r"\]\(([^)]+)\)", readme)
     assert len(links) > 20
@@ -151,7 +153,8 @@ def test_all_means_all_extras(built: dict[str, Path]) -> None:
     def of(extra: str) -> set[str]:
         return {text.partition(";")[0].strip() for text in required if f"extra == '{extra}'" in text}
 
-    assert of("all") == of("embedded") | of("dashboard") | of("web") | of("django") | of("otel")
+    extras = ("embedded", "dashboard", "web", "django", "devices", "otel")
+    assert of("all") == set().union(*map(of, extras))
 
 
 # -- what runs --------------------------------------------------------------------------------------------------------

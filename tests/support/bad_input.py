@@ -143,10 +143,17 @@ def _of_login() -> list[Case]:
 
 def _of_one_session() -> list[Case]:
     cases = []
-    for method in ("validate_session", "heartbeat", "logout", "get", "update_session", "reauthenticated_session"):
+    methods = (
+        "validate_session", "heartbeat", "logout", "logout_others", "get", "update_session", "reauthenticated_session",
+    )  # fmt: skip
+    for method in methods:
         given = {"attributes": {"a": 1}} if method == "update_session" else {}
         cases += [Case(method, (value, "session-1"), given, sentence) for value, sentence in UIDS]
         cases += [Case(method, ("ada", value), given, sentence) for value, sentence in SIDS + _same(SID, None)]
+    cases += [
+        Case("logout_others", ("ada", "session-1", value), {}, sentence.replace("session_id", "other"))
+        for value, sentence in SIDS
+    ]
     for value, sentence in LOGIN["attributes"] + _same("attributes must be a dict with text keys", None):
         cases.append(Case("update", ("x",), {"attributes": value}, sentence))
         cases.append(Case("update_session", ("ada", "session-1"), {"attributes": value}, sentence))

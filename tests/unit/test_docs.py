@@ -13,6 +13,7 @@ from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
+from wsgiref.util import setup_testing_defaults
 
 import pytest
 from starlette.requests import Request
@@ -43,6 +44,7 @@ RUN_ELSEWHERE = {
     "docs/logging.md": "test_page_blocks",
     "docs/odd_logins.md": "test_page_blocks",
     "docs/on_behalf.md": "test_page_blocks",
+    "docs/your_devices.md": "test_your_devices_blocks",
 }
 """The tests that run the blocks of these documents."""
 
@@ -108,6 +110,13 @@ def fresh(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bed]:
         bed.raw.delete(key)
 
 
+def devices_page(site: Any, token: str) -> str:
+    """What the browser with this token sees."""
+    environ: dict[str, Any] = {"HTTP_COOKIE": f"presence={token}"}
+    setup_testing_defaults(environ)
+    return b"".join(site(environ, lambda *_: None)).decode()
+
+
 @on("valkey-sync", "redis7-sync")
 def test_the_quickstart_runs_from_beginning_to_end(fresh: Bed, capsys: pytest.CaptureFixture[str]) -> None:
     known: dict[str, Any] = {}
@@ -123,6 +132,8 @@ def test_the_quickstart_runs_from_beginning_to_end(fresh: Bed, capsys: pytest.Ca
                 assert printed[len(printed) - len(expected_output) :] == [
                     line.partition(": ")[0] for line in expected_output
                 ]
+                if "YourDevices(" in block["code"]:
+                    said += devices_page(known["site"], known["laptop"].token)
             else:
                 for line in block["code"].splitlines():
                     assert cli.main(shlex.split(line, comments=True)[1:]) == 0, line
@@ -130,6 +141,8 @@ def test_the_quickstart_runs_from_beginning_to_end(fresh: Bed, capsys: pytest.Ca
     finally:
         known["presence"].close()
     assert "Emeka Okafor" in said
+    assert re.findall(r"<bdi>(.+?)</bdi>", said) == ["laptop", "phone"]
+    assert "Signed out by support." in said
     assert "stolen phone" in said
     with Presence.from_env() as presence:
         assert [session.device for session in presence.sessions("ada")] == ["laptop"]

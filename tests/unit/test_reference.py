@@ -21,6 +21,8 @@ from docs.site import reference
 from presence_core import AsyncPresence, Presence, SessionFilter, Settings, cli
 from presence_core.secret_files import SECRETS
 from presence_core.web.rules import Rules, Verdict, Visitor
+from presence_core.web.your_devices.device_list import Device, DeviceList, DevicesPage, PastDevice
+from presence_core.web.your_devices.options import DeviceOptions
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,7 +61,21 @@ def test_every_module_for_sites_is_on_the_page_of_modules() -> None:
     assert "\n| `PRESENCE_KICK_OTHERS` | True (default)" in pages()["modules"]
 
 
-@pytest.mark.parametrize("owner", [Settings, SessionFilter, Rules, Visitor, Verdict], ids=lambda owner: owner.__name__)
+DESCRIBED = [
+    Settings,
+    SessionFilter,
+    Rules,
+    Visitor,
+    Verdict,
+    DeviceOptions,
+    DevicesPage,
+    DeviceList,
+    Device,
+    PastDevice,
+]
+
+
+@pytest.mark.parametrize("owner", DESCRIBED, ids=lambda owner: owner.__name__)
 def test_every_field_is_described_in_the_code(owner: Any) -> None:
     rows = {name: (kind, meaning) for name, kind, meaning in reference.field_rows(owner)}
     assert list(rows) == [field.name for field in dataclasses.fields(owner)]
@@ -71,7 +87,7 @@ def test_fields_are_in_the_table_of_their_class(page: str) -> None:
     owners: dict[str, list[Any]] = {
         "settings": [Settings],
         "session_filter": [SessionFilter],
-        "modules": [Rules, Visitor, Verdict],
+        "modules": [Rules, Visitor, Verdict, DeviceOptions, DevicesPage, DeviceList, Device, PastDevice],
     }
     names = reference.PYTHON_PAGES[page][2] if page in reference.PYTHON_PAGES else ()
     public = [getattr(presence_core, name) for name in names]
@@ -84,7 +100,9 @@ def test_fields_are_in_the_table_of_their_class(page: str) -> None:
 
 # -- environment variables --------------------------------------------------------------------------------------------
 
-NOT_IN_THE_ENVIRONMENT = {"TEST_REDIS_URL", "SETTINGS", "RULES", "DESCRIBE", "ON_ENDED", "KICK_OTHERS", "DEVICE_COOKIE"}
+NOT_IN_THE_ENVIRONMENT = {
+    "TEST_REDIS_URL", "SETTINGS", "RULES", "DESCRIBE", "ON_ENDED", "KICK_OTHERS", "DEVICE_COOKIE", "YOUR_DEVICES",
+}  # fmt: skip
 """Django settings without a variable."""
 
 

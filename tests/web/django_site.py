@@ -153,7 +153,8 @@ def __getattr__(name: str) -> Any:
     if name != "urlpatterns":
         raise AttributeError(name)
     from django.contrib import admin
-    from django.urls import path
+    from django.urls import include, path
 
     ours = [path(where, view) for where, view in _views().items()]
+    ours.append(path("devices/", include("presence_core.web.django.your_devices")))
     return [*ours, path("admin/", admin.site.urls)] if apps.is_installed("django.contrib.admin") else ours

@@ -47,6 +47,11 @@ MISTAKES: dict[str, tuple[str, str, bool]] = {
     ),
     "presence.E003": (f"MIDDLEWARE = {CHAIN}", "PresenceMiddleware is not in MIDDLEWARE", True),
     "presence.E004": (f"MIDDLEWARE = {[OURS, *CHAIN]}", "must come after AuthenticationMiddleware", True),
+    "presence.E005": (
+        "PRESENCE_YOUR_DEVICES = {'key': 'short'}",
+        "PRESENCE_YOUR_DEVICES: key must be text or bytes of",
+        True,
+    ),
     "presence.W001": ("PRESENCE_RULE = {}", "PRESENCE_RULE is not a setting of presence.", False),
     "presence.W002": ("PRESENCE_RULES = {'cookie': 'sid'}", "cookie in PRESENCE_RULES has no effect.", False),
     "presence.W004": (f"MIDDLEWARE = {[*CHAIN[:2], OURS, CHAIN[2]]}", "should come after MessageMiddleware", False),

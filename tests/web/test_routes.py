@@ -26,6 +26,7 @@ ROUTES: list[tuple[str, str, str, Any, int]] = [
     ("POST", "/v1/heartbeats", "record", {"refs": ["ada:session-1"]}, 200),
     ("PATCH", "/v1/users/ada/sessions/session-1", "record", {"attributes": {"a": 1}}, 200),
     ("DELETE", "/v1/users/ada/sessions/session-9", "record", None, 200),
+    ("POST", "/v1/users/nobody/sessions/session-9/logout-others", "record", {}, 200),
     ("GET", "/v1/sessions", "read", None, 200),
     ("GET", "/v1/users/ada/sessions", "read", None, 200),
     ("GET", "/v1/users/ada/sessions/session-1", "read", None, 200),
@@ -163,6 +164,12 @@ def test_a_session_begins_is_seen_and_ends(bed: Bed) -> None:
         third["session"]["session_id"]
     ]
     problem(s.ask("GET", "/v1/users/ada/sessions/session-2"), 404)
+    here, other = (s.p.login("eve", session_id=sid).session for sid in ("session-here", "session-away"))
+    place = f"/v1/users/eve/sessions/{here.session_id}/logout-others"
+    assert s.ask("POST", place, {"other": "no-such-session"}).json() == {"ended": []}
+    assert [session["ref"] for session in s.ask("POST", place, {}).json()["ended"]] == [other.ref]
+    assert [(end["reason"], end["cause"]) for end in s.get("/v1/ended?uid=eve")["items"]] == [("logout", "self")]
+    problem(s.ask("POST", place, {"other": here.session_id}), 422)
 
 
 @everywhere

@@ -48,6 +48,21 @@ def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
     return bool(reply.ended)
 
 
+def logout_others(ctx: Context, uid: object, session_id: object, other: object) -> Op[list[Session]]:
+    owner, stays = check.uid(uid), check.session_id(session_id)
+    ends = None if other is None else check.session_id(other, "other")
+    if ends == stays:
+        raise InvalidArgument("other", "must not be the session that stays")
+    request = EndRequest("logout", "self", owner)
+    return _logout_others(ctx, owner, request, stays, ends)
+
+
+def _logout_others(ctx: Context, uid: str, request: EndRequest, stays: str, other: str | None) -> Op[list[Session]]:
+    if other is not None:
+        return (yield from _kick_one(ctx, uid, other, request)).kicked
+    return (yield from _kick_all(ctx, uid, request, [stays])).kicked
+
+
 def _end(ctx: Context, shard: Shard, call: Call) -> Op[tuple[EndReply, Replicas]]:
     """Send a call that ends sessions, and ask whether the replicas have it."""
     raw, *acknowledged = yield [call, *wait_calls(ctx, [shard])]
@@ -159,9 +174,8 @@ def _kick_all(ctx: Context, uid: str, request: EndRequest, keep: list[str]) -> O
     block = _block_of(ctx, replicas, uid, reply.block)
     # All that had begun, also those that an earlier call ended whose reply was lost. Login may be ahead of the clock.
     upto = max(reply.now, *(session.row.login for session in found.values()), 0)
-    hold(
-        ctx, replicas, ("user", uid, *sorted(keep)), HeldEnds(shard, uid, frozenset(keep), upto, request.without_job())
-    )
+    held = HeldEnds(shard, uid, frozenset(keep), upto, request.without_job())
+    hold(ctx, replicas, ("user", request.cause, uid, *sorted(keep)), held)
     found |= yield from _finish_ends(ctx, shard, uid, reply, [sid for sid in reply.ended if sid not in found])
     kicked = in_list_order(found[sid].session() for sid in reply.ended if sid in found and found[sid].row.core)
     return KickResult(kicked, [], confirmed=replicas.sure, block=block)

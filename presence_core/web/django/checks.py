@@ -19,7 +19,7 @@ from presence_core.web.django.middleware import PresenceMiddleware
 
 NAMES: Final = frozenset({
     "PRESENCE_REDIS_URL", "PRESENCE_TEST_REDIS_URL", "PRESENCE_SETTINGS", "PRESENCE_RULES", "PRESENCE_DESCRIBE",
-    "PRESENCE_ON_ENDED", "PRESENCE_KICK_OTHERS", "PRESENCE_DEVICE_COOKIE",
+    "PRESENCE_ON_ENDED", "PRESENCE_KICK_OTHERS", "PRESENCE_DEVICE_COOKIE", "PRESENCE_YOUR_DEVICES",
 })  # fmt: skip
 """Settings of the app. ``apps.PresenceConfig`` documents them."""
 
@@ -29,7 +29,7 @@ NO_EFFECT: Final = ("cookie", "bearer", "anonymous")
 
 def check_site(**_: Any) -> list[CheckMessage]:
     """All mistakes that can be seen without a connection."""
-    return [*_check_url(), *_check_middleware(), *_check_names()]
+    return [*_check_url(), *_check_middleware(), *_check_names(), *_check_devices()]
 
 
 def check_deployment(**_: Any) -> list[CheckMessage]:
@@ -77,6 +77,16 @@ def _check_middleware() -> list[CheckMessage]:
 
 def _place(chain: list[Any], kind: type) -> int | None:
     return next((n for n, each in enumerate(chain) if isinstance(each, type) and issubclass(each, kind)), None)
+
+
+def _check_devices() -> list[CheckMessage]:
+    if not hasattr(settings, "PRESENCE_YOUR_DEVICES"):
+        return []
+    try:
+        config().your_devices  # noqa: B018
+    except (InvalidArgument, TypeError, ImportError) as error:
+        return [Error(f"PRESENCE_YOUR_DEVICES: {error}", id="presence.E005")]
+    return []
 
 
 def _check_names() -> list[CheckMessage]:

@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.apps import AppConfig, apps
 from django.conf import settings
+from django.contrib.auth import REDIRECT_FIELD_NAME
 from django.core.exceptions import ImproperlyConfigured
+from django.shortcuts import resolve_url
+from django.utils.crypto import salted_hmac
 from django.utils.module_loading import import_string
 
 from presence_core.client import Presence
@@ -21,6 +24,9 @@ from presence_core.settings import Settings
 from presence_core.web.django.test_server import TestServer, is_test_run
 from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.rules import Rules
+
+if TYPE_CHECKING:
+    from presence_core.web.your_devices.answers import DeviceAnswers
 
 YEAR: Final = 365 * 86_400
 
@@ -83,6 +89,20 @@ class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
         """Decides about each request by PRESENCE_RULES."""
         return RequestChecker(self.presence, self.rules)
 
+    @cached_property
+    def your_devices(self) -> DeviceAnswers:
+        """Answers the requests to ``web.django.your_devices``, by PRESENCE_YOUR_DEVICES."""
+        from presence_core.web.your_devices.answers import DeviceAnswers  # needs the extra `devices`
+        from presence_core.web.your_devices.options import DeviceOptions
+
+        given = dict(_dict("PRESENCE_YOUR_DEVICES"))
+        for name in ("template", "language"):
+            if isinstance(given.get(name), str) and "." in given[name]:
+                given[name] = import_string(given[name])
+        given.setdefault("key", salted_hmac("presence_core.web.your_devices", "key", algorithm="sha256").digest())
+        given.setdefault("sign_in_url", f"{resolve_url(settings.LOGIN_URL)}?{REDIRECT_FIELD_NAME}={{next}}")
+        return DeviceAnswers(DeviceOptions(**given))
+
     def on_setting_changed(self, *, setting: str, enter: bool, **_: Any) -> None:
         """Make ``override_settings`` work in the site's own tests."""
         if setting == VARIABLE:
@@ -99,7 +119,7 @@ class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
 
     def forget_client(self) -> None:
         """Make a new client at the next use."""
-        for cached in ("checker", "presence"):
+        for cached in ("checker", "presence", "your_devices"):
             self.__dict__.pop(cached, None)
 
 

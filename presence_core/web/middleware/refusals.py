@@ -24,10 +24,11 @@ _TITLES: Final = {
 HOOKED: Final = frozenset({"ended", "unknown", "anonymous", "sign_in_required", "authentication_too_old"})
 """The refusals that a site may answer itself, by its hook ``on_ended``."""
 
-_TYPES: Final = {
+TYPES: Final = {
     "sign_in_required": "urn:presence:sign-in-required",
     "authentication_too_old": "urn:presence:authentication-too-old",
 }
+"""The problem types of sessions that live, and whose visitor must sign in again, by state."""
 
 
 def stale(verdict: Verdict, max_age: int) -> Verdict | None:
@@ -61,7 +62,7 @@ def problem(verdict: Verdict) -> tuple[int, list[tuple[str, str]], bytes]:
     """
     status = {"refused": 403, "unavailable": 503}.get(verdict.state, 401)
     body: dict[str, Any] = {
-        "type": _TYPES.get(verdict.state, "about:blank"),
+        "type": TYPES.get(verdict.state, "about:blank"),
         "title": _TITLES[verdict.state],
         "status": status,
     }
@@ -90,7 +91,7 @@ def _challenge(verdict: Verdict) -> str:
     """The WWW-Authenticate header; RFC 9470 defines it for a session that needs a new authentication."""
     if verdict.state == "anonymous":
         return "Bearer"
-    if verdict.state not in _TYPES:
+    if verdict.state not in TYPES:
         return 'Bearer error="invalid_token"'
     limit = "" if verdict.max_age is None else f', max_age="{verdict.max_age}"'
     return f'Bearer error="insufficient_user_authentication"{limit}'

@@ -175,6 +175,12 @@ class UpdateBody(Body):
     attributes: dict[str, Any] = Field(description="names and new values; null removes a name")
 
 
+class LogoutOthersBody(Body):
+    """POST /v1/users/{uid}/sessions/{session_id}/logout-others."""
+
+    other: str | None = Field(None, description="id of one session; default: all others")
+
+
 class ValidateBody(Body):
     """POST /v1/validate."""
 

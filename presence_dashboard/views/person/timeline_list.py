@@ -101,7 +101,7 @@ def _end(event: TimelineEvent, first: Ended, known: dict[str, Session | Ended]) 
     if first.reason == "replaced":
         return texts.happened_replaced(device, _newer(first, known))
     if first.reason == "logout":
-        return texts.happened_logout(device)
+        return texts.happened_logout(device, elsewhere=first.cause == "self")
     if first.cause == "lost":
         return texts.happened_lost(device)
     if first.cause == "absolute":

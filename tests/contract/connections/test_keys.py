@@ -83,6 +83,8 @@ def _everything(p: P) -> None:
     p.events(after=p.events(limit=5)[-1].cursor)
     next(p.watch(after=p.events(limit=1)[0].cursor))
     p.logout("u1", p.sessions("u1")[0].session_id)
+    p.logout_others("a:{b}", last.session.session_id, logins[0].session.session_id)
+    p.logout_others("u3", p.sessions("u3")[0].session_id)
     p.kick("u2", p.sessions("u2")[0].session_id, by="staff", reason="one", message="hello")
     p.kick("a:{b}", by="staff", reason="all", keep=[last.session.session_id])
     p.kick("a:{b}", by="staff", reason="all", ticket="T")

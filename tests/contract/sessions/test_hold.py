@@ -79,8 +79,8 @@ def test_a_confirmed_change_lost_in_a_failover_is_applied_again(anywhere: Bed, t
     first = p.login("first")
     before = time.time() + 0.001
     time.sleep(0.01)
-    uids = ("one", "all", "again", "all-again", "out", "out-again", "replaced", "rotated", "forgotten", "where",
-            "demanded", "authenticated")  # fmt: skip
+    uids = ("one", "all", "again", "all-again", "out", "out-again", "out-others", "out-other", "replaced", "rotated",
+            "forgotten", "where", "demanded", "authenticated")  # fmt: skip
     tokens = {uid: p.login(uid).token for uid in uids}
     sids = {uid: p.sessions(uid)[0].session_id for uid in uids}
     rotated = p.login("rotated-twice").token
@@ -107,6 +107,8 @@ def test_a_confirmed_change_lost_in_a_failover_is_applied_again(anywhere: Bed, t
     ]
     assert p.logout("out", sids["out"])
     assert not p.logout("out-again", sids["out-again"])
+    for uid, other in (("out-others", None), ("out-other", sids["out-other"])):
+        assert [session.uid for session in p.logout_others(uid, "session-stays", other)] == [uid]
     second = p.rotate(rotated)
     new = [p.rotate(tokens["rotated"]).token, p.rotate(second.token).token,
            p.reauthenticated(tokens["authenticated"], methods=["hwk"]).token]  # fmt: skip
@@ -142,6 +144,7 @@ def test_a_confirmed_change_lost_in_a_failover_is_applied_again(anywhere: Bed, t
     assert _until(p, "shortened") < _in(120), "staff have shortened it"
     assert [ended.reason for ended in p.ended("replaced")] == ["replaced"]
     assert [ended.reason for ended in p.ended("out")] == ["logout"]
+    assert [[ended.cause for ended in p.ended(uid)] for uid in ("out-others", "out-other")] == [["self"], ["self"]]
     p.close(wait=0)
     single.close(wait=0)
 

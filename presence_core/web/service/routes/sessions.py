@@ -19,6 +19,7 @@ from presence_core.web.service.schemas import (
     HeartbeatsBody,
     LoginBody,
     LoginResponse,
+    LogoutOthersBody,
     ReauthenticateBody,
     SessionsQuery,
     UpdateBody,
@@ -116,6 +117,14 @@ async def logout(uid: str, session_id: str, presence: Client) -> Response:
     """Log a user out of one session. `ended` is false if it was not live."""
     ended: dict[str, Any] = {"ended": await presence.logout(uid, session_id)}
     return json_response(ended)
+
+
+@router.post("/users/{uid:quoted}/sessions/{session_id:quoted}/logout-others",
+             response_model=dict[str, list[Session]], dependencies=[Recorder])  # fmt: skip
+async def logout_others(uid: str, session_id: str, body: LogoutOthersBody, presence: Client) -> Response:
+    """End the user's other sessions on behalf of the user: all but this one, or only `other`. `ended` lists them. The
+    site checks that the request comes from this session, and that its user authenticated recently."""
+    return json_response({"ended": await presence.logout_others(uid, session_id, body.other)})
 
 
 FAST_ROUTES: Final = {"/v1/validate": validate, "/v1/heartbeats": heartbeats}

@@ -1,0 +1,137 @@
+"""What the page shows: the visitor's devices, this one first, and those that were signed out recently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal, TypedDict
+
+from presence_core.models import Ended, EndReason, Session
+from presence_core.models.sessions import Record
+
+MOST_SHOWN: Final = 100
+"""Devices on a page. "Sign out all other devices" ends also those that are not shown."""
+
+MOST_ENDED: Final = 10
+"""Ended sessions on a page."""
+
+Why = Literal["signed_out", "other_device", "inactive", "time_limit", "newer_sign_in", "support", "account", "ended"]
+"""Why a session has ended, for its user. ``other_device``: they signed it out from another device. ``support``: staff
+ended it. ``account``: a change to the account did, such as a new password."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A device on which the visitor is signed in."""
+
+    handle: str  #: names it in forms and JSON, for this visitor only; never the session id
+    is_this: bool  #: the request comes from it
+    is_support: bool  #: staff began it on behalf of the user; name, browser and os are None
+    name: str | None  #: as the site named it at login: "iPhone"
+    browser: str | None  #: family, such as "Firefox"
+    os: str | None  #: family, such as "Windows"
+    last_active: datetime  #: when the session was last seen
+    signed_in: datetime  #: when it began
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastDevice:
+    """A device that was signed out."""
+
+    is_support: bool  #: staff began it on behalf of the user; name, browser and os are None
+    name: str | None  #: as the site named it at login
+    browser: str | None  #: family
+    os: str | None  #: family
+    reason: EndReason  #: end reason
+    why: Why  #: the same in more detail, for a sentence
+    message: str | None  #: what staff wrote for the visitor
+    ended: datetime  #: when
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceList:
+    """All that the page shows of a visitor."""
+
+    devices: tuple[Device, ...]  #: this device first, then the others, the latest active first
+    more: int  #: other devices that are not shown
+    ended: tuple[PastDevice, ...]  #: the latest first
+    now: datetime  #: by the clock of Redis
+
+    @property
+    def others(self) -> int:
+        """The number of other devices."""
+        return len(self.devices) - 1 + self.more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicesPage:
+    """A page to be shown, for ``DeviceOptions.template``."""
+
+    title: str  #: text, not HTML
+    body: str  #: safe HTML: the content, without html, head and body
+    style: str  #: CSS for the body; a policy of your own must allow it
+    language: str  #: of the page: "de", "zh-Hans"
+    status: int  #: of the response
+    csrf: str  #: the hidden field ``csrf`` of a form; empty if no one is signed in
+    devices: DeviceList | None = None  #: None on a page that shows no list
+
+
+def list_devices(
+    this: Session, sessions: Sequence[Session], ended: Sequence[Ended], now: datetime, handle_of: Callable[[str], str]
+) -> DeviceList:
+    """The list of the user of ``this`` session. ``handle_of`` makes the handle of a session id."""
+    others = [session for session in sessions if session.session_id != this.session_id]
+    others.sort(key=lambda session: session.last_seen, reverse=True)
+    here = next((session for session in sessions if session.session_id == this.session_id), this)
+    shown = [here, *others[: MOST_SHOWN - 1]]
+    return DeviceList(
+        devices=tuple(
+            Device(
+                handle=handle_of(session.session_id),
+                is_this=session is here,
+                last_active=session.last_seen,
+                signed_in=session.login_at,
+                **_client(session),
+            )
+            for session in shown
+        ),
+        more=len(others) + 1 - len(shown),
+        ended=tuple(_past(end) for end in ended),
+        now=now,
+    )
+
+
+def _past(end: Ended) -> PastDevice:
+    public = end.public
+    return PastDevice(reason=public.code, why=_why(end), message=public.message, ended=public.at, **_client(end))
+
+
+def is_support(record: Record) -> bool:
+    """Whether staff began this session on behalf of the user."""
+    return record.on_behalf_by is not None
+
+
+class _Client(TypedDict):
+    is_support: bool
+    name: str | None
+    browser: str | None
+    os: str | None
+
+
+def _client(record: Record) -> _Client:
+    """What describes the device. That of a member of staff is not shown to the user."""
+    if is_support(record):
+        return {"is_support": True, "name": None, "browser": None, "os": None}
+    return {"is_support": False, "name": record.device, "browser": record.browser, "os": record.os}
+
+
+def _why(end: Ended) -> Why:
+    if end.reason == "kicked":
+        return "account" if end.by == end.uid else "support"
+    if end.reason == "logout":
+        return "other_device" if end.cause == "self" else "signed_out"
+    if end.reason == "replaced":
+        return "newer_sign_in"
+    causes: dict[str, Why] = {"idle": "inactive", "absolute": "time_limit"}
+    return causes.get(end.cause, "ended")
