@@ -33,7 +33,7 @@ test: lint  ## Lint, types, then the tests (ARGS="-k kick" for some of them)
 floor: $(TOOLS)/.made  ## The contract tests with the oldest packages that are supported; some minutes
 	@mkdir -p build && sed '/^-r/d' requirements-dev.txt > build/floor.in && grep '^pytest==' requirements.txt >> build/floor.in
 	@$(TOOLS)/bin/uv pip compile --quiet --no-header --no-annotate --no-emit-index-url --resolution lowest-direct \
-	  --python $(BIN)/python pyproject.toml --extra embedded --extra web --extra django build/floor.in --output-file build/floor.txt
+	  --python $(BIN)/python pyproject.toml --extra all build/floor.in --output-file build/floor.txt
 	@$(TOOLS)/bin/uv venv --quiet --allow-existing --seed --python $(BIN)/python .venv-floor
 	@.venv-floor/bin/python -m pip install --quiet --disable-pip-version-check -r build/floor.txt
 	.venv-floor/bin/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(or $(ARGS),tests/contract)
