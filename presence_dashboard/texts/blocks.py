@@ -105,6 +105,9 @@ BLOCKED_PEOPLE_TITLE: Final = "Blocked people"
 BLOCKED_PEOPLE_EMPTY: Final = "No one is blocked."
 BLOCKED_PEOPLE_ALT: Final = "Blocked people, the latest block first"
 BLOCKED_PEOPLE_ALL: Final = "Search all blocked people in History"
+BLOCKED_PEOPLE_UNNAMED: Final = (
+    "A block keeps only the user ID. The name of a person is stored for a limited time after their last session."
+)
 
 
 BLOCKED_SINCE: Final = "Blocked since"

@@ -190,3 +190,7 @@ def test_blocked_people_have_their_name_unless_it_is_masked(
     assert ("Bob Stone" in body) is (mask == "")
     for block in presence.blocks():
         assert f'title="{exact(block.at)}"' in body
+    captions = [[caption.value for caption in page.caption]]
+    presence.unblock("eve", by="sam", reason="test")
+    captions.append([caption.value for caption in page.button(key="refresh-list").click().run().caption])
+    assert [texts.BLOCKED_PEOPLE_UNNAMED in shown for shown in captions] == [True, False]

@@ -185,6 +185,8 @@ def _people(store: Store, actor: Actor, generation: int) -> None:
             st.markdown(texts.BLOCKED_PEOPLE_EMPTY)
         return
     names = names_of((block.uid for block in rows), actor)
+    if any(block.uid not in names for block in rows):
+        st.caption(texts.BLOCKED_PEOPLE_UNNAMED)
     session_facts.html_table(
         {
             texts.LABEL_PERSON: [session_facts.person_cell(block.uid, names.get(block.uid)) for block in rows],
