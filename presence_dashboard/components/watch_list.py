@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 from urllib.parse import quote
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from presence_core import SavedItem
 from presence_dashboard import texts
@@ -21,8 +23,13 @@ from presence_dashboard.format import cut, name
 
 MOST_TOASTS: Final = 4
 
+REDRAW: Final = 2.0
+"""Seconds in which each run draws a new toast again. A run that begins just after a toast was drawn, as by Follow, may
+drop it before the browser has it. So short that few close a toast before: it would return once."""
+
 _SOUND: Final = "watch-sound"
 _COUNT: Final = "watch-arrivals"
+_TOASTS: Final = "watch-toasts"
 
 
 def watch_menu(actor: Actor) -> None:
@@ -84,15 +91,34 @@ def announce(actor: Actor) -> None:
     if not actor.may("people") or this_tab().away:
         return
     found = arrivals(watched(open_store(), actor.name))
-    for item in found[:MOST_TOASTS]:
-        link = f"/person?q={quote(item.name, safe='')}"
-        st.toast(texts.watch_arrived(_called(item, actor), link), icon=":material/visibility:", duration="infinite")
+    words = [
+        texts.watch_arrived(_called(item, actor), f"/person?q={quote(item.name, safe='')}")
+        for item in found[:MOST_TOASTS]
+    ]
     if len(found) > MOST_TOASTS:
-        st.toast(texts.watch_more(len(found) - MOST_TOASTS), icon=":material/visibility:", duration="infinite")
+        words.append(texts.watch_more(len(found) - MOST_TOASTS))
     count = st.session_state[_COUNT] = st.session_state.get(_COUNT, 0) + len(found)
-    with st.container(key="watch-signal"):  # invisible, for page.js, which plays the sound
+    signal = st.container(key="watch-signal")
+    with signal:  # invisible, for page.js, which plays the sound
         sound = int(bool(st.session_state.get(_SOUND)))
         st.html(f'<i class="presence-arrivals" data-count="{count}" data-sound="{sound}"></i>')
+    _draw_toasts(signal, words)
+
+
+def _draw_toasts(signal: DeltaGenerator, words: list[str]) -> None:
+    """Draw these toasts, and those of the last seconds again, so that each keeps its place.
+
+    The browser shows one toast per place. ``st.toast`` would share the places of all other toasts of the page.
+    """
+    latest, toasts = st.session_state.get(_TOASTS, (0.0, ()))
+    now = time.monotonic()
+    if now - latest > REDRAW:
+        toasts = ()
+    if words:
+        latest, toasts = now, (*toasts, *words)
+    st.session_state[_TOASTS] = latest, toasts
+    for text in toasts:
+        signal.toast(text, icon=":material/visibility:", duration="infinite")
 
 
 def _called(item: SavedItem, actor: Actor) -> str:

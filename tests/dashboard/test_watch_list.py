@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from presence_core import Presence
 from presence_dashboard import texts
+from presence_dashboard.components import watch_list
 from presence_dashboard.data.store import open_store
 from presence_dashboard.data.watch_list import watched
 from tests.dashboard.conftest import toasts
@@ -29,7 +30,10 @@ def signal(app: AppTest) -> str:
     return next(str(element.proto.body) for element in app.get("html") if "presence-arrivals" in element.proto.body)
 
 
-def test_a_person_is_watched_and_a_login_is_announced_once_on_every_page(app: AppTest, presence: Presence) -> None:
+def test_a_person_is_watched_and_a_login_is_announced_once_on_every_page(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch_list, "REDRAW", 0.0)
     login = presence.login("u1", name="Dana Novak")
     open_person(app, "u1")
     app.button(key="watch").click().run()
@@ -47,6 +51,26 @@ def test_a_person_is_watched_and_a_login_is_announced_once_on_every_page(app: Ap
     look_again(app)
     presence.login("u1", name="Dana Novak")
     assert "Dana Novak" in toasts(look_again(app))
+
+
+def test_runs_just_after_a_login_draw_its_toast_again_at_the_same_place(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch_list, "REDRAW", 3_600.0)
+    for uid in ("u1", "u2"):
+        presence.save_item("watch", uid, "", by=ACTOR)
+    app.run()
+    presence.login("u1")
+    first = toasts(look_again(app))
+    assert first == texts.watch_arrived("**u1**", "/person?q=u1") == toasts(app.run())
+    assert 'data-count="1"' in signal(app), "the sound is played once"
+    presence.login("u2")
+    look_again(app)
+    assert [toast.value for toast in app.toast] == [first, texts.watch_arrived("**u2**", "/person?q=u2")]
+    app.switch_page("views/live/live.py").run()
+    assert toasts(app).startswith(first)
+    monkeypatch.setattr(watch_list, "REDRAW", 0.0)
+    assert not toasts(app.run())
 
 
 def test_the_menu_lists_watched_people_and_ends_watching(app: AppTest, presence: Presence) -> None:
