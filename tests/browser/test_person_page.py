@@ -28,6 +28,7 @@ def follow(tab: Tab, dashboard: Dashboard, path: str) -> None:
     tab.page.goto(dashboard.url + path)
     tab.page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
     tab.settle()
+    expect(tab.page.get_by_test_id("stSkeleton")).to_have_count(0)  # in place of an element whose code is being loaded
     tab.complaints[:] = [said for said in tab.complaints if "404" not in said]
 
 
@@ -57,7 +58,8 @@ def test_typing_finds_a_person_and_keys_alone_kick_all_their_sessions(dashboard:
     tab = open_tab()
     tab.page.get_by_role("link", name=texts.PERSON_PAGE).click()
     tab.settle()
-    tab.page.get_by_role("searchbox").focus()
+    # The Sessions page has a search box too, and may still be shown.
+    tab.page.get_by_role("searchbox", name=texts.PERSON_SEARCH).focus()
     tab.page.keyboard.type("person 01")
     expect(tab.page.get_by_text(texts.person_hits(1, True))).to_be_visible()
     tab.page.locator(".st-key-hits").get_by_role("button", name=texts.PERSON_OPEN).press("Enter")
