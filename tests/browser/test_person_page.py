@@ -144,3 +144,30 @@ def test_a_card_says_that_the_device_was_new_and_that_staff_use_the_session(
     expect(of_staff).to_contain_text("sam *x*")
     expect(tab.page.get_by_text(texts.FLAG_NEW_DEVICE)).to_have_count(1)
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_toast_of_a_watched_person_stays_on_their_own_page(dashboard: Dashboard, open_tab: Open) -> None:
+    log_in(dashboard, 1)
+    # Not Mallory: the dashboard may still have the watch list of the test before.
+    phone = dashboard.presence.login("walter", device="Phone").session
+    tab = open_tab()
+    follow(tab, dashboard, "/person?q=walter")
+    watch = tab.page.locator(".st-key-watch").get_by_role("button")
+    watch.click()
+    expect(watch).to_have_text(re.compile(texts.WATCH_STOP))
+    dashboard.presence.kick("walter", by="sam", reason="test")
+    expect(tab.page.locator(f".st-key-card-{phone.session_id}")).to_contain_text("Kicked by sam")
+    counted = tab.page.locator(".presence-connection")
+    for _ in range(2):  # ticks: in the second one, the watch list has surely been read after the kick
+        expect(counted).not_to_have_text(counted.text_content() or "")
+    tablet = dashboard.presence.login("walter", device="Tablet").session
+    card = tab.page.locator(f".st-key-card-{tablet.session_id}")
+    expect(card).to_be_visible()  # Follow has drawn the page again
+    arrival = tab.page.get_by_test_id("stToast").filter(has_text="has come online")
+    expect(tab.page.locator(".presence-arrivals")).to_have_attribute("data-count", "1")
+    tab.settle()
+    expect(arrival).to_have_count(1)
+    card.get_by_role("button", name=texts.PERSON_KICK_THIS).click()
+    tab.confirm("Lost device")
+    expect(tab.page.get_by_test_id("stToast").filter(has_text="(Tablet)")).to_be_visible()
+    expect(arrival).to_have_count(1)
