@@ -32,6 +32,13 @@ def follow(tab: Tab, dashboard: Dashboard, path: str) -> None:
     tab.complaints[:] = [said for said in tab.complaints if "404" not in said]
 
 
+def see_two_ticks(tab: Tab) -> None:
+    """Wait until the watch list has surely been read after what was done before."""
+    counted = tab.page.locator(".presence-connection")
+    for _ in range(2):
+        expect(counted).not_to_have_text(counted.text_content() or "")
+
+
 def test_a_ticket_link_opens_the_person_and_a_card_kicks_its_own_session(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 1)
     phone, laptop = sign_in(dashboard, "Phone"), sign_in(dashboard, "Laptop")
@@ -121,6 +128,7 @@ def test_a_followed_card_keeps_its_place_and_a_watched_person_is_heard_on_anothe
     expect(tab.page.locator(".st-key-feed")).to_contain_text("kicked by sam")
     expect(tab.page.locator(".presence-arrivals")).to_have_attribute("data-count", "0")
     expect(tab.page.get_by_test_id("stMetricValue").first).to_have_text("1")
+    see_two_ticks(tab)
     sign_in(dashboard, "Tablet")
     expect(tab.page.get_by_test_id("stToast").filter(has_text="has come online")).to_be_visible()
     expect(tab.page.locator("html")).to_have_attribute("data-sounds", "1")
@@ -157,9 +165,7 @@ def test_the_toast_of_a_watched_person_stays_on_their_own_page(dashboard: Dashbo
     expect(watch).to_have_text(re.compile(texts.WATCH_STOP))
     dashboard.presence.kick("walter", by="sam", reason="test")
     expect(tab.page.locator(f".st-key-card-{phone.session_id}")).to_contain_text("Kicked by sam")
-    counted = tab.page.locator(".presence-connection")
-    for _ in range(2):  # ticks: in the second one, the watch list has surely been read after the kick
-        expect(counted).not_to_have_text(counted.text_content() or "")
+    see_two_ticks(tab)
     tablet = dashboard.presence.login("walter", device="Tablet").session
     card = tab.page.locator(f".st-key-card-{tablet.session_id}")
     expect(card).to_be_visible()  # Follow has drawn the page again
