@@ -124,6 +124,12 @@ class PasswordFile:
                 return self.set(name, password, valid_until=known.valid_until, instead_of=known)
         return known
 
+    def check_readable(self) -> None:
+        """Raise InvalidArgument if there is no such file, or this process may not read it."""
+        if not self.path.exists():
+            raise InvalidArgument(VARIABLE, "must name a file that exists: presence staff add writes it")
+        self._read()
+
     def check_writable(self) -> None:
         """Raise InvalidArgument if this process may not write the file. A full disk is not noticed here."""
         path = self.path

@@ -23,9 +23,9 @@ import streamlit as st
 from presence_core import PresenceError
 from presence_dashboard import texts
 from presence_dashboard.data.store import open_store
-from presence_dashboard.gate.config import Config, Mode
 from presence_dashboard.gate.gate_mark import HEADER, is_marked
 from presence_dashboard.gate.staff_sessions import COOKIE, NoRole, SignedInMember, StaffSessions, open_staff_sessions
+from presence_dashboard.gate_settings import Config, Mode
 from presence_dashboard.roles import ROLES, Actor, Denied, Right, Role, SignedOut, SignInUnknown
 
 __all__ = [

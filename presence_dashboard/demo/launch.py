@@ -19,13 +19,14 @@ from typing import Final, TextIO
 from urllib.parse import unquote, urlsplit
 
 from presence_core import InvalidArgument, Presence, PresenceError, Settings, Unavailable, Worker
-from presence_core.cli.commands.dashboard import ROOT, find_app, is_checkout
+from presence_core.cli.commands.dashboard import ROOT, is_checkout
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.embedded import EmbeddedServer, user_state_dir
 from presence_core.logs import start_logs
 from presence_core.secret_files import read_secret
 from presence_dashboard.demo.history import write_history
 from presence_dashboard.demo.processes import Child, Children, Problem, WrongSetting, answers, read_port, require_free
+from presence_dashboard.gate_settings import check_settings
 
 DASHBOARD_PORT: Final = 8501
 SITE_PORT: Final = 8502
@@ -68,13 +69,17 @@ def run(is_over: Callable[[], bool]) -> int:
         # Last in, first out: children end before upkeep, upkeep before the server.
         with ExitStack() as stack:
             kind(environ, stack, is_over).run()
+    except (WrongSetting, InvalidArgument) as problem:
+        say(str(problem), file=sys.stderr)
+        return 2
     except (Problem, PresenceError) as problem:
         say(str(problem), file=sys.stderr)
-        return 2 if isinstance(problem, WrongSetting | InvalidArgument) else 1
     except OSError as error:
         say(f"The demo cannot continue: {error}.", file=sys.stderr)
-    finally:
+    except SystemExit:
         say("All ended.")
+        raise
+    say("All ended.")
     return 1
 
 
@@ -100,16 +105,19 @@ class Real:
         self.dashboard = f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     def run(self) -> None:
-        self.require_ports()
-        say("Starting the dashboard …")
+        self.require_settings()
         self.make_data_dir()
         self.start_worker()
+        say("Starting the dashboard …")
         self.stack.enter_context(self.children)
         self.wait_for_dashboard(self.start_dashboard())
         say("", f"  Dashboard  {self.dashboard}", "", "  Ctrl-C ends it. Redis and its data stay as they are.", "")
         self.watch()
 
-    def require_ports(self) -> None:
+    def require_settings(self) -> None:
+        """Raise WrongSetting or InvalidArgument before anything is started."""
+        check_settings(self.environ)
+        Settings.from_env(self.environ)
         require_free(self.host, self.port, "dashboard", "PRESENCE_DASHBOARD_PORT")
 
     def make_data_dir(self) -> None:
@@ -139,10 +147,7 @@ class Real:
         return self.children.add(child)
 
     def start_dashboard(self) -> Child:
-        app = find_app()
-        if app is None:
-            raise Problem("The dashboard is not installed: install the extra dashboard.")
-        return self.start("dashboard", "streamlit", "run", str(app), f"--server.port={self.port}")
+        return self.start("dashboard", "presence_dashboard", f"--server.port={self.port}")
 
     def wait_for_dashboard(self, child: Child) -> None:
         self.wait_for(child, self.host, self.port)
@@ -188,9 +193,9 @@ class Demo(Real):
         self.jar = self.data / "visitors.json"
 
     def run(self) -> None:
-        self.require_ports()
-        say("Starting server, demo site, visitors and dashboard …")
+        self.require_settings()
         self.make_data_dir()
+        say("Starting server, demo site, visitors and dashboard …")
         server = EmbeddedServer.start(self.data)
         self.stack.callback(_wait_until_gone, server.url)
         self.server_use = self.stack.enter_context(ExitStack())
@@ -228,8 +233,8 @@ class Demo(Real):
         if self.visitors:
             write_history(url, Settings.from_env(self.environ), time.time(), self.visitors, self.jar)
 
-    def require_ports(self) -> None:
-        super().require_ports()
+    def require_settings(self) -> None:
+        super().require_settings()
         require_free("127.0.0.1", self.site_port, "demo site", "PRESENCE_DEMO_SITE_PORT")
         if self.port == self.site_port:
             raise WrongSetting(f"Port {self.port} is set for both dashboard and demo site: change one of them.")

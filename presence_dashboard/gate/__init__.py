@@ -1,7 +1,8 @@
 """The gate: ASGI middleware around the whole app that decides who gets in, and sets security headers.
 
-``config`` has the settings, ``loopback`` and ``signed_in_only`` refuse requests, ``sign_in_forms`` and ``html_pages``
-are the sign-in, ``staff_sessions`` keeps sign-ins and roles, and ``gate_mark`` tells pages that the gate is there.
+``gate_settings``, next to this package, has the settings. ``loopback`` and ``signed_in_only`` refuse requests,
+``sign_in_forms`` and ``html_pages`` are the sign-in, ``staff_sessions`` keeps sign-ins and roles, and ``gate_mark``
+tells pages that the gate is there.
 Imports ``texts``, ``format``, ``roles`` and ``data.store``; ``access``, ``actions`` and ``dashboard.py`` import it.
 Start with ``middleware_and_routes`` below. The manual is docs/access.md.
 """
@@ -19,13 +20,13 @@ from starlette.routing import BaseRoute, Route
 from presence_core import InvalidArgument, Unavailable
 from presence_core.logs import start_logs
 from presence_dashboard.data.store import open_store
-from presence_dashboard.gate.config import Config
 from presence_dashboard.gate.gate_mark import GateMark
 from presence_dashboard.gate.headers import SecurityHeaders, security_headers
 from presence_dashboard.gate.loopback import LoopbackOnly, refuse_public_address
 from presence_dashboard.gate.sign_in_forms import SignInForms
 from presence_dashboard.gate.signed_in_only import SignedInOnly
 from presence_dashboard.gate.staff_sessions import open_staff_sessions
+from presence_dashboard.gate_settings import check_settings
 
 __all__ = [
     "GateMark",
@@ -47,7 +48,7 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
     headers, mark = Middleware(SecurityHeaders, security_headers()), Middleware(GateMark)
     try:
         start_logs(os.environ)
-        config = Config.from_env(os.environ)
+        config = check_settings(os.environ)
         if config.mode == "open":
             refuse_public_address()
             _require_redis()

@@ -29,7 +29,7 @@ from presence_core.web.proxies import parse_address
 from presence_dashboard import texts
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import literal
-from presence_dashboard.gate.config import Config, staff_environ
+from presence_dashboard.gate_settings import Config, staff_environ
 from presence_dashboard.roles import Denied, Role, SignedOut
 
 T = TypeVar("T")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -75,6 +77,37 @@ def test_no_program_starts_with_a_wrong_setting_or_option_and_each_says_why_in_o
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith(sentence)
     assert "hunter2@" not in err
+
+
+@pytest.mark.parametrize(
+    ("environ", "sentence"),
+    [
+        ({"PRESENCE_DASHBOARD_ACCESS": "passwords"}, "PRESENCE_DASHBOARD_ACCESS must be one of open, password,"),
+        ({"PRESENCE_DASHBOARD_ACCESS": "password"}, "PRESENCE_STAFF_FILE must name the password file: presence staff"),
+        (
+            {"PRESENCE_DASHBOARD_ACCESS": "password", "PRESENCE_STAFF_FILE": "/no/file"},
+            "PRESENCE_STAFF_FILE must name a file that exists: presence staff add writes it.",
+        ),
+        (
+            {"PRESENCE_DASHBOARD_ACCESS": "password", "PRESENCE_STAFF_FILE": "/"},
+            "PRESENCE_STAFF_FILE must name a file that can be read and written (Is a directory).",
+        ),
+        ({"STREAMLIT_SERVER_ADDRESS": "0.0.0.0"}, "STREAMLIT_SERVER_ADDRESS must be 127.0.0.1, or set PRESENCE_DASH"),
+    ],
+)
+def test_a_wrong_setting_of_the_sign_in_ends_the_program_before_it_listens(
+    environ: dict[str, str], sentence: str
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "presence_core", "dashboard", "--port", "0"],
+        env=os.environ | {"PRESENCE_REDIS_URL": "redis://127.0.0.1:1"} | environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(sentence)
+    assert ended.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("lacking", ["streamlit", "pandas"])

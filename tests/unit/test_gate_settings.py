@@ -12,8 +12,8 @@ import pytest
 
 from presence_core import InvalidArgument, Settings
 from presence_dashboard import ticket_links
-from presence_dashboard.gate.config import Config, staff_environ
 from presence_dashboard.gate.sign_in_limits import SignInLimits
+from presence_dashboard.gate_settings import Config, staff_environ
 from tests.support.servers import free_port
 
 ROOT = Path(__file__).parents[2]

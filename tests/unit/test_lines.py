@@ -12,8 +12,8 @@ import pytest
 from presence_core import LoginRefused, Presence, SessionFilter, Settings, cli
 from presence_core.cli.commands.import_export import write_sessions
 from presence_core.web.rules import Rules, Visitor
-from presence_dashboard.gate.config import Config
 from presence_dashboard.gate.staff_sessions import StaffSessions
+from presence_dashboard.gate_settings import Config
 from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT

@@ -27,9 +27,9 @@ from presence_core import Presence, Settings, Unavailable, cli
 from presence_core.password_file import PasswordFile
 from presence_dashboard import texts
 from presence_dashboard.gate import SecurityHeaders, SignedInOnly, security_headers
-from presence_dashboard.gate.config import Config, staff_environ
 from presence_dashboard.gate.sign_in_forms import CSRF, SignInForms, safe_next
 from presence_dashboard.gate.staff_sessions import COOKIE, KEEP, StaffSessions
+from presence_dashboard.gate_settings import Config, staff_environ
 from tests.conftest import Servers
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, missing, redis_binary, valkey_binary

@@ -10,7 +10,7 @@ import socket
 import sys
 import tomllib
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from presence_core import validation as check
 from presence_core.cli.arguments import LOG_HELP, AddCommand
@@ -47,7 +47,7 @@ def is_checkout() -> bool:
 
 
 def start(args: argparse.Namespace) -> int:
-    """Replace this process by Streamlit's, so that signals and the exit code are those of the dashboard."""
+    """Replace this process by the dashboard's, so that signals and the exit code are those of the dashboard."""
     app = find_app()
     if app is None:
         print_error(_INSTALL)
@@ -63,8 +63,15 @@ def start(args: argparse.Namespace) -> int:
         if url != EMBEDDED:
             Presence.from_url(url).close()  # raises InvalidArgument if the URL is wrong
     options = [] if args.port is None else [f"--server.port={port}"]
-    # -P: no file of the current directory is imported instead of a module.
-    os.execve(sys.executable, [sys.executable, "-P", "-m", "streamlit", "run", str(app), *options], args.environ)
+    replace_by_module(args, "presence_dashboard", *options)
+
+
+def replace_by_module(args: argparse.Namespace, *module: str) -> NoReturn:
+    """Replace this process by ``python -m`` with this module and its arguments."""
+    # A checkout has its packages on no path. -P: no file of the current directory is imported instead of a module.
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    environ = args.environ | (path if is_checkout() else {})
+    os.execve(sys.executable, [sys.executable, "-P", "-m", *module], environ)
 
 
 def _address(app: Path, args: argparse.Namespace) -> tuple[str, int]:

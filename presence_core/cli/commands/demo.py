@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
-import sys
 
 from presence_core.cli.arguments import LOG_HELP, AddCommand
-from presence_core.cli.commands.dashboard import ROOT, find_app, is_checkout
+from presence_core.cli.commands.dashboard import find_app, replace_by_module
 from presence_core.cli.output import print_error
 
 
@@ -25,7 +23,4 @@ def start(args: argparse.Namespace) -> int:
             "(in a checkout: pip install '.[dashboard,embedded]')"
         )
         return 2
-    # -P: no file of the current directory is imported instead of a module. A checkout has its packages on no path.
-    path = {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
-    environ = args.environ | (path if is_checkout() else {})
-    os.execve(sys.executable, [sys.executable, "-P", "-m", "presence_dashboard.demo"], environ)
+    replace_by_module(args, "presence_dashboard.demo")

@@ -17,8 +17,8 @@ from presence_dashboard.access import ROLES, Actor, Denied, Right, SignedOut
 from presence_dashboard.actions import bulk_kick, csv_export, kick_and_block, privacy, staff_members
 from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.actions.maintenance import MaintenanceRunner
-from presence_dashboard.gate.config import Config
 from presence_dashboard.gate.staff_sessions import COOKIE, open_staff_sessions
+from presence_dashboard.gate_settings import Config
 from tests.conftest import Servers
 from tests.support.behind_gate import stand_behind_gate
 from tests.support.fair_clock import PATIENT

@@ -1,4 +1,7 @@
-"""Settings of the gate, from the environment. A wrong setting ends the program with one sentence, before it listens."""
+"""Settings of the gate, from the environment. A wrong setting ends the program with one sentence.
+
+Imports no Streamlit, so that programs can check the settings before they start it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from typing import Final, Literal, cast, get_args
 
 from presence_core import InvalidArgument, Settings
 from presence_core.client.server_choice import FALLBACK, VARIABLE
+from presence_core.loopback import is_loopback
 from presence_core.password_file import VARIABLE as STAFF_FILE
+from presence_core.password_file import PasswordFile
 from presence_core.secret_files import read_secret, with_secret
 from presence_core.web.proxies import Proxies, parse_address
 from presence_dashboard import ticket_links
@@ -18,6 +23,8 @@ from presence_dashboard.roles import ROLES, Actor, Role
 Mode = Literal["open", "password", "proxy", "oidc"]
 
 MODE: Final = "PRESENCE_DASHBOARD_ACCESS"
+
+ADDRESS: Final = "STREAMLIT_SERVER_ADDRESS"
 
 _SHARED: Final = frozenset({"namespace", "shards", "timeout"})
 _DAY: Final = 86_400
@@ -107,6 +114,17 @@ class Config:
                 raise InvalidArgument(
                     "PRESENCE_TRUSTED_PROXIES", "must list the addresses of the proxies, such as 10.0.0.5"
                 )
+
+
+def check_settings(environ: Mapping[str, str]) -> Config:
+    """The settings, if a dashboard can start with them. Raises InvalidArgument, also for an unusable password file."""
+    config = Config.from_env(environ)
+    address = environ.get(ADDRESS, "").strip()
+    if config.mode == "open" and address and not is_loopback(address):
+        raise InvalidArgument(ADDRESS, f"must be 127.0.0.1, or set {MODE}: without a sign-in only this machine gets in")
+    if config.mode == "password" and (passwords := PasswordFile.from_env(environ)):
+        passwords.check_readable()
+    return config
 
 
 def staff_environ(environ: Mapping[str, str], config: Config) -> dict[str, str]:
