@@ -129,7 +129,8 @@ def expected_anchors() -> Iterator[str]:
 
 def main() -> int:
     stage()
-    problems = list(build(sys.argv[1])) or list(check_site())
+    # Absolute, because Zensical runs in another directory.
+    problems = list(build(str(Path(sys.argv[1]).absolute()))) or list(check_site())
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:

@@ -185,3 +185,18 @@ def test_a_page_of_the_site_links_only_to_pages_of_the_site() -> None:
 
 def test_the_site_names_no_font_of_another_host() -> None:
     assert "\nfont = false" in site.CONFIG.read_text("utf-8")
+
+
+def test_the_site_is_built_by_a_program_that_is_named_from_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``make docs`` names it like this, and it runs in another directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(site, "BUILD", tmp_path / "build")
+    monkeypatch.setattr("sys.argv", ["docs.site", "bin/zensical"])
+    program = tmp_path / "bin" / "zensical"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho error: it ran\n")
+    program.chmod(0o755)
+    assert site.main() == 1
+    assert capsys.readouterr().err == "Zensical (exit code 0): error: it ran\n\n"
