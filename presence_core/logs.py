@@ -124,20 +124,26 @@ def _time_of(record: logging.LogRecord) -> str:
 _FORMATS: Final[Mapping[str, type[logging.Formatter]]] = {"text": TextFormatter, "json": JsonFormatter}
 
 
+def log_format(environ: Mapping[str, str]) -> type[logging.Formatter]:
+    """The class of the formatter that PRESENCE_LOG names. Raises InvalidArgument."""
+    found = _FORMATS.get(environ.get(VARIABLE, "").strip() or "text")
+    if found is None:
+        raise InvalidArgument(VARIABLE, "must be text or json")
+    return found
+
+
 def start_logs(environ: Mapping[str, str], handler: logging.Handler | None = None) -> None:
     """Log to standard error or ``handler``, in the format of PRESENCE_LOG: ``text`` (default) or ``json``.
 
     For programs: ours from level INFO, other libraries from WARNING. A program that has set up logging keeps its own.
     Raises InvalidArgument.
     """
-    made = _FORMATS.get(environ.get(VARIABLE, "").strip() or "text")
-    if made is None:
-        raise InvalidArgument(VARIABLE, "must be text or json")
+    formatter = log_format(environ)()
     root = logging.getLogger()
     if root.handlers:
         return
     handler = handler or logging.StreamHandler()
-    handler.setFormatter(made())
+    handler.setFormatter(formatter)
     root.addHandler(handler)
     for name in ("presence_core", "presence_dashboard"):
         logging.getLogger(name).setLevel(logging.INFO)

@@ -12,6 +12,7 @@ from typing import Final, Literal, cast, get_args
 
 from presence_core import InvalidArgument, Settings
 from presence_core.client.server_choice import FALLBACK, VARIABLE
+from presence_core.logs import log_format
 from presence_core.loopback import is_loopback
 from presence_core.password_file import VARIABLE as STAFF_FILE
 from presence_core.password_file import PasswordFile
@@ -118,6 +119,7 @@ class Config:
 
 def check_settings(environ: Mapping[str, str]) -> Config:
     """The settings, if a dashboard can start with them. Raises InvalidArgument, also for an unusable password file."""
+    log_format(environ)
     config = Config.from_env(environ)
     address = environ.get(ADDRESS, "").strip()
     if config.mode == "open" and address and not is_loopback(address):

@@ -92,6 +92,7 @@ def test_no_program_starts_with_a_wrong_setting_or_option_and_each_says_why_in_o
             {"PRESENCE_DASHBOARD_ACCESS": "password", "PRESENCE_STAFF_FILE": "/"},
             "PRESENCE_STAFF_FILE must name a file that can be read and written (Is a directory).",
         ),
+        ({"PRESENCE_LOG": "yaml"}, "PRESENCE_LOG must be text or json."),
         ({"STREAMLIT_SERVER_ADDRESS": "0.0.0.0"}, "STREAMLIT_SERVER_ADDRESS must be 127.0.0.1, or set PRESENCE_DASH"),
     ],
 )

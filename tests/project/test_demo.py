@@ -569,6 +569,7 @@ def test_a_port_in_use_is_named_with_the_variable_that_changes_it(tmp_path: Path
         ({"PRESENCE_REDIS_URL": "http://sam:hunter2@redis.example"}, "url must begin with redis://"),
         ({"PRESENCE_NAMESPACE": "A B"}, "namespace must be 1 to 32 characters"),
         ({"PRESENCE_TIMEOUT": "soon"}, "PRESENCE_TIMEOUT must be a number."),
+        ({"PRESENCE_LOG": "yaml"}, "PRESENCE_LOG must be text or json."),
         ({"PRESENCE_DASHBOARD_ACCESS": "password"}, "PRESENCE_STAFF_FILE must name the password file"),
         (
             {"PRESENCE_DASHBOARD_ACCESS": "password", "PRESENCE_STAFF_FILE": "/no/file"},
