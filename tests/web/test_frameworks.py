@@ -119,7 +119,13 @@ def test_the_lines_for_fastapi_and_flask(framework: str, server: Server, presenc
         status, _, body = ask(port, "GET", "/me", cookie=cookie)
         assert (status, json.loads(body)) == (200, {"uid": framework})
         assert ask(port, "GET", "/me", authorization=f"Bearer {cookie.partition('=')[2]}")[0] == 200
-        presence.kick(framework, by="sam", reason="test", message="Please call us.")
+        kick = [sys.executable, "-m", "presence_core", "kick", framework, "--by", "sam", "--reason", "test"]
+        subprocess.run(
+            [*kick, "--message", "Please call us."],
+            env=os.environ | {"PRESENCE_REDIS_URL": server.url},
+            check=True,
+            timeout=60,
+        )
         status, headers, body = ask(port, "GET", "/me", cookie=cookie)
         assert (status, headers["Content-Type"]) == (401, "application/problem+json")
         assert json.loads(body)["message"] == "Please call us."
