@@ -300,7 +300,7 @@ def test_network_policies_close_every_pod_and_open_its_port() -> None:
     assert closed["policyTypes"] == ["Ingress", "Egress"]
     assert "ingress" not in closed
     assert all(closed["podSelector"]["matchLabels"].items() <= item.items() for item in labels.values())
-    for name in ("presence-http", "presence-dashboard"):
+    for name in labels:
         [rule] = policies[name]["ingress"]
         [container] = of_kind("Deployment")[name]["template"]["spec"]["containers"]
         assert policies[name]["podSelector"]["matchLabels"].items() <= labels[name].items()

@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from presence_core import AsyncPresence, InvalidArgument, Presence, Settings, Worker
+from presence_core.cli import build_parser
 from presence_core.prometheus import export_metrics
 from presence_core.web import wsgi
 from presence_core.web.rules import Rules
@@ -175,6 +176,25 @@ def test_a_bad_address_is_one_sentence(server: Server, address: str, says: str) 
     assert (done.returncode, done.stderr) == (2, says)
 
 
+def test_a_service_with_a_worker_exports_the_metrics_of_that_worker(server: Server, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "presence_core.cli", "serve", "--worker", "--port", "0"]
+    environ = os.environ | {"PRESENCE_REDIS_URL": server.url}
+    with log.open("wb") as output, subprocess.Popen(command, env=environ, stdout=output, stderr=output) as process:
+        try:
+            wait_for("the address", lambda: b"Serving http" in log.read_bytes())
+            [url] = re.findall(r"Serving (http\S+)", log.read_text())
+
+            def scrape() -> Samples:
+                return samples(httpx.get(f"{url}/metrics", timeout=PATIENT).text)
+
+            wait_for("the lead", lambda: scrape()["presence_worker_leads"][()] == 1)
+            assert scrape()["presence_worker_failing"][()] == 0
+        finally:
+            process.terminate()
+            assert process.wait(30) == 0
+
+
 # -- the dashboard and the rules --------------------------------------------------------------------------------------
 
 
@@ -248,6 +268,9 @@ def test_every_rule_has_a_time_a_severity_and_a_sentence() -> None:
         assert re.fullmatch(r"\d+m", rule["for"])
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert rule["annotations"]["summary"].endswith(".")
+        advice = " ".join(rule["annotations"].values()).replace("presence metrics", "metrics")
+        for command in re.findall(r"\bpresence ([a-z-]+)", advice):
+            assert f"\n    {command} " in build_parser().format_help(), advice
     names = [rule["alert"] for rule in rules()]
     assert len(names) == len(set(names)) > 8
 

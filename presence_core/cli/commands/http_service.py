@@ -102,9 +102,9 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
     with (
         listening,
         alerting as alerts,
-        Worker(presence, alerts=alerts) if args.worker else contextlib.nullcontext(),
+        Worker(presence, alerts=alerts) if args.worker else contextlib.nullcontext() as worker,
     ):
-        serve(lambda: AsyncPresence.from_env(args.environ), offer, listening, terminated)
+        serve(lambda: AsyncPresence.from_env(args.environ), offer, listening, terminated, worker)
     return 0
 
 

@@ -17,12 +17,14 @@ from uvicorn.protocols.http.flow_control import service_unavailable
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from presence_core.client import AsyncPresence
+from presence_core.prometheus import export_metrics
 from presence_core.trackers import AsyncLastSeenTracker, AsyncMinuteSetTracker
 from presence_core.web.proxies import Proxies
 from presence_core.web.service.api_keys import StoredKeys
 from presence_core.web.service.app import create_app
 from presence_core.web.service.problems import FULL, MEDIA_TYPE, RETRY_AFTER, problem
 from presence_core.web.service.site_pages.options import NO_PROXIES, Pages
+from presence_core.worker import Worker
 
 if TYPE_CHECKING:
     from presence_core.otel import Telemetry
@@ -158,10 +160,14 @@ def await_sigterm() -> threading.Event:
 
 
 def serve(
-    make: Callable[[], AsyncPresence], offer: Offer, listening: socket.socket, terminated: threading.Event
+    make: Callable[[], AsyncPresence],
+    offer: Offer,
+    listening: socket.socket,
+    terminated: threading.Event,
+    worker: Worker | None = None,
 ) -> None:
     """Serve until Ctrl-C or SIGTERM. make: creates the client, on the event loop that it belongs to. terminated: see
-    ``await_sigterm``."""
+    ``await_sigterm``. worker: of this process, for its metrics."""
     config = uvicorn.Config(
         _no_app, http=Protocol, ws="none", lifespan="off", log_config=None, log_level="warning", access_log=False,
         proxy_headers=False, server_header=False, timeout_keep_alive=30, timeout_graceful_shutdown=5,
@@ -174,7 +180,9 @@ def serve(
             pages = await _pages(presence, offer, stack) if offer.with_pages else None
             telemetry = _telemetry(presence) if offer.with_telemetry else None
             keys = StoredKeys(presence) if offer.with_keys else None
-            config.app = create_app(presence, keys=keys, serves=pages, telemetry=telemetry)
+            config.app = app = create_app(presence, keys=keys, serves=pages, telemetry=telemetry)
+            if worker is not None:
+                export_metrics(worker=worker, registry=app.state.meters.registry)
             await Server(config, terminated).serve([listening])
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
