@@ -15,7 +15,10 @@ from presence_dashboard.gate_settings import check_settings
 
 def main() -> None:
     try:
-        check_settings(os.environ)
+        if check_settings(os.environ).mode == "oidc":
+            from presence_dashboard.gate import check_oidc
+
+            check_oidc()
     except InvalidArgument as error:
         print(error, file=sys.stderr)
         sys.exit(2)

@@ -10,7 +10,10 @@ Start with ``middleware_and_routes`` below. The manual is docs/access.md.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
+from importlib.util import find_spec
+from typing import Final
 
 import streamlit as st
 import uvicorn.config
@@ -26,17 +29,21 @@ from presence_dashboard.gate.loopback import LoopbackOnly, refuse_public_address
 from presence_dashboard.gate.sign_in_forms import SignInForms
 from presence_dashboard.gate.signed_in_only import SignedInOnly
 from presence_dashboard.gate.staff_sessions import open_staff_sessions
-from presence_dashboard.gate_settings import check_settings
+from presence_dashboard.gate_settings import MODE, check_settings
 
 __all__ = [
     "GateMark",
     "LoopbackOnly",
     "SecurityHeaders",
     "SignedInOnly",
+    "check_oidc",
     "middleware_and_routes",
     "refuse_public_address",
     "security_headers",
 ]
+
+
+_OIDC_KEYS: Final = ("redirect_uri", "cookie_secret", "client_id", "client_secret", "server_metadata_url")
 
 
 def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
@@ -54,6 +61,8 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
             _require_redis()
             return [headers, Middleware(LoopbackOnly), mark], []
         _check_server_options()
+        if config.mode == "oidc":
+            check_oidc()
         staff = open_staff_sessions()
         _require_redis()
     except InvalidArgument as error:
@@ -64,6 +73,18 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
         Route("/sign-out", forms.sign_out, methods=["GET", "POST"]),
     ]  # fmt: skip
     return [headers, Middleware(SignedInOnly, staff), mark], list(routes)
+
+
+def check_oidc() -> None:
+    """Raise InvalidArgument if Streamlit cannot run the sign-in. Streamlit itself notices it at the first sign-in."""
+    if find_spec("authlib") is None:
+        raise InvalidArgument(MODE, "cannot be oidc without Authlib: pip install 'streamlit[auth]'")
+    try:
+        auth = st.secrets.get("auth")
+    except OSError:  # no file, or one that cannot be read or parsed
+        auth = None
+    if lacking := [key for key in _OIDC_KEYS if not isinstance(auth, Mapping) or not auth.get(key)]:
+        raise InvalidArgument("secrets.toml", f"must have a table [auth] with {', '.join(lacking)} (docs/access.md)")
 
 
 def _require_redis() -> None:

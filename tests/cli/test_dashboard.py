@@ -11,6 +11,8 @@ import pytest
 
 from presence_core import cli
 
+OIDC_LACKS = "secrets.toml must have a table [auth] with redirect_uri, cookie_secret, client_id, client_secret, server"
+
 
 def refused(capfd: pytest.CaptureFixture[str], *words: str) -> str:
     """Standard error of a command that does not start."""
@@ -92,6 +94,8 @@ def test_no_program_starts_with_a_wrong_setting_or_option_and_each_says_why_in_o
             {"PRESENCE_DASHBOARD_ACCESS": "password", "PRESENCE_STAFF_FILE": "/"},
             "PRESENCE_STAFF_FILE must name a file that can be read and written (Is a directory).",
         ),
+        ({"PRESENCE_DASHBOARD_ACCESS": "oidc", "STREAMLIT_SECRETS_FILES": "/no/file"}, OIDC_LACKS),
+        ({"PRESENCE_DASHBOARD_ACCESS": "oidc", "STREAMLIT_SECRETS_FILES": "/etc/passwd"}, OIDC_LACKS),
         ({"PRESENCE_LOG": "yaml"}, "PRESENCE_LOG must be text or json."),
         ({"STREAMLIT_SERVER_ADDRESS": "0.0.0.0"}, "STREAMLIT_SERVER_ADDRESS must be 127.0.0.1, or set PRESENCE_DASH"),
     ],
