@@ -280,6 +280,11 @@ def test_files_and_make_targets_exist(document: str) -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if name != "docs/release.md"])
+def test_no_document_installs_from_an_index_that_does_not_have_the_package(document: str) -> None:
+    assert not re.findall(r"(?:pip|pipx|uv) install [^`\n]*\bpresence[-_]core(?!-[\d.]+-py3)", read(document))
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_names_of_the_library_exist(document: str) -> None:
     public = {name: getattr(presence_core, name) for name in presence_core.__all__} | {"Rules": Rules}
