@@ -175,7 +175,9 @@ def test_the_service_listens_on_a_network_only_with_keys(bed: Bed, capsys: pytes
         assert said == "host must be 127.0.0.1 as long as there is no API key: presence keys add NAME.\n", host
     make_key(bed.connect(), "any", ["read"])
     for host in ("192.0.2.1", "nowhere.invalid"):
-        assert refused("--host", host, "--port", "0").startswith(f"Cannot listen on {host}:0: ")
+        said = refused("--host", host, "--port", "0")
+        assert said.startswith(f"Cannot listen on {host}:0: ")
+        assert said.count(host) == 1, "not the message of Python, with the address once more"
     assert refused("--port", "70000") == "port must be a whole number from 0 to 65535.\n"
     assert refused("--port", "0", "--origins", "nonsense").startswith("origins must be like")
 

@@ -91,7 +91,8 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
     try:
         listening = listen(args.host, args.port)
     except OSError as error:
-        print_error(f"Cannot listen on {args.host}:{args.port}: {error.strerror or error}.")
+        reason = (error.strerror or str(error)).partition(" (while ")[0]  # create_server adds the address
+        print_error(f"Cannot listen on {args.host}:{args.port}: {reason}.")
         return 2
     host, port = listening.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
