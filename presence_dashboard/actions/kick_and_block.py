@@ -114,7 +114,7 @@ def check_again(presence: Presence, refs: Sequence[str]) -> KickOutcome:
             found = presence.validate_session(*split_ref(ref), touch=False)
         except PresenceError as error:
             return outcome + KickOutcome(unanswered=tuple(refs[position:]), failure=plain(error))
-        if found:
+        if found or found.refused is not None:  # one that must sign in again is live
             outcome += KickOutcome(alive=(ref,))
         else:
             outcome += KickOutcome(already=(found.ended,)) if found.ended else KickOutcome(ended_unknown=(ref,))

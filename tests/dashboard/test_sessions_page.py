@@ -382,6 +382,20 @@ def test_a_kick_without_an_answer_tells_of_the_block_that_came_with_it(
     assert outcome.blocked == presence.blocked("user00") is not None
 
 
+def test_a_session_that_must_sign_in_again_is_live_after_a_kick_without_a_reply(
+    presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    login = presence.login("dana")
+    presence.require_sign_in("dana", by="alex", reason="odd login")
+
+    def unanswered(*_: Any, **__: Any) -> None:
+        raise OutcomeUnknown("no reply")
+
+    monkeypatch.setattr(Presence, "kick", unanswered)
+    outcome = kick_sessions(presence, [login.session.ref], WHY)
+    assert (outcome.alive, outcome.ended_unknown) == ((login.session.ref,), ())
+
+
 def test_a_kick_that_failed_behind_its_block_tells_of_the_block(
     presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
