@@ -1,4 +1,4 @@
-"""Kick sessions, block and unblock people.
+"""Kick sessions, require a new sign-in, block and unblock people.
 
 Sessions are named by ref (``uid:session_id``), never by their position in a table.
 """
@@ -19,6 +19,7 @@ from presence_core import (
     Presence,
     PresenceError,
     Session,
+    SignInResult,
 )
 from presence_dashboard import access
 from presence_dashboard.error_sentences import plain
@@ -119,6 +120,29 @@ def check_again(presence: Presence, refs: Sequence[str]) -> KickOutcome:
         else:
             outcome += KickOutcome(already=(found.ended,)) if found.ended else KickOutcome(ended_unknown=(ref,))
     return outcome
+
+
+def may_require_sign_in(session: Session) -> bool:
+    """Whether staff may require a new sign-in: not twice, and not of a support session, which cannot sign in again."""
+    return session.sign_in_required_at is None and session.on_behalf_by is None
+
+
+def require_sign_in(presence: Presence, uid: str, session_id: str | None, details: ActionDetails) -> SignInResult:
+    """Require a new sign-in of a session, or of all sessions of the user for which it may be required.
+
+    Raises as ``Presence.require_sign_in``, and Denied or SignedOut if the actor lacks the right.
+    """
+    actor = access.require("kick", action="require_sign_in", uid=uid)
+    others = [] if session_id else [found for found in presence.sessions(uid) if not may_require_sign_in(found)]
+    return presence.require_sign_in(
+        uid,
+        session_id,
+        by=actor.name,
+        reason=details.reason,
+        message=details.message,
+        ticket=details.ticket,
+        keep=[session.session_id for session in others],
+    )
 
 
 def block(presence: Presence, uid: str, details: ActionDetails) -> Block:

@@ -1,4 +1,4 @@
-"""The dialog that kicks, blocks and unblocks: it shows the sessions, and asks for a reason and a block.
+"""The dialog that kicks, requires a new sign-in, blocks and unblocks: it shows the sessions, and asks for a reason.
 
 It is opened from the session state, so that no rerun loses it, and acts on the refs with which it was opened, whatever
 the page shows by then.
@@ -44,9 +44,9 @@ class KickRequest:
     """The action that the dialog asks about."""
 
     number: int  #: new for every dialog, so that its fields start empty
-    act: Literal["kick", "block", "unblock"]
-    sessions: tuple[Session, ...] = ()  #: to kick
-    uid: str | None = None  #: set for an action on a person; a kick then ends all their sessions
+    act: Literal["kick", "require_sign_in", "block", "unblock"]
+    sessions: tuple[Session, ...] = ()  #: to kick, or of which a new sign-in is required
+    uid: str | None = None  #: set for an action on a person: on all their sessions, or on their block
     name: str | None = None
     as_of: datetime | None = None  #: of ``sessions``, if they are all of the person
     selected: tuple[str, ...] = ()  #: ticked refs, which can be kept
@@ -90,6 +90,25 @@ def open_for_person(uid: str, selected: tuple[str, ...] = (), *, keep: bool = Fa
         _next_number(), "kick", tuple(found), uid, found[0].name, datetime.now(UTC), kept, keep and bool(kept),
         _blocks_of(uid),
     )  # fmt: skip
+
+
+def open_for_sign_in(uid: str, session: Session | None = None) -> None:
+    """Open the dialog that requires a new sign-in, of a session or of all current sessions of a person."""
+    if notifications.refused("kick", "require_sign_in", uid):
+        return
+    try:
+        found = open_store().presence.sessions(uid) if session is None else [session]
+    except PresenceError as error:
+        notifications.notify(Notification("bad", texts.action_failed(plain(error))))
+        return
+    sessions = tuple(filter(kick_and_block.may_require_sign_in, found))
+    if not sessions:
+        notifications.notify(Notification("note", texts.SIGN_IN_NONE_LEFT))
+        return
+    request = KickRequest(_next_number(), "require_sign_in", sessions, blocks=_blocks_of(uid))
+    if session is None:
+        request = replace(request, uid=uid, name=sessions[0].name, as_of=datetime.now(UTC))
+    st.session_state[_REQUEST] = request
 
 
 def open_for_block(uid: str, name: str | None) -> None:
@@ -174,6 +193,8 @@ def _title(request: KickRequest) -> str:
         return texts.BLOCK_PERSON if request.existing_block is None else texts.CHANGE_BLOCK
     if request.act == "unblock":
         return texts.UNBLOCK_PERSON
+    if request.act == "require_sign_in":
+        return texts.sign_in_title(count, is_person=request.uid is not None)
     if request.uid is not None:
         return texts.kick_person(count)
     return texts.KICK_ONE if count == 1 else texts.kick_many(count)
@@ -186,7 +207,9 @@ def _body(request: KickRequest) -> None:
     _existing_blocks(request)
     keep: tuple[str, ...] = ()
     if request.as_of is not None:
-        st.caption(texts.read_just_now(local_time(request.as_of)))
+        st.caption(texts.read_just_now(local_time(request.as_of), is_kick=request.act == "kick"))
+    if request.act == "require_sign_in":
+        st.markdown(texts.SIGN_IN_EXPLAINED)
     if request.selected and len(request.sessions) > 1:
         keep = (
             request.selected
@@ -194,7 +217,7 @@ def _body(request: KickRequest) -> None:
             else ()
         )
     end = BlockEnd()
-    if request.act != "unblock" and request.only_uid is not None:
+    if (request.act == "kick" or request.act == "block") and request.only_uid is not None:
         end = choose_block_end(number, request.act, request.existing_block, partial(_fit_message, request))
     if request.act != "unblock":
         saved_phrases.phrase_choice(f"phrase-{number}", _add_phrase, request)
@@ -209,7 +232,7 @@ def _body(request: KickRequest) -> None:
         with st.container(horizontal=True, gap="small"):
             confirmed = st.form_submit_button(
                 _confirm(request, keep, end),
-                key=f"confirm-{number}" if request.act == "unblock" else f"danger-{number}",
+                key=f"danger-{number}" if request.act in ("kick", "block") else f"confirm-{number}",
                 type="primary",
                 shortcut="Ctrl+Enter",  # also in a text field
                 disabled=this_tab().away,
@@ -267,6 +290,8 @@ def _confirm(request: KickRequest, keep: tuple[str, ...], end: BlockEnd) -> str:
         return texts.confirm(len(request.sessions) - len(keep))
     if request.act == "unblock":
         return texts.UNBLOCK
+    if request.act == "require_sign_in":
+        return texts.require_sign_in(len(request.sessions))
     if request.existing_block is None:
         return texts.BLOCK
     return texts.CONFIRM_SHORTEN if end.is_shorter else texts.CHANGE_BLOCK_BUTTON
@@ -291,8 +316,8 @@ def _fit_message(request: KickRequest) -> None:
 
 
 def _phrase_use(request: KickRequest) -> saved_phrases.PhraseUse:
-    if request.act == "block":
-        return "block"
+    if request.act == "block" or request.act == "require_sign_in":
+        return request.act
     return "kick and block" if request.existing_block is not None or is_block_chosen(request.number) else "kick"
 
 
@@ -306,9 +331,12 @@ def _act(request: KickRequest, keep: tuple[str, ...], details: ActionDetails) ->
     if request.act == "kick" and {session.ref for session in request.sessions} <= set(keep):
         return texts.NOTHING_LEFT
     try:
-        results = (
-            list(_kick(request, keep, details)) if request.act == "kick" else [_block_or_unblock(request, details)]
-        )
+        if request.act == "kick":
+            results = _kick(request, keep, details)
+        elif request.act == "require_sign_in":
+            results = _require_sign_in(request, details)
+        else:
+            results = [_block_or_unblock(request, details)]
     except (InvalidArgument, access.Denied, access.SignedOut) as error:
         block_has_ended = isinstance(error, InvalidArgument) and error.field == "until"
         return texts.BLOCK_HAS_ENDED if block_has_ended else texts.action_failed(plain(error))
@@ -332,6 +360,22 @@ def _kick(request: KickRequest, keep: tuple[str, ...], details: ActionDetails) -
         outcome = KickOutcome(not_tried=tuple(refs), failure=plain(error))
     st.session_state[_UNANSWERED] = (*st.session_state.get(_UNANSWERED, ()), *outcome.unanswered)
     return list(notifications.outcome_notifications(outcome))
+
+
+def _require_sign_in(request: KickRequest, details: ActionDetails) -> list[Notification]:
+    """Require a new sign-in. It can be repeated, so an unknown outcome needs no check."""
+    presence, first = open_store().presence, request.sessions[0]
+    try:
+        result = kick_and_block.require_sign_in(
+            presence, first.uid, None if request.uid is not None else first.session_id, details
+        )
+    except InvalidArgument:
+        raise
+    except PresenceError as error:
+        return [Notification("bad", texts.action_failed(plain(error)))]
+    if not result and request.uid is None:  # it has just ended
+        return list(notifications.outcome_notifications(kick_and_block.check_again(presence, [first.ref])))
+    return list(notifications.sign_in_notifications(result, may_be_undone=kick_and_block.may_be_undone(presence)))
 
 
 def _block_or_unblock(request: KickRequest, details: ActionDetails) -> Notification:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
 import streamlit as st
 
-from presence_core import Block, Ended, PresenceError, Session
+from presence_core import Block, Ended, PresenceError, Session, SignInResult
 from presence_dashboard import access, texts, ticket_links
 from presence_dashboard.access import Right
 from presence_dashboard.actions.kick_and_block import KickOutcome, split_ref
@@ -72,7 +72,7 @@ def session_label(record: Session | Ended) -> str:
 def outcome_notifications(outcome: KickOutcome) -> Iterator[Notification]:
     """The outcome of a kick in words."""
     if outcome.kicked:
-        yield Notification("done", _kicked(outcome.kicked))
+        yield Notification("done", texts.kicked(len(outcome.kicked), _label(outcome.kicked)))
     if outcome.blocked is not None:
         yield Notification("done", block_result(outcome.blocked.uid, outcome.blocked))
     if outcome.unconfirmed:
@@ -92,6 +92,18 @@ def outcome_notifications(outcome: KickOutcome) -> Iterator[Notification]:
         yield Notification("bad", texts.not_kicked(len(outcome.not_tried), outcome.failure or ""))
 
 
+def sign_in_notifications(result: SignInResult, *, may_be_undone: bool) -> Iterator[Notification]:
+    """The outcome of a required sign-in in words."""
+    if not result:
+        yield Notification("note", texts.SIGN_IN_NONE_LEFT)
+        return
+    yield Notification("done", texts.sign_in_required(len(result.sessions), _label(result.sessions)))
+    if result.confirmed is False:
+        yield Notification("note", texts.UNCONFIRMED)
+    if may_be_undone:
+        yield Notification("note", texts.NO_REPLICA_ASKED)
+
+
 def block_result(person: str, block: Block) -> str:
     """The result of a block in words. An existing block that ends later stays in force."""
     sentence = texts.blocked if block.changed == block.at else texts.still_blocked
@@ -109,12 +121,13 @@ def block_end(block: Block) -> str:
     return texts.until(minute(block.until, zone()) if block.until else None)
 
 
-def _kicked(sessions: tuple[Session, ...]) -> str:
+def _label(sessions: Sequence[Session]) -> str:
+    """The only session, or the people of several. Safe for Markdown."""
     if len(sessions) == 1:
-        return texts.kicked(1, session_label(sessions[0]))
+        return session_label(sessions[0])
     users = {session.uid: name(cut(session.name or session.uid, 40)) for session in sessions}
     first, *others = users.values()
-    return texts.kicked(len(sessions), texts.several(first, len(others)) if others else first)
+    return texts.several(first, len(others)) if others else first
 
 
 def _how(ended: Ended) -> str:

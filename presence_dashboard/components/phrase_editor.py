@@ -20,7 +20,7 @@ from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, literal, name
 
 _MOST: Final = 500
-_FIELDS: Final = ("name", "reason", "message", "with-block", "block")
+_FIELDS: Final = ("name", "reason", "message", "with-block", "block", "sign-in")
 
 
 def phrase_editor(key: str, known: dict[str, Phrase]) -> None:
@@ -44,6 +44,7 @@ def phrase_editor(key: str, known: dict[str, Phrase]) -> None:
                 ("message", texts.PHRASE_MESSAGE, phrase.message),
                 ("with-block", texts.PHRASE_WITH_BLOCK, phrase.message_with_block),
                 ("block", texts.PHRASE_BLOCK, phrase.message_block),
+                ("sign-in", texts.PHRASE_SIGN_IN, phrase.message_sign_in),
             ):
                 st.text_area(label, value=words, key=fields[field], max_chars=_MOST, height=72)
             st.caption(texts.PHRASE_FOR_ALL)
@@ -55,13 +56,13 @@ def phrase_editor(key: str, known: dict[str, Phrase]) -> None:
 
 
 def _save(old: str | None, fields: dict[str, str]) -> None:
-    label, reason, message, with_block, block = (
+    label, reason, message, with_block, block, sign_in = (
         (st.session_state.get(fields[field]) or "").strip() for field in _FIELDS
     )
     if not label or not reason:
         notifications.notify(Notification("bad", texts.PHRASE_MISSING))
         return
-    text = Phrase(reason, message, with_block, block).text
+    text = Phrase(reason, message, with_block, block, sign_in).text
     renamed = old if old is not None and old != label else None
     if _change(lambda presence: saved_items.save(presence, "phrase", label, text, shared=True, instead_of=renamed)):
         if renamed in texts.PHRASES:

@@ -127,12 +127,14 @@ class Card:
     is_over: bool = False  #: it is not live any more
 
 
-PersonVersion = tuple[tuple[str, ...], datetime | None]
-"""Refs of the live sessions, and when the block changed. A page compares it to notice changes."""
+PersonVersion = tuple[frozenset[tuple[str, datetime | None]], datetime | None]
+"""Refs of the live sessions, each with when a new sign-in was required, and when the block changed. A page compares it
+to notice changes."""
 
 
 def version_of(sessions: tuple[Session, ...] | list[Session], block: Block | None) -> PersonVersion:
-    return tuple(sorted(session.ref for session in sessions)), block.changed if block else None
+    demands = frozenset((session.ref, session.sign_in_required_at) for session in sessions)
+    return demands, block.changed if block else None
 
 
 @dataclass(slots=True)
@@ -224,6 +226,14 @@ class PersonState:
 
     def events(self) -> list[person_timeline.TimelineEvent]:
         return person_timeline.merge(self.facts.sessions, self.facts.ended, self.entries) if self.facts else []
+
+    def demanded_by(self, session: Session) -> str | None:
+        """The staff member who required that this session signs in again. None: not known."""
+        for entry in self.entries:
+            is_of_session = entry.session_id in (None, session.session_id)
+            if (entry.action, entry.at) == ("require_sign_in", session.sign_in_required_at) and is_of_session:
+                return entry.by
+        return None
 
     def has_changed(self, store: Store) -> bool:
         """Whether sessions or the block have changed since the read."""

@@ -1,4 +1,4 @@
-"""Phrases for kicks and blocks: those of the product, and those that the team saved in their place or in addition."""
+"""Phrases for kicks, new sign-ins and blocks: those of the product, and the team's in their place or in addition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from presence_core import SavedItem
 from presence_dashboard import texts
 from presence_dashboard.data.store import Store
 
-PhraseUse = Literal["kick", "kick and block", "block"]
+PhraseUse = Literal["kick", "require_sign_in", "kick and block", "block"]
 
 KEEP: Final = 15.0
 """Seconds for which all tabs share the phrases."""
@@ -25,11 +25,17 @@ class Phrase:
     message: str  #: of a kick
     message_with_block: str = ""  #: of a kick with a block; empty: as ``message``
     message_block: str = ""  #: of a block alone; empty: as ``message_with_block``
+    message_sign_in: str = ""  #: of a required sign-in; empty: as ``message``
 
     def messages(self) -> dict[PhraseUse, str]:
         """The message that fits an action."""
         with_block = self.message_with_block or self.message
-        return {"kick": self.message, "kick and block": with_block, "block": self.message_block or with_block}
+        return {
+            "kick": self.message,
+            "require_sign_in": self.message_sign_in or self.message,
+            "kick and block": with_block,
+            "block": self.message_block or with_block,
+        }
 
     @property
     def text(self) -> str:
@@ -48,8 +54,9 @@ def phrases(store: Store, *, fresh: bool = False) -> dict[str, Phrase]:
 def merged(items: Iterable[SavedItem]) -> dict[str, Phrase]:
     """The team's phrases in place of those of the product with the same label. One without a reason hides it."""
     found = {
-        label: Phrase(*words, *texts.PHRASES_BLOCKED[label]) for label, words in texts.PHRASES.items()
-    }  # fmt: skip
+        label: Phrase(*words, *texts.PHRASES_BLOCKED[label], texts.PHRASES_SIGN_IN[label])
+        for label, words in texts.PHRASES.items()
+    }
     for item in items:
         phrase = _decoded(item)
         if phrase is not None and phrase.reason:

@@ -1,4 +1,4 @@
-"""The dialog that kicks and blocks, and the notifications about its outcome."""
+"""The dialog that kicks, requires a new sign-in and blocks, and the notifications about its outcome."""
 
 from __future__ import annotations
 
@@ -29,8 +29,25 @@ def login_at(exact: str, ago: str) -> str:
     return f"{exact} ({ago} ago)"
 
 
-def read_just_now(clock: str) -> str:
-    return f"Data as of {clock}. Logins after that are kicked as well."
+def read_just_now(clock: str, *, is_kick: bool) -> str:
+    more = (
+        "Logins after that are kicked as well." if is_kick else "Sessions that begin before you confirm are included."
+    )
+    return f"Data as of {clock}. {more}"
+
+
+SIGN_IN_EXPLAINED: Final = "No session ends. Each opens nothing until the visitor has signed in again on that device."
+SIGN_IN_NONE_LEFT: Final = "This user has no live session that could be asked to sign in again."
+
+
+def require_sign_in(count: int) -> str:
+    return f"Require {count} sign-ins" if count > 1 else "Require sign-in"
+
+
+def sign_in_title(count: int, *, is_person: bool) -> str:
+    if count == 1:
+        return f"Require a new sign-in for {'the only' if is_person else 'this'} session?"
+    return f"Require a new sign-in for these {count} sessions?"
 
 
 def keep_one(device: str, clock: str) -> str:
@@ -49,10 +66,12 @@ PHRASE_TO_EDIT: Final = "Phrase"
 PHRASE_NEW: Final = "New phrase"
 PHRASE_NAME: Final = "Name of the phrase"
 PHRASE_MESSAGE: Final = "Message for the visitor"
+PHRASE_SIGN_IN: Final = "Message if they must only sign in again"
 PHRASE_WITH_BLOCK: Final = "Message if the person is also blocked"
 PHRASE_BLOCK: Final = "Message for a block without a kick"
 PHRASE_FOR_ALL: Final = (
-    "All staff see this change. It is in the audit log. If a message is empty, the message above it is used."
+    "All staff see this change. It is in the audit log. If a message is empty, the message above it is used; "
+    "for a new sign-in, the first message."
 )
 PHRASE_SAVE: Final = "Save for everyone"
 PHRASE_DELETE: Final = "Delete for everyone"
@@ -167,6 +186,17 @@ PHRASES_BLOCKED: Final = {
 """Label → (message of a kick with a block, message of a block alone). The site adds until when."""
 
 
+PHRASES_SIGN_IN: Final = {
+    "Suspicious sign-in": (
+        "The sign-in on this device looked unusual. If it was you, sign in again. If it was not, change your password."
+    ),
+    "User asked": "You asked us for a new sign-in on this device. Please sign in again.",
+    "Lost device": "This device was reported as lost. Please sign in again.",
+    "Shared account": "This account was used by several people. Please sign in with your own account.",
+}
+"""Label → message of a required sign-in."""
+
+
 def draft_kept(title: str) -> str:
     return f"You were signed out before you finished this: {title}. Your texts are kept for an hour."
 
@@ -180,6 +210,10 @@ DRAFT_DISCARD: Final = "Discard"
 
 def kicked(count: int, target: str) -> str:
     return f"Kicked {target}." if count == 1 else f"Kicked {count} sessions of {target}."
+
+
+def sign_in_required(count: int, target: str) -> str:
+    return f"{target} must sign in again." if count == 1 else f"{count} sessions of {target} must sign in again."
 
 
 def several(first: str, others: int) -> str:

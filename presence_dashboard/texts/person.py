@@ -71,6 +71,7 @@ def person_blocked(block: str) -> str:
 PERSON_SESSIONS: Final = "Live sessions"
 PERSON_NO_SESSION: Final = "No live sessions."
 PERSON_KICK_THIS: Final = "Kick this session"
+PERSON_MUST_SIGN_IN: Final = "Must sign in again"
 PERSON_KEEP_THIS: Final = "Kick all others"
 PERSON_NO_DEVICE: Final = "Unnamed device"
 PERSON_NEWEST: Final = "newest"
@@ -109,6 +110,11 @@ FACT_MESSAGE: Final = "Message"
 
 def person_kick_all(count: int, shown: str) -> str:
     return "Kick the session" if count == 1 else f"Kick all {shown}" if count else "Kick all"
+
+
+def must_sign_in(by: str | None, at: str) -> str:
+    """by: staff, safe for Markdown."""
+    return f":orange-badge[{PERSON_MUST_SIGN_IN}] ({f'by {by}, ' if by else 'since '}{at})"
 
 
 def also_open(viewers: list[tuple[str, str]], more: int) -> str:
@@ -230,7 +236,9 @@ def happened_revoked(device: str, by: str) -> str:
 
 
 def happened_staff(action: str, by: str) -> str:
-    icon = {"block": "block", "unblock": "lock_open", "denied": "gpp_bad"}.get(action, "badge")
+    icon = {"block": "block", "unblock": "lock_open", "denied": "gpp_bad", "require_sign_in": "lock_reset"}.get(
+        action, "badge"
+    )
     what = {
         "kick": "Kick by",
         "block": "Blocked by",

@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext, expect
 
 from presence_core import Session
 from presence_dashboard import texts
-from tests.browser.conftest import Dashboard, Open, Tab, log_in
+from tests.browser.conftest import Dashboard, Open, Tab, live, log_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
 
@@ -177,3 +177,26 @@ def test_the_toast_of_a_watched_person_stays_on_their_own_page(dashboard: Dashbo
     tab.confirm("Lost device")
     expect(tab.page.get_by_test_id("stToast").filter(has_text="(Tablet)")).to_be_visible()
     expect(arrival).to_have_count(1)
+
+
+def test_staff_require_a_new_sign_in_until_the_visitor_has_done_so(dashboard: Dashboard, open_tab: Open) -> None:
+    log_in(dashboard, 1)
+    phone, laptop = (dashboard.presence.login("ada", name="Ada", device=device) for device in ("Phone", "Laptop"))
+    dashboard.tokens += [phone.token, laptop.token]
+    tab = open_tab(width=390, height=900)
+    follow(tab, dashboard, "/person?q=ada")
+    card = tab.page.locator(f".st-key-card-{phone.session.session_id}")
+    button = card.get_by_role("button", name=texts.require_sign_in(1))
+    button.click()
+    dialog = tab.page.get_by_role("dialog")
+    expect(dialog).to_contain_text(texts.SIGN_IN_EXPLAINED)
+    dialog.get_by_role("textbox", name=texts.REASON).fill("Odd login")
+    dialog.get_by_role("button", name=texts.require_sign_in(1)).click()
+    expect(card).to_contain_text(f"{texts.PERSON_MUST_SIGN_IN} (by local operator, ")
+    expect(button).to_have_count(0)
+    assert live(dashboard, [phone, laptop]) == ["ada"]
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+    dashboard.tokens.append(dashboard.presence.reauthenticated(phone.token, methods=["pwd"]).token)
+    expect(button).to_be_visible()
+    expect(card).not_to_contain_text(texts.PERSON_MUST_SIGN_IN)

@@ -166,5 +166,5 @@ def test_a_phrase_of_a_block_alone_speaks_of_no_device(app: AppTest, presence: P
 
 
 def test_every_phrase_says_what_holds_with_a_block() -> None:
-    assert set(texts.PHRASES) == set(texts.PHRASES_BLOCKED)
+    assert set(texts.PHRASES) == set(texts.PHRASES_BLOCKED) == set(texts.PHRASES_SIGN_IN)
     assert not [words for both in texts.PHRASES_BLOCKED.values() for words in both if "sign in again" in words]

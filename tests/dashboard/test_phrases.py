@@ -50,7 +50,8 @@ def field(app: AppTest, field: str, phrase: str | None, value: str) -> None:
 def test_a_phrase_of_the_team_is_added_changed_and_deleted_for_everyone(dialog: AppTest, presence: Presence) -> None:
     assert labels(dialog) == list(texts.PHRASES)
     edit(dialog)
-    for name, value in (("name", "Fraud"), ("reason", "Fraud case."), ("message", "Bye."), ("with-block", "No.")):
+    for name, value in (("name", "Fraud"), ("reason", "Fraud case."), ("message", "Bye."), ("with-block", "No."),
+                        ("sign-in", "Again.")):  # fmt: skip
         field(dialog, name, None, value)
     submit(dialog, texts.PHRASE_SAVE)
     assert texts.phrase_saved("**Fraud**") in toasts(dialog)
@@ -59,6 +60,8 @@ def test_a_phrase_of_the_team_is_added_changed_and_deleted_for_everyone(dialog: 
     number = pills(dialog).key.removeprefix("phrase-")
     assert dialog.text_area(key=f"reason-{number}").value == "Fraud case."
     assert dialog.text_area(key=f"message-{number}").value == "Bye."
+    [saved] = presence.saved_items("phrase")
+    assert saved.text == Phrase("Fraud case.", "Bye.", "No.", "", "Again.").text
     edit(dialog, "Fraud")
     field(dialog, "name", "Fraud", "Stolen card")
     submit(dialog, texts.PHRASE_SAVE)
@@ -83,7 +86,8 @@ def test_a_phrase_needs_a_name_and_a_reason(dialog: AppTest, presence: Presence)
 def test_a_phrase_fits_the_block_and_damaged_ones_are_left_out(presence: Presence) -> None:
     phrase = Phrase("r", "kicked", "kicked and blocked")
     assert phrase.messages() == {
-        "kick": "kicked", "kick and block": "kicked and blocked", "block": "kicked and blocked",
+        "kick": "kicked", "require_sign_in": "kicked", "kick and block": "kicked and blocked",
+        "block": "kicked and blocked",
     }  # fmt: skip
     assert set(Phrase("r", "kicked").messages().values()) == {"kicked"}
     for name, text in (("A", phrase.text), ("B", "{"), ("C", "[]"), ("D", '{"reason": 5, "message": "x"}')):

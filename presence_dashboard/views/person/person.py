@@ -11,6 +11,7 @@ from presence_core import Person
 from presence_core.settings import DAY
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
+from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import kick_dialog, notifications, session_facts, watch_list
 from presence_dashboard.data.browser_tab import local_time, this_tab
 from presence_dashboard.data.person_state import (
@@ -194,6 +195,7 @@ def _actions(state: PersonState, facts: PersonFacts, actor: Actor) -> None:
     if not actor.may("kick"):
         return
     uid, count = state.uid, len(facts.sessions)
+    to_ask = sum(map(kick_and_block.may_require_sign_in, facts.sessions))
     if state.shown_cards():  # also while all of them have ended, so that the button to block keeps its place
         st.button(
             texts.person_kick_all(count, number(count)),
@@ -201,6 +203,13 @@ def _actions(state: PersonState, facts: PersonFacts, actor: Actor) -> None:
             shortcut="K",
             disabled=this_tab().away or not count,
             on_click=kick_dialog.open_for_person,
+            args=(uid,),
+        )
+        st.button(
+            texts.require_sign_in(to_ask),
+            key="sign-in-all",
+            disabled=this_tab().away or not to_ask,
+            on_click=kick_dialog.open_for_sign_in,
             args=(uid,),
         )
     if facts.block is None:

@@ -9,10 +9,11 @@ import streamlit as st
 from presence_core import Session
 from presence_dashboard import texts
 from presence_dashboard.access import Actor
+from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import kick_dialog, session_facts
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.person_state import Card, PersonFacts, PersonState
-from presence_dashboard.format import number
+from presence_dashboard.format import cut, name, number
 from presence_dashboard.roles import HIDDEN
 from presence_dashboard.views.person.timeline_list import ended_words
 
@@ -36,7 +37,8 @@ def session_cards(person: PersonState, facts: PersonFacts, actor: Actor) -> None
             if card.is_over:
                 _ended_card(card)
             else:
-                _card(card.session, live, actor, is_newest=card.session.session_id == newest)
+                by = person.demanded_by(card.session)
+                _card(card.session, live, actor, is_newest=card.session.session_id == newest, demanded_by=by)
     if total > len(shown):
         left = total - len(shown)
         label = texts.person_more_cards(max(left - MORE, 0), number(min(left, MORE)), number(total))
@@ -62,12 +64,15 @@ def _ended_card(card: Card) -> None:
             )
 
 
-def _card(session: Session, total: int, actor: Actor, *, is_newest: bool) -> None:
+def _card(session: Session, total: int, actor: Actor, *, is_newest: bool, demanded_by: str | None) -> None:
     moved = session.last_ip if session.last_ip != session.ip else None
     with st.container(border=True, width=_WIDTH, gap="xsmall", key=f"card-{session.session_id}"):
         newest = f" :gray-badge[{texts.PERSON_NEWEST}]" if is_newest else ""
         flags = "".join(f" :orange-badge[{flag}]" for flag in session_facts.flags(session))
         st.markdown(f"{session_facts.device(session)}{newest}{flags}")
+        if session.sign_in_required_at is not None:
+            at, by = session_facts.time_of_day(session.sign_in_required_at), demanded_by and name(cut(demanded_by, 40))
+            st.markdown(texts.must_sign_in(by, at))
         with st.container(gap="xxsmall"):
             session_facts.show_facts(
                 {
@@ -105,3 +110,11 @@ def _buttons(session: Session, total: int) -> None:
                 args=(session.uid, (session.ref,)),
                 kwargs={"keep": True},
             )
+    if kick_and_block.may_require_sign_in(session):  # in a row of its own: a card keeps its height
+        st.button(
+            texts.require_sign_in(1),
+            key=f"sign-in-{session.session_id}",
+            disabled=away,
+            on_click=kick_dialog.open_for_sign_in,
+            args=(session.uid, session),
+        )
