@@ -30,6 +30,7 @@ WALL = {
     "presence_core/testing.py": "the clock of a site's own tests",
     "presence_core/trackers.py": "guesses a bucket's number, which the script checks by Redis's clock",
     "presence_core/web/jwt/ended_sessions.py": "how far back it reads ends: JWTs expire by the site's clock",
+    "presence_core/web/your_devices/answers.py": "how long a form of the page may be sent",
     "presence_core/web/webhooks/signing.py": "a webhook's stamp, which its receiver compares with a clock of its own",
 }
 """Modules that may read the machine's clock, and their purpose. None of them decides about a session by it."""
