@@ -42,11 +42,11 @@ class InvalidArgument(PresenceError, ValueError):
 class LoginRefused(PresenceError):
     """This login is not permitted. Nothing was written.
 
-    ``code`` is ``"limit"`` (the user has as many live sessions as allowed, and ``on_limit`` is ``"reject"``),
-    ``"device_limit"`` (the same, on this device), ``"ended"`` (the given session id has ended and its tombstone still
-    lives), ``"expired"`` (an imported session past its deadline), ``"blocked"`` (staff have blocked this user),
-    ``"block_rule"`` (staff have blocked the network or the app version of this login) or ``"sign_in_required"`` (of
-    ``rotate``: staff require a new sign-in).
+    ``code`` is ``"limit"`` (the user has as many live sessions as allowed, and ``on_limit`` is ``"reject"``; or staff
+    have as many on behalf of the user), ``"device_limit"`` (the same, on this device), ``"ended"`` (the given session
+    id has ended and its tombstone still lives), ``"expired"`` (an imported session past its deadline), ``"blocked"``
+    (staff have blocked this user), ``"block_rule"`` (staff have blocked the network or the app version of this login)
+    or ``"sign_in_required"`` (of ``rotate``: staff require a new sign-in).
     ``sentence`` says why. For a block or a rule it is staff's public message, if there is one, and the end.
     ``message`` is that message alone; ``until`` is an aware UTC time, or None: until staff remove the block or rule.
     """

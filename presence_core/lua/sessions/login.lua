@@ -51,7 +51,9 @@ local given = {login = given_login, seen = given_seen, idle = idle, absolute = a
 local refused, login, seen, idle_s, absolute_s, is_repeat = login_times(k, now, ref, old, given, revoked, floor)
 if refused then return refused end
 local ends, replaced, late, limit = {}, {}, {}, nil
-if not is_repeat and not is_on_behalf(sid) then
+if not is_repeat and odd.by then
+  if has_most_on_behalf(k, user, now) then return {'limit'} end
+elseif not is_repeat then
   ends, replaced, late, limit = apply_limits(k, user, sid, now, revoked, revoked_at, {user = tonumber(max_sessions),
     device = device, per_device = tonumber(max_per_device), reject = on_limit == 'reject'})
   if limit then return {limit} end
@@ -96,7 +98,7 @@ end
 if is_spoiled then redis.call('UNLINK', record) end
 if is_repeat then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A', 'f', 'o') end
 local odd_field = note_odd(k, policy, odd, new, is_repeat and old[10], given_login ~= '')
-if odd.by and not is_repeat then
+if odd.by and not (is_repeat and odd.by == string.sub(old[10] or '', 2)) then
   write_audit_entry(audit, policy.audit, ms(now), odd.by, 'login_on_behalf', {uid = uid, session = sid,
     reason = odd.reason})
 end

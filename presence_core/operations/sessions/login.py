@@ -33,6 +33,9 @@ BATCH: Final = 500
 MAX_LABELS: Final = 8192
 """Texts that one shard keeps once: a few MB at the very most, and more than the user agents of a real site."""
 
+MOST_ON_BEHALF: Final = 100
+"""Live sessions on behalf of one user (include/sessions/on_behalf.lua)."""
+
 _ARGUMENTS: Final = frozenset(
     ("uid", "name", "aliases", "device", "app", "app_version", "ip", "user_agent", "attributes", "session_id",
      "idle_timeout", "absolute_timeout", "methods", "mfa", "device_id", "on_behalf_by", "reason")
@@ -259,7 +262,7 @@ def _hold(ctx: Context, replicas: Replicas, uid: str, reply: LoginReply, found: 
 def _answer(ctx: Context, attempt: _Attempt) -> Login | LoginRefused:
     row, reply = attempt.row, attempt.reply
     if isinstance(reply, RefusedReply):
-        return _refusal(ctx, reply)
+        return _refusal(ctx, row, reply)
     token = make_token(row.uid, row.session_id, attempt.secret)
     return Login(partial(_session, row, reply.row), token, attempt.replaced)
 
@@ -325,14 +328,18 @@ def _settle_stale_of_user(ctx: Context, shard: Shard, uid: str) -> Op[bool]:
     return bool(stale)
 
 
-def _refusal(ctx: Context, reply: RefusedReply) -> LoginRefused:
+def _refusal(ctx: Context, row: LoginRow, reply: RefusedReply) -> LoginRefused:
     settings, code = ctx.settings, cast("RefusalCode", reply.code)
     if code in ("blocked", "block_rule"):
         block = PublicBlock(text(reply.message) or None, moment(int(reply.until)) if reply.until.isdigit() else None)
         sentence = in_words(block.message, block) if code == "blocked" else _rule_sentence(reply.kind, block)
         return LoginRefused(code, sentence, block.message, block.until)
+    if row.on_behalf_by:
+        most = f"The limit of {MOST_ON_BEHALF} sessions on behalf of one user is reached: end one of them first."
+    else:
+        most = f"The limit of {settings.max_sessions} sessions is reached: sign out on another device first."
     sentence = {
-        "limit": f"The limit of {settings.max_sessions} sessions is reached: sign out on another device first.",
+        "limit": most,
         "device_limit": f"The limit of {settings.max_sessions_per_device} sessions on one device is reached: "
         "end one of them first.",
         "ended": "This session id has ended; a session never comes back. Log in with a new id.",

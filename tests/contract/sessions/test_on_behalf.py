@@ -137,6 +137,35 @@ def test_a_repeated_login_keeps_its_mark_and_is_audited_once(p: P) -> None:
     assert len(p.audit(uid="ada").items) == 1
 
 
+def test_a_repeat_by_another_member_of_staff_is_audited_under_their_name(p: P) -> None:
+    first = _on_behalf(p, session_id="behalf-of-ticket-7")
+    again = p.login("ada", session_id="behalf-of-ticket-7", on_behalf_by="eve@support", reason="curious")
+    assert not p.validate(first.token)
+    session = p.validate(again.token).session
+    assert session is not None
+    assert session.on_behalf_by == "eve@support"
+    entries = [(entry.by, entry.reason) for entry in p.audit(uid="ada").items]
+    assert entries == [("eve@support", "curious"), ("sam@support", STAFF["reason"])]
+
+
+def test_a_user_has_at_most_a_hundred_so_that_a_kick_reaches_all_sessions(p: P) -> None:
+    p.freeze()
+    p.login_many([{"uid": "ada"} | STAFF for _ in range(99)])
+    last = _on_behalf(p, session_id="behalf-the-last")
+    with pytest.raises(LoginRefused, match=r"^The limit of 100 sessions on behalf of one user is reached") as refused:
+        _on_behalf(p)
+    assert refused.value.code == "limit"
+    assert _on_behalf(p, session_id="behalf-the-last").session.login_at == last.session.login_at, "a repeat"
+    assert p.login("ada").session.on_behalf_by is None
+    assert _on_behalf(p, uid="bob").token
+    p.logout("ada", "behalf-the-last")
+    assert _on_behalf(p).token
+    p.advance(3601)
+    assert _on_behalf(p).token, "those past their deadline do not count, also before a sweep"
+    assert len(p.kick("ada", by="sue", reason="all").kicked) == 1
+    assert p.sessions("ada") == []
+
+
 def test_a_blocked_user_s_account_is_not_opened_either(p: P) -> None:
     p.block("ada", by="sue", reason="test")
     with pytest.raises(LoginRefused):

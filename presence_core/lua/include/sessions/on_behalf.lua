@@ -2,6 +2,20 @@
 -- is in all lists, but it does not make its user online, and no limit counts or ends it.
 local function is_on_behalf(sid) return string.byte(sid, 7) == 45 and string.sub(sid, 1, 7) == 'behalf-' end
 
+-- A user has at most so many at a time: scripts read all sessions of a user.
+local MOST_ON_BEHALF = 100
+
+-- Whether a user has as many as they may, without those past their deadline. `user.card`: how many of both kinds.
+local function has_most_on_behalf(k, user, now)
+  if user.card < MOST_ON_BEHALF then return false end
+  local number = 0
+  for _, sid in ipairs(redis.call('SMEMBERS', user.live)) do
+    local deadline = is_on_behalf(sid) and redis.call('ZSCORE', k.deadlines, user.uid .. ':' .. sid)
+    if deadline and tonumber(deadline) > now then number = number + 1 end
+  end
+  return number >= MOST_ON_BEHALF
+end
+
 -- Whether a user has a session of their own. `user.card`: how many of both kinds.
 local function has_own_session(user)
   if user.card == 0 then return false end
