@@ -194,6 +194,22 @@ def test_a_visit_with_a_token_is_a_heartbeat(bed: Bed) -> None:
 
 
 @once
+def test_staff_on_behalf_of_a_user_see_their_friends_and_do_not_make_the_user_online(bed: Bed) -> None:
+    s = site(bed)
+    bed.raw.sadd(f"{{{bed.namespace}}}:friends:ada", "bob")
+    support = s.p.login("ada", on_behalf_by="sam@support", reason="ticket 7")
+    for token in (s.p.login("bob").token, support.token):
+        caller = Service(bed, s.p, s.app, headers={"Authorization": f"Bearer {token}"})
+        for path in ("/visit", "/counter"):
+            assert caller.ask("POST", path).status_code == 200
+    assert caller.get("/online/friends")["members"] == ["bob"]
+    members = caller.get("/online")["members"]
+    assert len(members) == 2
+    assert "ada" not in members
+    assert not bed.raw.zscore(f"{{{bed.namespace}}}:visitors", "ada")
+
+
+@once
 def test_only_pages_of_allowed_origins_are_served(bed: Bed) -> None:
     s = site(bed)
     good = s.ask("POST", "/visit", headers={"Origin": SHOP})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Annotated, Final
 
@@ -46,8 +46,11 @@ async def _page_caller(request: Request) -> PageCaller:
     if token:
         presence: AsyncPresence = request.app.state.presence
         validation = await presence.validate(token, ip=ip)
-        if validation.session:
-            return PageCaller(validation.session.uid, validation.session.uid, None)
+        session = validation.session
+        if session is not None and session.on_behalf_by is not None:  # staff do not make the user online
+            return replace(_visitor(cookies), uid=session.uid)
+        if session is not None:
+            return PageCaller(session.uid, session.uid, None)
     return _visitor(cookies)
 
 
