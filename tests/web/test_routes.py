@@ -119,7 +119,9 @@ def test_a_new_device_and_a_session_of_staff_are_shown_and_found(bed: Bed) -> No
         made = s.ask("POST", "/v1/sessions", {"uid": "ada", "device_id": device_id}).json()["session"]
     given = {"uid": "ada", "on_behalf_by": "sam", "reason": "ticket 7"}
     of_staff = s.ask("POST", "/v1/sessions", given).json()["session"]
-    assert (made["new_device"], of_staff["on_behalf_by"]) == (True, "sam")
+    assert (made["new_device"], of_staff["on_behalf_by"]) == (True, "key (sam)")
+    [entry] = s.get("/v1/audit")["items"]
+    assert (entry["action"], entry["by"]) == ("login_on_behalf", "key (sam)"), "no key can write another name"
     for query, expected in (("new_device=true", made), ("on_behalf=true", of_staff)):
         assert [session["ref"] for session in s.get(f"/v1/sessions?{query}")["items"]] == [expected["ref"]]
 

@@ -38,10 +38,11 @@ _bearer = HTTPBearer(
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The authorized caller. ``by`` is its name in the audit."""
+    """The authorized caller. ``by`` is its name in the audit; ``name`` is that of its key alone."""
 
     by: str
     scopes: tuple[str, ...]
+    name: str
 
 
 async def authorize(request: Request, scope: str) -> Caller:
@@ -49,7 +50,7 @@ async def authorize(request: Request, scope: str) -> Caller:
     keys: Keys | None = request.app.state.keys
     if keys is None:
         _require_local(request)
-        return Caller(_actor_name(LOCAL, request), api_keys.SCOPES)
+        return Caller(_actor_name(LOCAL, request), api_keys.SCOPES, LOCAL)
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         raise HTTPException(401, "An API key is required: send the header Authorization: Bearer KEY.", _CHALLENGE)
@@ -61,7 +62,7 @@ async def authorize(request: Request, scope: str) -> Caller:
         if scope == "kick":
             await _audit_denied(request, key)
         raise HTTPException(403, f"This API key lacks the scope {scope}.")
-    return Caller(_actor_name(key.name, request), key.scopes)
+    return Caller(_actor_name(key.name, request), key.scopes, key.name)
 
 
 async def _authorize_dependency(

@@ -10,7 +10,7 @@ from fastapi import Query as InQuery
 from presence_core.client import AsyncPresence
 from presence_core.errors import LoginRefused
 from presence_core.models import Page, Session
-from presence_core.web.service.authorization import Reader, Recorder, authorize
+from presence_core.web.service.authorization import Caller, Reader, Recorder, authorize
 from presence_core.web.service.json_format import json_response
 from presence_core.web.service.problems import not_found
 from presence_core.web.service.routes import Client
@@ -34,10 +34,13 @@ NOT_LIVE: Final = "There is no live session with this id"
 router = APIRouter(prefix="/v1", tags=["sessions"])
 
 
-@router.post("/sessions", status_code=201, response_model=LoginResponse, dependencies=[Recorder])
-async def create(body: LoginBody, presence: Client) -> Response:
+@router.post("/sessions", status_code=201, response_model=LoginResponse)
+async def create(body: LoginBody, presence: Client, caller: Annotated[Caller, Recorder]) -> Response:
     """Begin a session. With the session_id of a live session it refreshes that one, so it may be sent again."""
-    login = await presence.login(**dict(body))
+    given = dict(body)
+    if body.on_behalf_by:  # the audit names the key too, as it does with X-Actor
+        given["on_behalf_by"] = f"{caller.name} ({body.on_behalf_by})"
+    login = await presence.login(**given)
     return json_response({"token": login.token, "session": login.session, "replaced": login.replaced}, 201)
 
 
