@@ -25,7 +25,8 @@ class PrivacyMethods(Client):
 
     def rotate_device_key(self, *, by: str, reason: str) -> None:
         """Make a new secret for the digests of devices. Digests by the secret before stay valid, older ones do not. So
-        wait ``keep_devices`` before the next rotation. Every client uses it within seconds. Cost: four round trips.
+        wait ``keep_devices`` before the next rotation. Logins use it after a minute, when every client has it; within
+        that minute another rotation changes nothing. Cost: four round trips.
         """
         self._run(known_devices.rotate_device_key(self._ctx, by, reason))
 

@@ -47,6 +47,7 @@ class Context:
     keyspace: Keyspace | None = None
     policy: bytes = b""
     device_keys: tuple[bytes, ...] = ()  #: the secrets behind digests of devices, that of today first
+    device_key_at: int = 0  #: when the first of them was made by a rotation, ms
     indexes: frozenset[str] = frozenset()  #: the indexes that logins write: configured, or in use
     complete: frozenset[str] = frozenset()  #: the indexes that queries may use
     is_guess: bool = False  #: the layout is not stored yet
@@ -80,7 +81,9 @@ class Context:
 
     def know_device_keys(self, stored: bytes | None) -> None:
         """Use these secrets, as the layout has them: digests of devices begin with the first."""
-        self.device_keys = tuple(stored.split(b",")) if stored else ()
+        first, *others = (stored or b"").split(b",")
+        self.device_key_at = int(others[1]) if len(others) > 1 else 0  # first: another thread may be logging in
+        self.device_keys = (first, *others[:1]) if first else ()
 
     @property
     def audit_cap(self) -> int:

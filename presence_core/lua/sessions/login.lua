@@ -28,9 +28,9 @@ local labels, words, block, _, _, _, _, record, block_rules, ids = unpack(KEYS, 
 local given_now, packed_policy, uid, sid, digest, idle, absolute, name, aliases, ip, attributes, client_id, client_text,
   agent_id, agent_text, max_labels, device, max_sessions, max_per_device, on_limit, given_login, given_seen, declared,
   index_address, id_digest, methods, packed_odd = unpack(ARGV, 1, 27)
-local odd, audit = read_odd(packed_odd), nil
-if odd.by then audit = KEYS[24] else odd.known = KEYS[24] end
 local now, policy, user, ref = clock(given_now), read_policy(packed_policy), user_keys(uid, 17), uid .. ':' .. sid
+local odd, audit = read_odd(packed_odd, now), nil
+if odd.by then audit = KEYS[24] else odd.known = KEYS[24] end
 if device == '' or max_per_device == '0' then device, max_per_device = '', 0 end
 
 -- May it begin?

@@ -14,6 +14,10 @@ from presence_core.scripts.staff import WRITE_AUDIT
 SIZE: Final = 16
 """Bytes of a digest."""
 
+OVERLAP: Final = 60_000
+"""For so long after a rotation, ms, logins note devices by the key before (include/sessions/odd_login.lua): other
+clients may have that one alone. They read the new one within a few seconds."""
+
 
 def digests(ctx: Context, uid: str, device_id: str) -> list[str]:
     """The digests of a user's device by each key, hex; that of today first."""
@@ -36,8 +40,13 @@ def rotate_device_key(ctx: Context, by: object, reason: object) -> Op[None]:
     yield CHECKED
     yield from need_keys(ctx)
     key = layout_key(ctx.settings.namespace)
-    [(stored,)] = yield [command(key, "HMGET", key, "device_keys")]
-    ctx.know_device_keys(b",".join([ctx.new_secret().hex().encode(), *(stored or b"").split(b",")[:1]]))
-    yield [command(key, "HSET", key, "device_keys", b",".join(ctx.device_keys))]
+    (seconds, _), (stored,) = yield [command(key, "TIME"), command(key, "HMGET", key, "device_keys")]
+    now = int(ctx.now or 1000 * int(seconds))
+    ctx.know_device_keys(stored)
+    if now < ctx.device_key_at + OVERLAP:  # a second one now would drop the key that all devices are noted by
+        return
+    changed = b"%s,%s,%d" % (ctx.new_secret().hex().encode(), ctx.device_keys[0], now)
+    yield [command(key, "HSET", key, "device_keys", changed)]
+    ctx.know_device_keys(changed)
     audit = ctx.keys.shards[0].audit
     yield [call_of(WRITE_AUDIT, (audit,), ctx.now, ctx.audit_cap, actor, "rotate_device_key", "", why, "")]

@@ -316,7 +316,8 @@ def _odd(ctx: Context, row: LoginRow) -> str:
     if not row.device_id or not ctx.settings.keep_devices:
         return ""
     devices = digests(ctx, row.uid, row.device_id)
-    return json.dumps({"devices": devices, "keep": ctx.settings.keep_devices}) if devices else ""
+    given = {"devices": devices, "rotated": ctx.device_key_at, "keep": ctx.settings.keep_devices}
+    return json.dumps(given) if devices else ""
 
 
 def _settle_stale_of_user(ctx: Context, shard: Shard, uid: str) -> Op[bool]:

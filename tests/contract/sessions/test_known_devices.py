@@ -144,6 +144,7 @@ def test_neither_a_device_nor_that_two_users_share_one_is_stored(p: P, bed: Bed)
 @every_topology
 def test_devices_stay_known_when_the_key_is_rotated_and_other_clients_have_the_old_one(bed: Bed) -> None:
     p, behind = bed.connect(), bed.connect()
+    p.freeze()
     for device_id in (PHONE, LAPTOP):
         _login(behind, device_id=device_id)
     p.rotate_device_key(by="sue", reason="each year")
@@ -151,10 +152,47 @@ def test_devices_stay_known_when_the_key_is_rotated_and_other_clients_have_the_o
     _login(behind, device_id=TABLET)
     assert [_login(p, device_id=device_id).new_device for device_id in (PHONE, LAPTOP, TABLET)] == [False] * 3
     assert [_login(behind, device_id=device_id).new_device for device_id in (PHONE, LAPTOP, TABLET)] == [False] * 3
+    p.advance(60)
+    assert not any(_login(p, device_id=device_id).new_device for device_id in (PHONE, TABLET))
     p.rotate_device_key(by="sue", reason="each year")
     fresh = bed.connect()
     assert [_login(fresh, device_id=device_id).new_device for device_id in (PHONE, TABLET)] == [False] * 2
     assert _login(fresh, device_id="device-other").new_device
+
+
+def test_a_device_that_is_new_right_after_a_rotation_is_reported_once(bed: Bed) -> None:
+    p, behind = bed.connect(), bed.connect()
+    for client in (p, behind):
+        _login(client)
+    p.rotate_device_key(by="sue", reason="each year")
+    assert [_login(client, device_id=LAPTOP).new_device for client in (p, behind, bed.connect())] == [
+        True,
+        False,
+        False,
+    ]
+    assert len(_reported(p)) == 1
+
+
+def test_rotations_at_once_count_as_one(bed: Bed) -> None:
+    clients = [bed.connect() for _ in range(4)]
+    for client in clients:
+        _login(client)
+    barrier = threading.Barrier(4)
+
+    def rotate(client: P) -> None:
+        barrier.wait()
+        client.rotate_device_key(by="sue", reason="each year")
+
+    threads = [threading.Thread(target=rotate, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    devices = [f"device-{number}" for number in range(4)]
+    for client, device_id in zip(clients, devices, strict=True):
+        assert _login(client, device_id=device_id).new_device
+    fresh = bed.connect()
+    assert not any(_login(fresh, device_id=device_id).new_device for device_id in (PHONE, *devices))
 
 
 def test_a_key_of_a_foreign_type_stops_no_login(p: P, bed: Bed) -> None:

@@ -3,13 +3,18 @@
 -- `known`, HASH: digest of a device (16 bytes) → the user's last login on it, ms.
 local NEW_DEVICE, ON_BEHALF = 1, 2
 local MOST_DEVICES = 50
+local KEY_OVERLAP = 60000
 
 -- What the login names, as JSON, or '': `devices`, digests of its device in hex, the first by the key of today, others
--- by earlier keys; `keep`, for how many seconds devices are kept; `by` and `reason` of a login on behalf of the user.
-local function read_odd(given)
+-- by earlier keys; `rotated`, when the key of today was made, ms; `keep`, for how many seconds devices
+-- are kept; `by` and `reason` of a login on behalf of the user.
+local function read_odd(given, now)
   local odd = given ~= '' and cjson.decode(given) or {}
   for i, hex in ipairs(odd.devices or {}) do
     odd.devices[i] = string.gsub(hex, '..', function(pair) return string.char(tonumber(pair, 16)) end)
+  end
+  if odd.devices and odd.devices[2] and now < odd.rotated + KEY_OVERLAP then -- other clients may not know the new key
+    odd.devices[1], odd.devices[2] = odd.devices[2], odd.devices[1]
   end
   return odd
 end
