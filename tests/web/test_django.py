@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Iterator
+from http.cookies import SimpleCookie
 from typing import Any
 
 import pytest
@@ -117,8 +118,12 @@ def test_a_view_may_need_a_fresh_session_and_a_new_sign_in_makes_it_fresh(
         plain = client.get(path, headers={"accept": "application/json"})
         assert (plain.status_code, plain.json()["code"], plain.json()["max_age"]) == (401, "authentication_too_old", 60)
         assert client.get("/").content.decode() == f"ada {session.session_id}", "they are still signed in"
+        stolen = browser()
+        stolen.cookies = SimpleCookie({name: morsel.value for name, morsel in client.cookies.items()})
+        assert stolen.get("/").content == client.get("/").content
         assert sign_in(client).content == b"in"
         assert client.get(path).status_code == 200
+        assert stolen.get("/").content == b"nobody none", "a copy of the cookie opens nothing any more"
         [same] = presence.sessions(uid("ada"))
         assert (same.session_id, same.login_at) == (session.session_id, session.login_at)
         assert same.authenticated_at > session.login_at

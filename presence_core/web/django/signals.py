@@ -70,6 +70,7 @@ def _begin(request: Any, user: Any, session_id: str, previous: CurrentSession | 
     try:
         app.presence.login(uid, session_id=session_id, **details)
         if previous == (uid, session_id):  # the user of this session has signed in again
+            request.session.cycle_key()  # Django keeps the key, so a copy of the cookie would get the fresh session
             how = {name: details[name] for name in ("methods", "mfa") if name in details}
             app.presence.reauthenticated_session(uid, session_id, **how)
     except LoginRefused as refused:
