@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
 from presence_core import Presence
+from presence_core.web.rules import Verdict
 from tests.web.device_sites import forms_of
 from tests.web.django_site import PASSWORD
 from tests.web.test_django import browser, presence, server, sign_in, uid
@@ -158,6 +160,24 @@ def test_it_runs_under_asgi(presence: Presence) -> None:
     presence.login(ada, device="phone")
     run(site)
     assert [end.cause for end in presence.ended(ada)] == ["user", "self"]
+
+
+@pytest.mark.parametrize("length", [None, b"", b"0", b"\xb2", b"-1", b"5000"], ids=repr)
+def test_no_body_is_read_whose_length_is_unknown_or_too_large(presence: Presence, length: bytes | None) -> None:
+    from django.core.handlers.asgi import ASGIRequest
+
+    from presence_core.web.django.your_devices import your_devices
+
+    class Unread(BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise AssertionError(f"read {size}")
+
+    headers = [(b"content-type", b"application/x-www-form-urlencoded")]
+    headers += [] if length is None else [(b"content-length", length)]
+    scope = {"type": "http", "method": "POST", "path": "/devices/", "query_string": b"", "headers": headers}
+    request = ASGIRequest(scope, Unread())
+    request.presence_verdict = Verdict(passes=True, state="anonymous")
+    assert your_devices(request).status_code == 401
 
 
 def test_while_redis_is_away_the_page_answers_503(presence: Presence, signed_in: Any, server: Any) -> None:

@@ -52,8 +52,10 @@ def _read(request: Any, path: str) -> DeviceRequest:
 
 def _body(request: Any) -> bytes | None:
     length = request.META.get("CONTENT_LENGTH") or "0"
-    if not length.isdigit() or int(length) > MAX_BODY:
+    if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY:
         return None
+    if int(length) == 0:  # without a length, Django would read a body of any size into memory
+        return b""
     body: bytes = request.body
     return body if len(body) <= MAX_BODY else None
 
