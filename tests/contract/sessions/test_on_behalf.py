@@ -166,6 +166,16 @@ def test_a_user_has_at_most_a_hundred_so_that_a_kick_reaches_all_sessions(p: P) 
     assert p.sessions("ada") == []
 
 
+def test_a_user_with_a_hundred_of_them_is_offline_after_the_last_own_session(p: P) -> None:
+    p.login_many([{"uid": "ada"} | STAFF for _ in range(100)])
+    own = [p.login("ada").session.session_id for _ in range(2)]
+    p.logout("ada", own[0])
+    assert p.is_online("ada")
+    p.logout("ada", own[1])
+    assert not p.is_online("ada")
+    assert p.counts().users == p.count_users() == 0
+
+
 def test_a_blocked_user_s_account_is_not_opened_either(p: P) -> None:
     p.block("ada", by="sue", reason="test")
     with pytest.raises(LoginRefused):
