@@ -160,6 +160,17 @@ def test_devices_stay_known_when_the_key_is_rotated_and_other_clients_have_the_o
     assert _login(fresh, device_id="device-other").new_device
 
 
+def test_a_device_is_noted_once_after_a_rotation_too(p: P, bed: Bed) -> None:
+    p.freeze()
+    for number in range(50):
+        _login(p, device_id=f"device-{number}")
+        p.advance(1)
+    p.rotate_device_key(by="sue", reason="each year")
+    p.advance(60)
+    assert not any(_login(p, device_id=f"device-{number}").new_device for number in reversed(range(50)))
+    assert len(_known(bed, p)) == 50
+
+
 def test_a_device_that_is_new_right_after_a_rotation_is_reported_once(bed: Bed) -> None:
     p, behind = bed.connect(), bed.connect()
     for client in (p, behind):

@@ -41,10 +41,11 @@ local function note_device(odd, login)
   for _, device in ipairs(devices) do
     for _, digest in ipairs(odd.devices) do is_known = is_known or device[1] == digest end
     if device[1] == odd.devices[1] then latest, number = math.max(login, device[2]), number - 1 end
+    if device[1] == odd.devices[2] then outdated[#outdated + 1], number = device[1], number - 1 end
   end
   for _, device in ipairs(devices) do
     if number <= MOST_DEVICES then break end
-    if device[1] ~= odd.devices[1] then
+    if device[1] ~= odd.devices[1] and device[1] ~= odd.devices[2] then
       outdated[#outdated + 1], number = device[1], number - 1
     end
   end
