@@ -90,7 +90,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
             )
         dashboard = Dashboard(f"http://127.0.0.1:{port}", server, presence, log)
         try:
-            wait_for("the dashboard", lambda: dashboard.answer("/healthz")[0] == 200)
+            wait_for("the dashboard", lambda: process.poll() is not None or dashboard.answer("/healthz")[0] == 200)
+            assert process.poll() is None, log.read_text("utf-8")
             yield dashboard
         finally:
             process.terminate()

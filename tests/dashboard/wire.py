@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,8 @@ def serve(environ: dict[str, str], log: Path, port: int | None = None) -> Iterat
         process = subprocess.Popen(command, cwd=ROOT, env=os.environ | environ, stdout=output, stderr=subprocess.STDOUT)
     try:
         url = f"http://127.0.0.1:{port}"
-        wait_for("the dashboard", partial(answers, url))
+        wait_for("the dashboard", lambda: answers(url) or process.poll() is not None)
+        assert process.poll() is None, log.read_text("utf-8")
         yield url
     finally:
         process.terminate()
