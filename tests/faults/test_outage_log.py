@@ -107,7 +107,7 @@ def test_the_worker_logs_json_and_its_recovery(server: Server, tmp_path: Path) -
         try:
             wait_for("the lead", lambda: "leads" in events())
             server.kill()
-            wait_for("the outage", lambda: "redis_failed" in events())
+            wait_for("the outage", lambda: {"redis_failed", "duty_failed"} <= set(events()))
             server.restart()
             wait_for("the recovery", lambda: {"redis_restored", "duty_restored"} <= set(events()))
         finally:
