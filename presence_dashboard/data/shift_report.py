@@ -133,9 +133,8 @@ class ShiftReport:
 def read_report(presence: Presence, since: datetime, until: datetime | None) -> ShiftReport:
     """The report of a period; without ``until``, up to now. Raises PresenceError."""
     entries, as_of, complete_since = _read_entries(presence, since, until)
-    end = until or as_of
-    jobs = {job.id: job for job in _read_jobs(presence, since) if since <= job.created < end}
-    bulk = {job.id: _bulk_kick(presence, job) for job in jobs.values()}
+    jobs = [job for job in _read_jobs(presence, since) if job.created >= since and (not until or job.created < until)]
+    bulk = {job.id: _bulk_kick(presence, job) for job in jobs}
     return ShiftReport(_members(_rows(entries, bulk)), as_of, complete_since, _names(presence, entries))
 
 
