@@ -1,7 +1,7 @@
 """Sign-ins of staff, kept as sessions in their own namespace, and their roles, from staff records.
 
-A sign-in with a password lasts as long as that password: when the line in the password file changes or goes, whoever
-changed it, the sign-in is refused.
+A sign-in with a password lasts as long as that password: when anything or anyone changes or removes the line in
+the password file, the sign-in is refused.
 
 Answers are cached for a second, so that thirty open pages do not ask thirty times and a removed staff member still
 loses access within five. While Redis is unavailable, recent answers stay valid for a few minutes.
