@@ -67,6 +67,10 @@ for n in range(100_000):
             signal.setitimer(signal.ITIMER_REAL, 0)
     except Limit:
         interrupts += 1
+    except KeyError as error:  # CPython's Thread.start has no entry to remove, if the thread has started meanwhile
+        if not isinstance(error.__context__, Limit):
+            raise
+        interrupts += 1
     if interrupts >= int(sys.argv[3]) or time.monotonic() > until:
         break
 done = []
