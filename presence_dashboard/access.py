@@ -1,6 +1,7 @@
 """The signed-in actor of a page, and the check of their rights.
 
-Each action calls ``require``, which asks Redis every time: a button on an old page gives no right. How staff sign in is
+Each action calls ``require``, which asks Redis every time: a button on an old page gives no right. Protected actions
+call ``require_fresh``, which also asks for a fresh authentication. How staff sign in is
 in ``gate``.
 """
 
@@ -17,30 +18,37 @@ from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
+from urllib.parse import quote
 
 import streamlit as st
 
 from presence_core import PresenceError
 from presence_dashboard import texts
 from presence_dashboard.data.store import open_store
+from presence_dashboard.format import span
 from presence_dashboard.gate.gate_mark import HEADER, is_marked
+from presence_dashboard.gate.oidc_redirects import AGAIN, is_by_other, name_digest
 from presence_dashboard.gate.staff_sessions import COOKIE, NoRole, SignedInMember, StaffSessions, open_staff_sessions
 from presence_dashboard.gate_settings import Config, Mode
-from presence_dashboard.roles import ROLES, Actor, Denied, Right, Role, SignedOut, SignInUnknown
+from presence_dashboard.roles import ROLES, Actor, AuthenticationTooOld, Denied, Right, Role, SignedOut, SignInUnknown
 
 __all__ = [
     "ROLES",
     "Actor",
+    "AuthenticationTooOld",
     "Denied",
     "Right",
     "Role",
     "SignInEnd",
     "SignInUnknown",
     "SignedOut",
+    "authentication_too_old",
     "current",
     "may",
     "mode",
     "require",
+    "require_fresh",
+    "sign_in_again_path",
     "sign_in_end",
     "sign_in_id",
     "sign_out",
@@ -90,6 +98,36 @@ def require(right: Right, *, action: str, uid: str | None = None) -> Actor:
         _log_denial(actor.name, action, f"role {actor.role}", uid)
         raise Denied(texts.may_not(actor.role))
     return actor
+
+
+def require_fresh(right: Right, *, action: str, uid: str | None = None) -> Actor:
+    """``require`` for a protected action: the actor must also have authenticated a short time ago.
+
+    If they did not, raises AuthenticationTooOld and audits that. Call it before anything is changed.
+    """
+    actor = require(right, action=action, uid=uid)
+    too_old = _too_old()
+    if too_old is not None:
+        _log_denial(actor.name, action, "authentication is too old", uid)
+        raise AuthenticationTooOld(too_old)
+    return actor
+
+
+def authentication_too_old() -> str | None:
+    """Why the actor of this page must authenticate again before a protected action, as a sentence; None: they need not.
+
+    For dialogs, so that they say it when they open. ``require_fresh`` decides.
+    """
+    try:
+        return _too_old()
+    except PresenceError:
+        return None  # the action itself fails, and says why
+
+
+def sign_in_again_path(then: str) -> str:
+    """The path at which the actor of this page authenticates again, and from which they return to ``then``."""
+    path = f"/sign-in-again?next={quote(then, safe='/')}"
+    return f"{path}&member={name_digest(current(touch=False).name)}" if mode() == "oidc" else path
 
 
 def stop_without_gate() -> None:
@@ -182,6 +220,16 @@ def _member(config: Config, *, touch: bool, fresh: bool) -> SignedInMember:
     return staff.by_token(st.context.cookies.get(COOKIE), touch=touch, fresh=fresh)
 
 
+def _too_old() -> str | None:
+    config = _config()
+    if config.max_age is None:
+        return None
+    if config.mode == "oidc":
+        return auth_time_problem(_claims() or {}, config.max_age, time.time())
+    is_fresh = open_staff_sessions().is_fresh(st.context.cookies.get(COOKIE, ""), config.max_age)
+    return None if is_fresh else texts.password_too_old(span(config.max_age))
+
+
 def _name_of_sign_in() -> str | None:
     """The name of the live or ended sign-in behind this page, for the audit; None if there never was one."""
     claims, config = _claims(), _config()
@@ -215,6 +263,8 @@ def _by_provider(staff: StaffSessions, *, touch: bool, fresh: bool) -> SignedInM
     config = staff.config
     name = provider_name(claims, config)
     check_age(claims, config, time.time())
+    if is_by_other(st.context.cookies.get(AGAIN), name):
+        raise SignedOut(texts.PROVIDER_OTHER)
     session_id = provider_session(claims)
     first = partial(_begin_session, staff, name, session_id, provider_groups(claims, config))
     return staff.by_id(name, session_id, first, touch=touch, fresh=fresh)
@@ -259,3 +309,13 @@ def check_age(claims: Mapping[str, Any], config: Config, now: float) -> None:
     issued = claims.get("iat")
     if not isinstance(issued, int | float) or not now - config.absolute < issued < now + _CLOCKS_DIFFER:
         raise SignedOut(texts.PROVIDER_TOO_OLD)
+
+
+def auth_time_problem(claims: Mapping[str, Any], max_age: int, now: float) -> str | None:
+    """Why the claim ``auth_time`` shows no authentication of the last ``max_age`` seconds; None: it does."""
+    at = claims.get("auth_time")
+    if isinstance(at, bool) or not isinstance(at, int | float):
+        return texts.PROVIDER_SILENT
+    if now - at < -_CLOCKS_DIFFER:
+        return texts.PROVIDER_CLOCK
+    return None if now - at <= max_age else texts.provider_too_old(span(max_age))

@@ -25,6 +25,8 @@ Mode = Literal["open", "password", "proxy", "oidc"]
 
 MODE: Final = "PRESENCE_DASHBOARD_ACCESS"
 
+FRESH: Final = "PRESENCE_STAFF_FRESH"
+
 ADDRESS: Final = "STREAMLIT_SERVER_ADDRESS"
 
 _SHARED: Final = frozenset({"namespace", "shards", "timeout"})
@@ -41,6 +43,7 @@ class Config:
     masked: frozenset[str] = frozenset()  #: "name", "ip" or both: not shown to viewers
     idle: int = 1_800  #: seconds without activity until a sign-in ends
     absolute: int = 43_200  #: seconds until a sign-in ends in any case
+    fresh: int = 900  #: seconds for which an authentication is fresh; 0: staff are never asked again
     networks: tuple[IPv4Network | IPv6Network, ...] = ()  #: addresses of trusted proxies
     header: str = ""  #: of the proxy, with the staff name
     role_header: str = ""  #: of the proxy, with the groups
@@ -49,6 +52,11 @@ class Config:
     name_claim: str = ""  #: of OIDC; "": the verified email, or sub
     role_claim: str = ""
     admins: frozenset[str] = frozenset()  #: names, in lower case
+
+    @property
+    def max_age(self) -> int | None:
+        """Seconds after which protected actions ask for a new authentication; None: they never do."""
+        return self.fresh if self.fresh and self.mode in ("password", "oidc") else None
 
     def actor(self, name: str, role: Role) -> Actor:
         """The actor with this name and role, with the limits of these settings."""
@@ -88,6 +96,7 @@ class Config:
             masked=_masked(value_of("PRESENCE_DASHBOARD_MASK")),
             idle=_number("PRESENCE_STAFF_IDLE", value_of("PRESENCE_STAFF_IDLE"), 1_800, 30 * _DAY),
             absolute=_number("PRESENCE_STAFF_ABSOLUTE", value_of("PRESENCE_STAFF_ABSOLUTE"), 43_200, 30 * _DAY),
+            fresh=_number(FRESH, value_of(FRESH), 900, 30 * _DAY, least=0),
             networks=_networks("PRESENCE_TRUSTED_PROXIES", value_of("PRESENCE_TRUSTED_PROXIES")),
             header=value_of("PRESENCE_PROXY_HEADER"),
             role_header=value_of("PRESENCE_PROXY_ROLE_HEADER"),
@@ -97,18 +106,20 @@ class Config:
             role_claim=value_of("PRESENCE_OIDC_ROLE_CLAIM"),
             admins=frozenset(_words(value_of("PRESENCE_OIDC_ADMINS").lower())),
         )
-        config._check(value_of(STAFF_FILE))
+        config._check(value_of(STAFF_FILE), asks_again=value_of(FRESH).strip("0") != "")
         ticket_links.check_template(value_of(ticket_links.VARIABLE))
         if config.mode != "open":
             staff_environ(environ, config)
         return config
 
-    def _check(self, staff_file: str) -> None:
+    def _check(self, staff_file: str, *, asks_again: bool) -> None:
         if self.idle > self.absolute:
             raise InvalidArgument("PRESENCE_STAFF_IDLE", "must be at most PRESENCE_STAFF_ABSOLUTE")
         if self.mode == "password" and not staff_file:
             raise InvalidArgument(STAFF_FILE, "must name the password file: presence staff add writes it")
         if self.mode == "proxy":
+            if asks_again:
+                raise InvalidArgument(FRESH, "must be 0 or unset in mode proxy: let the proxy ask for a new sign-in")
             if not self.header:
                 raise InvalidArgument("PRESENCE_PROXY_HEADER", "must name the header that has the staff name")
             if not self.networks:
@@ -153,11 +164,11 @@ def _words(value: str) -> list[str]:
     return [word for part in value.split(",") if (word := part.strip())]
 
 
-def _number(name: str, value: str, default: int, most: int) -> int:
+def _number(name: str, value: str, default: int, most: int, *, least: int = 1) -> int:
     if not value:
         return default
-    if not (value.isascii() and value.isdecimal() and 1 <= int(value[:12]) <= most):
-        raise InvalidArgument(name, f"must be a whole number from 1 to {most}")
+    if not (value.isascii() and value.isdecimal() and least <= int(value[:12]) <= most):
+        raise InvalidArgument(name, f"must be a whole number from {least} to {most}")
     return int(value)
 
 

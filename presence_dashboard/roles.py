@@ -35,6 +35,10 @@ class Denied(Exception):
     """The actor lacks the right. The message is shown on the page."""
 
 
+class AuthenticationTooOld(Denied):
+    """The actor has the right, and must authenticate again first. The message is shown on the page."""
+
+
 @dataclass(frozen=True, slots=True)
 class Actor:
     """The staff member who uses a page."""

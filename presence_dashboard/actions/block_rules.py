@@ -41,7 +41,7 @@ def preview(presence: Presence, match: RuleMatch) -> BlockRulePreview:
 
 def add(presence: Presence, match: RuleMatch, most: int, details: RuleDetails) -> BlockRule:
     """Add a rule, if at most ``most`` sessions match now. Raises as ``Presence.add_block_rule``, and Denied."""
-    actor = access.require("block_rules", action=ADD)
+    actor = access.require_fresh("block_rules", action=ADD)
     return presence.add_block_rule(
         network=match.network,
         app=match.app,
@@ -58,5 +58,5 @@ def add(presence: Presence, match: RuleMatch, most: int, details: RuleDetails) -
 
 def remove(presence: Presence, rule_id: str, reason: str) -> bool:
     """Remove a rule. False if it had been removed before."""
-    actor = access.require("block_rules", action=REMOVE)
+    actor = access.require_fresh("block_rules", action=REMOVE)
     return presence.remove_block_rule(rule_id, by=actor.name, reason=reason)

@@ -90,9 +90,11 @@ def count_people(presence: Presence, preview: KickPreview, spared: Collection[st
 def start(store: Store, preview: KickPreview, spared: Iterable[str], details: ActionDetails) -> Job:
     """Start the previewed bulk kick; a large one after DELAY seconds, and paced.
 
-    Raises Denied, SignedOut, and InvalidArgument with the field ``expected`` if more sessions match than previewed.
+    Needs a fresh authentication; the job then runs to its end without another. Raises Denied, SignedOut, and
+    InvalidArgument with the field ``expected`` if more sessions match than previewed.
     """
     presence = store.presence
+    access.require_fresh("bulk", action="kick_where")
     actor = _require_within_limit(presence, preview.total)
     job = presence.start_kick(
         preview.filter,

@@ -1,4 +1,4 @@
-"""Kick sessions, require a new sign-in, block and unblock people.
+"""Kick sessions, require a new sign-in, block and unblock people. Blocks need a fresh authentication, kicks do not.
 
 Sessions are named by ref (``uid:session_id``), never by their position in a table.
 """
@@ -82,6 +82,8 @@ def kick_sessions(presence: Presence, refs: Sequence[str], details: ActionDetail
 
     Raises InvalidArgument for a wrong text, and Denied or SignedOut if the actor lacks the right.
     """
+    if refs and details.block is not None:
+        access.require_fresh("kick", action="block", uid=split_ref(refs[0])[0])
     outcome = KickOutcome()
     for position, ref in enumerate(refs):
         uid, session_id = split_ref(ref)
@@ -98,6 +100,8 @@ def kick_person(
 
     seen: the refs that the page showed. Raises as ``kick_sessions``.
     """
+    if details.block is not None:
+        access.require_fresh("kick", action="block", uid=uid)
     kept = [split_ref(ref)[1] for ref in keep]
     to_kick = [ref for ref in seen if ref not in keep]
     outcome = _attempt(presence, to_kick, details, partial(_kick, presence, uid, None, details, kept))
@@ -147,10 +151,13 @@ def require_sign_in(presence: Presence, uid: str, session_id: str | None, detail
 
 def block(presence: Presence, uid: str, details: ActionDetails) -> Block:
     """Block a person from logging in. Their live sessions continue. Raises as ``Presence.block``."""
-    actor = access.require("kick", action="block", uid=uid)
+    return _block(presence, uid, details, access.require_fresh("kick", action="block", uid=uid).name)
+
+
+def _block(presence: Presence, uid: str, details: ActionDetails, by: str) -> Block:
     return presence.block(
         uid,
-        by=actor.name,
+        by=by,
         reason=details.reason,
         message=details.message,
         ticket=details.ticket,
@@ -162,7 +169,7 @@ def block(presence: Presence, uid: str, details: ActionDetails) -> Block:
 
 def unblock(presence: Presence, uid: str, reason: str) -> bool:
     """Let a person log in again. False if they were not blocked."""
-    actor = access.require("kick", action="unblock", uid=uid)
+    actor = access.require_fresh("kick", action="unblock", uid=uid)
     return presence.unblock(uid, by=actor.name, reason=reason)
 
 
@@ -171,7 +178,7 @@ def _kick(
 ) -> KickResult:
     actor = access.require("kick", action="kick", uid=uid)
     blocked = (
-        block(presence, uid, details) if details.block == 0 else None
+        _block(presence, uid, details, actor.name) if details.block == 0 else None
     )  # before the kick, so that no login gets in between
     result = presence.kick(
         uid,

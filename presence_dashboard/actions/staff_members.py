@@ -138,7 +138,7 @@ def add(presence: Presence, name: str, role: StaffRole) -> NewPassword | None:
 
     Role and password are stored both or not at all. Raises InvalidArgument if they have a role already.
     """
-    actor, file = access.require("staff", action=ADD), password_file()
+    actor, file = access.require_fresh("staff", action=ADD), password_file()
     if file is None:
         presence.add_staff(name, role, by=actor.name)
         return None
@@ -152,7 +152,7 @@ def add(presence: Presence, name: str, role: StaffRole) -> NewPassword | None:
 
 def set_role(presence: Presence, name: str, role: StaffRole) -> StaffMember:
     """Change a role. Raises InvalidArgument for the last admin."""
-    actor = access.require("staff", action=SET_ROLE)
+    actor = access.require_fresh("staff", action=SET_ROLE)
     return presence.set_staff(name, role, by=actor.name)
 
 
@@ -161,7 +161,7 @@ def reset_password(presence: Presence, name: str) -> NewPassword:
 
     Raises InvalidArgument for the actor: they would be signed out before they could read the password.
     """
-    actor, file = access.require("staff", action=RESET), password_file()
+    actor, file = access.require_fresh("staff", action=RESET), password_file()
     if file is None:
         raise InvalidArgument("password", "cannot be reset: staff do not sign in with a password here")
     if name == actor.name:
@@ -180,7 +180,7 @@ def remove(presence: Presence, name: str) -> Removal:
 
     Without the role, a password or a sign-in gives no access, so the removal holds also if one of them is left.
     """
-    actor = access.require("staff", action=REMOVE)
+    actor = access.require_fresh("staff", action=REMOVE)
     had_role = presence.remove_staff(name, by=actor.name)
     drafts.drop_of(name)
     try:

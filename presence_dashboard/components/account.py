@@ -139,9 +139,28 @@ def signed_out(reason: str) -> None:
                 type="primary",
             )
         else:
-            query = urlencode({key: st.query_params.get_all(key) for key in st.query_params}, doseq=True)
-            path = urlsplit(st.context.url or "").path or "/"
-            _link(safe_next(f"{path}?{query}" if query else path), texts.SIGN_IN_AGAIN)
+            _link(_this_path(), texts.SIGN_IN_AGAIN)
+
+
+def must_sign_in_again(place: str) -> bool:
+    """Say that the actor must authenticate again before a protected action, and link to it. False: they need not."""
+    too_old = access.authentication_too_old()
+    if too_old is None:
+        return False
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", border=True, key=f"sign-in-again-{place}"
+    ):
+        st.markdown(too_old, width="stretch")
+        words = texts.SIGN_IN_AGAIN if access.mode() == "oidc" else texts.PASSWORD_AGAIN
+        _link(access.sign_in_again_path(_this_path()), words)
+    return True
+
+
+def _this_path() -> str:
+    """The path of this page with its query, to return to."""
+    query = urlencode({key: st.query_params.get_all(key) for key in st.query_params}, doseq=True)
+    path = urlsplit(st.context.url or "").path or "/"
+    return safe_next(f"{path}?{query}" if query else path)
 
 
 def _link(path: str, text: str) -> None:

@@ -203,6 +203,7 @@ def _title(request: KickRequest) -> str:
 def _body(request: KickRequest) -> None:
     number = request.number
     account.idle_warning("dialog")
+    again = st.container()
     _targets(request)
     _existing_blocks(request)
     keep: tuple[str, ...] = ()
@@ -219,6 +220,8 @@ def _body(request: KickRequest) -> None:
     end = BlockEnd()
     if (request.act == "kick" or request.act == "block") and request.only_uid is not None:
         end = choose_block_end(number, request.act, request.existing_block, partial(_fit_message, request))
+    with again:
+        must_sign_in_again = _needs_fresh_sign_in(request, end) and account.must_sign_in_again("kick")
     if request.act != "unblock":
         saved_phrases.phrase_choice(f"phrase-{number}", _add_phrase, request)
     details = _fields(request, end)
@@ -235,7 +238,7 @@ def _body(request: KickRequest) -> None:
                 key=f"danger-{number}" if request.act in ("kick", "block") else f"confirm-{number}",
                 type="primary",
                 shortcut="Ctrl+Enter",  # also in a text field
-                disabled=this_tab().away,
+                disabled=this_tab().away or must_sign_in_again,
                 on_click=_confirmed,
                 args=(request,),
             )
@@ -249,6 +252,11 @@ def _body(request: KickRequest) -> None:
         st.session_state[problem_key] = texts.SHORTEN_MISSING if unconfirmed else _act(request, keep, details)
     if problem_key in st.session_state:
         problem.warning(st.session_state[problem_key])
+
+
+def _needs_fresh_sign_in(request: KickRequest, end: BlockEnd) -> bool:
+    """Whether the action blocks or unblocks. A kick alone must be quick."""
+    return request.act == "block" or request.act == "unblock" or end.seconds is not None
 
 
 def _keep_draft(request: KickRequest) -> None:

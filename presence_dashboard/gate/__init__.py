@@ -1,8 +1,8 @@
 """The gate: ASGI middleware around the whole app that decides who gets in, and sets security headers.
 
 ``gate_settings``, next to this package, has the settings. ``loopback`` and ``signed_in_only`` refuse requests,
-``sign_in_forms`` and ``html_pages`` are the sign-in, ``staff_sessions`` keeps sign-ins and roles, and ``gate_mark``
-tells pages that the gate is there.
+``sign_in_forms`` and ``html_pages`` are the sign-in, ``oidc_redirects`` completes that of Streamlit, ``staff_sessions``
+keeps sign-ins and roles, and ``gate_mark`` tells pages that the gate is there.
 Imports ``texts``, ``format``, ``roles`` and ``data.store``; ``access``, ``actions`` and ``dashboard.py`` import it.
 Start with ``middleware_and_routes`` below. The manual is docs/access.md.
 """
@@ -26,6 +26,7 @@ from presence_dashboard.data.store import open_store
 from presence_dashboard.gate.gate_mark import GateMark
 from presence_dashboard.gate.headers import SecurityHeaders, security_headers
 from presence_dashboard.gate.loopback import LoopbackOnly, refuse_public_address
+from presence_dashboard.gate.oidc_redirects import OidcRedirects, sign_in_again
 from presence_dashboard.gate.sign_in_forms import SignInForms
 from presence_dashboard.gate.signed_in_only import SignedInOnly
 from presence_dashboard.gate.staff_sessions import open_staff_sessions
@@ -67,12 +68,14 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
         _require_redis()
     except InvalidArgument as error:
         raise SystemExit(str(error)) from None
+    signed_in_only = Middleware(SignedInOnly, staff)
+    if config.mode == "oidc":
+        redirects = Middleware(OidcRedirects, config)
+        return [headers, signed_in_only, redirects, mark], [Route("/sign-in-again", sign_in_again)]
     forms = SignInForms(staff)
-    routes = [] if config.mode == "oidc" else [
-        Route("/sign-in", forms.sign_in, methods=["GET", "POST"]),
-        Route("/sign-out", forms.sign_out, methods=["GET", "POST"]),
-    ]  # fmt: skip
-    return [headers, Middleware(SignedInOnly, staff), mark], list(routes)
+    handlers = {"/sign-in": forms.sign_in, "/sign-in-again": forms.sign_in_again, "/sign-out": forms.sign_out}
+    routes = [Route(path, handler, methods=["GET", "POST"]) for path, handler in handlers.items()]
+    return [headers, signed_in_only, mark], list(routes)
 
 
 def check_oidc() -> None:

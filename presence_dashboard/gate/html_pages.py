@@ -100,6 +100,22 @@ def sign_in_form(csrf: str, then: str, name: str = "", wrong: str = "", status: 
     return page(texts.SIGN_IN_TITLE, texts.SIGN_IN_BUTTON, texts.SIGN_IN_LEAD, form, status)
 
 
+def password_again_form(csrf: str, then: str, name: str, wrong: str = "", status: int = 200) -> HTMLResponse:
+    """The form that asks a signed-in member for their password. The name is shown, and never read from the form."""
+    alert = f'<div class="wrong" role="alert" id="wrong">{escape(wrong)}</div>' if wrong else ""
+    described = ' aria-describedby="wrong"' if wrong else ""
+    form = f"""{alert}<form method="post" action="/sign-in-again">
+<input type="hidden" name="csrf" value="{escape(csrf)}"><input type="hidden" name="next" value="{escape(then)}">
+<label for="name">{texts.LABEL_NAME}</label>
+<input id="name" value="{escape(name)}" autocomplete="username" readonly>
+<label for="password">{texts.SIGN_IN_PASSWORD}</label>
+<input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024"
+ required autofocus{described}>
+<button>{texts.PASSWORD_AGAIN_BUTTON}</button></form><p></p>
+<a href="{escape(then)}">{texts.PASSWORD_AGAIN_BACK}</a>"""
+    return page(texts.PASSWORD_AGAIN_TITLE, texts.PASSWORD_AGAIN, texts.PASSWORD_AGAIN_LEAD, form, status)
+
+
 def first_password_form(
     csrf: str, then: str, name: str, proof: str, wrong: str = "", status: int = 200
 ) -> HTMLResponse:

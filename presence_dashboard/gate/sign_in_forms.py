@@ -1,14 +1,15 @@
-"""The endpoints /sign-in and /sign-out."""
+"""The endpoints /sign-in, /sign-in-again and /sign-out."""
 
 from __future__ import annotations
 
 import logging
 import secrets
 from collections.abc import Callable
+from datetime import UTC, datetime
 from hmac import compare_digest
 from math import ceil
 from typing import Final, TypeVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 import anyio
 from anyio import to_thread
@@ -87,48 +88,62 @@ class SignInForms:
                 return self._form(request, then)
             return RedirectResponse(then, 303)
         except PresenceError as error:
-            _log.warning("Sign-in failed: %s", error)
-            if isinstance(error, InvalidArgument) and error.field == VARIABLE:
-                return html_pages.refused(texts.SIGN_IN_FILE, 503)
-            return html_pages.redis_away()
+            return _not_now(error)
 
     async def _try(self, request: Request, passwords: PasswordFile) -> Response:
-        origin = request.headers.get("origin", "")
-        if not origin:
-            return html_pages.refused(texts.FOREIGN_ORIGIN)
-        if is_secure(request) and not origin.startswith("https:"):
-            return html_pages.refused(texts.SIGN_IN_INSECURE)
+        if refused := _refused_origin(request):
+            return refused
         fields = await _fields(request)
-        name, password = fields.get("name", "").strip().lower(), fields.get("password", "")
-        then = safe_next(fields.get("next", "/"))
-        if not _same(fields.get("csrf"), request.cookies.get(CSRF)):
-            return self._form(request, then, name, texts.SIGN_IN_STALE, 403)
+        name, then = fields.get("name", "").strip().lower(), safe_next(fields.get("next", "/"))
+
+        def form(wrong: str, status: int) -> Response:
+            return self._form(request, then, name, wrong, status)
+
+        if not _has_token(fields, request):
+            return form(texts.SIGN_IN_STALE, 403)
         if "proof" in fields:
             return await self._choose(request, passwords, fields, then)
+        stored = await self._checked(request, passwords, name, fields.get("password", ""), form)
+        if isinstance(stored, Response):
+            return stored
+        if not await self._has_role(name):
+            return form(texts.no_role(name), 403)
+        ip = client_of(self._staff, request)
+        if stored.has_expired:
+            await self._log_denial(name, f"one-time password has expired, from {ip}")
+            return form(texts.FIRST_PASSWORD_EXPIRED, 403)
+        self._limits.succeeded(ip, name)
+        if stored.is_one_time:
+            return self._choice(request, stored, name, then)
+        return await self._start_session(request, passwords, stored, name, then)
+
+    async def _checked(
+        self,
+        request: Request,
+        passwords: PasswordFile,
+        name: str,
+        password: str,
+        form: Callable[[str, int], Response],
+        wrong: str = texts.SIGN_IN_WRONG,
+    ) -> StoredPassword | Response:
+        """The stored password of ``name``, if it is this one; or the form with the reason why not. Guesses are limited
+        and audited."""
         ip = client_of(self._staff, request)
         # An unknown name is not audited: people type their password there.
         by = name if name in passwords else "(unknown name)"
         if wait := self._limits.begin(ip, name):
             await self._log_denial(by, f"too many attempts, from {ip}")
-            answer = self._form(request, then, name, texts.sign_in_wait(ceil(wait)), 429)
+            answer = form(texts.sign_in_wait(ceil(wait)), 429)
             answer.headers["Retry-After"] = str(ceil(wait))
             return answer
         try:
             stored = await self._hashing(lambda: passwords.verify(name, password))
         except _TooBusy:
-            return self._form(request, then, name, texts.SIGN_IN_BUSY, 503)
+            return form(texts.SIGN_IN_BUSY, 503)
         if stored is None:
             await self._log_denial(by, f"wrong password, from {ip}")
-            return self._form(request, then, name, texts.SIGN_IN_WRONG, 403)
-        if not await self._has_role(name):
-            return self._form(request, then, name, texts.no_role(name), 403)
-        if stored.has_expired:
-            await self._log_denial(name, f"one-time password has expired, from {ip}")
-            return self._form(request, then, name, texts.FIRST_PASSWORD_EXPIRED, 403)
-        self._limits.succeeded(ip, name)
-        if stored.is_one_time:
-            return self._choice(request, stored, name, then)
-        return await self._start_session(request, passwords, stored, name, then)
+            return form(wrong, 403)
+        return stored
 
     async def _hashing(self, work: Callable[[], T]) -> T:
         """Run work that takes 64 MB and a core. Raises _TooBusy if too much of it is waiting."""
@@ -169,6 +184,46 @@ class SignInForms:
         token = await to_thread.run_sync(change)
         if token is None:
             return self._form(request, then, name, texts.SIGN_IN_WRONG, 403)
+        return self._with_token(request, token, then)
+
+    # -- A signed-in member enters their password again ---------------------------------------------------------------
+
+    async def sign_in_again(self, request: Request) -> Response:
+        """GET asks a signed-in member for their password, POST checks it and replaces the token of the session."""
+        if self._passwords is None:
+            return RedirectResponse("/", 303)
+        token, began = request.cookies.get(COOKIE), datetime.now(UTC)
+        then = safe_next(request.query_params.get("next", "/"))
+        try:
+            if refused := request.method == "POST" and _refused_origin(request):
+                return refused
+            fields = await _fields(request) if request.method == "POST" else {}
+            then = safe_next(fields.get("next", then))
+            member = await to_thread.run_sync(lambda: self._staff.by_token(token, fresh=True))
+
+            def form(wrong: str = "", status: int = 200) -> Response:
+                make = html_pages.password_again_form
+                return self._with_csrf(request, lambda csrf: make(csrf, then, member.name, wrong, status))
+
+            if request.method != "POST":
+                return form()
+            if not _has_token(fields, request):
+                return form(texts.SIGN_IN_STALE, 403)
+            # The name is that of the session: another member's password must not make this session fresh.
+            password, wrong = fields.get("password", ""), texts.PASSWORD_AGAIN_WRONG
+            stored = await self._checked(request, self._passwords, member.name, password, form, wrong)
+            if isinstance(stored, Response):
+                return stored
+            new = await to_thread.run_sync(lambda: self._staff.authenticated_again(token or "", began))
+        except SignedOut:
+            return RedirectResponse(f"/sign-in?next={quote(then, safe='/')}", 303)
+        except PresenceError as error:
+            return _not_now(error)
+        self._limits.succeeded(client_of(self._staff, request), member.name)
+        return self._with_token(request, new, then)
+
+    def _with_token(self, request: Request, token: str, then: str) -> Response:
+        """The redirect after a sign-in, with the cookie of the session."""
         response = RedirectResponse(then, 303)
         set_cookie(response, COOKIE, token, secure=is_secure(request))
         response.delete_cookie(CSRF, path="/")
@@ -224,7 +279,7 @@ class SignInForms:
         if request.method != "POST":
             return self._with_csrf(request, html_pages.sign_out_form)
         token = request.cookies.get(COOKIE)
-        if not _same((await _fields(request)).get("csrf"), request.cookies.get(CSRF)):
+        if not _has_token(await _fields(request), request):
             return self._with_csrf(request, html_pages.sign_out_form)
         try:
             if token:
@@ -252,7 +307,27 @@ class SignInForms:
         return response
 
 
-def _same(given: str | None, known: str | None) -> bool:
+def _refused_origin(request: Request) -> Response | None:
+    """Why no password of this request is read; None: it may be."""
+    origin = request.headers.get("origin", "")
+    if not origin:
+        return html_pages.refused(texts.FOREIGN_ORIGIN)
+    if is_secure(request) and not origin.startswith("https:"):
+        return html_pages.refused(texts.SIGN_IN_INSECURE)
+    return None
+
+
+def _not_now(error: PresenceError) -> Response:
+    """The page where passwords or sign-ins cannot be checked."""
+    _log.warning("Sign-in failed: %s", error)
+    if isinstance(error, InvalidArgument) and error.field == VARIABLE:
+        return html_pages.refused(texts.SIGN_IN_FILE, 503)
+    return html_pages.redis_away()
+
+
+def _has_token(fields: dict[str, str], request: Request) -> bool:
+    """Whether the form has the CSRF value of the cookie."""
+    given, known = fields.get("csrf"), request.cookies.get(CSRF)
     return bool(given and known) and compare_digest((given or "").encode(), (known or "").encode())
 
 

@@ -25,7 +25,7 @@ from presence_dashboard.roles import Denied, SignedOut
 
 _POLICY_VIOLATION: Final = 1008
 _HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
-_FORMS: Final = ("/sign-in", "/sign-out")
+_FORMS: Final = ("/sign-in", "/sign-in-again", "/sign-out")
 _PUBLIC: Final = ("/favicon.png", "/favicon.ico", "/manifest.json", "/page/icon.svg")
 """Files that need no sign-in, in addition to /static/."""
 

@@ -94,6 +94,7 @@ class StaffSessions:
         self._staff: Presence | None = None
         self._lock = threading.Lock()
         self._cache: OrderedDict[tuple[str, str], _CachedAnswer] = OrderedDict()
+        self._replaced: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._unavailable_at = -_RETRY_AFTER
 
     @property
@@ -116,7 +117,14 @@ class StaffSessions:
         """The staff member with this cookie. Raises SignedOut, and PresenceError if Redis does not answer."""
         if not token:
             raise SignedOut(texts.NOT_SIGNED_IN)
-        return self._member(_key(token), lambda touch: self.sessions.validate(token, touch=touch), touch, fresh)
+        key = _key(token)
+        if key in self._replaced:
+            raise SignedOut(texts.PASSWORD_AGAIN_ELSEWHERE)
+        return self._member(key, lambda touch: self.sessions.validate(token, touch=touch), touch, fresh)
+
+    def is_fresh(self, token: str, max_age: int) -> bool:
+        """Whether the member with this cookie authenticated in the last ``max_age`` seconds, by the clock of Redis."""
+        return bool(self.sessions.validate(token, touch=False, max_age=max_age))
 
     def by_id(
         self, name: str, session_id: str, begin: Callable[[], None], *, touch: bool = False, fresh: bool = False
@@ -242,6 +250,23 @@ class StaffSessions:
         except LoginRefused as refused:
             raise SignedOut(texts.SESSION_ENDED) from refused
         _log.info("%s signed in", literal(name))
+        return login.token
+
+    def authenticated_again(self, token: str, began: datetime) -> str:
+        """Replace the token of a member whose password was checked again. The old one opens nothing from then on.
+
+        began: when the form was sent. Raises SignedOut if the session has ended, and PresenceError.
+        """
+        try:
+            login = self.sessions.reauthenticated(token, began=began)
+        except LoginRefused as refused:
+            raise SignedOut(texts.SESSION_ENDED) from refused
+        with self._lock:
+            self._cache.pop(_key(token), None)
+            self._replaced[_key(token)] = None  # other tabs still have it, and say what happened
+            if len(self._replaced) > _CACHE_SIZE:
+                self._replaced.popitem(last=False)
+        _log.info("%s authenticated again", literal(login.session.uid))
         return login.token
 
     def end_sign_in(self, token: str) -> None:

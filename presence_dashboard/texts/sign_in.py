@@ -40,6 +40,34 @@ def first_password_length(shortest: int, longest: int) -> str:
     return f"A password has {shortest} to {longest:,} characters."
 
 
+# -- A new authentication before a protected action --------------------------------------------------------------------
+
+PASSWORD_AGAIN: Final = "Enter your password again"
+PASSWORD_AGAIN_TITLE: Final = "Enter your password again – Who is online"
+PASSWORD_AGAIN_LEAD: Final = "Your sign-in is too old for this action. After this, you return to the page."
+PASSWORD_AGAIN_BUTTON: Final = "Continue"
+PASSWORD_AGAIN_WRONG: Final = "The password is wrong."
+PASSWORD_AGAIN_BACK: Final = "Back without it"
+PASSWORD_AGAIN_ELSEWHERE: Final = "You entered your password again in another tab. Open this page again."
+PROVIDER_SILENT: Final = (
+    "For this action you must sign in again. If you have just done so, your provider does not say when: ask an admin "
+    "of this dashboard."
+)
+PROVIDER_CLOCK: Final = (
+    "The time of your sign-in is in the future: the clocks of your provider and of this dashboard differ. Ask an admin "
+    "of this dashboard."
+)
+PROVIDER_OTHER: Final = "Someone else signed in at the provider. Sign in again with your own name."
+
+
+def password_too_old(age: str) -> str:
+    return f"For this action, enter your password again: the last time is more than {age} ago."
+
+
+def provider_too_old(age: str) -> str:
+    return f"For this action, sign in again: your last sign-in is more than {age} old."
+
+
 SIGN_OUT_TITLE: Final = "Sign out – Who is online"
 SIGN_OUT_LEAD: Final = "You are signed in."
 SIGN_OUT_BUTTON: Final = "Sign out"

@@ -16,8 +16,10 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 
 from presence_core import Login, Presence, Settings
+from presence_core.password_file import PasswordFile
 from presence_dashboard import texts
 from presence_dashboard.data.store import open_store
+from presence_dashboard.gate.staff_sessions import StaffSessions, open_staff_sessions
 from tests.dashboard.wire import events_of
 from tests.support.behind_gate import stand_behind_gate
 from tests.support.fair_clock import PATIENT
@@ -76,6 +78,22 @@ def app(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppTest]:
     monkeypatch.delenv("PRESENCE_DEMO", raising=False)
     st.cache_resource.clear()
     yield AppTest.from_file(SCRIPT, default_timeout=30)
+    st.cache_resource.clear()
+
+
+@pytest.fixture
+def staff(
+    server: Server, presence: Presence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[StaffSessions]:
+    """Sign-ins of dana, who has the role support and signs in with a password."""
+    file = PasswordFile(tmp_path / "staff")
+    file.set("dana", "correct horse battery")
+    presence.set_staff("dana", "support", by="setup")
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ACCESS", "password")
+    monkeypatch.setenv("PRESENCE_STAFF_FILE", str(file.path))
+    st.cache_resource.clear()
+    yield open_staff_sessions()
     st.cache_resource.clear()
 
 

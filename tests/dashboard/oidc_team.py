@@ -112,5 +112,9 @@ class Visitor:
         assert self._client.get(path).url == f"{self._url}/"
         return self.read()
 
+    def follow(self, path: str) -> str:
+        """Open an address of the dashboard. Returns the path at the end of all redirects."""
+        return self._client.get(path).url.raw_path.decode()
+
     def sign_in(self) -> str:
         return self.press(texts.SIGN_IN_BUTTON)

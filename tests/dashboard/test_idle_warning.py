@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from presence_core import Login, Presence
-from presence_core.password_file import PasswordFile
 from presence_dashboard import drafts, texts
-from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD, StaffSessions, open_staff_sessions
+from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD, StaffSessions
 from tests.dashboard.conftest import SCRIPT, log_in, tick
 from tests.support.behind_gate import stand_behind_gate
-from tests.support.servers import Server
 
 IDLE, ABSOLUTE = 1_800, 43_200
-
-
-@pytest.fixture
-def staff(
-    server: Server, presence: Presence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[StaffSessions]:
-    file = PasswordFile(tmp_path / "staff")
-    file.set("dana", "correct horse battery")
-    presence.set_staff("dana", "support", by="setup")
-    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
-    monkeypatch.setenv("PRESENCE_DASHBOARD_ACCESS", "password")
-    monkeypatch.setenv("PRESENCE_STAFF_FILE", str(file.path))
-    st.cache_resource.clear()
-    yield open_staff_sessions()
-    st.cache_resource.clear()
 
 
 def sign_in(staff: StaffSessions, monkeypatch: pytest.MonkeyPatch, *, age: int, idle: int, name: str = "dana") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from presence_dashboard import texts
 from presence_dashboard.format import code
 from presence_dashboard.format import name as in_bold
+from presence_dashboard.gate.oidc_redirects import name_digest
 from tests.dashboard.oidc_team import OidcTeam, Visitor, oidc_team
 from tests.support.servers import wait_for
 
@@ -103,3 +105,80 @@ def test_forged_frames_kick_no_one_and_a_kick_after_a_demotion_is_refused_and_lo
     assert team.presence.validate_session(session.uid, session.session_id, touch=False)
     denied = [entry.outcome for entry in team.presence.audit(by=team.name) if entry.action == "denied"]
     assert denied == ["kick refused once"], "the one that the page had offered"
+
+
+# -- A fresh authentication -------------------------------------------------------------------------------------------
+
+
+def bulk_kick_page(visitor: Visitor) -> tuple[str, str, bool]:
+    """Open the dialog of a bulk kick: the page's text, the address to sign in again, whether it can be started."""
+    with visitor.open_page() as wire:
+        wire.ask({"id": wire.buttons()[texts.kick_all("1", matching=False, exact=True)], "trigger_value": True})
+        links = "".join(frame.html.body for frame in wire.elements() if frame.WhichOneof("type") == "html")
+        address = re.search(r'href="(/sign-in-again[^"]*)"', links)
+        buttons = [frame.button for frame in wire.elements() if frame.WhichOneof("type") == "button"]
+        [confirm] = [button for button in buttons if button.label == texts.confirm(1)]
+        return wire.text(), address[1].replace("&amp;", "&") if address else "", not confirm.disabled
+
+
+def test_an_older_authentication_is_renewed_at_the_provider_and_leads_back_to_the_page(team: OidcTeam) -> None:
+    team.presence.login("visitor-7", name="Ada Lovelace")
+    team.claim(auth_time=int(time.time()) - 1_000)
+    with Visitor(team.url) as dana:
+        assert signed_in_as(team, "support") in dana.sign_in()
+        assert team.provider.asked["max_age"] == "43200"
+        assert team.provider.asked["prompt"] == "select_account"
+        text, address, may_start = bulk_kick_page(dana)
+        assert texts.provider_too_old("15 min") in text
+        assert not may_start
+
+        team.claim()
+        assert address == f"/sign-in-again?next=/&member={name_digest(team.name)}"
+        assert dana.follow(address.replace("next=/", "next=/person%3Fq%3Dada")) == "/person?q=ada"
+        assert team.provider.asked["max_age"] == "900"
+        assert team.provider.asked["prompt"] == "login"
+        assert bulk_kick_page(dana)[1:] == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("auth_time", "problem"),
+    [(None, texts.PROVIDER_SILENT), (-1_000, texts.provider_too_old("15 min")), (1_000, texts.PROVIDER_CLOCK)],
+    ids=["missing", "too old", "in the future"],
+)
+def test_an_answer_of_the_provider_without_a_fresh_time_makes_no_sign_in_fresh(
+    team: OidcTeam, dana: Visitor, auth_time: int | None, problem: str
+) -> None:
+    team.presence.login("visitor-7", name="Ada Lovelace")
+    assert bulk_kick_page(dana)[1:] == ("", True), "a sign-in of a moment ago is fresh"
+    team.claim(auth_time=None if auth_time is None else int(time.time()) + auth_time)
+    dana.follow(f"/sign-in-again?next=/&member={name_digest(team.name)}")
+    text, address, may_start = bulk_kick_page(dana)
+    assert problem in text
+    assert address
+    assert not may_start
+
+
+def test_another_member_who_signs_in_again_is_refused_and_can_sign_in_as_themselves(
+    team: OidcTeam, dana: Visitor
+) -> None:
+    team.claim(email="kim@example.com")
+    dana.follow(f"/sign-in-again?next=/&member={name_digest(team.name)}")
+    assert code(texts.PROVIDER_OTHER) in dana.read()
+    assert team.sessions.sessions("kim@example.com") == []
+    assert code(texts.NOT_SIGNED_IN) in dana.press(texts.SIGN_IN_AGAIN)
+    assert texts.signed_in_as(in_bold("kim@example.com"), "support") in dana.sign_in()
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("next=//evil.example&member={}", "/"),
+        ("next=https://evil.example&member={}", "/"),
+        ("next=/%5Cevil.example&member={}", "/"),
+        ("next=/person", "/"),
+        ("member={}", "/"),
+    ],
+)
+def test_the_way_back_stays_on_this_site(team: OidcTeam, dana: Visitor, query: str, path: str) -> None:
+    assert dana.follow(f"/sign-in-again?{query.format(name_digest(team.name))}") == path
+    assert signed_in_as(team, "support") in dana.read()

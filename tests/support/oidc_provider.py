@@ -28,7 +28,8 @@ class Provider:
     def __init__(self) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.claims: dict[str, Any] = {}  #: claims of the next sign-in
+        self.claims: dict[str, Any] = {}  #: claims of the next sign-in; None: without the claim
+        self.asked: dict[str, str] = {}  #: the parameters of the latest request
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self._nonces: dict[str, str] = {}
         routes = [
@@ -66,12 +67,14 @@ class Provider:
     async def _authorize(self, request: Request) -> Response:
         code, asked = secrets.token_urlsafe(), request.query_params
         self._nonces[code] = asked["nonce"]
+        self.asked = dict(asked)
         return RedirectResponse(f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}")
 
     async def _token(self, request: Request) -> Response:
         nonce = self._nonces.pop(str((await request.form())["code"]))
         now = int(time.time())
-        claims = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 600, "nonce": nonce} | self.claims
+        claims = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 600, "nonce": nonce, "auth_time": now}
+        claims = {name: value for name, value in (claims | self.claims).items() if value is not None}
         token = jwt.encode(claims, self._key, "RS256", {"kid": "one"})
         return JSONResponse({"access_token": "unused", "token_type": "Bearer", "id_token": token})
 

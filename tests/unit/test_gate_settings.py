@@ -36,6 +36,12 @@ WRONG: list[tuple[dict[str, str], str]] = [
     ({"PRESENCE_DASHBOARD_ROLE": "root"}, "PRESENCE_DASHBOARD_ROLE must be one of"),
     ({"PRESENCE_DASHBOARD_MASK": "email"}, "PRESENCE_DASHBOARD_MASK must be name, ip or both"),
     ({"PRESENCE_DASHBOARD_BULK": "-1"}, "PRESENCE_DASHBOARD_BULK must be a whole number from 1 to 1000000."),
+    ({"PRESENCE_STAFF_FRESH": "-1"}, "PRESENCE_STAFF_FRESH must be a whole number from 0 to 2592000."),
+    ({"PRESENCE_STAFF_FRESH": "15 min"}, "PRESENCE_STAFF_FRESH must be a whole number from 0 to 2592000."),
+    (
+        {"PRESENCE_DASHBOARD_ACCESS": "proxy", "PRESENCE_STAFF_FRESH": "900"},
+        "PRESENCE_STAFF_FRESH must be 0 or unset in mode proxy: let the proxy ask for a new sign-in.",
+    ),
     ({"PRESENCE_STAFF_IDLE": "9000", "PRESENCE_STAFF_ABSOLUTE": "60"}, "PRESENCE_STAFF_IDLE must be at most"),
     *(
         ({"PRESENCE_TICKET_URL": wrong}, "PRESENCE_TICKET_URL must be an http or https address with {ticket} after its")
@@ -84,6 +90,30 @@ def test_invalid_settings_are_reported_in_one_sentence(environ: dict[str, str], 
     with pytest.raises(InvalidArgument) as refused:
         Config.from_env(environ)
     assert str(refused.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("mode", "given", "max_age"),
+    [
+        ("password", None, 900),
+        ("password", "60", 60),
+        ("password", "0", None),
+        ("oidc", None, 900),
+        ("open", "60", None),
+        ("proxy", None, None),
+        ("proxy", "0", None),
+    ],
+)
+def test_staff_are_asked_again_where_the_dashboard_can_check_it(
+    mode: str, given: str | None, max_age: int | None
+) -> None:
+    environ = {
+        "PRESENCE_DASHBOARD_ACCESS": mode,
+        "PRESENCE_STAFF_FILE": "/etc/presence/staff",
+        "PRESENCE_PROXY_HEADER": "X-User",
+        "PRESENCE_TRUSTED_PROXIES": "10.0.0.5",
+    }
+    assert Config.from_env(environ | ({"PRESENCE_STAFF_FRESH": given} if given else {})).max_age == max_age
 
 
 def test_a_dashboard_with_such_settings_does_not_start() -> None:

@@ -30,6 +30,7 @@ from presence_dashboard.gate import SecurityHeaders, SignedInOnly, security_head
 from presence_dashboard.gate.sign_in_forms import CSRF, SignInForms, safe_next
 from presence_dashboard.gate.staff_sessions import COOKIE, KEEP, StaffSessions
 from presence_dashboard.gate_settings import Config, staff_environ
+from presence_dashboard.roles import SignedOut
 from tests.conftest import Servers
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, missing, redis_binary, valkey_binary
@@ -97,6 +98,7 @@ def gated_site(
     forms = SignInForms(staff_sessions)
     routes: list[BaseRoute] = [
         Route("/sign-in", forms.sign_in, methods=["GET", "POST"]),
+        Route("/sign-in-again", forms.sign_in_again, methods=["GET", "POST"]),
         Route("/sign-out", forms.sign_out, methods=["GET", "POST"]),
         Route("/{path:path}", _inner, methods=["GET", "POST"]),
         WebSocketRoute("/_stcore/stream", _socket),
@@ -290,6 +292,101 @@ def test_after_five_wrong_passwords_there_is_a_waiting_time(by_password: GatedSi
     assert refused.status_code == 429, "also with the right one"
     assert 1 <= int(refused.headers["retry-after"]) <= 60
     assert ("dana", "too many attempts, from 127.0.0.1") in by_password.audit()
+
+
+# -- the password again -----------------------------------------------------------------------------------------------
+
+
+def sign_in_again_as(client: TestClient, password: str = SECRET, **changed: str) -> Any:
+    """Send the form that asks a signed-in member for their password again."""
+    client.get("/sign-in-again?next=/person?q=ada")
+    data = {"csrf": client.cookies.get(CSRF, ""), "password": password, "next": "/person?q=ada"} | changed
+    return client.post("/sign-in-again", data=data, headers={"origin": HOME})
+
+
+def latest(client: TestClient, name: str) -> str:
+    return [str(cookie.value) for cookie in client.cookies.jar if cookie.name == name][-1]
+
+
+def test_the_password_again_replaces_the_cookie_and_returns_to_the_page(by_password: GatedSite) -> None:
+    client, staff = by_password.visit(), by_password.staff_sessions
+    sign_in(client)
+    old = client.cookies[COOKIE]
+    [begun] = staff.sessions.sessions("dana")
+    form = client.get("/sign-in-again?next=/person%3Fq%3Dada")
+    assert 'value="dana" autocomplete="username" readonly' in form.text
+    assert form.text.count('"/person?q=ada"') == 2, "the field of the form, and the link back"
+    assert "script" not in form.headers["content-security-policy"]
+    with connect(client) as socket:
+        assert ask_for(socket, "rows") == "run rows"
+        answer = sign_in_again_as(client)
+        assert ask_for(socket, "rows") == "run everything", "a page of another tab says what happened"
+    assert (answer.status_code, answer.headers["location"]) == (303, "/person?q=ada")
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    new = latest(client, COOKIE)
+    assert new != old
+    [session] = staff.sessions.sessions("dana")
+    assert session.session_id == begun.session_id
+    assert session.authenticated_at > begun.authenticated_at
+    assert staff.by_token(new).name == "dana"
+    with pytest.raises(SignedOut, match=texts.PASSWORD_AGAIN_ELSEWHERE):
+        staff.by_token(old)
+    assert by_password.visit().get("/", headers={b"cookie": f"{COOKIE}={old}".encode()}).status_code == 401
+
+
+def test_the_password_of_another_member_makes_no_session_fresh(by_password: GatedSite, passwords: PasswordFile) -> None:
+    other = "another horse battery"
+    passwords.set("eve", other)
+    client = by_password.visit()
+    sign_in(client)
+    [begun] = by_password.staff_sessions.sessions.sessions("dana")
+    for changed in ({}, {"name": "eve"}):
+        answer = sign_in_again_as(client, other, **changed)
+        assert answer.status_code == 403
+        assert f'role="alert" id="wrong">{texts.PASSWORD_AGAIN_WRONG}' in answer.text
+        assert other not in answer.text
+        assert COOKIE not in answer.cookies
+    [session] = by_password.staff_sessions.sessions.sessions("dana")
+    assert session.authenticated_at == begun.authenticated_at
+    assert by_password.audit() == [("dana", "wrong password, from 127.0.0.1")]
+
+
+def test_guesses_at_the_password_again_count_as_those_at_a_sign_in(by_password: GatedSite) -> None:
+    client = by_password.visit()
+    sign_in(client)
+    tried = [sign_in_again_as(client, "wrong horse battery").status_code for _ in range(6)]
+    assert tried == [403] * 5 + [429]
+    refused = sign_in_again_as(client)
+    assert refused.status_code == 429, "also with the right one"
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert sign_in(by_password.visit()).status_code == 429
+    assert ("dana", "too many attempts, from 127.0.0.1") in by_password.audit()
+
+
+def test_the_password_again_needs_a_session_and_a_form_of_this_site(by_password: GatedSite) -> None:
+    stranger = by_password.visit()
+    for answer in (stranger.get("/sign-in-again?next=/person"), sign_in_again_as(stranger, next="/person")):
+        assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in?next=/person")
+    client = by_password.visit()
+    sign_in(client)
+    token = client.cookies[COOKIE]
+    for origin in ("https://evil.example", "null", ""):
+        headers = {"origin": origin} if origin else {}
+        answer = client.post("/sign-in-again", data={"password": SECRET}, headers=headers)
+        assert answer.status_code == 403
+        assert COOKIE not in answer.cookies
+    assert texts.SIGN_IN_STALE in sign_in_again_as(client, csrf="x" * 43).text
+    assert by_password.staff_sessions.by_token(token).name == "dana"
+    answer = sign_in_again_as(client, next="//evil.example")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert 'href="/"' in client.get("/sign-in-again?next=https://evil.example").text
+
+
+def test_where_a_proxy_signs_in_no_password_is_asked(by_proxy: GatedSite) -> None:
+    answer = by_proxy.visit().get("/sign-in-again?next=/person")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
 def ask_for(socket: Any, fragment: str) -> str:

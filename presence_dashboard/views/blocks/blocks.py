@@ -12,7 +12,7 @@ from presence_core import Block, BlockRule, Page
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.actions import block_rules
-from presence_dashboard.components import notifications, session_facts
+from presence_dashboard.components import account, notifications, session_facts
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.components.pagination import refresh_bar
 from presence_dashboard.components.session_facts import text_cell, time_cell, time_tag
@@ -141,13 +141,14 @@ def _panel(rule: BlockRule, actor: Actor) -> None:
 
 def _remove(rule: BlockRule) -> None:
     st.caption(texts.RULE_REMOVE_EXPLAINED)
+    must_sign_in_again = account.must_sign_in_again("rule-removal")
     with st.form(f"remove-{rule.id}", border=False, enter_to_submit=False):
         reason = st.text_input(texts.REASON, key=f"remove-reason-{rule.id}", max_chars=500)
         problem = st.container()
         pressed = st.form_submit_button(
             texts.RULE_REMOVE_CONFIRM,
             type="primary",
-            disabled=this_tab().away,
+            disabled=this_tab().away or must_sign_in_again,
             on_click=notifications.check,
             args=("block_rules", block_rules.REMOVE),
         )

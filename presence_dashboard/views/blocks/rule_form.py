@@ -11,7 +11,7 @@ from presence_core import BlockRulePreview, InvalidArgument
 from presence_dashboard import texts
 from presence_dashboard.actions import block_rules
 from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
-from presence_dashboard.components import notifications
+from presence_dashboard.components import account, notifications
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.store import open_store
@@ -54,6 +54,7 @@ def rule_form() -> None:
     if not form.is_open:
         return
     with st.container(border=True, key="rule-form-box", width=760):
+        must_sign_in_again = account.must_sign_in_again("rule")
         _match_fields(form.number)
         match = _entered_match(form.number)
         if form.match != match:
@@ -66,7 +67,7 @@ def rule_form() -> None:
         if form.preview is None:
             st.caption(texts.RULE_PREVIEW_FIRST)
         else:
-            _confirm(form, match, form.preview)
+            _confirm(form, match, form.preview, disabled=this_tab().away or must_sign_in_again)
 
 
 def _this_form() -> _Form:
@@ -127,7 +128,7 @@ def _preview(form: _Form) -> None:
         form.problem = plain(error)
 
 
-def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview) -> None:
+def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview, *, disabled: bool) -> None:
     key, shown = form.number, _words(preview)
     st.markdown(
         texts.rule_preview(
@@ -156,7 +157,7 @@ def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview) -> None:
         pressed = st.form_submit_button(
             texts.RULE_CONFIRM,
             type="primary",
-            disabled=this_tab().away,
+            disabled=disabled,
             on_click=notifications.check,
             args=("block_rules", block_rules.ADD),
         )

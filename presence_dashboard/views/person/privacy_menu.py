@@ -9,7 +9,7 @@ import streamlit as st
 from presence_dashboard import texts
 from presence_dashboard.access import Actor
 from presence_dashboard.actions import privacy
-from presence_dashboard.components import notifications
+from presence_dashboard.components import account, notifications
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.person_state import PersonState
@@ -26,14 +26,19 @@ def privacy_menu(person: PersonState, actor: Actor) -> None:
     if not actor.may("staff"):
         return
     with st.popover(texts.PRIVACY, disabled=this_tab().away):
-        _export(person.uid)
-        _erase(person)
+        must_sign_in_again = account.must_sign_in_again("privacy")
+        _export(person.uid, disabled=must_sign_in_again)
+        _erase(person, disabled=must_sign_in_again)
 
 
-def _export(uid: str) -> None:
+def _export(uid: str, *, disabled: bool) -> None:
     st.caption(texts.PRIVACY_EXPORT_EXPLAINED)
     if st.button(
-        texts.PRIVACY_EXPORT, key="privacy-export", on_click=notifications.check, args=("staff", "export_person", uid)
+        texts.PRIVACY_EXPORT,
+        key="privacy-export",
+        disabled=disabled,
+        on_click=notifications.check,
+        args=("staff", "export_person", uid),
     ):
         try:
             st.session_state[_FILE] = (uid, privacy.export_person(open_store().presence, uid))
@@ -50,7 +55,7 @@ def _drop_file() -> None:
     st.session_state.pop(_FILE, None)
 
 
-def _erase(person: PersonState) -> None:
+def _erase(person: PersonState, *, disabled: bool) -> None:
     st.caption(texts.PRIVACY_ERASE_EXPLAINED)
     reason = st.text_input(texts.REASON, key="erase-reason", max_chars=500)
     st.text(texts.privacy_type(isolated(person.uid)))
@@ -60,7 +65,7 @@ def _erase(person: PersonState) -> None:
         texts.PRIVACY_ERASE,
         key="danger-erase",
         type="primary",
-        disabled=not is_confirmed,
+        disabled=disabled or not is_confirmed,
         on_click=notifications.check,
         args=("staff", "forget", person.uid),
     )

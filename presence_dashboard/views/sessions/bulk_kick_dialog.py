@@ -104,6 +104,7 @@ def _title(request: BulkKickRequest) -> str:
 
 def _body(request: BulkKickRequest) -> None:
     account.idle_warning("dialog")
+    must_sign_in_again = account.must_sign_in_again("bulk")
     if request.preview is None and request.failure is None:
         with st.spinner(texts.BULK_COUNTING):
             _count(request)
@@ -131,7 +132,7 @@ def _body(request: BulkKickRequest) -> None:
     if limit is not None and total > limit:
         st.warning(texts.bulk_over(number(limit)))
     elif total:
-        _form(request, request.preview)
+        _form(request, request.preview, disabled=this_tab().away or must_sign_in_again)
 
 
 def _found_by(people: Sequence[MatchedPerson]) -> dict[str, str]:
@@ -187,7 +188,7 @@ def _count(request: BulkKickRequest) -> None:
         request.failure = plain(error)
 
 
-def _form(request: BulkKickRequest, preview: KickPreview) -> None:
+def _form(request: BulkKickRequest, preview: KickPreview, *, disabled: bool) -> None:
     key, total = request.number, number(preview.total)
     fields = (f"bulk-phrase-{key}", f"bulk-reason-{key}", f"bulk-message-{key}")
     saved_phrases.phrase_choice(fields[0], saved_phrases.fill, *fields)
@@ -214,7 +215,7 @@ def _form(request: BulkKickRequest, preview: KickPreview) -> None:
                 texts.confirm(preview.total),
                 key=f"bulk-confirm-{key}",
                 type="primary",
-                disabled=this_tab().away,
+                disabled=disabled,
                 on_click=_confirmed,
             )
             cancelled = st.form_submit_button(texts.CANCEL, key=f"bulk-cancel-{key}")

@@ -13,7 +13,7 @@ from presence_core import PresenceError, StaffRole
 from presence_dashboard import access, texts
 from presence_dashboard.actions import staff_members
 from presence_dashboard.actions.staff_members import StaffEntry, StaffQuery
-from presence_dashboard.components import notifications, session_facts
+from presence_dashboard.components import account, notifications, session_facts
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.components.pagination import pager, refresh_bar
 from presence_dashboard.data.browser_tab import this_tab, zone
@@ -131,7 +131,9 @@ def _member_panel(entry: StaffEntry, is_read_only: bool) -> None:
                     texts.LABEL_PASSWORD: texts.STAFF_PASSWORDS[entry.password] if entry.password else None,
                 },
             )
-        _role(member.name, member.role)
+        # Signing out needs no fresh authentication, as a kick: it must be quick.
+        must_sign_in_again = account.must_sign_in_again("staff")
+        _role(member.name, member.role, disabled=must_sign_in_again)
         with st.container(horizontal=True, gap="small"):
             _button(
                 "sign-out",
@@ -141,10 +143,16 @@ def _member_panel(entry: StaffEntry, is_read_only: bool) -> None:
                 disabled=not entry.is_signed_in,
             )
             if entry.password is not None:
-                _reset(member.name, disabled=is_read_only or member.role is None)
+                _reset(member.name, disabled=is_read_only or must_sign_in_again or member.role is None)
             with st.popover(texts.STAFF_REMOVE, disabled=this_tab().away or member.role is None):
                 st.caption(texts.STAFF_REMOVE_EXPLAINED)
-                _button("remove", texts.STAFF_REMOVE_CONFIRM, partial(_remove, member.name), staff_members.REMOVE)
+                _button(
+                    "remove",
+                    texts.STAFF_REMOVE_CONFIRM,
+                    partial(_remove, member.name),
+                    staff_members.REMOVE,
+                    disabled=must_sign_in_again,
+                )
 
 
 def _reset(member_name: str, *, disabled: bool) -> None:
@@ -155,7 +163,13 @@ def _reset(member_name: str, *, disabled: bool) -> None:
         help=texts.STAFF_RESET_OWN if is_own else None,
     ):
         st.caption(texts.STAFF_RESET_EXPLAINED)
-        _button("reset", texts.STAFF_RESET_CONFIRM, partial(_reset_password, member_name), staff_members.RESET)
+        _button(
+            "reset",
+            texts.STAFF_RESET_CONFIRM,
+            partial(_reset_password, member_name),
+            staff_members.RESET,
+            disabled=disabled,
+        )
 
 
 def _sign_ins(member_name: str) -> str:
@@ -171,7 +185,7 @@ def _sign_ins(member_name: str) -> str:
     )
 
 
-def _role(member_name: str, role: str | None) -> None:
+def _role(member_name: str, role: str | None, *, disabled: bool) -> None:
     roles = list(access.ROLES)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         chosen = st.selectbox(
@@ -186,7 +200,7 @@ def _role(member_name: str, role: str | None) -> None:
             texts.STAFF_SET,
             partial(_set_role, member_name, chosen or ""),
             staff_members.SET_ROLE,
-            disabled=chosen in (None, role),
+            disabled=disabled or chosen in (None, role),
         )
 
 

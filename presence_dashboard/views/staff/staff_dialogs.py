@@ -17,7 +17,7 @@ from presence_core import StaffRole
 from presence_dashboard import access, texts
 from presence_dashboard.actions import staff_members
 from presence_dashboard.actions.staff_members import NewPassword
-from presence_dashboard.components import kick_dialog, notifications, session_facts
+from presence_dashboard.components import account, kick_dialog, notifications, session_facts
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.store import open_store
@@ -87,6 +87,7 @@ def _close() -> None:
 
 def _form() -> None:
     number = st.session_state.get(_NUMBER, 0)
+    must_sign_in_again = account.must_sign_in_again("add-staff")
     with st.form(f"add-staff-{number}", border=False):
         entered = st.text_input(texts.STAFF_NAME_FIELD, key=f"staff-name-{number}", max_chars=128, autocomplete="off")
         role = st.radio(
@@ -103,7 +104,7 @@ def _form() -> None:
             pressed = st.form_submit_button(
                 texts.STAFF_ADD_CONFIRM,
                 type="primary",
-                disabled=this_tab().away,
+                disabled=this_tab().away or must_sign_in_again,
                 on_click=notifications.check,
                 args=("staff", staff_members.ADD),
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,16 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from presence_core import Presence, Settings, Unavailable
+from presence_core import Login, Presence, SessionFilter, Settings, Unavailable
 from presence_core.password_file import PasswordFile, StoredPassword
 from presence_dashboard import access, texts
-from presence_dashboard.access import ROLES, Actor, Denied, Right, SignedOut
-from presence_dashboard.actions import bulk_kick, csv_export, kick_and_block, privacy, staff_members
+from presence_dashboard.access import ROLES, Actor, AuthenticationTooOld, Denied, Right, SignedOut
+from presence_dashboard.actions import block_rules, bulk_kick, csv_export, kick_and_block, privacy, staff_members
+from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
 from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.actions.maintenance import MaintenanceRunner
-from presence_dashboard.gate.staff_sessions import COOKIE, open_staff_sessions
+from presence_dashboard.data.store import open_store
+from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD, open_staff_sessions
 from presence_dashboard.gate_settings import Config
 from tests.conftest import Servers
 from tests.support.behind_gate import stand_behind_gate
@@ -181,6 +184,132 @@ def test_without_redis_actions_fail_and_unknown_pages_are_signed_out(
             access.current()
     finally:
         st.cache_resource.clear()
+
+
+# -- A fresh authentication -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ada(presence: Presence) -> Login:
+    """A visitor who is online."""
+    return presence.login("ada", name="Ada Lovelace")
+
+
+@pytest.fixture
+def cookies(
+    presence: Presence, password: StoredPassword, ada: Login, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, str]:
+    """The cookies of dana, an admin who entered the password 16 minutes ago and has been active since."""
+    for name, role in (("dana", "admin"), ("root", "admin"), ("alex", "viewer")):
+        presence.set_staff(name, role, by="test")  # type: ignore[arg-type]
+    row = {"uid": "dana", "attributes": {PASSWORD: password.version}, "login_at": time.time() - 960}
+    [login] = open_staff_sessions().sessions.login_many([row | {"last_seen": time.time() - 1}], imported=True)
+    assert isinstance(login, Login)
+    cookies = {COOKIE: login.token}
+    stand_behind_gate(monkeypatch, cookies)
+    return cookies
+
+
+def start_bulk_kick(presence: Presence) -> None:
+    found = bulk_kick.preview(presence, SessionFilter(text="ada"), ())
+    job = bulk_kick.start(open_store(), found, (), ActionDetails("why"))
+    bulk_kick.wait_for(job.id, PATIENT)
+
+
+def add_rule(presence: Presence) -> None:
+    block_rules.add(presence, RuleMatch(network="198.51.100.0/24"), 0, RuleDetails("why"))
+
+
+PROTECTED: dict[str, tuple[str, Callable[[Presence], object]]] = {
+    "bulk kick": ("kick_where", start_bulk_kick),
+    "block": ("block", lambda p: kick_and_block.block(p, "ada", ActionDetails("why", block=3600))),
+    "unblock": ("unblock", lambda p: kick_and_block.unblock(p, "ada", "why")),
+    "kick a session and block": (
+        "block",
+        lambda p: kick_and_block.kick_sessions(p, [p.sessions("ada")[0].ref], ActionDetails("why", block=3600)),
+    ),
+    "kick a person and block for good": (
+        "block",
+        lambda p: kick_and_block.kick_person(p, "ada", [p.sessions("ada")[0].ref], ActionDetails("why", block=0)),
+    ),
+    "add a rule": ("add_block_rule", add_rule),
+    "remove a rule": ("remove_block_rule", lambda p: block_rules.remove(p, "none", "why")),
+    "erase": ("forget", lambda p: privacy.erase_person(p, "ada", "why")),
+    "export": ("export_person", lambda p: privacy.export_person(p, "ada")),
+    "add staff": ("add staff", lambda p: staff_members.add(p, "kim", "viewer")),
+    "set a role": ("set staff role", lambda p: staff_members.set_role(p, "alex", "support")),
+    "reset a password": ("reset staff password", lambda p: staff_members.reset_password(p, "alex")),
+    "remove staff": ("remove staff", lambda p: staff_members.remove(p, "alex")),
+}
+
+
+@pytest.mark.parametrize(("action", "act"), PROTECTED.values(), ids=list(PROTECTED))
+def test_a_protected_action_is_refused_until_the_member_authenticates_again(
+    presence: Presence, ada: Login, cookies: dict[str, str], action: str, act: Callable[[Presence], object]
+) -> None:
+    before = presence.audit().items
+    with pytest.raises(AuthenticationTooOld, match=r"enter your password again: .* more than 15 min ago\.$"):
+        act(presence)
+    denied, *others = presence.audit().items
+    assert (denied.action, denied.outcome) == ("denied", f"{action} refused once")
+    assert denied.reason == "authentication is too old"
+    assert others == before, "nothing else was done"
+    assert presence.validate(ada.token, touch=False)
+    assert access.authentication_too_old() is not None
+
+    staff = open_staff_sessions()
+    began = staff.sessions.sessions("dana")[0].last_seen
+    cookies[COOKIE] = staff.authenticated_again(cookies[COOKIE], began)
+    assert access.authentication_too_old() is None
+    act(presence)
+
+
+def test_a_kick_and_a_required_sign_in_need_no_fresh_authentication(
+    presence: Presence, ada: Login, cookies: dict[str, str]
+) -> None:
+    other = presence.login("bob")
+    kick_and_block.require_sign_in(presence, "bob", None, ActionDetails("why"))
+    kick_and_block.kick_sessions(presence, [ada.session.ref], ActionDetails("why"))
+    kick_and_block.kick_person(presence, "bob", [other.session.ref], ActionDetails("why"))
+    staff_members.sign_out(presence, "alex")
+    assert presence.counts().sessions == 0
+    assert denials(presence) == []
+
+
+def test_a_bulk_kick_that_has_begun_goes_on_when_the_authentication_is_too_old(
+    presence: Presence, cookies: dict[str, str]
+) -> None:
+    job = presence.start_kick(SessionFilter(text="ada"), by="dana", reason="why", expected=1)
+    for command in ("pause", "resume"):
+        bulk_kick.control_job(open_store(), job, command)
+    bulk_kick.wait_for(job.id, PATIENT)
+    assert presence.sessions("ada") == []
+
+
+def test_with_zero_seconds_staff_are_never_asked_again(
+    presence: Presence, cookies: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_STAFF_FRESH", "0")
+    assert access.authentication_too_old() is None
+    privacy.erase_person(presence, "ada", "why")
+
+
+@pytest.mark.parametrize(
+    ("auth_time", "problem"),
+    [
+        (1_000_000, None),
+        (999_100, None),
+        (999_099, texts.provider_too_old("15 min")),
+        (1_000_300, None),
+        (1_000_301, texts.PROVIDER_CLOCK),
+        (float("nan"), texts.provider_too_old("15 min")),
+        (None, texts.PROVIDER_SILENT),
+        ("1000000", texts.PROVIDER_SILENT),
+        (True, texts.PROVIDER_SILENT),
+    ],
+)
+def test_the_time_of_an_authentication_at_a_provider_is_checked(auth_time: object, problem: str | None) -> None:
+    assert access.auth_time_problem({"auth_time": auth_time}, 900, 1_000_000) == problem
 
 
 # -- OIDC: what a provider says ---------------------------------------------------------------------------------------
