@@ -139,7 +139,8 @@ def signed_out(reason: str) -> None:
                 type="primary",
             )
         else:
-            _link(_this_path(), texts.SIGN_IN_AGAIN)
+            is_elsewhere = reason == texts.PASSWORD_AGAIN_ELSEWHERE
+            _link(_this_path(), texts.OPEN_AGAIN if is_elsewhere else texts.SIGN_IN_AGAIN)
 
 
 def must_sign_in_again(place: str) -> bool:

@@ -48,7 +48,8 @@ PASSWORD_AGAIN_LEAD: Final = "Your sign-in is too old for this action. After thi
 PASSWORD_AGAIN_BUTTON: Final = "Continue"
 PASSWORD_AGAIN_WRONG: Final = "The password is wrong."
 PASSWORD_AGAIN_BACK: Final = "Back without it"
-PASSWORD_AGAIN_ELSEWHERE: Final = "You entered your password again in another tab. Open this page again."
+PASSWORD_AGAIN_ELSEWHERE: Final = "You entered your password again in another tab."
+OPEN_AGAIN: Final = "Open this page again"
 PROVIDER_SILENT: Final = (
     "For this action you must sign in again. If you have just done so, your provider does not say when: ask an admin "
     "of this dashboard."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from presence_core import Presence, Settings
+from presence_core import Login, Presence, Settings
 from presence_core.password_file import PasswordFile
 from presence_dashboard import texts
+from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD
 from tests.browser.conftest import NewPage
 from tests.dashboard.wire import serve
 from tests.support.fair_clock import PATIENT
@@ -27,6 +29,8 @@ SECRET = "correct horse battery"
 class Team:
     url: str
     presence: Presence
+    sessions: Presence  #: where sign-ins are sessions
+    passwords: PasswordFile
     log: Path
 
 
@@ -40,6 +44,8 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     with ExitStack() as stack:
         server = stack.enter_context(Server.start(binary, directory / "redis"))
         presence = stack.enter_context(Presence.from_url(server.url, Settings(timeout=PATIENT)))
+        staff = Settings(namespace=f"{presence.settings.namespace}-staff", timeout=PATIENT)
+        sessions = stack.enter_context(Presence.from_url(server.url, staff))
         for name in ("root", "eve"):
             presence.set_staff(name, "admin", by="test")
         presence.set_staff("dana", "support", by="test")
@@ -49,7 +55,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
             "PRESENCE_STAFF_FILE": str(file.path),
         }
         log = directory / "log"
-        yield Team(stack.enter_context(serve(environ, log)), presence, log)
+        yield Team(stack.enter_context(serve(environ, log)), presence, sessions, file, log)
 
 
 @pytest.fixture
@@ -105,3 +111,52 @@ def test_who_is_demoted_or_removed_while_the_page_is_open_is_refused_at_once(pag
     expect(page.get_by_text(texts.no_role("root"))).to_be_visible()
     page.goto(team.url)
     expect(page.get_by_text(texts.no_role("root"))).to_be_visible()
+
+
+def test_a_bulk_kick_asks_for_the_password_again_and_goes_on_on_the_same_page(
+    page: Page, context: BrowserContext, team: Team
+) -> None:
+    """By keyboard, from the dialog to the password and back. Another tab is open meanwhile."""
+    for number in range(3):
+        team.presence.login(f"user{number}", name=f"Person {number}", device="Mac")
+    stored = team.passwords.find("dana")
+    assert stored
+    row = {"uid": "dana", "attributes": {PASSWORD: stored.version}, "login_at": time.time() - 1_200}
+    [login] = team.sessions.login_many([row | {"last_seen": time.time() - 1}], imported=True)
+    assert isinstance(login, Login)
+    context.add_cookies([{"name": COOKIE, "value": login.token, "url": team.url}])
+    kick_all = page.get_by_role("button", name=texts.kick_all("3", matching=True, exact=True))
+    confirm = page.get_by_role("dialog").get_by_role("button", name=texts.confirm(3))
+    page.goto(f"{team.url}/?device=Mac")
+    other = context.new_page()
+    other.goto(f"{team.url}/person?q=user1")
+    expect(other.get_by_role("heading", name="Person 1")).to_be_visible()
+
+    kick_all.click()
+    expect(page.get_by_role("dialog").get_by_text(texts.password_too_old("15 min"))).to_be_visible()
+    expect(confirm).to_be_disabled()
+    page.get_by_role("dialog").get_by_role("link", name=texts.PASSWORD_AGAIN).press("Enter")
+    expect(page.get_by_role("heading", name=texts.PASSWORD_AGAIN)).to_be_visible()
+    expect(page.get_by_label(texts.LABEL_NAME)).to_have_value("dana")
+    expect(page.get_by_label(texts.LABEL_NAME)).not_to_be_editable()
+    expect(page.get_by_label(texts.SIGN_IN_PASSWORD)).to_be_focused()
+    page.keyboard.type("wrong horse battery")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_have_text(texts.PASSWORD_AGAIN_WRONG)
+    page.keyboard.type(SECRET)
+    page.keyboard.press("Enter")
+
+    expect(page).to_have_url(f"{team.url}/?device=Mac")
+    kick_all.click()
+    page.get_by_role("dialog").get_by_role("textbox", name=texts.REASON).fill("Old version")
+    page.get_by_role("dialog").get_by_role("textbox", name=texts.bulk_type("3")).fill("3")
+    expect(confirm).to_be_enabled()
+    confirm.click()
+    expect(page.get_by_text(texts.bulk_job_result("done", "3", "3"))).to_be_visible()
+    assert team.presence.counts().sessions == 0
+
+    expect(other.get_by_text(texts.PASSWORD_AGAIN_ELSEWHERE)).to_be_visible()
+    other.get_by_role("link", name=texts.OPEN_AGAIN).click()
+    expect(other.get_by_text(texts.signed_in_as("dana", "support"))).to_be_visible()
+    expect(other).to_have_url(f"{team.url}/person?q=user1")
+    other.close()
