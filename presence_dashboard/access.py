@@ -127,7 +127,8 @@ def authentication_too_old() -> str | None:
 def sign_in_again_path(then: str) -> str:
     """The path at which the actor of this page authenticates again, and from which they return to ``then``."""
     path = f"/sign-in-again?next={quote(then, safe='/')}"
-    return f"{path}&member={name_digest(current(touch=False).name)}" if mode() == "oidc" else path
+    config = _config()
+    return f"{path}&member={name_digest(provider_name(_claims() or {}, config))}" if config.mode == "oidc" else path
 
 
 def stop_without_gate() -> None:

@@ -127,8 +127,9 @@ def _look_again() -> None:
 
 def signed_out(reason: str) -> None:
     """Drawn instead of a page for an actor who is not signed in."""
+    is_old_tab = reason == texts.PASSWORD_AGAIN_ELSEWHERE
     with st.container(border=True, key="signed-out"):
-        st.subheader(texts.SIGNED_OUT_TITLE, anchor=False)
+        st.subheader(texts.PASSWORD_AGAIN_OLD_TAB if is_old_tab else texts.SIGNED_OUT_TITLE, anchor=False)
         st.markdown(code(reason))
         if access.mode() == "oidc":
             # A sign-in that was refused stays refused: the staff member must sign out at Streamlit and sign in again.
@@ -139,8 +140,7 @@ def signed_out(reason: str) -> None:
                 type="primary",
             )
         else:
-            is_elsewhere = reason == texts.PASSWORD_AGAIN_ELSEWHERE
-            _link(_this_path(), texts.OPEN_AGAIN if is_elsewhere else texts.SIGN_IN_AGAIN)
+            _link(_this_path(), texts.OPEN_AGAIN if is_old_tab else texts.SIGN_IN_AGAIN)
 
 
 def must_sign_in_again(place: str) -> bool:

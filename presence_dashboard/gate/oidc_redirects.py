@@ -71,9 +71,10 @@ class OidcRedirects:
         is_again = _MARK in request.query_params
 
         def complete(headers: MutableHeaders) -> None:
-            if (max_age := self._config.max_age) is not None:
-                asked = {"max_age": max_age, "prompt": "login"} if is_again else {"max_age": self._config.absolute}
-                headers["location"] = _with_query(headers["location"], {name: str(asked[name]) for name in asked})
+            if (max_age := self._config.max_age) is not None and urlsplit(headers["location"]).netloc:
+                again = {"max_age": str(max_age), "prompt": "login"}
+                first = {"max_age": str(self._config.absolute)}  # so that the provider sends auth_time
+                headers["location"] = _with_query(headers["location"], again if is_again else first)
             if not is_again and AGAIN in request.cookies:  # a sign-in of anyone
                 gone = Response()
                 gone.delete_cookie(AGAIN, path="/")

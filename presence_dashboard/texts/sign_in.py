@@ -48,6 +48,7 @@ PASSWORD_AGAIN_LEAD: Final = "Your sign-in is too old for this action. After thi
 PASSWORD_AGAIN_BUTTON: Final = "Continue"
 PASSWORD_AGAIN_WRONG: Final = "The password is wrong."
 PASSWORD_AGAIN_BACK: Final = "Back without it"
+PASSWORD_AGAIN_OLD_TAB: Final = "This tab is out of date"
 PASSWORD_AGAIN_ELSEWHERE: Final = "You entered your password again in another tab."
 OPEN_AGAIN: Final = "Open this page again"
 PROVIDER_SILENT: Final = (

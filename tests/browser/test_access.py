@@ -155,6 +155,7 @@ def test_a_bulk_kick_asks_for_the_password_again_and_goes_on_on_the_same_page(
     expect(page.get_by_text(texts.bulk_job_result("done", "3", "3"))).to_be_visible()
     assert team.presence.counts().sessions == 0
 
+    expect(other.get_by_role("heading", name=texts.PASSWORD_AGAIN_OLD_TAB)).to_be_visible()
     expect(other.get_by_text(texts.PASSWORD_AGAIN_ELSEWHERE)).to_be_visible()
     other.get_by_role("link", name=texts.OPEN_AGAIN).click()
     expect(other.get_by_text(texts.signed_in_as("dana", "support"))).to_be_visible()

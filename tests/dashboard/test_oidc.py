@@ -169,6 +169,10 @@ def test_another_member_who_signs_in_again_is_refused_and_can_sign_in_as_themsel
     assert texts.signed_in_as(in_bold("kim@example.com"), "support") in dana.sign_in()
 
 
+def test_a_stale_address_of_the_sign_in_leads_to_the_dashboard_as_it_is(team: OidcTeam, dana: Visitor) -> None:
+    assert dana.follow("/auth/login?provider=forged&again=1") == "/"
+
+
 @pytest.mark.parametrize(
     ("query", "path"),
     [
