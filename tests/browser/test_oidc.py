@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -47,3 +48,26 @@ def test_who_signed_in_at_the_provider_sees_that_staff_ended_it_and_starts_again
         page.get_by_role("button", name=texts.SIGN_OUT_BUTTON).click()
     expect(page.get_by_text(texts.NOT_SIGNED_IN)).to_be_visible()
     assert team.sessions.sessions(team.name) == []
+
+
+def test_who_signed_in_some_time_ago_signs_in_again_and_is_back_on_the_page(page: Page, team: OidcTeam) -> None:
+    team.begin()
+    team.claim(auth_time=int(time.time()) - 1_000)
+    team.presence.login("visitor-7", name="Ada Lovelace", device="Mac")
+    kick_all = page.get_by_role("button", name=texts.kick_all("1", matching=True, exact=True))
+    confirm = page.get_by_role("dialog").get_by_role("button", name=texts.confirm(1))
+    page.goto(f"{team.url}/?device=Mac")
+    page.get_by_role("button", name=texts.SIGN_IN_BUTTON).click()
+    expect(page.get_by_text(texts.signed_in_as(team.name, "support"))).to_be_visible()
+    page.goto(f"{team.url}/?device=Mac")
+    kick_all.click()
+    expect(page.get_by_role("dialog").get_by_text(texts.provider_too_old("15 min"))).to_be_visible()
+    expect(confirm).to_be_disabled()
+
+    team.claim()
+    page.get_by_role("dialog").get_by_role("link", name=texts.SIGN_IN_AGAIN).click()
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    expect(page).to_have_url(f"{team.url}/?device=Mac")
+    kick_all.click()
+    expect(confirm).to_be_enabled()
+    expect(page.get_by_text(texts.provider_too_old("15 min"))).to_be_hidden()
