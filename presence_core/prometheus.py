@@ -132,8 +132,10 @@ def _count_metrics(counts: Counts) -> Iterable[Metric]:
             logins.add_metric([], number)
         else:
             ends.add_metric([kind], number)
-    yield logins
-    yield ends
+    odd = CounterMetricFamily("presence_odd_logins", "Logins with something unusual, by kind.", labels=["kind"])
+    for kind, number in counts.odd_logins.items():
+        odd.add_metric([kind], number)
+    yield from (logins, ends, odd)
 
 
 def _worker_metrics(worker: WorkerStatus) -> Iterable[Metric]:

@@ -66,6 +66,7 @@ class Counts:
     totals: Mapping[str, int]  #: since the namespace began: "login", and ends by reason
     as_of: datetime
     swept_at: datetime | None  #: when a sweep last ran to its end; None before the first
+    odd_logins: Mapping[str, int]  #: since the namespace began: "new_device", logins on a device new to the user
     draining: bool = False  #: sweeps are still ending the sessions that ``revoke_before`` revoked
 
 

@@ -20,6 +20,9 @@ EventKind = Literal[
 FailureCode = Literal["unknown", "ended", "sign_in_required", "authentication_too_old"]
 """Why a Validation is falsy."""
 
+OddLogin = Literal["new_device"]
+"""What may be odd about a login; each is an EventKind too."""
+
 JobState = Literal["running", "paused", "cancelled", "done", "failed"]
 
 BlockRuleKind = Literal["network", "app_version"]
@@ -34,6 +37,8 @@ FindingLevel = Literal["ok", "note", "warning", "error"]
 
 PlanIndex = Literal["uid", "text", "name", "ip", "login", "list", "none"]
 """``list``: the list of sessions is scanned. ``none``: the facet counters already show that nothing matches."""
+
+ODD_LOGINS: Final[tuple[OddLogin, ...]] = get_args(OddLogin)
 
 JOB_STATES: Final[tuple[JobState, ...]] = get_args(JobState)
 

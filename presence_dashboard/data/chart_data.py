@@ -209,6 +209,9 @@ SplitField = Literal["apps", "devices"]
 REASONS: Final = ("logouts", "expired", "replaced", "kicked")
 """Fields of a sample: ends, by reason."""
 
+ODD: Final = ("new_devices",)
+"""Fields of a sample: logins that were odd, by kind."""
+
 TOP_SPLIT: Final = 6
 REST: Final = "(other)"
 """As the history names the rest of the values."""
@@ -221,15 +224,15 @@ LONGEST_SPLIT: Final = timedelta(days=31)
 class Split:
     """Counts by value over time, and the same as a table for the browser."""
 
-    totals: tuple[tuple[str, int], ...]  #: of the ends of each reason; of apps and devices the latest count
+    totals: tuple[tuple[str, int], ...]  #: of events by reason or kind; of apps and devices the latest count
     step: int  #: seconds
     table: pa.Table
 
 
-def ends_by_reason(samples: Sequence[Sample]) -> Split:
-    """The ends of each step, by reason."""
-    counts = [(sample, {reason: int(getattr(sample, reason)) for reason in REASONS}) for sample in samples]
-    totals = tuple((reason, sum(found[reason] for _, found in counts)) for reason in REASONS)
+def events_by(fields: Sequence[str], samples: Sequence[Sample]) -> Split:
+    """The events of each step, by these fields of a sample: REASONS or ODD."""
+    counts = [(sample, {field: int(getattr(sample, field)) for field in fields}) for sample in samples]
+    totals = tuple((field, sum(found[field] for _, found in counts)) for field in fields)
     return _split(counts, totals)
 
 
@@ -349,7 +352,7 @@ def within(samples: Iterable[Sample], since: datetime, until: datetime) -> list[
 
 CSV_FIELDS: Final = (
     "at", "range", "samples", "users_min", "users_mean", "users_max", "uniques", "sessions_min", "sessions_mean",
-    "sessions_max", "logins", "logouts", "kicked", "expired", "replaced",
+    "sessions_max", "logins", "logouts", "kicked", "expired", "replaced", "new_devices",
 )  # fmt: skip
 
 

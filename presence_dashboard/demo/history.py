@@ -280,17 +280,18 @@ def _record(minute: BusyMinute, kicked: int) -> SlotRecord:
     users, sessions = minute.users, minute.sessions
     return SlotRecord(
         6, users, users, users, 6 * users, sessions, sessions, sessions, 6 * sessions, minute.logins + kicked,
-        minute.logouts, kicked, minute.expired, minute.replaced,
+        minute.logouts, kicked, minute.expired, minute.replaced, new_devices=minute.logins // 20,
     )  # fmt: skip
 
 
 def _tenths(at: int, record: SlotRecord, random: Random) -> Iterator[tuple[int, SlotRecord]]:
     """The samples of ten seconds of a minute."""
-    happened = record[9:14]
+    happened = (*record[9:14], record.new_devices)
     for part in range(6):
-        counts = (count * (part + 1) // 6 - count * part // 6 for count in happened)
+        *counts, new_devices = (count * (part + 1) // 6 - count * part // 6 for count in happened)
         sessions = record.sessions + random.randrange(-1, 2)
-        yield at + 10 * part, SlotRecord.from_fine(1, record.users, sessions, *counts)
+        fine = SlotRecord.from_fine(1, record.users, sessions, *counts)
+        yield at + 10 * part, fine._replace(new_devices=new_devices)
 
 
 def _packed(resolution: history.Resolution, records: Iterable[tuple[int, SlotRecord]]) -> dict[int, bytes]:
@@ -304,6 +305,7 @@ def _packed(resolution: history.Resolution, records: Iterable[tuple[int, SlotRec
         period, index = divmod(slot, resolution.slots)
         buffer = keys.setdefault(period, bytearray(resolution.size))
         resolution.record.pack_into(buffer, index * resolution.record.size, *_fields(resolution.step, record))
+        history.ODD_RECORD.pack_into(buffer, resolution.odd_place(index), record.new_devices, 0)
     return {period: bytes(buffer) for period, buffer in keys.items()}
 
 
@@ -311,7 +313,7 @@ def _fields(step: int, record: SlotRecord) -> Sequence[int]:
     if step == 10:
         return (record.samples, record.users, record.sessions, *record[9:14])
     unique_share = {HOUR: 1.7, DAY: 2.4}.get(step, 0.0)
-    return record._replace(uniques=min(len(VISITORS), round(record.users_max * unique_share)))
+    return record._replace(uniques=min(len(VISITORS), round(record.users_max * unique_share)))[:-1]
 
 
 def _send(calls: list[Call]) -> Op[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from presence_core import Alert
+from presence_dashboard.texts.common import FLAG_NEW_DEVICE
 
 # -- The counts --------------------------------------------------------------------------------------------------------
 
@@ -70,6 +71,7 @@ LIVE_SPLIT: Final = "Split"
 LIVE_SPLITS: Final = {
     "": "Nothing",
     "reason": "Ends by reason",
+    "odd": "Flagged logins",
     "apps": "Sessions by app",
     "devices": "Sessions by device",
 }
@@ -79,13 +81,19 @@ LIVE_REASONS: Final = {
     "replaced": "Replaced by a newer login",
     "kicked": "Kicked",
 }
+LIVE_ODD: Final = {"new_devices": FLAG_NEW_DEVICE}
 LIVE_SPLIT_ALT: Final = "{0} over time. The text below describes the chart."
 LIVE_NO_ENDS: Final = "No session ended in this range."
+LIVE_NO_ODD: Final = "No login in this range was on a device that is new to its user."
 LIVE_NO_SPLIT: Final = "Sessions by app and device are counted once an hour. There is no count in this range yet."
 
 
 def live_split_ends(parts: list[str], step: str) -> str:
     return f"Ends: {', '.join(parts)}. One bar = {step}."
+
+
+def live_split_odd(parts: list[str], step: str) -> str:
+    return f"Logins: {', '.join(parts)}. One bar = {step}."
 
 
 def live_split_sessions(parts: list[str]) -> str:

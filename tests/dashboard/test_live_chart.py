@@ -255,6 +255,23 @@ def test_ends_are_split_by_reason_in_the_chart_in_words_and_in_the_table(app: Ap
     assert list(table[texts.LIVE_REASONS["kicked"]]) == [2, 0]
 
 
+def test_logins_on_a_new_device_are_shown_in_the_chart_in_words_and_in_the_table(
+    app: AppTest, presence: Presence
+) -> None:
+    app.query_params["split"] = "odd"
+    some_samples(presence)
+    opened(app)
+    assert texts.LIVE_NO_ODD in captions(app)
+    kicked_now(presence)
+    fresh(app)
+    [bar] = rows(app)
+    assert (bar["value"], bar["count"]) == (texts.LIVE_ODD["new_devices"], 2)
+    assert "Logins: new device 2. One bar = 10 s." in captions(app)
+    app.toggle(key="live-as-table").set_value(True).run()
+    table = next(frame.value for frame in app.dataframe if texts.LIVE_AT_UTC in frame.value)
+    assert list(table[texts.LIVE_ODD["new_devices"]])[:2] == [2, 0]
+
+
 def test_sessions_are_split_by_app_and_device_and_names_are_plain_text(app: AppTest, presence: Presence) -> None:
     end = some_samples(presence)
     app.query_params["split"] = "apps"
@@ -296,4 +313,4 @@ def test_the_most_frequent_values_are_named_and_the_rest_summed_up() -> None:
     assert [bar["count"] for bar in bars[6:]] == [94 + 93 + 92 + 5, 2, 1]
     assert split.totals == (("v0", 2), ("(other)", 1))
     assert chart_data.sessions_by("devices", samples).table.num_rows == 0
-    assert chart_data.ends_by_reason([]).step == 0
+    assert chart_data.events_by(chart_data.REASONS, []).step == 0

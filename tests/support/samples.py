@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from presence_core import Presence
-from presence_core.operations.maintenance.history import MARGIN, RESOLUTIONS, SLOT
+from presence_core.operations.maintenance.history import RESOLUTIONS, SLOT
 from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.maintenance import WRITE_SAMPLE
 
@@ -13,8 +13,8 @@ from presence_core.scripts.maintenance import WRITE_SAMPLE
 def write_samples(presence: Presence, begin: float, rows: Sequence[tuple[int, int, int]], step: int = 10) -> None:
     """One sample every ``step`` seconds (of ten each) from ``begin``, Unix seconds.
 
-    Rows: users, sessions, kicks so far (with as many logins). The unique users of the hour and of the day are two and
-    three times as many.
+    Rows: users, sessions, kicks so far (with as many logins, each on a new device). The unique users of the hour and of
+    the day are two and three times as many.
     """
     presence.counts()
     presence.internal.run(_write(presence, round(begin), rows, step))
@@ -26,12 +26,12 @@ def _write(presence: Presence, begin: int, rows: Sequence[tuple[int, int, int]],
     common = ctx.keyspace.common
     for number, (users, sessions, kicked) in enumerate(rows):
         slot = (begin + number * step) * 1000 // SLOT
-        keys, places = [common.history], []
+        keys, places = [common.history], list[int]()
         for resolution in RESOLUTIONS:
-            period, index = divmod(slot * SLOT // (resolution.step * 1000), resolution.slots)
+            period, place = resolution.place(slot * SLOT, ctx.settings)
             keys.append(common.samples(resolution.step, period))
-            places += [index * resolution.record.size, resolution.size, resolution.keep(ctx.settings) + MARGIN]
-        totals = (kicked, 0, kicked, 0, 0)
+            places += place
+        totals = (kicked, 0, kicked, 0, 0, kicked)
         now = (slot + 1) * SLOT + 1
         calls.append(call_of(WRITE_SAMPLE, keys, now, slot, users, sessions, *totals, 2 * users, 3 * users, *places))
     replies = yield calls

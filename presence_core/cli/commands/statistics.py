@@ -29,10 +29,12 @@ _SAMPLES_PER_MINUTE: Final = 6
 
 _ENDS: Final = ("logouts", "kicked", "expired", "replaced")
 
+_RATES: Final = ("logins", *_ENDS, "new_devices")
+
 _HISTORY_COLUMNS: Final = {
     "FROM (UTC)": "at", "USERS": "users", "SESSIONS": "sessions", "LEAST": "sessions_min", "MEAN": "sessions_mean",
     "MOST": "sessions_max", "LOGINS": "logins", "LOGOUTS": "logouts", "KICKED": "kicked", "EXPIRED": "expired",
-    "REPLACED": "replaced",
+    "REPLACED": "replaced", "NEW DEVICES": "new_devices",
 }  # fmt: skip
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -102,7 +104,7 @@ def _rates(presence: Presence, now: datetime) -> dict[str, float] | None:
     minutes = sum(sample.samples for sample in samples) / _SAMPLES_PER_MINUTE
     if not minutes:
         return None
-    return {name: round(sum(getattr(sample, name) for sample in samples) / minutes, 1) for name in ("logins", *_ENDS)}
+    return {name: round(sum(getattr(sample, name) for sample in samples) / minutes, 1) for name in _RATES}
 
 
 def _peak(presence: Presence, now: datetime) -> _Peak | None:
@@ -130,7 +132,8 @@ def _overview_lines(overview: _Overview) -> Iterator[str]:
         yield f"per minute   {rates['logins']:,.1f} logins, {ends:,.1f} ends (last {_MINUTES} minutes)"
     else:
         yield "per minute   unknown: no worker has recorded samples recently"
-    yield f"totals       {', '.join(f'{number:,} {kind}' for kind, number in counts.totals.items())}"
+    totals = {**counts.totals, **counts.odd_logins}
+    yield f"totals       {', '.join(f'{number:,} {kind}' for kind, number in totals.items())}"
     yield f"worker       {_worker_state(overview.worker)}"
     yield ""
     yield from _top_table(overview.top)

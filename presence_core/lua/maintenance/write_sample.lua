@@ -5,31 +5,36 @@
 -- include: clock
 -- KEYS: 1 history 2 samples of 10 s 3 of a minute 4 of an hour 5 of a day, each of the period that holds this slot
 -- ARGV: 1 now|'' 2 slot (ten seconds since the epoch) 3 users 4 sessions 5 total of logins 6 logouts 7 kicked 8 expired
---       9 replaced 10 unique users of the hour 11 of the day
---       12… for each key from the second on: where in it, its full size, how long to keep it (s)
+--       9 replaced 10 logins on a new device 11 unique users of the hour 12 of the day
+--       13… for each key from the second on: where its record is, where its odd logins are, its full size, how long to
+--       keep it (s)
 -- returns: 1 written, 0 it was there, -1 too late: a later slot has ended since
 local FINE_KEY, COARSE_KEYS, HOUR_KEY, DAY_KEY = 2, {3, 4, 5}, 4, 5
 local FINE = '>I4I4I4I4I4I4I4I4' -- samples (1), users, sessions, then the five counts
 local COARSE = '>I4I4I4I4I8I4I4I4I8I4I4I4I4I4I4' -- samples; users least, most, last, sum; sessions; five; uniques
+local ODD = '>I4I4' -- logins on a new device; 4 bytes are free. Behind all records, and only written where not 0
 local MOST = 4294967295
-local KINDS = {'login', 'logout', 'kicked', 'expired', 'replaced'}
+local KINDS = {'login', 'logout', 'kicked', 'expired', 'replaced', 'new_device'}
 
 local history = KEYS[1]
 local given_now, slot, users, sessions = unpack(ARGV)
-local totals, hourly_users, daily_users = {unpack(ARGV, 5, 9)}, ARGV[10], ARGV[11]
+local totals, hourly_users, daily_users = {unpack(ARGV, 5, 10)}, ARGV[11], ARGV[12]
 if math.floor(clock(given_now) / 10000) - 1 ~= tonumber(slot) then return -1 end
 local function whole(number) return math.max(0, math.min(tonumber(number), MOST)) end
-local function place(i) return tonumber(ARGV[6 + 3 * i]), tonumber(ARGV[7 + 3 * i]), tonumber(ARGV[8 + 3 * i]) end
-local function stored(i, layout)
-  local at = place(i)
+local function place(i)
+  local first = 5 + 4 * i
+  return {record = tonumber(ARGV[first]), odd = tonumber(ARGV[first + 1]), size = tonumber(ARGV[first + 2]),
+          keep = tonumber(ARGV[first + 3])}
+end
+local function stored(i, at, layout)
   local packed = redis.call('GETRANGE', KEYS[i], at, at + struct.size(layout) - 1)
   return #packed == struct.size(layout) and {struct.unpack(layout, packed)} or {0}
 end
 
 -- All reads first: a key of a foreign type ends this before anything is written.
 local before, coarse = redis.call('HMGET', history, unpack(KINDS)), {}
-for _, i in ipairs(COARSE_KEYS) do coarse[i] = stored(i, COARSE) end
-if stored(FINE_KEY, FINE)[1] > 0 then return 0 end
+for _, i in ipairs(COARSE_KEYS) do coarse[i] = stored(i, place(i).record, COARSE) end
+if stored(FINE_KEY, place(FINE_KEY).record, FINE)[1] > 0 then return 0 end
 
 users, sessions = whole(users), whole(sessions)
 local grown, noted = {}, {'slot', slot}
@@ -39,14 +44,17 @@ for i, kind in ipairs(KINDS) do
 end
 
 local function write(i, packed)
-  local at, size, keep = place(i)
+  local at = place(i)
   -- A new key gets its full size at once: a key that grows would be given up to twice the memory that it needs.
-  if redis.call('EXISTS', KEYS[i]) == 0 then redis.call('SETRANGE', KEYS[i], size - 1, '\0') end
-  redis.call('SETRANGE', KEYS[i], at, packed)
-  redis.call('EXPIRE', KEYS[i], keep)
+  if redis.call('EXISTS', KEYS[i]) == 0 then redis.call('SETRANGE', KEYS[i], at.size - 1, '\0') end
+  redis.call('SETRANGE', KEYS[i], at.record, packed)
+  if grown[6] > 0 then
+    redis.call('SETRANGE', KEYS[i], at.odd, struct.pack(ODD, whole(stored(i, at.odd, ODD)[1] + grown[6]), 0))
+  end
+  redis.call('EXPIRE', KEYS[i], at.keep)
 end
 
-write(FINE_KEY, struct.pack(FINE, 1, users, sessions, unpack(grown)))
+write(FINE_KEY, struct.pack(FINE, 1, users, sessions, unpack(grown, 1, 5)))
 for _, i in ipairs(COARSE_KEYS) do
   local r = coarse[i]
   if r[1] == 0 then r = {0, users, users, users, 0, sessions, sessions, sessions, 0, 0, 0, 0, 0, 0, 0} end

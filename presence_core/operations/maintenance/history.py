@@ -1,7 +1,8 @@
 """Counts over time: samples of ten seconds, rolled up as they are written, and read back at any step.
 
 A resolution keeps packed records of one size in one STRING per period, with a place for each slot. A slot that was
-never written reads as zeros, which is a gap. Old periods expire.
+never written reads as zeros, which is a gap. Behind the records it has a place for each slot's odd logins: a key of an
+earlier version ends before them. Old periods expire.
 ``lua/maintenance/write_sample.lua`` writes the records.
 """
 
@@ -16,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import Counts, Sample, moment
+from presence_core.models.choices import ODD_LOGINS
 from presence_core.operations.context import Context
 from presence_core.operations.sessions import read
 from presence_core.scripts import maintenance as scripts
@@ -56,7 +58,16 @@ class Resolution:
     @property
     def size(self) -> int:
         """Bytes of one key."""
-        return self.slots * self.record.size
+        return self.slots * (self.record.size + ODD_RECORD.size)
+
+    def place(self, at: int, settings: Settings) -> tuple[int, tuple[int, int, int, int]]:
+        """The period of a time (ms); and the places of its record and of its odd logins, full size, seconds to keep."""
+        period, index = divmod(at // (self.step * 1000), self.slots)
+        return period, (index * self.record.size, self.odd_place(index), self.size, self.keep(settings) + MARGIN)
+
+    def odd_place(self, index: int) -> int:
+        """Where the odd logins of a slot are in its key."""
+        return self.slots * self.record.size + index * ODD_RECORD.size
 
     def keep(self, settings: Settings) -> int:
         """Seconds."""
@@ -68,6 +79,7 @@ class Resolution:
 
 
 _FINE: Final = struct.Struct(">8I")  # samples (1), users, sessions, logins, logouts, kicked, expired, replaced
+ODD_RECORD: Final = struct.Struct(">2I")  # logins on a new device; 4 bytes are free
 _COARSE: Final = struct.Struct(">4IQ3IQ6I")  # the fields of SlotRecord
 
 RESOLUTIONS: Final = (
@@ -99,23 +111,24 @@ def sample(ctx: Context, now: int) -> Op[bool]:
     counts = _result(counting, replies[: len(calls)])
     measures = [scripts.decode_measures(reply) for reply in replies[len(calls) :]]
     happened = [counts.totals[kind] for kind in ("login", "logout", "kicked", "expired", "replaced")]
+    odd = [counts.odd_logins[kind] for kind in ODD_LOGINS]
     hourly, daily = sum(part.users_of_hour for part in measures), sum(part.users_of_day for part in measures)
     keys, places = _places(ctx, at)
     [reply] = yield [
-        call_of(scripts.WRITE_SAMPLE, keys, ctx.now, slot, counts.users, counts.sessions, *happened, hourly, daily,
-                *places)
+        call_of(scripts.WRITE_SAMPLE, keys, ctx.now, slot, counts.users, counts.sessions, *happened, *odd, hourly,
+                daily, *places)
     ]  # fmt: skip
     return scripts.decode_sample(reply)
 
 
 def _places(ctx: Context, at: int) -> tuple[list[str], list[int]]:
-    """The keys that hold this time; and for each the place in it, its full size and the seconds to keep it."""
+    """The keys that hold this time; and for each what ``Resolution.place`` says."""
     common = ctx.keys.common
-    keys, places = [common.history], []
+    keys, places = [common.history], list[int]()
     for resolution in RESOLUTIONS:
-        period, index = divmod(at // (resolution.step * 1000), resolution.slots)
+        period, place = resolution.place(at, ctx.settings)
         keys.append(common.samples(resolution.step, period))
-        places += [index * resolution.record.size, resolution.size, resolution.keep(ctx.settings) + MARGIN]
+        places += place
     return keys, places
 
 
@@ -212,6 +225,7 @@ class SlotRecord(NamedTuple):
     expired: int
     replaced: int
     uniques: int = 0  #: users of an hour or a day
+    new_devices: int = 0
 
     @classmethod
     def from_fine(cls, samples: int, users: int, sessions: int, *happened: int) -> SlotRecord:
@@ -227,7 +241,7 @@ class SlotRecord(NamedTuple):
             self.sessions_sum + later.sessions_sum,
             self.logins + later.logins, self.logouts + later.logouts, self.kicked + later.kicked,
             self.expired + later.expired, self.replaced + later.replaced,
-            later.uniques,
+            later.uniques, self.new_devices + later.new_devices,
         )  # fmt: skip
 
     def sample(self, at: int, step: int, now: int, parts: _Split) -> Sample:
@@ -238,7 +252,7 @@ class SlotRecord(NamedTuple):
             sessions=self.sessions, sessions_min=self.sessions_min, sessions_mean=sessions_mean,
             sessions_max=self.sessions_max,
             logins=self.logins, logouts=self.logouts, kicked=self.kicked, expired=self.expired, replaced=self.replaced,
-            uniques=self.uniques if step in (3600, 86_400) else None,
+            new_devices=self.new_devices, uniques=self.uniques if step in (3600, 86_400) else None,
             apps=_decode_split(parts.apps), devices=_decode_split(parts.devices),
             # The sample of the last ten seconds is written within the next ten.
             complete=self.samples >= step // 10 or now >= at + step * 1000 + SLOT,
@@ -269,7 +283,8 @@ def _history(ctx: Context, start: int, until: int | None, step: int | None) -> O
     reads = list(_record_reads(ctx, base, kept_from, last))
     split_reads = list(_split_reads(ctx, first, last)) if step == 3600 else []
     replies = yield [call for _, call in (*reads, *split_reads)]
-    records = [(slot, raw) for (slot, _), raw in zip(reads, replies, strict=False)]
+    stored = by_two(replies[: len(reads)])
+    records = [(slot, raw, odd) for (slot, _), (raw, odd) in zip(reads[::2], stored, strict=True)]
     splits = _splits((hour, row) for (hour, _), row in zip(split_reads, replies[len(reads) :], strict=True))
     return [
         record.sample(at, step, now, splits.get(at // HOUR, _Split()))
@@ -278,14 +293,15 @@ def _history(ctx: Context, start: int, until: int | None, step: int | None) -> O
 
 
 def _record_reads(ctx: Context, base: Resolution, first: int, last: int) -> Iterator[tuple[int, Call]]:
-    """For each key: its first slot in the range, and the call that reads its records from there."""
+    """For each key: its first slot in the range, and the calls that read its records and odd logins from there."""
     unit = base.step * 1000
     slot, stop = first // unit, -(-last // unit)
     while slot < stop:
         period, index = divmod(slot, base.slots)
         number = min(stop - slot, base.slots - index)
-        key, begin = ctx.keys.common.samples(base.step, period), index * base.record.size
-        yield slot, command(key, "GETRANGE", key, begin, begin + number * base.record.size - 1)
+        key = ctx.keys.common.samples(base.step, period)
+        for begin, width in ((index * base.record.size, base.record.size), (base.odd_place(index), ODD_RECORD.size)):
+            yield slot, command(key, "GETRANGE", key, begin, begin + number * width - 1)
         slot += number
 
 
@@ -306,23 +322,25 @@ def _splits(days: Iterable[tuple[int, list[bytes | None]]]) -> dict[int, _Split]
     }
 
 
-def _buckets(base: Resolution, width: int, stored: Iterable[tuple[int, bytes]]) -> dict[int, SlotRecord]:
+def _buckets(base: Resolution, width: int, stored: Iterable[tuple[int, bytes, bytes]]) -> dict[int, SlotRecord]:
     """The records added up in buckets of ``width`` ms, by the time at which each begins."""
     buckets: dict[int, SlotRecord] = {}
-    for first_slot, raw in stored:
-        for index, record in _records(base, raw):
+    for first_slot, raw, odd in stored:
+        for index, record in _records(base, raw, odd):
             at = (first_slot + index) * base.step * 1000 // width * width
             buckets[at] = buckets[at].plus(record) if at in buckets else record
     return buckets
 
 
-def _records(base: Resolution, raw: bytes) -> Iterator[tuple[int, SlotRecord]]:
+def _records(base: Resolution, raw: bytes, odd: bytes) -> Iterator[tuple[int, SlotRecord]]:
     """The records that were written, each with its place."""
-    whole = memoryview(raw)[: len(raw) - len(raw) % base.record.size]
-    for index, values in enumerate(base.record.iter_unpack(whole)):
+    number = len(raw) // base.record.size
+    whole = base.record.iter_unpack(memoryview(raw)[: number * base.record.size])
+    odd_logins = ODD_RECORD.iter_unpack(odd[: number * ODD_RECORD.size].ljust(number * ODD_RECORD.size, b"\0"))
+    for index, (values, (new_devices, _)) in enumerate(zip(whole, odd_logins, strict=True)):
         record = SlotRecord.from_fine(*values) if base.record is _FINE else SlotRecord(*values)
         if record.samples:
-            yield index, record
+            yield index, record._replace(new_devices=new_devices)
 
 
 def _decode_split(raw: bytes | None) -> dict[str, int] | None:

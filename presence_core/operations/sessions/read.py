@@ -8,6 +8,7 @@ from presence_core import validation as check
 from presence_core.errors import foreign_data
 from presence_core.keyspace import Shard
 from presence_core.models import Counts, Session, moment, text
+from presence_core.models.choices import ODD_LOGINS
 from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.maintenance.sweep import settle_stale
 from presence_core.scripts import sessions as scripts
@@ -75,15 +76,18 @@ def counts(ctx: Context) -> Op[Counts]:
     shards = ctx.keys.shards
     replies = yield [call_of(COUNT_LIVE, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now) for s in shards]
     parts = [decode_live(reply) for reply in replies]
-    totals = dict.fromkeys((b"login", b"logout", b"expired", b"kicked", b"replaced"), 0)
+    totals = dict.fromkeys(("login", "logout", "expired", "kicked", "replaced"), 0)
+    odd_logins: dict[str, int] = dict.fromkeys(ODD_LOGINS, 0)
     for s, part in zip(shards, parts, strict=True):
         for kind, number in part.totals:
-            totals[kind] = totals.get(kind, 0) + _number(s.totals, number)
+            sums = odd_logins if text(kind) in odd_logins else totals
+            sums[text(kind)] = sums.get(text(kind), 0) + _number(s.totals, number)
     swept = [_number(s.meta, part.swept) if part.swept else 0 for s, part in zip(shards, parts, strict=True)]
     return Counts(
         users=sum(part.users for part in parts),
         sessions=sum(part.sessions for part in parts),
-        totals={text(kind): number for kind, number in totals.items()},
+        totals=totals,
+        odd_logins=odd_logins,
         as_of=moment(min(part.now for part in parts)),
         draining=any(part.is_draining for part in parts),
         swept_at=moment(min(swept)) if all(swept) else None,

@@ -264,8 +264,8 @@ def _as_table(curve: ChartSeries, show: tuple[CountKind, ...]) -> None:
             columns[f"{label}: {texts.LIVE_MOST}"] = [getattr(sample, f"{kind}_max") for sample in newest]
     columns[texts.LIVE_LOGINS_COLUMN] = [sample.logins for sample in newest]
     columns[texts.LIVE_ENDS_COLUMN] = [chart_data.ends(sample) for sample in newest]
-    for reason, label in texts.LIVE_REASONS.items():
-        columns[label] = [getattr(sample, reason) for sample in newest]
+    for field, label in {**texts.LIVE_REASONS, **texts.LIVE_ODD}.items():
+        columns[label] = [getattr(sample, field) for sample in newest]
     st.dataframe(columns, hide_index=True, height=320, alt=texts.LIVE_TABLE_LABEL)
 
 

@@ -1,8 +1,8 @@
-"""The second chart of the Live page: ends by reason, or sessions by app or device."""
+"""The second chart of the Live page: ends by reason, flagged logins, or sessions by app or device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, cast
 
@@ -34,7 +34,11 @@ def split_chart(window: ChartWindow, samples: Sequence[Sample], edges: tuple[flo
     """Draw the choice of a split, and its chart. samples: of the first chart. edges: of the range in Unix ms."""
     kind = _choice()
     if kind == "reason":
-        _draw_reasons(chart_data.ends_by_reason(samples), edges)
+        split = chart_data.events_by(chart_data.REASONS, samples)
+        _draw_events(kind, split, edges, texts.LIVE_REASONS, texts.LIVE_NO_ENDS, texts.live_split_ends)
+    elif kind == "odd":
+        split = chart_data.events_by(chart_data.ODD, samples)
+        _draw_events(kind, split, edges, texts.LIVE_ODD, texts.LIVE_NO_ODD, texts.live_split_odd)
     elif kind:
         _draw_sessions(cast("SplitField", kind), window, edges)
 
@@ -62,14 +66,21 @@ def _into_address() -> None:
         st.query_params.pop(_KEY, None)
 
 
-def _draw_reasons(split: Split, edges: tuple[float, float]) -> None:
+def _draw_events(
+    kind: str,
+    split: Split,
+    edges: tuple[float, float],
+    words: Mapping[str, str],
+    none: str,
+    in_words: Callable[[list[str], str], str],
+) -> None:
     if not split.table.num_rows:
-        st.caption(texts.LIVE_NO_ENDS)
+        st.caption(none)
         return
-    labels = [texts.LIVE_REASONS[value] for value in split.table["value"].to_pylist()]
-    _draw("reason", _labelled(split.table, labels), edges)
-    parts = [texts.live_split_part(texts.LIVE_REASONS[reason].lower(), number(count)) for reason, count in split.totals]
-    st.caption(texts.live_split_ends(parts, span(split.step)))
+    labels = [words[value] for value in split.table["value"].to_pylist()]
+    _draw(kind, _labelled(split.table, labels), edges)
+    parts = [texts.live_split_part(words[value].lower(), number(count)) for value, count in split.totals]
+    st.caption(in_words(parts, span(split.step)))
 
 
 def _draw_sessions(field: SplitField, window: ChartWindow, edges: tuple[float, float]) -> None:

@@ -64,6 +64,7 @@ local function note_odd(k, policy, odd, new, before, is_imported)
     found[1] = 'new_device'
   end
   for _, kind in ipairs(found) do
+    redis.call('HINCRBY', k.totals, kind, 1)
     redis.call('XADD', k.events, 'MAXLEN', '~', policy.events, '*', 'k', kind, 'r', new.ref, 'a', ms(new.login))
   end
   if odd.by then flags = ON_BEHALF end

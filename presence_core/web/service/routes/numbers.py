@@ -24,7 +24,7 @@ async def people(query: Annotated[PeopleQuery, InQuery()], presence: Client) -> 
 
 @router.get("/counts", response_model=Counts)
 async def counts(presence: Client) -> Response:
-    """The number of users and sessions online, and totals by end reason."""
+    """The number of users and sessions online, and totals of logins, of ends by reason and of odd logins."""
     return json_response(await presence.counts())
 
 
