@@ -92,6 +92,8 @@ class SearchedSession(Protocol):
     @property
     def on_behalf_by(self) -> str | None: ...
     @property
+    def sign_in_required_at(self) -> datetime | None: ...
+    @property
     def login_at(self) -> datetime: ...
     @property
     def last_seen(self) -> datetime: ...
@@ -127,6 +129,7 @@ class SessionFilter:
     attributes: Mapping[str, Any] | None = None  #: each of these has this value
     on_behalf: bool = False  #: True: only sessions of staff on behalf of their user
     new_device: bool = False  #: True: only sessions on a device that was new to their user
+    sign_in_required: bool = False  #: True: only sessions that staff refuse until their visitor signs in again
 
     def __post_init__(self) -> None:
         if self.uid is not None:
@@ -146,7 +149,7 @@ class SessionFilter:
             raise InvalidArgument("logged_in_after", "must be earlier than logged_in_before")
         if self.idle_for is not None:
             check.whole("idle_for", self.idle_for, 0, check.TEN_YEARS)
-        for name in ("new_device", "on_behalf"):
+        for name in ("new_device", "on_behalf", "sign_in_required"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(name, "must be True or False")
         if self.attributes is not None:  # as JSON has them, and a copy that no caller can change
@@ -221,6 +224,7 @@ class SessionFilter:
             (self.uid is None or session.uid == self.uid)
             and (session.new_device or not self.new_device)
             and (session.on_behalf_by is not None or not self.on_behalf)
+            and (session.sign_in_required_at is not None or not self.sign_in_required)
             and self._matches_facets(session)
             and self._matches_times(session, now)
             and ((addresses := self.addresses) is None or _is_from(session, addresses))

@@ -95,6 +95,8 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--logged-in-before", type=parse_time, metavar="TIME")
     group.add_argument("--idle-for", type=int, metavar="SECONDS", help="last seen at least this long ago")
     group.add_argument("--on-behalf", action="store_true", help="only sessions of staff on behalf of their user")
+    help = "only sessions whose visitor must sign in again"
+    group.add_argument("--sign-in-required", action="store_true", help=help)
     group.add_argument("--new-device", action="store_true", help="only sessions on a device that was new to their user")
     add_attribute(group)
 
@@ -117,6 +119,7 @@ def session_filter(args: argparse.Namespace) -> SessionFilter:
         attributes=attributes_of(args),
         new_device=args.new_device,
         on_behalf=args.on_behalf,
+        sign_in_required=args.sign_in_required,
     )
 
 

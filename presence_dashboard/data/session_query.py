@@ -22,8 +22,8 @@ FACETS: Final = tuple(texts.FACET_LABELS)
 ATTRIBUTE: Final = "attr."
 """Prefix of attributes in the address, where their names could clash with other parameters."""
 
-FLAGS: Final = ("new_device", "on_behalf")
-"""What was odd about a login: fields of SessionFilter."""
+FLAGS: Final = ("new_device", "on_behalf", "sign_in_required")
+"""What is special about a session: fields of SessionFilter."""
 
 IDLES: Final = (300, 1_800, 3_600, 86_400)
 MOST_IDLE: Final = 315_360_000

@@ -42,7 +42,12 @@ LABEL_LAST_IP: Final = "Latest IP"
 LABEL_FLAGS: Final = "Flags"
 FLAG_NEW_DEVICE: Final = "New device"
 FLAG_ON_BEHALF: Final = "Support session"
-FLAG_WORDS: Final = {"new_device": FLAG_NEW_DEVICE, "on_behalf": FLAG_ON_BEHALF}
+FLAG_SIGN_IN: Final = "Must sign in again"
+FLAG_WORDS: Final = {
+    "new_device": FLAG_NEW_DEVICE,
+    "on_behalf": FLAG_ON_BEHALF,
+    "sign_in_required": FLAG_SIGN_IN,
+}
 LABEL_ON_BEHALF_BY: Final = "Used by"
 LABEL_LOGIN: Final = "Login"
 LABEL_LAST_ACTIVE: Final = "Last active"

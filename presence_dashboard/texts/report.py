@@ -86,6 +86,7 @@ _FILTER_WORDS: Final = {
     "idle_for": "not active for {} s",
     "new_device": "on a new device",
     "on_behalf": "support sessions",
+    "sign_in_required": "must sign in again",
 }
 
 

@@ -41,7 +41,7 @@ def idle_malformed(most: int) -> str:
     return f"Use whole seconds, up to {most}."
 
 
-FLAG_MALFORMED: Final = "Use new_device or on_behalf."
+FLAG_MALFORMED: Final = "Use new_device, on_behalf or sign_in_required."
 
 
 # -- A link with a wrong filter ----------------------------------------------------------------------------------------

@@ -202,18 +202,23 @@ def test_a_value_without_sessions_stays_chosen_and_finds_none(app: AppTest, crow
     assert app.button(key="chip-device").label == texts.chip("Device", "**Nokia**")
 
 
-@pytest.mark.parametrize(("flag", "expected"), [("new_device", "laptop"), ("on_behalf", "support")])
+@pytest.mark.parametrize(
+    ("flag", "expected"), [("new_device", "laptop"), ("on_behalf", "support"), ("sign_in_required", "phone")]
+)
 def test_a_flag_is_a_filter_and_a_column(
     app: AppTest, crowd: None, presence: Presence, flag: str, expected: str
 ) -> None:
     for device in ("phone", "laptop"):
-        presence.login("eve", device=device, device_id=f"device-{device}")
+        presence.login("eve", device=device, device_id=f"device-{device}", session_id=f"session-{device}")
     presence.login("eve", device="support", on_behalf_by="sam", reason="ticket 7")
+    presence.require_sign_in("eve", "session-phone", by="sam", reason="lost")
     app.session_state["menu-filters"] = True
-    app.run().button(key=f"flag-{flag}").click().run()
+    app.run()
+    assert table(app).column("status").count(texts.FLAG_SIGN_IN) == 1, "shown without a choice of columns"
+    app.button(key=f"flag-{flag}").click().run()
     app.multiselect(key="columns").set_value(["device", "flags"]).run()
     assert table(app).column("device") == [expected]
-    assert table(app).column("flags") == [texts.FLAG_WORDS[flag]]
+    assert table(app).column("status" if flag == "sign_in_required" else "flags") == [texts.FLAG_WORDS[flag]]
     assert app.query_params["flag"] in (flag, [flag])
     app.button(key="chip-flag").click().run()
     assert len(table(app).column("flags")) == 7

@@ -342,6 +342,7 @@ def _of_filters() -> list[tuple[str, Any, str]]:
         "attributes": LOGIN["attributes"],
         "on_behalf": _same("on_behalf must be True or False", 1, 0, "yes", None),
         "new_device": _same("new_device must be True or False", 1, 0, "yes", None),
+        "sign_in_required": _same("sign_in_required must be True or False", 1, 0, "yes", None),
     }
     for field in ("text", "name_prefix", "name_contains"):
         fields[field] = _text(f"{field} must be text of 1 to 256 bytes", 256)

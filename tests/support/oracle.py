@@ -184,6 +184,8 @@ def found_by(session: Session, now_ms: int, asked: dict[str, Any]) -> bool:
             return bool(now_ms - round(session.last_seen.timestamp() * 1000) >= value * 1000)
         if field == "on_behalf":
             return session.on_behalf_by is not None
+        if field == "sign_in_required":
+            return session.sign_in_required_at is not None
         if field == "attributes":
             return all(
                 key in session.attributes and same(session.attributes[key], wanted) for key, wanted in value.items()

@@ -378,6 +378,8 @@ def _tests(session_filter: SessionFilter) -> list[str | bytes | int]:
     flags = (NEW_DEVICE if session_filter.new_device else 0) | (ON_BEHALF if session_filter.on_behalf else 0)
     if flags:
         out += ("flags", flags)
+    if session_filter.sign_in_required:
+        out += ("sign_in_required", 1)
     if session_filter.idle_for:
         out += ("idle", session_filter.idle_for * 1000)
     if session_filter.name_prefix is not None:

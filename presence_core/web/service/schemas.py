@@ -47,6 +47,7 @@ class FilterFields(Query):
     idle_for: int | None = Field(None, description="not seen for at least this many seconds")
     on_behalf: bool = Field(False, description="only sessions on behalf of their user, by staff")
     new_device: bool = Field(False, description="only sessions on a device that was new to their user")
+    sign_in_required: bool = Field(False, description="only sessions whose visitor must sign in again")
 
     def with_attributes(self, attributes: dict[str, Any] | None) -> SessionFilter:
         """The filter. Raises InvalidArgument."""

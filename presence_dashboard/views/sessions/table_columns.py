@@ -64,7 +64,7 @@ def table_columns(listing: SessionList, rows: Rows) -> list[Column]:
     """The name, the status and the block where there is one to show, and the columns that the reader has chosen."""
     return [
         Column("name", texts.LABEL_NAME, "name", texts.NAME_HELP),
-        *([Column("status", texts.COLUMN_STATUS)] if listing.ended else []),
+        *([Column("status", texts.COLUMN_STATUS)] if listing.ended or any(map(_must_sign_in, rows.sessions)) else []),
         *([Column("blocked", texts.LABEL_BLOCKED)] if rows.blocks else []),
         *(_column(name) for name in st.session_state.get("columns") or AT_FIRST),
     ]
@@ -79,7 +79,12 @@ def table_rows(listing: SessionList, rows: Rows, columns: Sequence[Column], acto
     for session in rows.sessions:
         has_ended = session.ref in listing.ended
         why = _why(listing.ended[session.ref]) if has_ended else ""
-        cells = {"name": session.name or session.uid, "status": why, "blocked": _blocked(rows.blocks.get(session.uid))}
+        status = why or (texts.FLAG_SIGN_IN if _must_sign_in(session) else "")
+        cells = {
+            "name": session.name or session.uid,
+            "status": status,
+            "blocked": _blocked(rows.blocks.get(session.uid)),
+        }
         for column in columns:
             if _MASKED_BY.get(column.name) in actor.masked:
                 cells[column.name] = HIDDEN
@@ -98,6 +103,10 @@ def _cell(session: Session, name: str, known: dict[str, str]) -> Cell:
     else:
         value = COLUMNS[name][1](session) if name in COLUMNS else _attribute(session, _attribute_of(name))
     return literal(value or "") if value is None or isinstance(value, str) else value
+
+
+def _must_sign_in(session: Session) -> bool:
+    return session.sign_in_required_at is not None
 
 
 def _why(ended: Ended | None) -> str:

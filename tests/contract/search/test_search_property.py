@@ -150,6 +150,7 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
         "idle_for": lambda: rng.randrange(SPAN // 2),
         "new_device": lambda: True,
         "on_behalf": lambda: True,
+        "sign_in_required": lambda: True,
         "attributes": lambda: {key: rng.choice(VALUES) for key in "pq" if rng.random() < 0.6},
     }
     chosen = rng.sample(list(optional), rng.choice([1, 1, 1, 2, 2, 3, 5]))
@@ -162,7 +163,9 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
 def _some_things_happen(rng: random.Random, p: P, now: float) -> None:
     """Kicks, logouts, renames and expiries through the client, so that all indexes are updated."""
     for session in rng.sample(living := list(p.iter_sessions()), min(12, len(living))):
-        what = rng.choice(["kick", "kick all", "logout", "rename", "rename", "heartbeat", "move", "move", "nothing"])
+        what = rng.choice(
+            ["kick", "kick all", "logout", "rename", "rename", "heartbeat", "move", "move", "sign in", "nothing"]
+        )
         if what.startswith("kick"):
             p.kick(
                 session.uid,
@@ -174,6 +177,8 @@ def _some_things_happen(rng: random.Random, p: P, now: float) -> None:
             p.logout(session.uid, session.session_id)
         elif what == "move":
             p.validate_session(session.uid, session.session_id, ip=rng.choice(IPS))
+        elif what == "sign in":
+            p.require_sign_in(session.uid, session.session_id, by="s", reason="r")
         elif what == "heartbeat":
             p.heartbeat(session.uid, session.session_id)
         elif what == "rename":
