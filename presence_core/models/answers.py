@@ -106,6 +106,7 @@ class SignInResult:
 
     sessions: list[Session]  #: the live sessions that are refused until their visitor signs in again
     confirmed: bool | None = None  #: False: too few replicas have it; None: not asked (``Settings.confirm_replicas``)
+    skipped: int = 0  #: live sessions on behalf of the user: their holder, a member of staff, cannot sign in again
 
     def __bool__(self) -> bool:
         return bool(self.sessions)

@@ -48,6 +48,17 @@ def test_a_new_device_and_a_session_of_staff_are_listed_and_the_key_of_digests_i
     assert (new["session_id"], new["new_device"]) == ("session-2", True)
     [of_staff] = json.loads(run("list", "--on-behalf", "--json")[1])["items"]
     assert of_staff["on_behalf_by"] == "sam"
+    assert run("require-sign-in", "ada", "session-1", "--reason", "lost", "--by", "sue")[0] == 0
+    [refused] = json.loads(run("list", "--sign-in-required", "--json")[1])["items"]
+    assert refused["session_id"] == "session-1"
+    assert run("require-sign-in", "ada", "--reason", "lost", "--by", "sue", "--keep", "session-1")[1].splitlines() == [
+        "ada must sign in again in 1 session.", "Skipped 1 session on behalf of ada: kick them instead."
+    ]  # fmt: skip
+    code, _, error = run("require-sign-in", "ada", of_staff["session_id"], "--reason", "lost", "--by", "sue")
+    sentence = "session_id must not be of a session of staff on behalf of the user: kick it instead.\n"
+    assert (code, error) == (2, sentence)
     assert run("rotate-device-key", "--reason", "each year", "--by", "sue")[0] == 0
-    assert [entry.action for entry in p.audit()] == ["rotate_device_key", "login_on_behalf"]
+    assert [entry.action for entry in p.audit()] == [
+        "rotate_device_key", "require_sign_in", "require_sign_in", "login_on_behalf",
+    ]  # fmt: skip
     assert run("login", "ada", "--on-behalf-by", "sam")[::2] == (2, "reason must be text of 1 to 500 characters.\n")

@@ -122,7 +122,13 @@ def test_a_new_device_and_a_session_of_staff_are_shown_and_found(bed: Bed) -> No
     assert (made["new_device"], of_staff["on_behalf_by"]) == (True, "key (sam)")
     [entry] = s.get("/v1/audit")["items"]
     assert (entry["action"], entry["by"]) == ("login_on_behalf", "key (sam)"), "no key can write another name"
-    for query, expected in (("new_device=true", made), ("on_behalf=true", of_staff)):
+    demand = {"reason": "lost", "session_id": made["session_id"]}
+    assert s.ask("POST", "/v1/users/ada/require-sign-in", demand).status_code == 200
+    demand["session_id"] = of_staff["session_id"]
+    refused = s.ask("POST", "/v1/users/ada/require-sign-in", demand)
+    assert problem(refused, 422)["detail"].startswith("session_id must not be of a session of staff")
+    queries = (("new_device=true", made), ("on_behalf=true", of_staff), ("sign_in_required=true", made))
+    for query, expected in queries:
         assert [session["ref"] for session in s.get(f"/v1/sessions?{query}")["items"]] == [expected["ref"]]
 
 

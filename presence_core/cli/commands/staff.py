@@ -95,6 +95,8 @@ def _require_sign_in(presence: Presence, args: argparse.Namespace) -> int:
                                       message=args.message, ticket=args.ticket, keep=args.keep)  # fmt: skip
     number = count_of(len(result.sessions), "session")
     lines = [f"{args.uid} must sign in again in {number}." if result else f"{args.uid} has no such live session."]
+    if result.skipped:
+        lines.append(f"Skipped {count_of(result.skipped, 'session')} on behalf of {args.uid}: kick them instead.")
     print_result(args, result, [*lines, *(unconfirmed_warning(presence) if result else ())])
     return 0 if result else 1
 

@@ -119,6 +119,8 @@ def require_sign_in(
     keep: Iterable[object],
 ) -> Op[SignInResult]:
     sid = None if session_id is None else check.session_id(session_id)
+    if sid and check.is_on_behalf(sid):
+        raise InvalidArgument("session_id", "must not be of a session of staff on behalf of the user: kick it instead")
     kept = check.kept_ids(keep, sid)
     request = DemandRequest(
         check.uid(uid),
@@ -140,11 +142,13 @@ def _require_sign_in(ctx: Context, request: DemandRequest, kept: Iterable[str]) 
     [raw] = yield [read_call(ctx, s, uid, [request.session_id] if request.session_id else [])]
     found = {item.session_id: item for item in found_rows(uid, raw) if item.session_id not in kept}
     yield from settle_stale(ctx, s, [(uid, sid) for sid, item in found.items() if item.state == scripts.NO_RECORD])
-    live = [sid for sid, item in found.items() if item.state == scripts.LIVE]
+    every = [sid for sid, item in found.items() if item.state == scripts.LIVE]
+    live = [sid for sid in every if not check.is_on_behalf(sid)]
     raw, *acknowledged = yield [request.call(ctx, s, live), *wait_calls(ctx, [s])]
     reply, replicas = scripts.decode_demand(raw), read_confirmations(ctx, [s], acknowledged)
     hold_demand(ctx, replicas, request, reply.at, {sid: found[sid].row.login for sid in reply.session_ids})
     demand = pack(">Q", reply.at)
     for sid in reply.session_ids:
         found[sid].row = found[sid].row._replace(demand=demand)
-    return SignInResult(in_list_order(found[sid].session() for sid in reply.session_ids), replicas.sure)
+    sessions = in_list_order(found[sid].session() for sid in reply.session_ids)
+    return SignInResult(sessions, replicas.sure, skipped=len(every) - len(live))

@@ -205,3 +205,20 @@ def test_an_erasure_leaves_neither_the_session_nor_the_user_s_name_in_the_audit(
 def test_arguments_that_do_not_fit_are_refused(p: P, given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidArgument, match=sentence):
         p.login("ada", **given)
+
+
+@every_topology
+def test_no_new_sign_in_can_be_required_of_it(p: P) -> None:
+    own, support = p.login("ada"), _on_behalf(p)
+    session_id = support.session.session_id
+    sentence = r"^session_id must not be of a session of staff on behalf of the user: kick it instead\.$"
+    with pytest.raises(InvalidArgument, match=sentence):
+        p.require_sign_in("ada", session_id, by="sue", reason="odd")
+    result = p.require_sign_in("ada", by="sue", reason="odd")
+    assert ([session.ref for session in result.sessions], result.skipped) == ([own.session.ref], 1)
+    assert p.validate(support.token)
+    assert not p.validate(own.token)
+    nothing = p.require_sign_in("ada", by="sue", reason="odd", keep=[own.session.session_id])
+    assert (bool(nothing), nothing.sessions, nothing.skipped) == (False, [], 1)
+    assert p.require_sign_in("ada", by="sue", reason="odd", keep=[own.session.session_id, session_id]).skipped == 0
+    assert [entry.action for entry in p.audit(uid="ada").items].count("require_sign_in") == 3
