@@ -89,9 +89,12 @@ class SearchMethods(Client):
         """How many users and sessions are online, and totals by reason. Cost: O(P·log N), one round trip."""
         return self._run(read.counts(self._ctx))
 
-    def is_online(self, uid: str) -> bool:
-        """Whether this user has a live session of their own, exactly. Cost: O(S), one round trip."""
-        return self._run(read.is_online(self._ctx, uid))
+    def is_online(self, uid: str, *, count_on_behalf: bool = False) -> bool:
+        """Whether this user has a live session of their own, exactly. Cost: O(S), one round trip.
+
+        count_on_behalf: a session of staff on behalf of the user counts, too.
+        """
+        return self._run(read.is_online(self._ctx, uid, count_on_behalf))
 
     def online_among(self, uids: Iterable[str]) -> set[str]:
         """Those of these users, at most 10,000, who have a live session: for example a user's friends.
@@ -158,8 +161,8 @@ class AsyncSearchMethods(AsyncClient):
     async def counts(self) -> Counts:
         return await self._run(read.counts(self._ctx))
 
-    async def is_online(self, uid: str) -> bool:
-        return await self._run(read.is_online(self._ctx, uid))
+    async def is_online(self, uid: str, *, count_on_behalf: bool = False) -> bool:
+        return await self._run(read.is_online(self._ctx, uid, count_on_behalf))
 
     async def online_among(self, uids: Iterable[str]) -> set[str]:
         return await self._run(online_users.online_among(self._ctx, uids))

@@ -378,6 +378,8 @@ def _of_lists() -> list[Case]:
 
 def _of_online() -> list[Case]:
     cases = [Case("is_online", (value,), {}, sentence) for value, sentence in UIDS]
+    sentence = "count_on_behalf must be True or False"
+    cases += [Case("is_online", ("ada",), {"count_on_behalf": value}, sentence) for value in (None, 1, "yes")]
     no_lists: list[Any] = ["ada", b"ada", None, 5, True]
     for method, most in (("online_among", 10_000), ("blocked_among", 10_000), ("names_of", 1_000)):
         too_many = f"uids must be at most {most} uids"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from presence_core import validation as check
-from presence_core.errors import foreign_data
+from presence_core.errors import InvalidArgument, foreign_data
 from presence_core.keyspace import Shard
 from presence_core.models import Counts, Session, moment, text
 from presence_core.models.choices import ODD_LOGINS
@@ -44,11 +44,13 @@ def sessions_of(ctx: Context, uid: str) -> Op[list[Session]]:
 
 
 @checked_first
-def is_online(ctx: Context, uid: object) -> Op[bool]:
+def is_online(ctx: Context, uid: object, count_on_behalf: object) -> Op[bool]:
     owner = check.uid(uid)
+    if not isinstance(count_on_behalf, bool):
+        raise InvalidArgument("count_on_behalf", "must be True or False")
     yield CHECKED
     found = yield from _found(ctx, owner, [])
-    return any(not check.is_on_behalf(session.session_id) for session in found)
+    return any(count_on_behalf or not check.is_on_behalf(session.session_id) for session in found)
 
 
 def _live(ctx: Context, uid: str, session_ids: list[str]) -> Op[list[Session]]:

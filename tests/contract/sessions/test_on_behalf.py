@@ -49,6 +49,7 @@ def test_the_user_is_online_by_sessions_of_their_own_alone(p: P) -> None:
         online |= {p.count_users() == 1}
         assert not is_swept or p.counts().users == p.count_users()
         assert len(online) == 1, "all readers agree"
+        assert p.is_online("ada", count_on_behalf=True) == bool(p.sessions("ada"))
         return online.pop()
 
     assert not is_online()
@@ -74,6 +75,7 @@ def test_the_user_is_online_by_sessions_of_their_own_alone(p: P) -> None:
     assert p.repair().repaired == 0
     assert not is_online()
     assert [person.online for person in p.people("ada")] == [False]
+    assert p.is_online("ada", count_on_behalf=True), "asked for"
     p.logout("ada", other.session.session_id)
     assert not is_online()
     assert p.repair().repaired == 0
