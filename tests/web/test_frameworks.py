@@ -25,6 +25,7 @@ from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
 from presence_core import Presence, Settings
+from presence_core.web.cookies import DEVICE_COOKIE
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
@@ -116,6 +117,11 @@ def test_the_lines_for_fastapi_and_flask(framework: str, server: Server, presenc
         assert "HttpOnly; Secure; SameSite=Lax" in headers["Set-Cookie"]
         [session] = presence.sessions(framework)
         assert (session.ip, session.user_agent) == ("127.0.0.1", "Firefox")
+        [device] = [value for value in headers.get_all("Set-Cookie", []) if value.startswith(DEVICE_COOKIE)]
+        assert "Max-Age=34560000; HttpOnly; Secure; SameSite=Lax" in device
+        for cookies, is_new in ((device.partition(";")[0], False), ("", True)):
+            ask(port, "POST", f"/sign-in?who={framework}", cookie=cookies)
+            assert presence.sessions(framework)[0].new_device is is_new
         status, _, body = ask(port, "GET", "/me", cookie=cookie)
         assert (status, json.loads(body)) == (200, {"uid": framework})
         assert ask(port, "GET", "/me", authorization=f"Bearer {cookie.partition('=')[2]}")[0] == 200
