@@ -116,7 +116,7 @@ class _Chunk:
 def index_call(ctx: Context, s: Shard, wanted: Range, tests: Tests, login_range: tuple[int | str, int]) -> Call:
     """Read a range of an index, and test the sessions that it names."""
     return call_of(
-        READ_INDEX, (getattr(s, wanted.kind), s.sessions, s.deadlines, s.users, s.meta),
+        READ_INDEX, (getattr(s, wanted.kind), s.sessions, s.deadlines, s.meta),
         ctx.now, MOST_READ, wanted.low, wanted.high, wanted.kind, wanted.wire, *login_range, s.user_prefix,
         s.record_prefix, *tests,
     )  # fmt: skip

@@ -224,3 +224,18 @@ def test_no_new_sign_in_can_be_required_of_it(p: P) -> None:
     assert (bool(nothing), nothing.sessions, nothing.skipped) == (False, [], 1)
     assert p.require_sign_in("ada", by="sue", reason="odd", keep=[own.session.session_id, session_id]).skipped == 0
     assert [entry.action for entry in p.audit(uid="ada").items].count("require_sign_in") == 3
+
+
+@every_topology
+def test_a_search_finds_it_whether_the_user_is_online_or_not(p: P) -> None:
+    support = _on_behalf(p, name="Ada Lovelace", aliases=["ada@example.org"])
+
+    def found() -> list[list[str]]:
+        filters: list[dict[str, Any]] = [{"text": "ada"}, {"text": "lovelace"}, {"name_prefix": "ada"}, {"uid": "ada"}]
+        return [[session.ref for session in p.list_sessions(SessionFilter(**asked)).items] for asked in filters]
+
+    assert found() == [[support.session.ref]] * 4, "the user is offline"
+    own = p.login("ada", name="Ada Lovelace").session
+    assert [set(refs) for refs in found()] == [{own.ref, support.session.ref}] * 4
+    p.logout("ada", own.session_id)
+    assert found() == [[support.session.ref]] * 4
