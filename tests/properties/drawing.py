@@ -12,6 +12,8 @@ from tests.properties.stays import Ref
 
 UIDS: Final = ("a", "a:own-id-1", "*", "{b}", "Zoë 🙂")
 OWN_IDS: Final = ("own-id-1", "own-id-2", "Own_ID-3")
+STAFF_IDS: Final = ("behalf-id-1", "behalf-id-2")
+DEVICE_IDS: Final = ("device-1", "device-2", "device-3")
 
 DECLARED: Final = ("plan",)  #: attributes that facets count
 
@@ -30,6 +32,9 @@ FILTERS: Final[tuple[dict[str, Any], ...]] = (
     {"uid": "a:own-id-1", "app": "shop"},
     {"idle_for": 3},
     {"os": "Linux", "text": "a"},
+    {"new_device": True},
+    {"on_behalf": True},
+    {"sign_in_required": True},
 )
 """The filters, used in turn, one every second step; and one by login time."""
 
@@ -43,6 +48,7 @@ FACETS: Final = ("device", "app", "app_version", "os", "browser", *DECLARED)
 
 uids = st.sampled_from(UIDS)
 own_ids = st.sampled_from(OWN_IDS)
+staff_ids = st.sampled_from(STAFF_IDS)
 addresses = st.sampled_from([None, "10.0.0.1", "10.0.7.7", "2001:db8::1"])
 clients = st.sampled_from([0, 1])
 timeouts = st.sampled_from(
@@ -66,6 +72,7 @@ details = st.fixed_dictionaries(
         "app_version": st.just("2.1"),
         "ip": addresses,
         "user_agent": st.sampled_from(["Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Firefox/130.0", "curl/8"]),
+        "device_id": st.sampled_from(DEVICE_IDS),
         "attributes": st.sampled_from([{"plan": "pro"}, {"plan": "free", "seats": 3}, {"plan": 2}, {"seats": 1}]),
     },
 )
@@ -126,7 +133,7 @@ class Issued:
 
 
 logins: Bundle[Issued] = Bundle("logins")
-refs = st.one_of(logins.map(lambda stay: stay.ref), st.tuples(uids, own_ids))
+refs = st.one_of(logins.map(lambda stay: stay.ref), st.tuples(uids, own_ids | staff_ids))
 acts = st.one_of(
     st.tuples(st.just("login"), uids, st.none() | own_ids, arguments),
     st.tuples(st.just("login again"), logins, arguments),

@@ -110,13 +110,15 @@ class Agreement(Answers):
         for uid in UIDS:
             tag = self.tag(uid)
             if model.listed(uid):
-                must |= {f"{tag}:sessions", f"{tag}:deadlines", f"{tag}:users", f"{tag}:user:{uid}"}
+                must |= {f"{tag}:sessions", f"{tag}:deadlines", f"{tag}:user:{uid}"}
+                must |= {f"{tag}:users" for _ in model.own(uid)}
                 if self.settings.max_sessions_per_device and any(stay.device for stay in model.listed(uid)):
                     must.add(f"{tag}:devices:{uid}")
             if uid in model.people:
                 must.add(f"{tag}:people")
             if uid in model.holds:  # an expired block may have been removed
                 (must if model.is_held(uid) else may).update({f"{tag}:block:{uid}", f"{tag}:blocks"})
+        must |= {f"{self.tag(uid)}:known:{uid}" for uid in model.devices}
         must |= {f"{self.tag(uid)}:person:{uid}" for uid in model.persons}
         must |= {f"{self.tag(uid)}:ended:{uid}" for uid in model.ended_of}
         must |= {f"{self.tag(uid)}:closing" for uid, _ in self.unburied}
@@ -169,7 +171,9 @@ class Agreement(Answers):
         assert about.pop("recount", None) in ("1" if self.counting else None, None)
         assert about == meta
         layout = {"schema": "1", "shards": str(self.bench.case.shards), "indexes": indexes}
-        assert raw.hash(f"{{{self.namespace}}}:layout") == layout
+        stored = raw.hash(f"{{{self.namespace}}}:layout")
+        assert (stored.pop("device_keys", None) is not None) >= bool(model.devices)
+        assert stored == layout
         for shard, text in model.notes:
             assert raw.values[f"{self.tags()[shard]}:note:{digest(text)}"] == text.encode()
         assert raw.values.get(f"{tag}:labels", {}) == model.label_ids(index)
@@ -202,7 +206,9 @@ class Agreement(Answers):
         model, tag = self.model, self.tag(uid)
         listed = model.listed(uid)
         assert raw.values.get(f"{tag}:user:{uid}", set()) == {stay.sid for stay in listed}
-        assert len(model.live(uid)) <= self.settings.max_sessions
+        assert len(model.own_live(uid)) <= self.settings.max_sessions
+        known = raw.values.get(f"{tag}:known:{uid}", {})
+        assert sorted(map(int, known.values())) == sorted(model.devices.get(uid, {}).values())
         devices, key = raw.hash(f"{tag}:devices:{uid}"), f"{tag}:devices:{uid}"
         if self.settings.max_sessions_per_device:
             assert devices == {stay.sid: stay.device for stay in listed if stay.device}

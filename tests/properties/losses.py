@@ -15,7 +15,7 @@ from tests.support.facade import P
 
 LISTS: Final = ("sessions", "deadlines", "users", "user", "devices")
 INDEXES: Final = ("words", "ids", "addresses", "facets", "labels", "person")
-REST: Final = ("layout", "people", "totals", "meta", "moved", "ended", "block")
+REST: Final = ("layout", "people", "totals", "meta", "moved", "ended", "block", "known")
 
 places = st.integers(0, 9)
 pauses = st.sampled_from([0, 2000, 5000, 21_000])
@@ -85,6 +85,14 @@ class Losses(History):
             del model.persons[at]
         elif family == "block":
             del model.holds[at]
+        elif family == "known":
+            del model.devices[at]
+        elif family == "layout":  # with the secret behind the digests of devices
+            model.devices.clear()
+            for client in self.clients:
+                client.context.device_keys = ()
+            for key in self.bench.raw.keys("*}:known:*"):
+                self.bench.raw.delete(key)
         elif family == "ended" and at:
             del model.ended_of[at]
         elif family == "ended":
@@ -95,7 +103,7 @@ class Losses(History):
         elif family == "people":
             return here & model.people.keys()
         elif family == "users":  # the next read will find that they left
-            return {uid for uid in here & model.users.keys() if not model.live(uid)}
+            return {uid for uid in here & model.users.keys() if not model.own_live(uid)}
         return set()
 
     @rule(target=logins, client=clients, which=places, given=arguments)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import MultipleResults, initialize, multiple, rule
 
-from presence_core import Login, LoginRefused, SessionFilter
+from presence_core import InvalidArgument, Login, LoginRefused, SessionFilter
 from presence_core.models import moment
 from presence_core.operations.maintenance import leader
 from presence_core.operations.search import rebuild
@@ -16,6 +17,7 @@ from presence_core.scripts.maintenance import SETTLE_SESSIONS
 from presence_core.scripts.script import Script
 from presence_core.scripts.search import INDEX_SESSIONS, READ_INDEX, WALK_SESSIONS
 from presence_core.scripts.sessions import END_SESSIONS, LOGIN, READ_SESSIONS
+from presence_core.validation import is_on_behalf
 from tests.properties.drawing import (
     ALL,
     FILTERS,
@@ -33,6 +35,7 @@ from tests.properties.drawing import (
     refs,
     revocations,
     rows,
+    staff_ids,
     uids,
     whys,
 )
@@ -59,7 +62,14 @@ class Visits(Agreement):
     def a_login_is_repeated(self, client: int, login: Issued, given: dict[str, Any]) -> New:
         return self.a_user_logs_in(client, login.uid, login.sid, given)
 
+    @rule(target=logins, client=clients, uid=uids, sid=st.none() | staff_ids, by=st.sampled_from(["sue", "Bob"]))
+    def staff_log_in_on_behalf_of_a_user(self, client: int, uid: str, sid: str | None, by: str) -> New:
+        self.act(uid)
+        return multiple(*self.log_in(client, uid, sid, {"on_behalf_by": by, "reason": "ticket 7"}))
+
     def log_in(self, client: int, uid: str, sid: str | None, given: dict[str, Any]) -> list[Issued]:
+        if sid is not None and is_on_behalf(sid) and "on_behalf_by" not in given:  # a session of staff is repeated
+            given = {"on_behalf_by": "sue", "reason": "ticket 7"}
         answer: Login | LoginRefused
         try:
             answer = self.clients[client].login(uid, session_id=sid, **given)
@@ -195,6 +205,10 @@ class Visits(Agreement):
         token = login.forged if forged else login.token
         stay = self.model.find(login.uid, login.sid, token)
         began = None if ago is None else self.model.now - ago
+        if is_on_behalf(login.sid):
+            with pytest.raises(InvalidArgument):
+                self.clients[client].reauthenticated(token)
+            return multiple()
         answer: Login | LoginRefused
         try:
             answer = self.clients[client].reauthenticated(token, began=None if began is None else began / 1000)
@@ -317,9 +331,14 @@ class Staff(Visits):
     def staff_require_a_sign_in(self, client: int, ref: Ref, why: dict[str, Any], is_all: bool) -> None:
         uid, sid = ref
         self.act(uid)
-        asked = [stay for stay in self.model.live(uid) if is_all or stay.sid == sid]
+        if not is_all and is_on_behalf(sid):
+            with pytest.raises(InvalidArgument):
+                self.clients[client].require_sign_in(uid, sid, **why)
+            return
+        asked = [stay for stay in self.model.own_live(uid) if is_all or stay.sid == sid]
         result = self.clients[client].require_sign_in(uid, None if is_all else sid, **why)
         self.model.require_sign_in(uid, asked, why)
+        assert result.skipped == (len(self.model.live(uid)) - len(asked) if is_all else 0)
         self.are(result.sessions, asked)
         assert all(session.sign_in_required_at == moment(self.model.now) for session in result.sessions)
 

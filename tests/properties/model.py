@@ -35,6 +35,8 @@ class Model(State):
         """Returns the sessions that the login ends, oldest first, or the reason for a refusal."""
         given = dict(given)
         idle, absolute = self._timeouts(given.pop("idle_timeout", None), given.pop("absolute_timeout", None))
+        staff, device_id = given.pop("on_behalf_by", None), given.pop("device_id", None)
+        given.pop("reason", None)
         shard = self.shard(uid)
         begins = max(self.now, self.watermark(shard) + 1, self.floors.get(shard, 0))
         login = begins if login_at is None else min(self.now, login_at)
@@ -48,22 +50,43 @@ class Model(State):
             stay.token, stay.given, stay.last_ip = token, given, None
             self._label(stay)
             self._see(stay, seen)
+            self._note_staff(stay, staff)
+            self._note_device(stay, device_id, is_imported=login_at is not None)
             return []
         stay = Stay(uid=uid, sid=sid, token=token, login=login, seen=seen, idle=idle, absolute=absolute, given=given)
         if self.now >= stay.deadline or self.is_revoked(stay):
             return "expired"
-        loses = self._over_limit(stay)
+        loses = [] if staff else self._over_limit(stay)
         if isinstance(loses, str):
             return loses
         self._label(stay)
-        self.people.pop(uid, None)
+        if not staff:
+            self.people.pop(uid, None)
         self.stays[stay.ref] = stay
+        self._note_staff(stay, staff)
         self._see(stay, seen)
         self._count(uid, "login")
         self.news.append(("login", uid, sid, login))
+        self._note_device(stay, device_id, is_imported=login_at is not None)
         for other, cause in loses:
             self.end(other, End(reason="replaced", cause=cause, at=self.now, by=uid, replaced_by=sid))
         return [other for other, _ in loses]
+
+    def _note_staff(self, stay: Stay, staff: str | None) -> None:
+        if staff != stay.staff:
+            self.audits[self.shard(stay.uid)] += 1
+        stay.staff = staff
+
+    def _note_device(self, stay: Stay, device_id: str | None, *, is_imported: bool) -> None:
+        """A device is new if the user has others, and not this one. It is reported once."""
+        if device_id is None:
+            return
+        known = self.devices.setdefault(stay.uid, {})
+        if known and device_id not in known and not is_imported:
+            stay.is_new_device = True
+            self._count(stay.uid, "new_device")
+            self.news.append(("new_device", *stay.ref, stay.login))
+        known[device_id] = max(stay.login, known.get(device_id, 0))
 
     def _timeouts(self, idle: int | None, absolute: int | None) -> tuple[int, int]:
         """If one timeout is given, the default of the other is adjusted."""
@@ -83,7 +106,7 @@ class Model(State):
 
     def _over_limit(self, new: Stay) -> list[tuple[Stay, str]] | str:
         """The sessions that the limits end for the new one, and why; or the limit that refuses it."""
-        live = self.live(new.uid)[::-1]
+        live = self.own_live(new.uid)[::-1]
         room = self.settings.max_sessions - 1
         per_device = self.settings.max_sessions_per_device
         same = [stay for stay in live if stay.device == new.device] if per_device and new.device else []
@@ -110,7 +133,8 @@ class Model(State):
 
     def _see(self, stay: Stay, at: int) -> None:
         stay.seen = max(stay.seen, at)
-        self.users[stay.uid] = max(self.users.get(stay.uid, 0), at)
+        if stay.staff is None:
+            self.users[stay.uid] = max(self.users.get(stay.uid, 0), at)
 
     # -- sessions end -------------------------------------------------------------------------------------------------
 
@@ -131,7 +155,7 @@ class Model(State):
             del self.stays[stay.ref]
         if not lost:
             self.leavers.append(stay)
-        if not self.listed(uid):
+        if stay.staff is None and not self.own(uid):
             self.people[uid] = self.users.pop(uid)
 
     def log_out(self, uid: str, sid: str) -> bool:
@@ -228,7 +252,7 @@ class Model(State):
                 self.end(stay, self.ending(stay))
         # An import with a last seen in the past may bring back a user who left just before.
         for uid in self.users.keys() & users.keys():
-            if max(stay.seen for stay in self.listed(uid)) <= users[uid] <= self.users[uid]:
+            if max(stay.seen for stay in self.own(uid)) <= users[uid] <= self.users[uid]:
                 self.users[uid] = users[uid]
 
     def swept_whole(self) -> None:
@@ -282,9 +306,8 @@ class Model(State):
 
     def lose_totals(self, shard: int) -> None:
         self.totals.pop(shard, None)
-        self.opening = len(self.listed()) - sum(
-            total["login"] - (sum(total.values()) - total["login"]) for total in self.totals.values()
-        )
+        ends = sum(total[reason] for total in self.totals.values() for reason in REASONS)
+        self.opening = len(self.listed()) - (self.total()["login"] - ends)
 
     def _count(self, uid: str, what: str) -> None:
         self.totals.setdefault(self.shard(uid), Counter())[what] += 1

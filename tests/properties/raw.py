@@ -24,7 +24,7 @@ end
 return out
 """
 
-_PACKED: Final = ("words", "ids", "addresses", "facets", "recount", "labels")  # their names are not text
+_PACKED: Final = ("words", "ids", "addresses", "facets", "recount", "labels", "known")  # their names are not text
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Raw:
         for raw, when, value, read in script():
             key = raw.decode()
             if read in (b"HGETALL", b"ZRANGE"):
-                names = value[::2] if key.rpartition(":")[2] in _PACKED else [name.decode() for name in value[::2]]
+                names = value[::2] if _family(key) in _PACKED else [name.decode() for name in value[::2]]
                 value = dict(zip(names, value[1::2] if read == b"HGETALL" else map(int, value[1::2]), strict=True))
             elif read == b"SMEMBERS":
                 value = {name.decode() for name in value}
@@ -60,12 +60,16 @@ class Raw:
         return {key: (value, self.expires[key]) for key, value in self.values.items() if owner(key) == uid}
 
 
+def _family(key: str) -> str:
+    return key.partition("}:")[2].partition(":")[0]
+
+
 def owner(key: str) -> str | None:
     """The user of a key; None for shared keys."""
-    family, _, name = key.partition("}:")[2].partition(":")
+    family, name = _family(key), key.partition("}:")[2].partition(":")[2]
     if family == "session":
         return split_ref(name)[0]
-    return name if name and family in ("user", "devices", "person", "ended", "block") else None
+    return name if name and family in ("user", "devices", "known", "person", "ended", "block") else None
 
 
 class Bench:

@@ -27,7 +27,8 @@ class State:
     now: int  #: ms
     stays: dict[Ref, Stay] = field(default_factory=dict)  #: live, past their deadline but not yet ended, or tombstones
     forsaken: set[Ref] = field(default_factory=set)  #: those of them that ended, and whose tombstone was lost
-    users: dict[str, int] = field(default_factory=dict)  #: uid → last seen, of users with a session in the lists
+    users: dict[str, int] = field(default_factory=dict)  #: uid → last seen, of users with a session of their own
+    devices: dict[str, dict[str, int]] = field(default_factory=dict)  #: uid → device id → last login on it, ms
     people: dict[str, int] = field(default_factory=dict)  #: uid → last seen, of users who left
     persons: dict[str, NamePlate] = field(default_factory=dict)  #: the stored names of users who left
     ended: dict[Ref, int] = field(default_factory=dict)  #: the list of ends: time, ms
@@ -63,6 +64,13 @@ class State:
 
     def live(self, uid: str | None = None) -> list[Stay]:
         return [stay for stay in self.listed(uid) if self.is_live(stay)]
+
+    def own(self, uid: str) -> list[Stay]:
+        """The listed sessions that the user began, not staff on their behalf."""
+        return [stay for stay in self.listed(uid) if stay.staff is None]
+
+    def own_live(self, uid: str) -> list[Stay]:
+        return [stay for stay in self.own(uid) if self.is_live(stay)]
 
     def due(self, uid: str | None = None) -> list[Stay]:
         return [stay for stay in self.listed(uid) if not self.is_live(stay)]
@@ -136,6 +144,8 @@ class State:
             "attributes": stay.given.get("attributes") or {},
             "login_at": moment(stay.login),
             "last_seen": moment(stay.seen),
+            "new_device": stay.is_new_device,
+            "on_behalf_by": stay.staff,
             "authenticated_at": moment(stay.login if stay.authenticated is None else stay.authenticated),
             "expires_at": moment(stay.deadline),
             "idle_timeout": stay.idle,
@@ -159,17 +169,17 @@ class State:
 
     def matching(self, asked: dict[str, Any]) -> list[Stay]:
         """Sessions that ``SessionFilter(**asked)`` finds, in order."""
-        return [
-            stay
-            for stay in self.live()
-            if found_by(SimpleNamespace(**self.facts(stay)), self.now, asked)  # type: ignore[arg-type]
-        ]
+        return [stay for stay in self.live() if found_by(self._searched(stay), self.now, asked)]
+
+    def _searched(self, stay: Stay) -> Any:
+        demanded_at = None if stay.demanded is None else moment(stay.demanded)
+        return SimpleNamespace(**self.facts(stay), sign_in_required_at=demanded_at)
 
     def people_called(self, wanted: str) -> list[tuple[tuple[bool, bool, int], tuple[Any, ...]]]:
         """People that ``people`` finds, with the values that order them, and their fields."""
         found = []
         for uid in self.users.keys() | self.people.keys():
-            live, seen = self.live(uid), self.users.get(uid, self.people.get(uid, 0))
+            live, seen = self.own_live(uid), self.users.get(uid, self.people.get(uid, 0))
             name, aliases = self.persons.get(uid, NO_NAME)
             if live:
                 names = list(dict.fromkeys(stay.plate[0] for stay in live if stay.plate[0]))

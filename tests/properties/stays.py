@@ -113,6 +113,8 @@ class Stay:
     given: dict[str, Any]  #: the other arguments of the latest login
     last_ip: str | None = None
     authenticated: int | None = None  #: ms; None: at login
+    staff: str | None = None  #: the member of staff who began it on behalf of the user
+    is_new_device: bool = False
     demanded: int | None = None  #: when staff required a new sign-in, ms
     end: End | None = None
     inline: frozenset[str] = field(default_factory=frozenset)  #: the labels whose text is in the session's own record
