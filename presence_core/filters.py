@@ -18,9 +18,11 @@ from typing import Any, Final, Literal, Protocol, get_args
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.search_text import Needle, fold, is_found, is_found_in_uid, needles, starts
-from presence_core.settings import FACETS
+from presence_core.settings import AGENT_FIELDS, CLIENT_FIELDS, FACETS
 
 _DOTTED = re.compile(r"(?:\d{1,3}\.){1,3}|\d{1,3}(?:\.\d{1,3}){1,2}", re.ASCII)
+_COUNTRY = re.compile(r"[A-Za-z]{2}", re.ASCII)
+_NETWORK = re.compile(r"[Aa][Ss][1-9]\d{0,9}", re.ASCII)
 _CIDR = re.compile(r"[0-9A-Fa-f:.]+(?:/\d{1,3})?")
 
 MatchedField = Literal["uid", "name", "alias", "ip", "session_id"]
@@ -70,6 +72,15 @@ def packed(ip: str | None) -> bytes:
 # -- the filter -------------------------------------------------------------------------------------------------------
 
 
+class SearchedPlace(Protocol):
+    """What a filter reads of a place."""
+
+    @property
+    def country(self) -> str | None: ...
+    @property
+    def network_id(self) -> str | None: ...
+
+
 class SearchedSession(Protocol):
     """What a filter reads of a session, besides the facets."""
 
@@ -93,6 +104,10 @@ class SearchedSession(Protocol):
     def on_behalf_by(self) -> str | None: ...
     @property
     def sign_in_required_at(self) -> datetime | None: ...
+    @property
+    def place(self) -> SearchedPlace | None: ...
+    @property
+    def distant(self) -> bool: ...
     @property
     def login_at(self) -> datetime: ...
     @property
@@ -130,6 +145,9 @@ class SessionFilter:
     on_behalf: bool = False  #: True: only sessions of staff on behalf of their user
     new_device: bool = False  #: True: only sessions on a device that was new to their user
     sign_in_required: bool = False  #: True: only sessions that staff refuse until their visitor signs in again
+    distant: bool = False  #: True: only sessions that began far from the place of the login before
+    country: str | None = None  #: of the address at login, its ISO code: "FR"
+    network: str | None = None  #: of the address at login, its AS number: "AS64500"
 
     def __post_init__(self) -> None:
         if self.uid is not None:
@@ -144,16 +162,28 @@ class SessionFilter:
             raise InvalidArgument("ip", "must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24")
         for name in FACETS:
             check.short(name, getattr(self, name), 64)
+        self._check_place()
         after, before = self.after, self.before
         if after is not None and before is not None and after >= before:
             raise InvalidArgument("logged_in_after", "must be earlier than logged_in_before")
         if self.idle_for is not None:
             check.whole("idle_for", self.idle_for, 0, check.TEN_YEARS)
-        for name in ("new_device", "on_behalf", "sign_in_required"):
+        for name in ("new_device", "on_behalf", "sign_in_required", "distant"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(name, "must be True or False")
         if self.attributes is not None:  # as JSON has them, and a copy that no caller can change
             object.__setattr__(self, "attributes", json.loads(check.attributes(self.attributes) or b"{}"))
+
+    def _check_place(self) -> None:
+        for name, form, rule in (
+            ("country", _COUNTRY, "must be the two letters of an ISO country code, such as FR"),
+            ("network", _NETWORK, "must be the number of a network (AS number), such as AS64500"),
+        ):
+            value = getattr(self, name)
+            if value is not None and not form.fullmatch(value):
+                raise InvalidArgument(name, rule)
+            if value is not None:
+                object.__setattr__(self, name, value.upper())
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -225,7 +255,9 @@ class SessionFilter:
             and (session.new_device or not self.new_device)
             and (session.on_behalf_by is not None or not self.on_behalf)
             and (session.sign_in_required_at is not None or not self.sign_in_required)
+            and (session.distant or not self.distant)
             and self._matches_facets(session)
+            and self._matches_place(session.place)
             and self._matches_times(session, now)
             and ((addresses := self.addresses) is None or _is_from(session, addresses))
             and self._matches_names(session)
@@ -234,7 +266,13 @@ class SessionFilter:
 
     def _matches_facets(self, session: SearchedSession) -> bool:
         return not any(
-            (wanted := getattr(self, name)) is not None and getattr(session, name) != wanted for name in FACETS
+            (wanted := getattr(self, name)) is not None and getattr(session, name) != wanted
+            for name in (*CLIENT_FIELDS, *AGENT_FIELDS)
+        )
+
+    def _matches_place(self, place: SearchedPlace | None) -> bool:
+        return (self.country is None or (place is not None and place.country == self.country)) and (
+            self.network is None or (place is not None and place.network_id == self.network)
         )
 
     def _matches_times(self, session: SearchedSession, now: int) -> bool:

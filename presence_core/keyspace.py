@@ -141,6 +141,10 @@ class Shard:
         """HASH: digest of a device → the user's last login on it."""
         return f"{self.tag}:known:{uid}"
 
+    def place(self, uid: str) -> str:
+        """STRING: time and place of the user's last login with a known place."""
+        return f"{self.tag}:place:{uid}"
+
     def ended_of(self, uid: str) -> str:
         """ZSET: the user's ended sessions by time of end."""
         return f"{self.tag}:ended:{uid}"

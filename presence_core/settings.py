@@ -17,7 +17,8 @@ INDEXES: Final = ("uid", "name", "alias", "ip")
 
 CLIENT_FIELDS: Final = ("device", "app", "app_version")
 AGENT_FIELDS: Final = ("os", "browser")
-FACETS: Final = (*CLIENT_FIELDS, *AGENT_FIELDS)
+PLACE_FIELDS: Final = ("country", "network")
+FACETS: Final = (*CLIENT_FIELDS, *AGENT_FIELDS, *PLACE_FIELDS)
 """The facets of every site. ``Settings.facets`` adds attributes."""
 
 _OPTIONAL = ("shards", "max_sessions_per_device", "truncate_addresses_after")  # may be None
@@ -74,6 +75,7 @@ class Settings:
     max_audit: int = 100_000  #: staff actions kept in all, 100…10 million
     keep_audit: int = 730 * DAY  #: how long staff actions and denied attempts are kept; 1…10 years
     truncate_addresses_after: int | None = None  #: days after the end of a session, 0…3650; None: addresses stay whole
+    place_file: str | None = None  #: MaxMind DB files, with a colon between them: logins get a place (extra geo)
     indexes: tuple[str, ...] = INDEXES  #: search indexes to keep; a change takes effect with `presence reindex`
     facets: tuple[str, ...] = ()  #: attributes that are counted for `facets`; at most 8
     record_ttl: bool = True  #: let Redis delete a live record a day after its absolute deadline
@@ -100,6 +102,8 @@ class Settings:
             raise InvalidArgument("idle_timeout", "must be at most absolute_timeout")
         if self.confirm_replicas and self.confirm_timeout > self.timeout * 500:
             raise InvalidArgument("confirm_timeout", "must be at most half of timeout")
+        if self.place_file is not None:
+            check.plain_text("place_file", self.place_file, 4096, "must be paths of MaxMind DB files")
         self._check_indexes_and_facets()
 
     def _check_indexes_and_facets(self) -> None:
@@ -153,7 +157,7 @@ class Settings:
             raw = environ.get(variable, "").strip()
             if not raw:
                 continue
-            if item.name in ("namespace", "on_limit"):
+            if item.name in ("namespace", "on_limit", "place_file"):
                 given[item.name] = raw
             elif item.name in ("indexes", "facets"):
                 given[item.name] = tuple(word.strip() for word in raw.split(",") if word.strip() not in ("", "none"))

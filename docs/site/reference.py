@@ -36,9 +36,9 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
         "What the methods return: frozen dataclasses. Times are aware UTC datetimes.",
         (
             "Session", "Login", "Validation", "ValidationPassed", "ValidationFailed", "FailureCode", "Ended",
-            "EndReason", "EndCause", "SignInResult", "PublicBlock", "Page", "Person", "Counts", "Sample", "Event",
-            "EventKind", "KickResult", "KickPreview",
-            "MatchedPerson", "Job", "JobState", "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry",
+            "EndReason", "EndCause", "SignInResult", "PublicBlock", "Page", "Person", "Place", "Counts", "Sample",
+            "Event", "EventKind", "DistantLogin", "KickResult", "KickPreview", "MatchedPerson", "Job", "JobState",
+            "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry",
             "StaffMember", "StaffRole", "SavedItem", "SavedKind", "Viewer", "EraseReport", "SweepReport",
             "ReshardReport", "Plan", "Health", "NodeHealth", "Finding", "FindingLevel", "WorkerStatus", "Alert",
         ),

@@ -63,6 +63,8 @@ _FILTERS: Final = {
     "app-version": None,
     "os": None,
     "browser": None,
+    "country": "country of the address at login, its ISO code, such as FR",
+    "network": "network of the address at login, its AS number, such as AS64500",
 }
 
 
@@ -98,6 +100,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     help = "only sessions whose visitor must sign in again"
     group.add_argument("--sign-in-required", action="store_true", help=help)
     group.add_argument("--new-device", action="store_true", help="only sessions on a device that was new to their user")
+    group.add_argument("--distant", action="store_true", help="only sessions that began far from the login before")
     add_attribute(group)
 
 
@@ -118,6 +121,7 @@ def session_filter(args: argparse.Namespace) -> SessionFilter:
         idle_for=args.idle_for,
         attributes=attributes_of(args),
         new_device=args.new_device,
+        distant=args.distant,
         on_behalf=args.on_behalf,
         sign_in_required=args.sign_in_required,
     )

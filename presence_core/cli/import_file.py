@@ -24,13 +24,16 @@ MAX_ERRORS: Final = 20
 COLUMNS: Final = (
     "uid", "session_id", "name", "aliases", "device", "app", "app_version", "ip", "last_ip", "user_agent", "os",
     "browser", "attributes", "login_at", "last_seen", "expires_at", "idle_timeout", "absolute_timeout",
-    "authenticated_at", "methods", "mfa", "sign_in_required_at", "new_device", "on_behalf_by",
+    "authenticated_at", "methods", "mfa", "sign_in_required_at", "new_device", "on_behalf_by", "place",
+    "distant", "previous_place", "previous_login_at",
 )  # fmt: skip
 """The fields of an export."""
 
-_IGNORED: Final = frozenset(
-    ("last_ip", "os", "browser", "expires_at", "authenticated_at", "sign_in_required_at", "new_device", "on_behalf_by")
-)
+_DERIVED: Final = (
+    "last_ip", "os", "browser", "expires_at", "authenticated_at", "sign_in_required_at", "new_device", "on_behalf_by",
+    "place", "distant", "previous_place", "previous_login_at",
+)  # fmt: skip
+_IGNORED: Final = frozenset(_DERIVED)
 """Fields of an export that an import ignores: they are derived from the others, or start again."""
 
 _FIELDS: Final = frozenset(COLUMNS) - _IGNORED

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from presence_core.logs import printable as printable
-from presence_core.models import Page, plain
+from presence_core.models import Page, Place, plain
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 
@@ -74,6 +74,8 @@ def _cell(value: Any) -> str:
         return format_time(value)
     if isinstance(value, int | float):
         return f"{value:,.0f}"
+    if isinstance(value, Place):
+        value = value.words
     return (", ".join(value) if isinstance(value, tuple) else value) or "-"
 
 

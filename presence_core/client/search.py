@@ -59,8 +59,8 @@ class SearchMethods(Client):
     def facets(self, field: str) -> dict[str, int]:
         """Live sessions per value of a field, the most frequent value first.
 
-        field: device, app, app_version, os, browser, or an attribute in ``Settings.facets``. Exact as of the last
-        sweep, unless a key was lost since the worker's last check. Cost: O(values), one round trip.
+        field: device, app, app_version, os, browser, country, network, or an attribute in ``Settings.facets``. Exact as
+        of the last sweep, unless a key was lost since the worker's last check. Cost: O(values), one round trip.
         """
         return self._run(facets.facets(self._ctx, field))
 

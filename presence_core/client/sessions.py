@@ -51,6 +51,9 @@ class SessionsMethods(Client):
         has logged in on other devices and not on this one, the session has ``new_device``, and the event "new_device"
         is sent once.
 
+        With ``Settings.place_file`` the session has the ``place`` of ``ip``. If that is farther from the user's login
+        before than a plane flies in the time between, it is ``distant``, and the event "distant" is sent once.
+
         on_behalf_by, reason: a member of staff (1-256 bytes) logs in on behalf of the user, and why (1-500 characters).
         The audit has it. The session ends after ``on_behalf_timeout`` at the latest, and its id begins with "behalf-".
         It is in all lists, does not make the user online, and limits neither count nor end it.

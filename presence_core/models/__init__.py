@@ -7,6 +7,7 @@ What this module imports is what it exports (``pyproject.toml`` says so to mypy 
 from presence_core.models.alerts import Alert, AlertCount
 from presence_core.models.answers import (
     Counts,
+    DistantLogin,
     Event,
     KickResult,
     Page,
@@ -33,9 +34,11 @@ from presence_core.models.choices import (
 )
 from presence_core.models.health import Finding, Health, NodeHealth, SentinelHealth, Spread
 from presence_core.models.history import Sample, WorkerStatus
+from presence_core.models.places import Place
 from presence_core.models.plain import plain
 from presence_core.models.sessions import (
     CORE,
+    DISTANT,
     END_FIELDS,
     INLINE,
     NEW_DEVICE,

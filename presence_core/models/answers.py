@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from presence_core.models.choices import EventKind, PlanIndex
+from presence_core.models.places import Place
 from presence_core.models.sessions import Ended, Session
 from presence_core.models.staff import Block, Job
 
@@ -79,6 +80,15 @@ class Event:
     session_id: str
     at: datetime
     cursor: str  #: opaque: give it as ``after`` to continue after this event
+
+
+@dataclass(frozen=True, slots=True)
+class DistantLogin(Event):
+    """The event ``distant``, with both places and times. They are None once the session is no longer kept."""
+
+    place: Place | None  #: of this login
+    previous_place: Place | None  #: of the login before
+    previous_login_at: datetime | None  #: when that was
 
 
 @dataclass(frozen=True, slots=True)

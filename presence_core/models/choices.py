@@ -11,10 +11,20 @@ EndCause = Literal["user", "self", "idle", "absolute", "lost", "staff", "revoked
 vanished. ``revoked``: ``revoke_before``. ``limit``, ``device_limit``: a login replaced it."""
 
 EventKind = Literal[
-    "login", "logout", "expired", "kicked", "replaced", "sign_in_required", "reauthenticated", "new_device", "gap"
+    "login",
+    "logout",
+    "expired",
+    "kicked",
+    "replaced",
+    "sign_in_required",
+    "reauthenticated",
+    "new_device",
+    "distant",
+    "gap",
 ]
 """``sign_in_required``: staff refuse the session until its visitor signs in again. ``reauthenticated``: they have.
-``new_device``: a login on a device that is new to the user. ``gap``: events before this point were dropped by the cap.
+``new_device``: a login on a device that is new to the user. ``distant``: a login far from the
+last one. ``gap``: events before this point were dropped by the cap.
 """
 
 FailureCode = Literal["unknown", "ended", "sign_in_required", "authentication_too_old"]

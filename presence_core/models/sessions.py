@@ -17,7 +17,9 @@ field       holds
 ``A``       os, browser, user agent, one a line: only where the label table was full
 ``h``       the authentication: ms, whether with several factors, methods; missing where the site names none at login
 ``q``       the sign-in that staff require: ms, id of their message
-``o``       what is odd about the login, a byte of flags: 1 a new device, 2 on behalf of the user, then by whom
+``o``       what is odd about the login, a byte of flags: 1 a new device; 2 on behalf of the user, then by whom; 4 far
+            from the last login, then when that was, ms (8 bytes), and its place
+``g``       the place of the address at login: see places.py
 ``e…``      how it ended: see END_FIELDS; a hash with ``e`` is a tombstone
 ==========  =====================================================================================================
 """
@@ -34,6 +36,7 @@ from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from presence_core.models.choices import EndCause, EndReason, FailureCode
+from presence_core.models.places import Place, read_place
 
 CORE: Final = struct.Struct(">QII16s4s4s")
 _TIMES: Final = struct.Struct(">QII")
@@ -46,9 +49,10 @@ SESSION_FIELDS: Final = ("s", "c", "n", "a", "i", "x", "C", "A", "h", "q")
 END_FIELDS: Final = ("e", "ea", "ec", "eb", "en", "et", "em", "er")
 """end reason, at (ms), cause, by, note (id of a text), ticket, message (id of a text), replaced by (session id)"""
 
-ODD_FIELDS: Final = ("o",)
+ODD_FIELDS: Final = ("o", "g")
 NEW_DEVICE: Final = 1  # flags of ``o``
 ON_BEHALF: Final = 2
+DISTANT: Final = 4
 
 Labels = Mapping[bytes, bytes]
 """Label id → text."""
@@ -72,6 +76,13 @@ def text(raw: bytes) -> str:
 def _packed_time(packed: bytes) -> datetime:
     """The ms that the first 8 bytes hold."""
     return moment(_TIME.unpack_from(packed)[0] if len(packed) >= _TIME.size else 0)
+
+
+def previous_login(odd: bytes | None) -> tuple[Place | None, datetime | None]:
+    """Place and time of the login before a distant one, of the field ``o``; None for each if it was not distant."""
+    if not odd or not odd[0] & DISTANT or len(odd) <= _TIME.size:
+        return None, None
+    return read_place(odd[1 + _TIME.size :]), _packed_time(odd[1:])
 
 
 def label_ids(core: bytes | None) -> set[bytes]:
@@ -135,6 +146,10 @@ class Record:
     mfa: bool = False  #: with several factors
     new_device: bool = False  #: the user had other devices at login, and not this one
     on_behalf_by: str | None = None  #: the member of staff who logged in on behalf of the user; None: the user did
+    place: Place | None = None  #: of the address at login; None without ``Settings.place_file``
+    distant: bool = False  #: farther from the place of the login before than a plane flies in the time between
+    previous_place: Place | None = None  #: of the login before; only where ``distant``
+    previous_login_at: datetime | None = None  #: when that was
 
     @property
     def ref(self) -> str:
@@ -261,7 +276,8 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
     at, is_strong, methods = moment(login), False, b""
     if authentication and len(authentication) > _TIME.size:
         at, is_strong, methods = _packed_time(authentication), authentication[8:9] == b"1", authentication[9:]
-    odd = row[-1] if len(row) > len(SESSION_FIELDS) + len(END_FIELDS) else None
+    odd, place = (*row[18:20], None, None)[:2]
+    before, before_at = previous_login(odd)
     return {
         "uid": uid,
         "session_id": session_id,
@@ -286,6 +302,10 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
         "mfa": is_strong,
         "new_device": bool(odd and odd[0] & NEW_DEVICE),
         "on_behalf_by": text(odd[1:]) if odd and odd[0] & ON_BEHALF else None,
+        "place": read_place(place),
+        "distant": before_at is not None,
+        "previous_place": before,
+        "previous_login_at": before_at,
     }
 
 

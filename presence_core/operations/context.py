@@ -43,6 +43,7 @@ class Context:
     clock: Callable[[], float]  #: seconds, monotonic
     server_of: Callable[[str], str]  #: the address of the server that a key is on, as far as known
     now: str = ""  #: ms; only tests and the demo's history set it: scripts read the clock of Redis
+    place_of: Callable[[bytes], bytes] = lambda _: b""  #: the packed place of a packed address; empty if not known
     on_layout: Callable[[], object] = lambda: None  #: called when the layout has been read, before the first change
     keyspace: Keyspace | None = None
     policy: bytes = b""

@@ -48,6 +48,7 @@ class SessionRow(NamedTuple):
     message: bytes | None = None
     replaced_by: bytes | None = None
     odd: bytes | None = None  #: of ODD_FIELDS
+    place: bytes | None = None
 
     @property
     def login(self) -> int:
@@ -188,7 +189,11 @@ def decode_end(reply: Any) -> EndReply | None:
         return None
     ended, overdue, row, block, now = reply
     return EndReply(
-        _texts(ended), _texts(overdue), SessionRow(*row[:11])._replace(odd=row[12] if row else None), block, now
+        _texts(ended),
+        _texts(overdue),
+        SessionRow(*row[:11])._replace(**dict(zip(("odd", "place"), row[12:], strict=False))),
+        block,
+        now,
     )
 
 

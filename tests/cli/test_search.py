@@ -211,7 +211,7 @@ def test_facets_are_counted(p: P, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert json.loads(run("facets", "device", "--json")[1]) == {"desk": 2, "phone": 2}
     code, out, err = run("facets", "name")
     assert (code, out) == (2, "")
-    assert err.startswith("field must be one of device, app, app_version, os, browser ")
+    assert err.startswith("field must be one of device, app, app_version, os, browser, country, network ")
     monkeypatch.setenv("PRESENCE_FACETS", "tenant")
     assert run("facets", "tenant")[1] == (
         "None of 5 live sessions has a value for tenant.\n"
@@ -219,7 +219,8 @@ def test_facets_are_counted(p: P, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     )
     assert run("reindex") == (
         0,
-        "Indexes: uid, name, alias, ip. Counted: device, app, app_version, os, browser, tenant. Repaired 0 entries.\n",
+        "Indexes: uid, name, alias, ip. Counted: device, app, app_version, os, browser, country, network, "
+        "tenant. Repaired 0 entries.\n",
         "",
     )
     assert json.loads(run("facets", "tenant", "--json")[1]) == {"navy": 1}

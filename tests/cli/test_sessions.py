@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import on
 from tests.support.facade import P
+from tests.support.place_file import write_place_file
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
 
@@ -37,6 +41,35 @@ def test_login_and_logout(p: P, run: Run) -> None:
     )  # fmt: skip
     assert run("login", " ")[::2] == (2, "uid must be text of 1 to 256 bytes, not only white space.\n")
     assert run("login", "ada", "--ip", "x")[::2] == (2, "ip must be an IPv4 or IPv6 address.\n")
+
+
+@on("valkey-sync")
+def test_places_are_listed_found_counted_and_exported(
+    p: P, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("login", "bob")[0] == 0
+    assert "PLACE" not in run("list")[1]
+    monkeypatch.setenv("PRESENCE_PLACE_FILE", str(write_place_file(tmp_path / "places.mmdb")))
+    for ip in ("192.0.2.7", "203.0.113.7"):
+        assert run("login", "ada", "--ip", ip)[0] == 0
+    heading, *lines = run("list")[1].splitlines()
+    assert heading.endswith("  PLACE")
+    assert [line.rsplit("  ", 1)[-1] for line in lines[:3]] == ["Tokyo, JP", "Lyon, FR", "-"]
+    for option in (("--distant",), ("--country", "jp"), ("--network", "AS64510")):
+        [found] = json.loads(run("list", *option, "--json")[1])["items"]
+        assert found["previous_place"]["city"] == "Lyon"
+    assert json.loads(run("facets", "country", "--json")[1]) == {"FR": 1, "JP": 1}
+    assert run("list", "--country", "France")[::2] == (
+        2, "country must be the two letters of an ISO country code, such as FR.\n"
+    )  # fmt: skip
+    assert run("export", "--format", "csv")[1].count('""city"": ""Lyon""') == 2
+    monkeypatch.setenv("PRESENCE_PLACE_FILE", str(tmp_path / "none.mmdb"))
+    code, said, error = run("counts")
+    assert (code, said) == (2, "")
+    assert error == (
+        f"place_file must name MaxMind DB files that can be read: {tmp_path}/none.mmdb cannot "
+        "(No such file or directory).\n"
+    )
 
 
 @on("valkey-sync")

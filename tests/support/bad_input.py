@@ -343,6 +343,15 @@ def _of_filters() -> list[tuple[str, Any, str]]:
         "on_behalf": _same("on_behalf must be True or False", 1, 0, "yes", None),
         "new_device": _same("new_device must be True or False", 1, 0, "yes", None),
         "sign_in_required": _same("sign_in_required must be True or False", 1, 0, "yes", None),
+        "distant": _same("distant must be True or False", 1, 0, "yes", None),
+        "country": _same("country must be the two letters of an ISO country code, such as FR", "FRA", "F", "1A", "ÄÖ"),
+        "network": _same(
+            "network must be the number of a network (AS number), such as AS64500",
+            "64500",
+            "AS0",
+            "ASX",
+            "192.0.2.0/24",
+        ),
     }
     for field in ("text", "name_prefix", "name_contains"):
         fields[field] = _text(f"{field} must be text of 1 to 256 bytes", 256)
@@ -363,7 +372,9 @@ def _of_lists() -> list[Case]:
     for method in ("list_sessions", "count_sessions", "explain"):
         cases += [Case(method, (value,), {}, "filter must be a SessionFilter") for value in no_filters]
     no_fields: list[Any] = ["", "uid", "ip", "plan", "Device", None, 5, b"device", ["device"], True]
-    known = "device, app, app_version, os, browser (an attribute counts where Settings.facets names it)"
+    known = (
+        "device, app, app_version, os, browser, country, network (an attribute counts where Settings.facets names it)"
+    )
     cases += [Case("facets", (value,), {}, f"field must be one of {known}") for value in no_fields]
     for value in (0, -1, 1001, 1.5, "50", True, None):
         cases += [Case(method, (), {"limit": value}, LIMIT) for method in ("list_sessions", "events")]

@@ -186,6 +186,9 @@ def found_by(session: Session, now_ms: int, asked: dict[str, Any]) -> bool:
             return session.on_behalf_by is not None
         if field == "sign_in_required":
             return session.sign_in_required_at is not None
+        if field in ("country", "network"):
+            place = session.place
+            return place is not None and value == (place.country if field == "country" else f"AS{place.asn}")
         if field == "attributes":
             return all(
                 key in session.attributes and same(session.attributes[key], wanted) for key, wanted in value.items()

@@ -44,6 +44,7 @@ RUN_ELSEWHERE = {
     "docs/logging.md": "test_page_blocks",
     "docs/odd_logins.md": "test_page_blocks",
     "docs/on_behalf.md": "test_page_blocks",
+    "docs/places.md": "test_page_blocks",
     "docs/your_devices.md": "test_your_devices_blocks",
 }
 """The tests that run the blocks of these documents."""

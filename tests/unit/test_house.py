@@ -27,7 +27,7 @@ ORDER = [
     {"filters"},
     {"models"},
     {"scripts"},
-    {"operations", "transport", "embedded"},
+    {"operations", "transport", "embedded", "place_files"},
     {"client"},
 ]
 LAST = len(ORDER)

@@ -21,6 +21,7 @@ from presence_core.web.service.api_keys import make_key
 from presence_core.web.service.event_stream import EventPoller, ReaderQueue
 from tests.conftest import Bed, on
 from tests.support.fair_clock import PATIENT
+from tests.support.place_file import write_place_file
 from tests.support.servers import KEEPS_ALL, Server, missing, valkey_binary
 from tests.support.soak import size
 from tests.web.service import problem, served, service
@@ -172,6 +173,25 @@ def test_a_login_on_a_new_device_is_an_event_behind_the_login(bed: Bed) -> None:
             seen = await _some(stream.body_iterator, 3)  # type: ignore[arg-type]
             assert [event["event"] for event in seen] == ["login", "login", "new_device"]
             assert json.loads(seen[2]["data"])["kind"] == "new_device"
+
+    bed.loop.run(run())
+
+
+@everywhere
+def test_a_distant_login_is_an_event_with_both_places(bed: Bed, tmp_path: Path) -> None:
+    p = bed.connect(place_file=str(write_place_file(tmp_path / "places.mmdb")))
+    presence: Any = p._target  # type: ignore[attr-defined]
+
+    async def run() -> None:
+        async with _poller(presence) as poller:
+            stream = await poller.open(None)
+            for ip in ("192.0.2.7", "203.0.113.7"):
+                await presence.login("ada", ip=ip)
+            seen = await _some(stream.body_iterator, 3)  # type: ignore[arg-type]
+            assert [event["event"] for event in seen] == ["login", "login", "distant"]
+            data = json.loads(seen[2]["data"])
+            assert (data["place"]["city"], data["previous_place"]["city"]) == ("Tokyo", "Lyon")
+            assert data["previous_login_at"] <= data["at"]
 
     bed.loop.run(run())
 

@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 from presence_core import Presence, Settings
 from presence_core.web.rules import State, hashed_id
 from tests.support.fair_clock import PATIENT
+from tests.support.place_file import write_place_file
 from tests.support.servers import Server, missing, redis_binary, valkey_binary
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -49,7 +50,7 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 
 def test_every_block_of_these_pages_is_tested() -> None:
-    pages = ("own_client.md", "cors.md", "rollout.md", "logging.md", "odd_logins.md", "on_behalf.md")
+    pages = ("own_client.md", "cors.md", "rollout.md", "logging.md", "odd_logins.md", "on_behalf.md", "places.md")
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
         {"cors"},
@@ -57,6 +58,7 @@ def test_every_block_of_these_pages_is_tested() -> None:
         {"traces"},
         {"device"},
         {"behalf"},
+        {"distant"},
     ]
 
 
@@ -143,6 +145,16 @@ def test_staff_log_in_on_behalf_of_a_user(presence: Presence) -> None:
     login = run(blocks("on_behalf.md")["behalf"], "docs/on_behalf.md", presence=presence)["login"]
     assert login.session.on_behalf_by == "sam@support"
     assert not presence.is_online("u1019")
+
+
+def test_a_login_far_from_the_last_one_names_both_places(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = str(write_place_file(tmp_path / "places.mmdb"))
+    with Presence.from_url(server.url, Settings(timeout=PATIENT, namespace="places", place_file=places)) as presence:
+        for address in ("192.0.2.7", "203.0.113.7"):
+            run(blocks("places.md")["distant"], "docs/places.md", presence=presence, address=address)
+    assert capsys.readouterr().out == "Lyon, FR, then Tokyo, JP\n"
 
 
 # -- roll out ---------------------------------------------------------------------------------------------------------

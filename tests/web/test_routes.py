@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -9,6 +10,7 @@ import pytest
 
 from presence_core.web.service.authorization import LOCAL
 from tests.conftest import Bed, on
+from tests.support.place_file import write_place_file
 from tests.web.service import HOSTILE, SCOPES, Service, problem, service
 
 everywhere = on("valkey-async", "redis7-async", "cluster-async")
@@ -130,6 +132,23 @@ def test_a_new_device_and_a_session_of_staff_are_shown_and_found(bed: Bed) -> No
     queries = (("new_device=true", made), ("on_behalf=true", of_staff), ("sign_in_required=true", made))
     for query, expected in queries:
         assert [session["ref"] for session in s.get(f"/v1/sessions?{query}")["items"]] == [expected["ref"]]
+
+
+@everywhere
+def test_places_are_shown_found_and_counted(bed: Bed, tmp_path: Path) -> None:
+    s = service(bed, place_file=str(write_place_file(tmp_path / "places.mmdb")))
+    near, far = (
+        s.ask("POST", "/v1/sessions", {"uid": "ada", "ip": ip}).json()["session"] for ip in ("192.0.2.7", "203.0.113.7")
+    )
+    assert near["place"] == {
+        "country": "FR", "city": "Lyon", "network": "Example Telecom", "asn": 64500, "latitude": 46, "longitude": 5,
+    }  # fmt: skip
+    assert (near["distant"], near["previous_place"], far["distant"]) == (False, None, True)
+    assert far["previous_place"]["city"] == "Lyon"
+    for query, expected in (("country=FR", near), ("network=as64510", far), ("distant=true", far)):
+        assert [session["ref"] for session in s.get(f"/v1/sessions?{query}")["items"]] == [expected["ref"]]
+    assert s.get("/v1/facets/country") == {"values": {"FR": 1, "JP": 1}}
+    assert s.ask("GET", "/v1/sessions?country=FRA").json()["field"] == "country"
 
 
 @everywhere

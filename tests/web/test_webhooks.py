@@ -21,6 +21,7 @@ from presence_core.web.webhooks.signing import sign, verify
 from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
+from tests.support.place_file import write_place_file
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
 from tests.support.webhook_receiver import SECRET, Receiver, until
 
@@ -50,8 +51,23 @@ def test_a_login_on_a_new_device_is_sent_with_what_a_mail_to_the_user_needs(
         "type": "new_device", "at": new.login_at.isoformat(timespec="milliseconds"),
         "uid": "ada", "session_id": new.session_id,
         "name": "Ada", "aliases": ["ada@example.org"], "device": "laptop", "app": None, "os": None, "browser": "curl",
-        "ip": "192.0.2.7",
+        "ip": "192.0.2.7", "place": None,
     }  # fmt: skip
+
+
+@on("valkey-sync", "cluster-sync")
+def test_a_distant_login_is_sent_with_both_places_and_times(bed: Bed, receiver: Receiver, tmp_path: Path) -> None:
+    p = bed.connect(place_file=str(write_place_file(tmp_path / "places.mmdb")))
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path / "hooks", kinds=["distant"], **QUICK):
+        first = p.login("ada", ip="192.0.2.7").session
+        far = p.login("ada", ip="203.0.113.7").session
+        until(lambda: len(receiver.taken) == 1)
+    [sent] = receiver.taken
+    assert (sent["type"], sent["uid"], sent["session_id"]) == ("distant", "ada", far.session_id)
+    assert (sent["place"]["city"], sent["previous_place"]["city"]) == ("Tokyo", "Lyon")
+    assert (sent["at"], sent["previous_login_at"]) == (
+        far.login_at.isoformat(timespec="milliseconds"), first.login_at.isoformat(),
+    )  # fmt: skip
 
 
 @on("valkey-sync", "cluster-sync")
@@ -305,7 +321,7 @@ def test_a_signature_depends_on_body_secret_and_time() -> None:
         assert not verify(SECRET, nonsense, body, now=1000)
 
 
-_KINDS = "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, new_device, gap."
+_KINDS = "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, new_device, distant, gap."
 
 
 @pytest.mark.parametrize(

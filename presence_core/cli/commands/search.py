@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from presence_core.cli.arguments import AddCommand, add_filters, add_page, session_filter
-from presence_core.cli.commands.sessions import SESSION_COLUMNS
+from presence_core.cli.commands.sessions import session_columns
 from presence_core.cli.output import count_of, format_time, next_page, print_result, records_table, table
 from presence_core.client import Presence
 from presence_core.filters import SessionFilter
@@ -37,7 +37,9 @@ def add_commands(add_command: AddCommand) -> None:
     people.add_argument("text", help="uid, name, email, email domain or phone number, or the start of it")
     people.add_argument("--limit", type=int, default=20, help="how many, 1 to 100 (default 20)")
     facets = add_command("facets", _facets, "Count live sessions per value of a field, most frequent first.")
-    facets.add_argument("field", help="device, app, app_version, os, browser, or an attribute named in PRESENCE_FACETS")
+    facets.add_argument(
+        "field", help="device, app, app_version, os, browser, country, network, or an attribute of PRESENCE_FACETS"
+    )
 
 
 def _list(presence: Presence, args: argparse.Namespace) -> int:
@@ -59,7 +61,7 @@ def _list(presence: Presence, args: argparse.Namespace) -> int:
 
 def _page_lines(page: Page[Session], filter: SessionFilter, args: argparse.Namespace) -> Iterator[str]:
     if page.items:
-        yield from records_table(SESSION_COLUMNS, page)
+        yield from records_table(session_columns(page.items), page)
         yield f"{len(page):,} of {'' if page.total_is_exact else 'about '}{page.total:,}"
     else:
         yield from _empty_page(page, filter, args)

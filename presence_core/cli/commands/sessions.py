@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Final
 
 from presence_core.cli.arguments import AddCommand, add_attribute, add_page, add_period, attributes_of
 from presence_core.cli.output import count_of, page_lines, print_error, print_result, records_table, to_json
 from presence_core.client import Presence
 from presence_core.errors import LoginRefused
+from presence_core.models import Session
 
 SESSION_COLUMNS: Final = {
     "LOGIN (UTC)": "login_at", "USER": "uid", "NAME": "name", "DEVICE": "device", "APP": "app", "BROWSER": "browser",
     "ADDRESS": "ip", "SESSION": "session_id",
 }  # fmt: skip
+
+
+def session_columns(sessions: Sequence[Session]) -> dict[str, str]:
+    """The columns of these sessions: with their places, if any is known."""
+    places = {"PLACE": "place"} if any(session.place for session in sessions) else {}
+    return SESSION_COLUMNS | places
+
 
 _ENDED_COLUMNS: Final = {
     "ENDED (UTC)": "at", "USER": "uid", "REASON": "reason", "CAUSE": "cause", "BY": "by", "WHY": "note",
@@ -74,7 +83,7 @@ def _show(presence: Presence, args: argparse.Namespace) -> int:
         f"{args.uid} is not online.",
         "See when they were last seen: presence people USER. See why their sessions ended: presence ended USER",
     ]
-    print_result(args, sessions, records_table(SESSION_COLUMNS, sessions) if sessions else offline)
+    print_result(args, sessions, records_table(session_columns(sessions), sessions) if sessions else offline)
     return 0 if sessions else 1
 
 

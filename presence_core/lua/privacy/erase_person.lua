@@ -5,8 +5,8 @@
 -- include: sessions/session_record
 -- include: facets
 -- include: sessions/end_session
--- KEYS: 1-13 Shard.lists 14-17 Shard.of_user 18 words 19 labels 20 block 21 blocks 22 known devices, then a record
---       for each session id
+-- KEYS: 1-13 Shard.lists 14-17 Shard.of_user 18 words 19 labels 20 block 21 blocks 22 known devices 23 place of
+--       the last login, then a record for each session id
 -- ARGV: 1 uid 2 1: the last call|0 3 number of entries of words 4 number of entries of addresses 5 number of label ids
 --       6… the entries of words, the entries of addresses, the label ids (removed unless a live session has one), the
 --       session ids
@@ -14,8 +14,8 @@
 local k, keys = shard_keys()
 local uid, last_call, words_given, addresses_given, labels_given = unpack(ARGV)
 local user = user_keys(uid, keys + 1)
-local words, labels, block, blocks, known = unpack(KEYS, keys + 5, keys + 9)
-local first_record = keys + 10
+local words, labels, block, blocks, known, last_place = unpack(KEYS, keys + 5, keys + 10)
+local first_record = keys + 11
 local bad = foreign_shard(k) or foreign('SCARD', user.live, 'ZCARD', words, 'ZCARD', k.addresses, 'HLEN', labels,
                                         'HLEN', block, 'ZCARD', blocks, 'ZCARD', user.ended, 'HLEN', user.person)
 if bad then return bad end
@@ -59,6 +59,6 @@ if last_call == '1' and live == 0 then
   redis.call('ZREM', k.users, uid)
   redis.call('ZREM', k.people, uid)
   blocks_removed = redis.call('ZREM', blocks, uid)
-  redis.call('UNLINK', user.live, user.person, user.devices, user.ended, block, known)
+  redis.call('UNLINK', user.live, user.person, user.devices, user.ended, block, known, last_place)
 end
 return {sessions, blocks_removed, live}

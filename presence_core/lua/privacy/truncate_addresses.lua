@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Truncates the addresses of ended sessions: the last byte of IPv4 (/24), the last ten bytes of IPv6 (/48).
+-- Truncates the addresses of ended sessions: the last byte of IPv4 (/24), the last ten bytes of IPv6 (/48). Of places
+-- (models/places.py) country and network stay.
 -- KEYS: 1 meta, then a record for each session
 -- ARGV: 1 up to which end this run has come, ms
 -- returns: how many records were changed
@@ -9,17 +10,32 @@ local function truncate(address)
   if #address == 16 then return string.sub(address, 1, 6) .. string.rep('\0', 10) end
   return address
 end
+local function without_city(place)
+  return (string.gsub(place, '^([^\n]*\n[^\n]*\n[^\n]*\n).*$', '%1\n'))
+end
+-- Field 'o' of a distant login (odd_login.lua) has the place of the login before.
+local function without_last_city(odd)
+  if bit.band(string.byte(odd) or 0, 4) == 0 then return odd end
+  return string.sub(odd, 1, 9) .. without_city(string.sub(odd, 10))
+end
 redis.call('HLEN', meta)
 for i = 2, #KEYS do
   local record = KEYS[i]
-  local row = redis.pcall('HMGET', record, 'c', 'i', 'e')
-  if not row.err then
-    local core, last_address, end_reason = unpack(row)
-    local new_core = core and #core > 40 and string.sub(core, 1, 40) .. truncate(string.sub(core, 41)) or core
-    local new_address = last_address and truncate(last_address)
-    if end_reason and (new_core ~= core or new_address ~= last_address) then
-      if new_core ~= core then redis.call('HSET', record, 'c', new_core) end
-      if new_address ~= last_address then redis.call('HSET', record, 'i', new_address) end
+  local row = redis.pcall('HMGET', record, 'e', 'c', 'i', 'g', 'o')
+  if not row.err and row[1] then
+    local core, address, place, odd = unpack(row, 2)
+    local new = {
+      c = core and #core > 40 and string.sub(core, 1, 40) .. truncate(string.sub(core, 41)) or core,
+      i = address and truncate(address),
+      g = place and without_city(place),
+      o = odd and without_last_city(odd),
+    }
+    local given = {}
+    for field, old in pairs({c = core, i = address, g = place, o = odd}) do
+      if old and new[field] ~= old then given[#given + 1], given[#given + 2] = field, new[field] end
+    end
+    if #given > 0 then
+      redis.call('HSET', record, unpack(given))
       changed = changed + 1
     end
   end

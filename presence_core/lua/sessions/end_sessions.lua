@@ -40,10 +40,11 @@ end
 -- maintenance/settle_sessions.lua.
 local function end_one(sid)
   local ref = uid .. ':' .. sid
-  local row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'h', 'q', 'e', 'f', 'o')
+  local row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'h', 'q', 'e', 'f', 'o', 'g')
   local listed = redis.call('ZSCORE', k.sessions, ref) or redis.call('ZSCORE', k.deadlines, ref)
   if row.err or row[11] or not is_intact(row[1], row[2]) or not listed then return {} end
-  local full = {row[1], row[2], row[11], row[3], row[4], row[7], row[8], row[12], row[5], row[13]} -- RECORD_FIELDS
+  -- RECORD_FIELDS
+  local full = {row[1], row[2], row[11], row[3], row[4], row[7], row[8], row[12], row[5], row[13], row[14]}
   local deadline, login = deadline_of(tonumber(row[1]), row[2])
   if is_revoked(now, login, deadline, revoked, revoked_at) then
     add_end(late, sid, revoked_end(k.meta), full)

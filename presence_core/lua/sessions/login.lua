@@ -12,13 +12,14 @@
 -- include: staff/audit_entry
 -- include: search/session_ids
 -- KEYS: 1-13 Shard.lists 14 labels 15 words 16 block 17-20 Shard.of_user 21 record 22 block_rules 23 ids
---       24 known devices (of a login that names its device), or audit (of a login on behalf of the user)
+--       24 known devices 25 place of the last login (of a login that names its device, or has a place); or 24 audit (of
+--       a login on behalf of the user)
 -- ARGV: 1 now|'' 2 policy 3 uid 4 sid 5 digest of the secret 6 idle s 7 absolute s 8 name 9 aliases 10 packed address
 --       11 attributes 12 client label 13 client text 14 agent label 15 agent text 16 label limit 17 device
 --       18 max sessions 19 max per device|0 20 replace|reject 21 login at|'' 22 last seen|'' (imported)
 --       23 declared attributes (facets.lua) 24 index the address 0|1 25 digest of the session id, 4 bytes|'' (not
---       indexed) 26 methods|'' (authentication.lua) 27 JSON of what may be odd (odd_login.lua)|'' 28… the user's
---       entries of the index of words
+--       indexed) 26 methods|'' (authentication.lua) 27 JSON of what may be odd (odd_login.lua)|'' 28 place|'' 29… the
+--       user's entries of the index of words
 -- returns: {'ok', last seen, core, {sids that a limit ended}, {sids found past their deadline, ended as expired},
 --          {h, q}, o|''} or
 --          {'limit'|'device_limit'|'ended'|'expired'} (with 1 behind 'ended': see sessions/validate.lua) or
@@ -27,10 +28,10 @@ local k = shard_keys()
 local labels, words, block, _, _, _, _, record, block_rules, ids = unpack(KEYS, 14, 23)
 local given_now, packed_policy, uid, sid, digest, idle, absolute, name, aliases, ip, attributes, client_id, client_text,
   agent_id, agent_text, max_labels, device, max_sessions, max_per_device, on_limit, given_login, given_seen, declared,
-  index_address, id_digest, methods, packed_odd = unpack(ARGV, 1, 27)
+  index_address, id_digest, methods, packed_odd, place = unpack(ARGV, 1, 28)
 local now, policy, user, ref = clock(given_now), read_policy(packed_policy), user_keys(uid, 17), uid .. ':' .. sid
 local odd, audit = read_odd(packed_odd, now), nil
-if odd.by then audit = KEYS[24] else odd.known = KEYS[24] end
+if odd.by then audit = KEYS[24] else odd.known, odd.last_place, odd.place = KEYS[24], KEYS[25], place end
 if device == '' or max_per_device == '0' then device, max_per_device = '', 0 end
 
 -- May it begin?
@@ -63,15 +64,15 @@ end
 local label_ids, texts = {client_id, agent_id}, {client_text, agent_text}
 local new_labels = share_labels(labels, label_ids, texts, tonumber(max_labels))
 local core, entries = struct.pack(CORE, login, idle_s, absolute_s, digest, label_ids[1], label_ids[2]) .. ip, {}
-for i = 28, #ARGV do
+for i = 29, #ARGV do
   entries[#entries + 1], entries[#entries + 2] = 0, ARGV[i]
 end
 local new = {sid = sid, ref = ref, login = login, seen = seen, idle = idle_s, absolute = absolute_s, core = core,
              is_repeat = is_repeat, device = device, words = entries,
              address = index_address == '1' and address_entries(core, nil, ref)[1] or nil}
 declared = declared_members(k.facets, declared)
-local fields, names = {'s', ms(seen), 'c', core}, {'n', 'a', 'x', 'C', 'A', 'f'}
-for i, value in ipairs({name, aliases, attributes, texts[1], texts[2], declared}) do
+local fields, names = {'s', ms(seen), 'c', core}, {'n', 'a', 'x', 'C', 'A', 'f', 'g'}
+for i, value in ipairs({name, aliases, attributes, texts[1], texts[2], declared, place}) do
   if value ~= '' then
     fields[#fields + 1], fields[#fields + 2] = names[i], value
   end
@@ -88,7 +89,8 @@ local bad = audit and foreign('XLEN', audit)
 if bad then return bad end
 
 -- Nothing below can fail.
-count_login(k, new, {ms(seen), core, false, name, aliases, texts[1], texts[2], declared}, old, recount)
+local row = {ms(seen), core, false, name, aliases, texts[1], texts[2], declared, false, false, place} -- RECORD_FIELDS
+count_login(k, new, row, old, recount)
 if id_digest ~= '' then add_session_id(ids, k.sessions, id_digest, login) end
 if was_offline then redis.call('ZREM', k.people, uid) end
 if #new_labels > 0 then
@@ -96,7 +98,7 @@ if #new_labels > 0 then
   redis.pcall('HSETNX', k.facets, '-', PAD)
 end
 if is_spoiled then redis.call('UNLINK', record) end
-if is_repeat then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A', 'f', 'o') end
+if is_repeat then redis.call('HDEL', record, 'n', 'a', 'i', 'x', 'C', 'A', 'f', 'o', 'g') end
 local odd_field = note_odd(k, policy, odd, new, is_repeat and old[10], given_login ~= '')
 if odd.by and not (is_repeat and odd.by == string.sub(old[10] or '', 2)) then
   write_audit_entry(audit, policy.audit, ms(now), odd.by, 'login_on_behalf', {uid = uid, session = sid,

@@ -143,7 +143,7 @@ def _erase_records(ctx: Context, shard: Shard, person: Identity, found: Trace) -
     for label in labels:
         ctx.labels.pop((shard.index, label), None)
     keys = (*shard.lists, *shard.of_user(person.uid), shard.words, shard.labels, shard.block(person.uid), shard.blocks,
-            shard.known(person.uid))  # fmt: skip
+            shard.known(person.uid), shard.place(person.uid))  # fmt: skip
     left: list[Sequence[Any]] = [found.words, found.addresses, labels, sorted(person.sessions)]
     total = 0
     while True:

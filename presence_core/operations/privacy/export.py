@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from presence_core import validation as check
 from presence_core.keyspace import Shard, split_ref
 from presence_core.models import Page, SavedItem, moment, plain, text
+from presence_core.models.places import read_place
 from presence_core.operations.context import Context
 from presence_core.operations.sessions import read, tombstones
 from presence_core.operations.staff import audit, blocks, saved_items
@@ -42,6 +43,7 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
         "exported_at": moment(decode_live(reply).now).isoformat(),
         "person": (yield from _person(s, owner)),
         "devices": (yield from _devices(s, owner)),
+        "last_place": (yield from _last_place(s, owner)),
         "block": plain((yield from blocks.blocked(ctx, owner))),
         **{name: plain(found[:MOST]) for name, found in lists.items()},
         "cut": [name for name, found in lists.items() if len(found) > MOST],
@@ -73,6 +75,14 @@ def _devices(s: Shard, uid: str) -> Op[list[dict[str, str]]]:
     return [
         {"digest": name, "last_login": moment(at).isoformat()} for name, at in sorted(known, key=lambda one: one[1])
     ]
+
+
+def _last_place(s: Shard, uid: str) -> Op[dict[str, Any] | None]:
+    """Place and time of their last login with a known place, as long as it is kept."""
+    [raw] = yield [command(s.place(uid), "GET", s.place(uid), lenient=True)]
+    if not raw or len(raw) <= 8:
+        return None
+    return {"login_at": moment(int.from_bytes(raw[:8], "big")).isoformat(), "place": plain(read_place(raw[8:]))}
 
 
 def _saved(ctx: Context, uid: str) -> Op[list[SavedItem]]:

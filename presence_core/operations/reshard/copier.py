@@ -33,7 +33,7 @@ SCRIPT_WRITES: Final = 100
 
 BY_REF: Final = ("sessions", "deadlines", "ended")
 BY_UID: Final = ("users", "people", "blocks")
-OF_USER: Final = (b"user", b"devices", b"ended", b"person", b"block", b"known")
+OF_USER: Final = (b"user", b"devices", b"ended", b"person", b"block", b"known", b"place")
 FIRST: Final = (b"jobs", b"running", b"staff", b"saved")
 DIVIDED: Final = frozenset(
     name.encode() for name in (*BY_REF, *BY_UID, "closing", "totals", "meta", "labels", "audit", "block_rules")

@@ -209,4 +209,4 @@ def _compare_records(old: Keyspace, new: Keyspace) -> Op[None]:
 
 def _read_record(shard: Shard, ref: bytes) -> Call:
     key = shard.record_prefix.encode() + ref
-    return command(shard.tag, "HMGET", key, "s", "n", "a", "x", "i", "f", "e", lenient=True)
+    return command(shard.tag, "HMGET", key, "s", "n", "a", "x", "i", "f", "g", "o", "e", lenient=True)

@@ -17,9 +17,12 @@ from presence_core.keyspace import Shard
 from presence_core.models import NO_LABEL
 from presence_core.operations.context import MAX_KNOWN_LABELS, Context
 from presence_core.scripts.calls import CHECKED, Op, checked_first, command, pairs
-from presence_core.settings import AGENT_FIELDS, CLIENT_FIELDS, FACETS
+from presence_core.settings import AGENT_FIELDS, CLIENT_FIELDS, FACETS, PLACE_FIELDS
 
 KINDS: Final = (("client", b"c", CLIENT_FIELDS), ("agent", b"a", AGENT_FIELDS))
+
+PLACES: Final = (("country", b"k"), ("network", b"n"))
+"""Counters by the place of the login: the fields, and how the counters begin."""
 
 MOST_LEARNED: Final = 10_000
 """Label texts that a search reads at once. Where hostile variety has made more, the records are tested instead."""
@@ -48,6 +51,9 @@ def facets(ctx: Context, field: object) -> Op[dict[str, int]]:
 
 
 def _values(ctx: Context, shard: Shard, field: str, known: list[tuple[bytes, bytes]]) -> Iterator[tuple[str, int]]:
+    if field in PLACE_FIELDS:
+        yield from _places(field, known)
+        return
     kind = (b"c", b"C") if field in CLIENT_FIELDS else (b"a", b"A") if field in AGENT_FIELDS else (b"x", b"x")
     for name, raw in known:
         if name[:1] not in kind or not raw.isdigit():
@@ -60,6 +66,18 @@ def _values(ctx: Context, shard: Shard, field: str, known: list[tuple[bytes, byt
         text = ctx.labels.get((shard.index, name[1:])) if name[:1] == kind[0] else name[1:]
         if value := _line(text, field):
             yield value.decode("utf-8", "replace"), int(raw)
+
+
+def _places(field: str, known: Pairs) -> Iterator[tuple[str, int]]:
+    letter = dict(PLACES)[field]
+    for name, raw in known:
+        if name[:1] == letter and raw.isdigit():
+            yield ("AS" if field == "network" else "") + name[1:].decode("utf-8", "replace"), int(raw)
+
+
+def place_counter(field: str, value: str) -> bytes:
+    """The counter of a country or a network."""
+    return dict(PLACES)[field] + value.removeprefix("AS" if field == "network" else "").encode()
 
 
 def _shown(value: bytes) -> str | None:
@@ -117,7 +135,7 @@ class LabelTest:
     """Which labels of one shard match a filter, and how many sessions have one of them, by the facets."""
 
     ids: dict[str, bytes]  #: "client", "client_not", "agent" … → ids, four bytes each; only where the filter asks
-    counts: dict[str, int]  #: "client", "agent" → live sessions
+    counts: dict[str, int]  #: "client", "agent", "country", "network" → live sessions
     sure: bool  #: the texts of all that are in use are known
 
 
@@ -132,6 +150,11 @@ def label_test(ctx: Context, shard: Shard, session_filter: SessionFilter, counte
         ]
         if wanted:
             _test_kind(ctx, shard, test, kind, letter, wanted, counted)
+    known = dict(counted)
+    for field, _ in PLACES:
+        if (value := getattr(session_filter, field)) is not None:
+            raw = known.get(place_counter(field, value), b"0")
+            test.counts[field] = int(raw) if raw.isdigit() else 0
     return test
 
 

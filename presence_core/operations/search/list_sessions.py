@@ -302,7 +302,7 @@ def _test(
     live: list[tuple[Position, Shard, SessionRow]] = []
     for (login, raw, shard), reply in zip(found, replies, strict=True):
         ref = raw.decode("utf-8", "replace")
-        row = SessionRow(*reply[:-1])._replace(odd=reply[-1]) if reply else None
+        row = SessionRow(*reply[:-2])._replace(odd=reply[-2], place=reply[-1]) if reply else None
         # The record is there and has not ended …
         times = login_and_deadline(row) if row and not row.end_reason else None
         if row and times and times[0] == login and source.now < times[1]:  # … is of this very login, and in time

@@ -17,13 +17,13 @@ from typing import Final, NamedTuple
 
 from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard
-from presence_core.models import NEW_DEVICE, ON_BEHALF, Plan, PlanIndex
+from presence_core.models import DISTANT, NEW_DEVICE, ON_BEHALF, Plan, PlanIndex
 from presence_core.operations.context import Context
 from presence_core.operations.search.facets import LabelTest, label_test, learn_labels, wanted_ids
 from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.search import COUNT_CANDIDATES, CandidateCounts, decode_candidates
 from presence_core.search_text import CUT, Needle, compact, fold, id_digest, spellings
-from presence_core.settings import FACETS
+from presence_core.settings import FACETS, PLACE_FIELDS
 
 WALK_US: Final = 3.5
 WALK_NAME_US: Final = 5.0
@@ -277,12 +277,12 @@ def estimate(
     costs = {name: sum(size_of[item] * item.cost for item in way) for name, way in ranges.items()}
     numbers = [_matches(way, size_of, listed) for way in ranges.values()]
     no_label_matches = False
-    for kind in ("client", "agent"):
+    for kind in ("client", "agent", *PLACE_FIELDS):
         tests = [label for label in labels if kind in label.counts]
         if tests:
             number = sum(label.counts[kind] for label in tests)
             numbers.append(number)
-            is_known = all(label.sure and not label.ids[kind] for label in tests)
+            is_known = all(kind in PLACE_FIELDS or (label.sure and not label.ids[kind]) for label in tests)
             no_label_matches = no_label_matches or (not number and is_known)
     share = prod(min(1.0, number / max(1, listed)) for number in numbers)
     return Estimate(listed, inside, inside * share, rows, costs, no_label_matches)
@@ -375,11 +375,23 @@ def _tests(session_filter: SessionFilter) -> list[str | bytes | int]:
     out: list[str | bytes | int] = []
     if session_filter.addresses:
         out += ("from", session_filter.addresses[0], "to", session_filter.addresses[1])
-    flags = (NEW_DEVICE if session_filter.new_device else 0) | (ON_BEHALF if session_filter.on_behalf else 0)
+    flags = sum(
+        flag
+        for flag, is_asked in (
+            (NEW_DEVICE, session_filter.new_device),
+            (ON_BEHALF, session_filter.on_behalf),
+            (DISTANT, session_filter.distant),
+        )
+        if is_asked
+    )
     if flags:
         out += ("flags", flags)
     if session_filter.sign_in_required:
         out += ("sign_in_required", 1)
+    if session_filter.country is not None:
+        out += ("country", session_filter.country)
+    if session_filter.network is not None:
+        out += ("network", session_filter.network.removeprefix("AS"))
     if session_filter.idle_for:
         out += ("idle", session_filter.idle_for * 1000)
     if session_filter.name_prefix is not None:

@@ -7,7 +7,9 @@ from typing import Final, cast
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.keyspace import split_ref
-from presence_core.models import Event, EventKind, moment, text
+from presence_core.models import DistantLogin, Event, EventKind, moment, text
+from presence_core.models.places import read_place
+from presence_core.models.sessions import previous_login
 from presence_core.operations import cursors
 from presence_core.operations.context import Context
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command
@@ -71,7 +73,24 @@ def events(ctx: Context, after: object, limit: object) -> Op[list[Event]]:
     replies = yield [
         call_of(READ_EVENTS, (s.events,), position, most) for s, position in zip(shards, positions, strict=True)
     ]
-    return merge_events([decode_events(reply) for reply in replies], positions, most)
+    merged = merge_events([decode_events(reply) for reply in replies], positions, most)
+    return (yield from _with_places(ctx, merged))
+
+
+def _with_places(ctx: Context, found: list[Event]) -> Op[list[Event]]:
+    """The events, those of distant logins with their places. One more round trip, only where there are such."""
+    distant = [event for event in found if event.kind == "distant"]
+    if not distant:
+        return found
+    keys = [ctx.shard(event.uid).record(event.uid, event.session_id) for event in distant]
+    rows = yield [command(key, "HMGET", key, "o", "g", lenient=True) for key in keys]
+    known = {}
+    for event, row in zip(distant, rows, strict=True):
+        odd, place = row or (None, None)
+        known[event.cursor] = DistantLogin(
+            event.kind, event.uid, event.session_id, event.at, event.cursor, read_place(place), *previous_login(odd)
+        )
+    return [known.get(event.cursor, event) for event in found]
 
 
 def _gap_of_reshard(ctx: Context, number: int) -> Op[list[Event]]:

@@ -66,6 +66,7 @@ class LoginRow:
     reason: str = ""
     login_at: int | str = ""
     last_seen: int | str = ""
+    place: bytes = b""
 
 
 def check_row(settings: Settings, given: Mapping[str, Any], new_id: str) -> LoginRow:
@@ -187,6 +188,7 @@ def _login(ctx: Context, rows: list[LoginRow]) -> Op[list[Login | LoginRefused]]
     if any(row.device_id for row in rows):
         yield from need_keys(ctx)
     for row in rows:
+        row.place = ctx.place_of(row.ip)
         s, secret = ctx.shard(row.uid), ctx.new_secret()
         call = later(s.sessions, LOGIN, partial(_call, ctx, s, row, secret))
         attempts.append(_Attempt(s, row, secret, call, _NO_REPLY, []))
@@ -270,7 +272,7 @@ def _answer(ctx: Context, attempt: _Attempt) -> Login | LoginRefused:
 def _session(row: LoginRow, stored: SessionRow) -> Session:
     (_, client), (_, agent) = _labels(row)
     full = stored._replace(name=row.name.encode(), aliases=row.aliases.encode(), attributes=row.attributes,
-                           client=client, agent=agent)  # fmt: skip
+                           client=client, agent=agent, place=row.place)  # fmt: skip
     return Session.from_reply(row.uid, row.session_id, full)
 
 
@@ -299,14 +301,14 @@ def _call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
         "" if row.on_behalf_by else row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0),
         settings.on_limit, str(row.login_at), str(row.last_seen), row.facets, "1" if "ip" in ctx.indexes else "0",
         id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else "",
-        row.authentication, _odd(ctx, row), *entries(ctx.indexes, row.uid, row.name, row.aliases),
+        row.authentication, _odd(ctx, row), row.place, *entries(ctx.indexes, row.uid, row.name, row.aliases),
     )  # fmt: skip
 
 
 def _odd_keys(s: Shard, row: LoginRow) -> tuple[str, ...]:
     if row.on_behalf_by:
         return (s.audit,)
-    return (s.known(row.uid),) if row.device_id else ()
+    return (s.known(row.uid), s.place(row.uid)) if row.device_id or row.place else ()
 
 
 def _odd(ctx: Context, row: LoginRow) -> str:

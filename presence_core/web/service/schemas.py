@@ -48,6 +48,9 @@ class FilterFields(Query):
     on_behalf: bool = Field(False, description="only sessions on behalf of their user, by staff")
     new_device: bool = Field(False, description="only sessions on a device that was new to their user")
     sign_in_required: bool = Field(False, description="only sessions whose visitor must sign in again")
+    distant: bool = Field(False, description="only sessions that began far from the place of the login before")
+    country: str | None = Field(None, description="of the address at login, its ISO code, such as FR")
+    network: str | None = Field(None, description="of the address at login, its AS number, such as AS64500")
 
     def with_attributes(self, attributes: dict[str, Any] | None) -> SessionFilter:
         """The filter. Raises InvalidArgument."""

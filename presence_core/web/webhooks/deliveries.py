@@ -16,7 +16,7 @@ from presence_core.logs import fields
 from presence_core.models import AuditEntry, Event, plain
 from presence_core.web.webhooks.position import SLACK, Delivery, Position
 
-Kind = Literal["kicked", "blocked", "unblocked", "revoked", "sign_in_required", "new_device", "gap"]
+Kind = Literal["kicked", "blocked", "unblocked", "revoked", "sign_in_required", "new_device", "distant", "gap"]
 
 BATCH: Final = 100
 
@@ -25,7 +25,7 @@ LONG_AGO: Final = 3600.0
 
 log = logging.getLogger(__name__)
 
-_FROM_EVENTS: Final = ("kicked", "sign_in_required", "new_device", "gap")
+_FROM_EVENTS: Final = ("kicked", "sign_in_required", "new_device", "distant", "gap")
 
 _KIND_OF_ACTION: Final[dict[str, Kind]] = {"block": "blocked", "unblock": "unblocked", "revoke_before": "revoked"}
 
@@ -82,7 +82,7 @@ class DeliveryReader:
         elif event.kind == "sign_in_required":
             found = self._presence.validate_session(event.uid, event.session_id, touch=False)
             body |= {"uid": event.uid, "session_id": event.session_id, "message": found.message}
-        elif event.kind == "new_device":
+        elif event.kind in ("new_device", "distant"):
             body |= {"uid": event.uid, "session_id": event.session_id} | self._login_of(event)
         return Delivery(body, event.cursor)
 
@@ -90,7 +90,9 @@ class DeliveryReader:
         """What a mail to the user needs; None for each where the session is no longer kept."""
         checked = self._presence.validate_session(event.uid, event.session_id, touch=False)
         record = checked.session or checked.ended
-        names = ("name", "aliases", "device", "app", "os", "browser", "ip")
+        names = ["name", "aliases", "device", "app", "os", "browser", "ip", "place"]
+        if event.kind == "distant":
+            names += ["previous_place", "previous_login_at"]
         return {name: plain(getattr(record, name)) if record else None for name in names}
 
     def _from_audit(self) -> list[Delivery]:

@@ -20,6 +20,7 @@ from presence_core.scripts import EVERY
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 from tests.support.monitor import Line, Monitor
+from tests.support.place_file import write_place_file
 from tests.support.soak import size
 
 KEY_TABLE = (Path(__file__).parents[3] / "docs" / "keys.md").read_text("utf-8")
@@ -48,6 +49,8 @@ def _everything(p: P) -> None:
     last = p.login("a:{b}", session_id=last.session.session_id)
     for device_id in ("device-1", "device-2"):
         p.login("u39", device_id=device_id)
+    for ip in ("192.0.2.7", "203.0.113.7"):
+        p.login("u38", ip=ip)
     p.rotate_device_key(by="staff", reason="each year")
     p.validate(last.token, ip="192.0.2.1")
     p.validate(logins[0].token)
@@ -209,8 +212,8 @@ def _only_declared(raw: Any, lines: list[Line]) -> set[str]:
 
 
 @on("valkey-sync", "redis7-sync", soak=("valkey", "redis7"))
-def test_a_script_that_writes_touches_only_keys_that_it_declared(bed: Bed, raw: Any) -> None:
-    p = bed.connect(shards=4, **SETTINGS)
+def test_a_script_that_writes_touches_only_keys_that_it_declared(bed: Bed, raw: Any, tmp_path: Path) -> None:
+    p = bed.connect(shards=4, place_file=str(write_place_file(tmp_path / "places.mmdb")), **SETTINGS)
     p.freeze()
     p.counts()
     shard = p.context.keys.shards[0]
@@ -318,8 +321,8 @@ def _random_run(p: P, steps: int) -> None:
 
 
 @on("valkey-sync", soak=("redis7-async", "cluster-sync"))
-def test_a_long_random_run_leaves_only_documented_keys(bed: Bed, raw: Any) -> None:
-    p = bed.connect(**SETTINGS)
+def test_a_long_random_run_leaves_only_documented_keys(bed: Bed, raw: Any, tmp_path: Path) -> None:
+    p = bed.connect(place_file=str(write_place_file(tmp_path / "places.mmdb")), **SETTINGS)
     p.freeze()
     _random_run(p, size(500, 1500))
     families = bed.families()

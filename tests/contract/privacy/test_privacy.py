@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import SessionFilter, Settings, Unavailable, Worker, cli
+from presence_core import Place, SessionFilter, Settings, Unavailable, Worker, cli
 from presence_core.client import reshard
 from presence_core.operations.bulk_kick import runner
 from presence_core.operations.privacy import erase, rewrite
@@ -26,10 +26,12 @@ from presence_core.scripts.calls import Op
 from presence_core.scripts.privacy import REWRITE_STREAM
 from tests.conftest import Bed, every_topology, on
 from tests.support.facade import Clock, P, sync_facade
+from tests.support.place_file import city, write_place_file
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary, wait_for
 
 UID, NAME, ALIAS = "pat:7f3a-quill", "Zoë Vantongeren", "zv@mail.example"
 FOUR, LATEST, SIX = "198.51.100.77", "203.0.113.99", "2001:db8:77:1::beef"
+CITY, FAR_CITY = "Quillville", "Farquill"
 SAID: dict[str, Any] = {"by": "staff", "reason": f"{NAME} ({UID}) wrote from {FOUR}.", "ticket": "T-9"}
 TEST: dict[str, Any] = {"by": "staff", "reason": "test"}
 PHONE = "Vantongeren's telephone"
@@ -37,11 +39,13 @@ SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "fa
 
 
 @pytest.fixture
-def p(bed: Bed) -> Iterator[P]:
+def p(bed: Bed, tmp_path: Path) -> Iterator[P]:
     """A client of a server that does not compress DUMP, so that every text is visible in it."""
     where = {"target_nodes": "primaries"} if bed.is_cluster else {}
     bed.raw.config_set("rdbcompression", "no", **where)
-    made = bed.connect(**SETTINGS)
+    places = write_place_file(tmp_path / "places.mmdb", {f"{FOUR}/32": city("FR", CITY, (45, 5)),
+                                                        f"{LATEST}/32": city("JP", FAR_CITY, (35, 139))})  # fmt: skip
+    made = bed.connect(**SETTINGS, place_file=str(places))
     made.freeze()
     yield made
     bed.raw.config_set("rdbcompression", "yes", **where)
@@ -66,6 +70,8 @@ def _live_a_life(p: P) -> list[str]:
         p.kick(uid, p.login(uid, ip="192.0.2.2").session.session_id, by="staff", reason="test", message="Bye, Bob.")
         p.block(uid, by="staff", reason="spam", duration=86_400)
     p.logout(UID, login(ip=SIX))
+    p.logout(UID, login(ip=LATEST))
+    p.logout(UID, login(ip=FOUR))
     p.kick(UID, login(device=PHONE), **SAID, message=f"Dear {NAME},\nbye.")
     login(idle_timeout=5)
     p.advance(6)
@@ -92,7 +98,7 @@ def _live_a_life(p: P) -> list[str]:
 
 
 def _needles(sids: list[str]) -> list[bytes]:
-    texts = [UID, NAME, ALIAS, FOUR, LATEST, SIX, "Vantongeren", "telephone", "zoe vanton", *sids]
+    texts = [UID, NAME, ALIAS, FOUR, LATEST, SIX, "Vantongeren", "telephone", CITY, FAR_CITY, "zoe vanton", *sids]
     packed = [inet_pton(AF_INET, FOUR), inet_pton(AF_INET, LATEST), inet_pton(AF_INET6, SIX)]
     return [form.encode() for text in texts for form in {text, text.lower(), text.upper()}] + packed
 
@@ -118,7 +124,7 @@ def test_an_erased_person_is_in_no_byte_of_any_key(p: P, bed: Bed) -> None:
     assert families >= {
         b"sessions", b"deadlines", b"users", b"user", b"session", b"devices", b"ended", b"labels", b"note", b"events",
         b"audit", b"block", b"blocks", b"job", b"denied", b"words", b"addresses", b"facets", b"person",
-        b"known",
+        b"known", b"place",
     }  # fmt: skip
     before, counts = _of_others(bed), p.counts()
     acts = len(p.audit(limit=1000).items)
@@ -653,3 +659,31 @@ def test_many_sessions_that_ended_in_one_millisecond_are_all_shortened(bed: Bed)
     worker = Worker(p)
     _truncate(worker)
     assert {ended.ip for ended in p.ended(limit=1000)} == {"198.51.100.0"}
+
+
+@on("valkey-sync", "redis7-sync")
+def test_with_the_addresses_go_city_and_coordinates_and_country_and_network_stay(bed: Bed, tmp_path: Path) -> None:
+    networks = {f"{FOUR}/32": city("FR", CITY, (45, 5), 64500, "Net"), f"{LATEST}/32": city("JP", FAR_CITY, (35, 139))}
+    p = bed.connect(truncate_addresses_after=1, place_file=str(write_place_file(tmp_path / "places.mmdb", networks)))
+    p.freeze()
+    near = p.login("ada", ip=FOUR).session
+    p.advance(60)
+    p.logout("ada", near.session_id)
+    p.advance(1)
+    p.logout("ada", p.login("ada", ip=LATEST).session.session_id)
+    p.advance(86_500)
+    worker = Worker(p)
+    _truncate(worker)
+    far, before = p.ended("ada").items
+    assert far.distant
+    assert far.place == Place(country="JP")
+    assert far.previous_place == Place(country="FR", asn=64500)
+    assert far.previous_login_at == before.login_at == near.login_at
+    assert before.place == Place(country="FR", network="Net", asn=64500)
+    stored = b"".join(
+        value or b"" for key, value in bed.dump().items() if b":place:" not in key
+    )  # has a TTL of its own
+    assert not any(name.encode() in stored for name in (CITY, FAR_CITY))
+    written = p.ended("ada").items
+    _truncate(worker)
+    assert p.ended("ada").items == written

@@ -18,6 +18,7 @@ from presence_core.operations.sessions import end
 from presence_core.scripts.calls import Call
 from tests.conftest import Bed, family, on
 from tests.support.facade import P
+from tests.support.place_file import write_place_file
 from tests.support.servers import wait_for
 
 KEY_TABLE = (Path(__file__).parents[3] / "docs" / "keys.md").read_text("utf-8")
@@ -28,6 +29,7 @@ AS_THEY_ARE = {
     "session:",
     "devices:",
     "known:",
+    "place:",
     "ended:",
     "person:",
     "block:",
@@ -62,7 +64,8 @@ def _leave_a_trace_everywhere(p: P, bed: Bed) -> None:
     rows = [{"uid": f"u{n % 12}", "name": f"N {n}", "device": f"d{n % 3}", "user_agent": f"curl/{n % 2}", "ip": "::1"}
             for n in range(30)]  # fmt: skip
     p.login_many([*rows, *({"uid": f"b{n}", "device": "bulk"} for n in range(4))])
-    p.login("u6", device="d0", device_id="device-of-u6")
+    for ip in ("198.51.100.7", "203.0.113.7"):
+        p.login("u6", device="d0", device_id="device-of-u6", ip=ip)
     p.advance(0.01)
     p.kick("u1", **SAID)
     p.logout("u2", p.sessions("u2")[0].session_id)
@@ -159,10 +162,11 @@ def _all_of(bed: Bed, shards: int) -> dict[str, Any]:
 
 @on("valkey-sync", "redis7-sync")
 def test_every_family_of_keys_is_copied_from_one_shard_to_four_and_back_or_documented_as_not_copied(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert _documented() == AS_THEY_ARE | DIVIDED | SUMMED | EVERYWHERE | REBUILT | STAYS_BEHIND
-    p = bed.connect(shards=1, max_sessions_per_device=3, truncate_addresses_after=0)
+    places = str(write_place_file(tmp_path / "places.mmdb"))
+    p = bed.connect(shards=1, max_sessions_per_device=3, truncate_addresses_after=0, place_file=places)
     _leave_a_trace_everywhere(p, bed)
     there = _by_family(bed, 1)
     assert there.keys() == _documented() - {"running"}, "there is something of everything"
@@ -179,6 +183,8 @@ def test_every_family_of_keys_is_copied_from_one_shard_to_four_and_back_or_docum
     assert _by_family(bed, 1).keys() == {"moved"}
     assert _by_family(bed, 4).keys() == _documented() - STAYS_BEHIND - {"running", "closing"}
     assert p.facets("device") == Counter(session.device for session in p.iter_sessions())
+    assert p.facets("country")
+    assert p.facets("country") == Counter(s.place.country for s in p.iter_sessions() if s.place)
     assert p.ended("u5").total == 3
     before = _all_of(bed, 4)
     p.reshard(1)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -21,6 +22,7 @@ from presence_core.operations.search import list_sessions, planner, shard_merge
 from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.oracle import folded, found_by
+from tests.support.place_file import city, write_place_file
 from tests.support.soak import size
 
 UIDS: Final = [
@@ -86,6 +88,11 @@ AGENTS: Final = [
     "\u0301?",
     "x" * 600,
 ]
+PLACES: Final = {
+    "10.0.0.1/32": city("FR", "Lyon", (46, 5), 1), "10.0.0.2/32": city("FR", "Paris", (49, 2), 2),
+    "10.0.1.0/24": city("DE", "Berlin", (52, 13), 12), "2001:db8::/48": {"autonomous_system_number": 2},
+    "192.0.2.7/32": {"country": {"iso_code": "DE"}},
+}  # fmt: skip
 VALUES: Final = [None, True, False, 1, 0, 1.0, 2.5, "", "1", "é", [1], [True], {"k": 1}, {"k": True}]
 SPAN: Final = 40
 """Logins are spread over this many seconds, so many are in the same second."""
@@ -151,6 +158,9 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
         "new_device": lambda: True,
         "on_behalf": lambda: True,
         "sign_in_required": lambda: True,
+        "distant": lambda: True,
+        "country": lambda: rng.choice(["FR", "DE", "JP"]),
+        "network": lambda: rng.choice(["AS1", "AS2", "AS12"]),
         "attributes": lambda: {key: rng.choice(VALUES) for key in "pq" if rng.random() < 0.6},
     }
     chosen = rng.sample(list(optional), rng.choice([1, 1, 1, 2, 2, 3, 5]))
@@ -217,7 +227,8 @@ SETTINGS: Final[list[dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def _history(bed: Bed, seed: int, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, questions: int) -> None:
+def _history(bed: Bed, seed: int, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, questions: int,
+             directory: Path) -> None:  # fmt: skip
     rng = random.Random(seed)
     if rng.random() < 0.5:  # small limits per call
         monkeypatch.setattr(list_sessions, "BUDGET", rng.choice([5, 20, 60]))
@@ -228,7 +239,8 @@ def _history(bed: Bed, seed: int, settings: dict[str, Any], monkeypatch: pytest.
         monkeypatch.setattr(shard_merge, "USERS_STEP", rng.choice([1, 5, 20]))
     if rng.random() < 0.5:
         scan_for_users(monkeypatch)
-    p = bed.connect(namespace=f"{bed.namespace}-{seed}", **settings)
+    places = str(write_place_file(directory / "places.mmdb", PLACES))
+    p = bed.connect(namespace=f"{bed.namespace}-{seed}", place_file=places, **settings)
     p.freeze()
     now = p.clock.ms / 1000
     known: set[str] = set()  # refs of earlier logins: a session that ended never comes back
@@ -252,22 +264,27 @@ def _history(bed: Bed, seed: int, settings: dict[str, Any], monkeypatch: pytest.
     p.sweep()
     for field in ("device", "app", "app_version", "os", "browser"):
         assert p.facets(field) == Counter(value for session in sessions if (value := getattr(session, field))), field
+    for field, key in (("country", "country"), ("network", "network_id")):
+        values = (getattr(session.place, key) for session in sessions if session.place)
+        assert p.facets(field) == Counter(value for value in values if value), field
     monkeypatch.undo()
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @on("valkey-sync", soak=("redis7-sync",))
 def test_a_search_read_to_its_end_finds_what_a_plain_filter_finds(
-    bed: Bed, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    bed: Bed, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for seed in range(size(1, 50)):
-        _history(bed, 1000 * SETTINGS.index(settings) + seed, settings, monkeypatch, 12)
+        _history(bed, 1000 * SETTINGS.index(settings) + seed, settings, monkeypatch, 12, tmp_path)
 
 
 @on("valkey-async", "cluster-sync")
-def test_an_async_or_cluster_search_finds_what_a_plain_filter_finds(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_async_or_cluster_search_finds_what_a_plain_filter_finds(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for seed in range(size(1, 20)):
-        _history(bed, 90_000 + seed, {"shards": 16} if bed.is_cluster else {}, monkeypatch, 8)
+        _history(bed, 90_000 + seed, {"shards": 16} if bed.is_cluster else {}, monkeypatch, 8, tmp_path)
 
 
 QUESTIONS: Final[list[dict[str, Any]]] = [

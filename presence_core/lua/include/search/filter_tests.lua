@@ -5,6 +5,7 @@
 --   from, to        first and last address of a network, each family and bytes
 --   flags           of what is odd about the login, field 'o': all of these bits
 --   sign_in_required  field 'q' is there
+--   country, network  of the place, field 'g'; a network by its number
 --   idle            ms since last seen, at least
 --   prefix          at the start of a word of the name; contains: anywhere in it. Both folded
 --   text            what uid, name or an alias must have: needles as JSON (text_search.lua); text_from, text_to: or an
@@ -88,6 +89,13 @@ local function test_demand(tests, is_wanted)
   tests[1] = is_wanted and function(row) return row[1] and YES or NO end
 end
 
+local function test_place(tests, country, network)
+  tests[1] = (country or network) and function(row)
+    local its_country, its_network = match(row[1] or '', '^([^\n]*)\n([^\n]*)')
+    return (not country or its_country == country) and (not network or its_network == network) and YES or NO
+  end
+end
+
 local function test_name(tests, wanted)
   local prefix, contains = wanted.prefix, wanted.contains
   if prefix then tests[#tests + 1] = function(row) return contains_text(row[1], prefix, true) end end
@@ -147,6 +155,7 @@ local function read_tests(now, first)
   add_stage(wanted.from and {'c', 's', 'i'} or wanted.idle and {'c', 's'} or {'c'}, test_core, wanted, now)
   add_stage({'o'}, test_flags, tonumber(wanted.flags or ''))
   add_stage({'q'}, test_demand, wanted.sign_in_required)
+  add_stage({'g'}, test_place, wanted.country, wanted.network)
   add_stage({'n'}, test_name, wanted)
   add_stage({'x'}, test_attributes, pieces)
   add_stage(wanted.text_from and {'n', 'a', 'c', 'i'} or {'n', 'a'}, test_text, wanted)

@@ -1,7 +1,10 @@
 -- What may be odd about a login. Field 'o' of the record has it: a byte of flags, and the member of staff who logged in
--- on behalf of the user. Sessions without a flag have no 'o'.
+-- on behalf of the user, or the login before a distant one. Sessions without a flag have no 'o'.
 -- `known`, HASH: digest of a device (16 bytes) → the user's last login on it, ms.
-local NEW_DEVICE, ON_BEHALF = 1, 2
+-- `last_place`, STRING: the user's last login with a known place, ms (8 bytes), and that place without the name of the
+-- network, so that 'o' has at most 64 bytes. After REACH seconds a plane can be anywhere, and it is not kept.
+-- include: sessions/distance
+local NEW_DEVICE, ON_BEHALF, DISTANT = 1, 2, 4
 local MOST_DEVICES = 50
 local KEY_OVERLAP = 60000
 
@@ -55,6 +58,18 @@ local function note_device(odd, login)
   return #devices > 0 and not is_known
 end
 
+-- Note the place of a login. Returns the login before, as `last_place` has it, if it was too far away for the time
+-- between. A key of a foreign type stops no login.
+local function note_place(odd, login)
+  local from = odd.place ~= '' and coordinates(odd.place)
+  local before = from and redis.pcall('GET', odd.last_place)
+  if not from or type(before) == 'table' then return nil end
+  local short = string.gsub(odd.place, '^([^\n]*\n[^\n]*\n)[^\n]*', '%1', 1)
+  redis.call('SET', odd.last_place, struct.pack('>I8', login) .. short, 'EX', REACH)
+  local to = before and #before > 8 and coordinates(string.sub(before, 9))
+  if to and is_distant(from, to, math.abs(login - struct.unpack('>I8', before))) then return before end
+end
+
 -- Note what is odd about a login, once. `before`: field 'o' of the same login before, or false: what was odd stays so.
 -- An imported session only makes its device known. Returns the field 'o', or ''.
 local function note_odd(k, policy, odd, new, before, is_imported)
@@ -63,10 +78,15 @@ local function note_odd(k, policy, odd, new, before, is_imported)
     flags = bit.bor(flags, NEW_DEVICE)
     found[1] = 'new_device'
   end
+  local last = odd.place and not new.is_repeat and not is_imported and note_place(odd, new.login)
+  if last then
+    flags = bit.bor(flags, DISTANT)
+    found[#found + 1] = 'distant'
+  end
   for _, kind in ipairs(found) do
     redis.call('HINCRBY', k.totals, kind, 1)
     redis.call('XADD', k.events, 'MAXLEN', '~', policy.events, '*', 'k', kind, 'r', new.ref, 'a', ms(new.login))
   end
   if odd.by then flags = ON_BEHALF end
-  return flags > 0 and string.char(flags) .. (odd.by or before and string.sub(before, 2) or '') or ''
+  return flags > 0 and string.char(flags) .. (odd.by or last or before and string.sub(before, 2) or '') or ''
 end

@@ -9,18 +9,18 @@ local SIGN_IN_REQUIRED, AUTHENTICATION_TOO_OLD = 4, 5 -- live, but this request 
 --   how     END_FIELDS and values, where the tombstone is still to be written
 -- ENDED without an end in row or how: past its deadline.
 local function state_of(now, sessions, closing, meta, ref, record)
-  local row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'h', 'q', 'e', 'o')
-  local odd = row[12]
-  row[12] = nil
+  local row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'h', 'q', 'e', 'o', 'g')
+  local odd, place = row[12], row[13]
+  row[12], row[13] = nil, nil
   local listed = redis.call('ZSCORE', sessions, ref)
   if not is_intact(row[1], row[2]) then return listed and NO_RECORD or UNKNOWN, {} end
   if row[11] then
     local ended = redis.call('HMGET', record, 'ea', 'ec', 'eb', 'en', 'et', 'em', 'er')
     for i, value in ipairs(ended) do row[11 + i] = value end
   end
-  if odd then
+  if odd or place then
     for i = #row + 1, 18 do row[i] = false end
-    row[19] = odd
+    row[19], row[20] = odd, place
   end
   if row[11] then return ENDED, row end
   if not listed then

@@ -30,7 +30,8 @@ async def counts(presence: Client) -> Response:
 
 @router.get("/facets/{field:quoted}", response_model=dict[str, dict[str, int]])
 async def facets(field: str, presence: Client) -> Response:
-    """Live sessions by value, most frequent first: device, app, app_version, os, browser, or a declared attribute."""
+    """Live sessions by value, most frequent first: device, app, app_version, os, browser, country,
+    network, or a declared attribute."""
     return json_response({"values": await presence.facets(field)})
 
 

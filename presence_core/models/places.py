@@ -1,0 +1,84 @@
+"""The place of a login: what a MaxMind DB file says about its address, as one short text.
+
+The record keeps five lines: country, AS number, name of the network, coordinates, city. What a truncation of addresses
+leaves comes first: city and coordinates go, country and network stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+MOST_BYTES: Final = 64
+"""Of the text: a hash keeps its compact encoding only while each value has at most 64 bytes."""
+
+MOST_NETWORK: Final = 16
+"""Bytes of the name of a network, where the city needs the rest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an address is, as the operator's place file says. Names are as the file has them, in English; long ones
+    are cut."""
+
+    country: str | None = None  #: ISO 3166-1 code: "FR"
+    city: str | None = None
+    network: str | None = None  #: the name of the network's owner
+    asn: int | None = None  #: the number of the network, an autonomous system: 64500
+    latitude: int | None = None  #: whole degrees; with ``longitude`` or not at all
+    longitude: int | None = None
+
+    @property
+    def network_id(self) -> str | None:
+        """The number of the network as filters and facets have it: "AS64500"."""
+        return None if self.asn is None else f"AS{self.asn}"
+
+    @property
+    def words(self) -> str:
+        """City and country: "Lyon, FR". Empty if neither is known."""
+        return ", ".join(filter(None, (self.city, self.country)))
+
+    def packed(self) -> bytes:
+        """The text that a record keeps, at most MOST_BYTES; empty if nothing is known."""
+        country = self.country or ""
+        asn = "" if self.asn is None else str(self.asn)
+        at = "" if self.latitude is None or self.longitude is None else f"{self.latitude},{self.longitude}"
+        room = MOST_BYTES - len(country) - len(asn) - len(at) - 4
+        network = (self.network or "").encode()
+        city = cut((self.city or "").encode(), room - min(len(network), MOST_NETWORK))
+        network = cut(network, room - len(city))
+        if not (country or asn or at or city or network):
+            return b""
+        return b"\n".join((country.encode(), asn.encode(), network, at.encode(), city))
+
+
+def cut(text: bytes, most: int) -> bytes:
+    """UTF-8 of at most so many bytes: a character is there whole or not at all."""
+    return text if len(text) <= most else text[:most].decode("utf-8", "ignore").rstrip().encode()
+
+
+@lru_cache(maxsize=8192)
+def read_place(packed: bytes | None) -> Place | None:
+    """What ``Place.packed`` has written; None for anything else. Cached: most sessions come from few places."""
+    if not packed:
+        return None
+    lines = packed.decode("utf-8", "replace").split("\n")
+    if len(lines) != 5:
+        return None
+    country, asn, network, at, city = lines
+    latitude, _, longitude = at.partition(",")
+    has_coordinates = _is_degrees(latitude) and _is_degrees(longitude)
+    return Place(
+        country=country or None,
+        city=city or None,
+        network=network or None,
+        asn=int(asn) if asn.isascii() and asn.isdecimal() and len(asn) <= 10 else None,
+        latitude=int(latitude) if has_coordinates else None,
+        longitude=int(longitude) if has_coordinates else None,
+    )
+
+
+def _is_degrees(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdecimal() and len(digits) <= 3
