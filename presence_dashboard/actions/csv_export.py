@@ -27,9 +27,12 @@ PAGE: Final = 1_000
 SESSION_COLUMNS: Final = (
     "uid", "session_id", "name", "device", "app", "app_version", "browser", "os", "ip",
     "login_at", "last_seen", "expires_at", "authenticated_at", "methods", "mfa", "new_device", "on_behalf_by",
+    "country", "city", "network", "asn", "distant",
 )  # fmt: skip
 
-_MASKED: Final = {"name": "name", "ip": "ip", "last_ip": "ip"}
+_OF_PLACE: Final = ("country", "city", "network", "asn")
+
+_MASKED: Final = {"name": "name", **dict.fromkeys(("ip", "last_ip", *_OF_PLACE), "ip")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def csv(columns: Sequence[str], items: Sequence[Any], *, header: bool, masked: f
 
 
 def _shown(item: Any, name: str, masked: frozenset[str]) -> str:
-    value = getattr(item, name)
+    value = getattr(item.place, name, None) if name in _OF_PLACE else getattr(item, name)
     if value is None:
         return ""
     if _MASKED.get(name) in masked:

@@ -13,6 +13,7 @@ COLUMNS: Final[Mapping[HistoryView, tuple[str, ...]]] = {
     "ended": (
         "at", "reason", "cause", "by", "note", "message", "ticket", "replaced_by", "uid", "session_id", "name",
         "device", "app", "app_version", "browser", "os", "ip", "last_ip", "login_at", "last_seen",
+        "country", "city", "network", "asn", "distant",
     ),
     "blocks": ("at", "until", "uid", "by", "reason", "message", "ticket"),
     "jobs": (

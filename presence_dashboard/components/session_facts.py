@@ -70,6 +70,30 @@ def address(record: Session | Ended, actor: Actor) -> str | None:
     return HIDDEN if record.ip and "ip" in actor.masked else record.ip
 
 
+def place(record: Session | Ended, actor: Actor) -> str | None:
+    """City and country of the address at login, masked as the address."""
+    return _masked(record.place.words if record.place else "", actor)
+
+
+def provider(record: Session | Ended, actor: Actor) -> str | None:
+    """The network of the address at login: its name and number."""
+    found = record.place
+    shown = texts.provider(found.network, found.network_id) if found else ""
+    return _masked(shown, actor)
+
+
+def login_before(record: Session | Ended, actor: Actor) -> str | None:
+    """Place and time of the login before a distant one."""
+    if record.previous_login_at is None:
+        return None
+    before = record.previous_place.words if record.previous_place else ""
+    return texts.place_at(_masked(before, actor) or "", time_of_day(record.previous_login_at))
+
+
+def _masked(place_words: str, actor: Actor) -> str | None:
+    return HIDDEN if place_words and "ip" in actor.masked else place_words or None
+
+
 def html_table(columns: Mapping[str, Sequence[str]], alt: str, *, wide: Collection[str] = ()) -> None:
     """Draw a small table as HTML, so that times have UTC as their tooltip and a browser can print it.
 
@@ -105,7 +129,11 @@ def person_cell(uid: str, called: str | None) -> str:
 
 def flags(record: Session | Ended) -> list[str]:
     """What was odd about the login, in words."""
-    known = {texts.FLAG_NEW_DEVICE: record.new_device, texts.FLAG_ON_BEHALF: record.on_behalf_by is not None}
+    known = {
+        texts.FLAG_NEW_DEVICE: record.new_device,
+        texts.FLAG_DISTANT: record.distant,
+        texts.FLAG_ON_BEHALF: record.on_behalf_by is not None,
+    }
     return [words for words, is_so in known.items() if is_so]
 
 

@@ -19,10 +19,13 @@ from presence_dashboard.format import code, cut
 FACETS: Final = tuple(texts.FACET_LABELS)
 """Facets of every site. Declared attributes follow them."""
 
+PLACE_FACETS: Final = ("country", "network")
+"""Not for roles that may not see addresses, which the place is made of."""
+
 ATTRIBUTE: Final = "attr."
 """Prefix of attributes in the address, where their names could clash with other parameters."""
 
-FLAGS: Final = ("new_device", "on_behalf", "sign_in_required")
+FLAGS: Final = tuple(texts.FLAG_WORDS)
 """What is special about a session: fields of SessionFilter."""
 
 IDLES: Final = (300, 1_800, 3_600, 86_400)
@@ -85,10 +88,15 @@ class SessionQuery:
         return bool(self.text) and not (self.inside or self.exact) and not re.fullmatch(r"[\d.:/]+", self.text)
 
 
+def facets_for(*, exact: bool) -> tuple[str, ...]:
+    """The facets of a role. exact: as in SessionQuery."""
+    return tuple(field for field in FACETS if not (exact and field in PLACE_FACETS))
+
+
 def query_of(address: Mapping[str, str], text: str, declared: Sequence[str], *, exact: bool) -> SessionQuery:
     """The query in the page's address. text: of the search box, which writes it to the address itself."""
     wanted = text.strip()
-    names = (*FACETS, *(ATTRIBUTE + name for name in declared))
+    names = (*facets_for(exact=exact), *(ATTRIBUTE + name for name in declared))
     return SessionQuery(
         text=wanted,
         inside=bool(wanted) and not exact and address.get("inside") == wanted,
@@ -111,7 +119,8 @@ def faults(
 
     declared: the site's attributes, None if not known. The search text is not checked: the reader can see and edit it.
     """
-    known = {"q", "inside", "login", "idle", "flag", *FACETS, *(ATTRIBUTE + name for name in declared or ())}
+    known = {"q", "inside", "login", "idle", "flag", *facets_for(exact=query.exact)}
+    known.update(ATTRIBUTE + name for name in declared or ())
     wrong = {}
     for name, values in address.items():
         shown = code(cut(name, 40))

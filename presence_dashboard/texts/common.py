@@ -27,6 +27,14 @@ def open_notice(actor: str) -> str:
     return f":blue-badge[Open on this machine only] Your actions are logged as {actor}"
 
 
+def provider(network: str | None, number: str | None) -> str:
+    return f"{network} ({number})" if network and number else network or number or ""
+
+
+def place_at(place: str, at: str) -> str:
+    return f"{place}, {at}" if place else at
+
+
 # -- Labels of fields and columns, and buttons of several pages --------------------------------------------------------
 
 LABEL_NAME: Final = "Name"
@@ -39,12 +47,17 @@ LABEL_APP: Final = "App"
 LABEL_BROWSER: Final = "Browser"
 LABEL_IP: Final = "IP address"
 LABEL_LAST_IP: Final = "Latest IP"
+LABEL_PLACE: Final = "Place"
+LABEL_NETWORK: Final = "Provider"
+LABEL_LOGIN_BEFORE: Final = "Login before"
 LABEL_FLAGS: Final = "Flags"
 FLAG_NEW_DEVICE: Final = "New device"
 FLAG_ON_BEHALF: Final = "Support session"
+FLAG_DISTANT: Final = "Far from the last login"
 FLAG_SIGN_IN: Final = "Must sign in again"
 FLAG_WORDS: Final = {
     "new_device": FLAG_NEW_DEVICE,
+    "distant": FLAG_DISTANT,
     "on_behalf": FLAG_ON_BEHALF,
     "sign_in_required": FLAG_SIGN_IN,
 }

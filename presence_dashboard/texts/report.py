@@ -85,6 +85,7 @@ _FILTER_WORDS: Final = {
     "logged_in_before": "signed in before {}",
     "idle_for": "not active for {} s",
     "new_device": "on a new device",
+    "distant": "far from the last login",
     "on_behalf": "support sessions",
     "sign_in_required": "must sign in again",
 }

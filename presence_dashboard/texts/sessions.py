@@ -11,6 +11,7 @@ SEARCH_HINT: Final = "Name, email, phone, user ID, IP or session ID"
 OPEN_SINGLE: Final = "Open the only person found"
 FACET_LABELS: Final = {
     "device": "Device", "app": "App", "app_version": "App version", "browser": "Browser", "os": "System",
+    "country": "Country", "network": "Provider",
 }  # fmt: skip
 FACET_SCOPE: Final = "Counts include everyone online."
 FACET_NONE: Final = "No live session has a value."
@@ -41,7 +42,7 @@ def idle_malformed(most: int) -> str:
     return f"Use whole seconds, up to {most}."
 
 
-FLAG_MALFORMED: Final = "Use new_device, on_behalf or sign_in_required."
+FLAG_MALFORMED: Final = "Use new_device, distant, on_behalf or sign_in_required."
 
 
 # -- A link with a wrong filter ----------------------------------------------------------------------------------------

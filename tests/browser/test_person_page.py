@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from presence_core import Session
+from presence_core import Presence, Session, Settings
 from presence_dashboard import texts
 from tests.browser.conftest import Dashboard, Open, Tab, live, log_in
+from tests.support.fair_clock import PATIENT
+from tests.support.place_file import LYON, city, write_place_file
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
 
@@ -151,6 +154,26 @@ def test_a_card_says_that_the_device_was_new_and_that_staff_use_the_session(
     expect(of_staff).to_contain_text(texts.FLAG_ON_BEHALF)
     expect(of_staff).to_contain_text("sam *x*")
     expect(tab.page.get_by_text(texts.FLAG_NEW_DEVICE)).to_have_count(1)
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_card_shows_the_place_as_text_and_that_it_is_far_from_the_last_one(
+    dashboard: Dashboard, open_tab: Open, tmp_path: Path
+) -> None:
+    log_in(dashboard, 1)
+    hostile = city("JP", "<b>東京</b> **x** $y$", (35, 139), 64510, "[Net](http://x.example)")
+    networks = {"192.0.2.0/24": LYON, "203.0.113.0/24": hostile}
+    places = str(write_place_file(tmp_path / "places.mmdb", networks))
+    with Presence.from_url(dashboard.server.url, Settings(place_file=places, timeout=PATIENT)) as presence:
+        presence.login("ada", name="Ada", device="Phone", ip="192.0.2.7")
+        far = presence.login("ada", name="Ada", device="Laptop", ip="203.0.113.7").session
+    tab = open_tab(width=390, height=900)
+    follow(tab, dashboard, "/person?q=ada")
+    card = tab.page.locator(f".st-key-card-{far.session_id}")
+    for words in (texts.FLAG_DISTANT, "<b>東京</b> **x** $y$, JP", "[Net](http:/", "Lyon, FR, "):
+        expect(card).to_contain_text(words)
+    assert not card.locator("b, a[href], .katex").count()
+    expect(tab.page.get_by_text(texts.FLAG_DISTANT)).to_have_count(1)
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
 
 

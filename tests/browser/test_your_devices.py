@@ -21,6 +21,7 @@ from presence_core.web.your_devices.options import DeviceOptions
 from presence_core.web.your_devices.wsgi import YourDevices
 from tests.browser.test_accessibility import SCHEMES, violations
 from tests.support.fair_clock import PATIENT
+from tests.support.place_file import PLACES, city, write_place_file
 from tests.support.servers import Server, missing, redis_binary, valkey_binary
 from tests.web.device_sites import KEY
 
@@ -57,14 +58,19 @@ class Site:
 def site(tmp_path: Path) -> Iterator[Site]:
     """Ada is signed in on four devices, and was signed out on two."""
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    long_name = city("GB", "Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch", (53, -4))
+    places = write_place_file(tmp_path / "places.mmdb", {**PLACES, "198.51.100.0/25": long_name})
     with (
         Server.start(binary, tmp_path) as server,
-        Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence,
+        Presence.from_url(server.url, Settings(timeout=PATIENT, place_file=str(places))) as presence,
     ):
         names = ("Tablet", "Old phone", "A laptop with a name that is as long as names of devices may be")
-        logins = [presence.login("ada", device=name, user_agent=CHROME) for name in names]
+        ips = ("203.0.113.7", "192.0.2.9", "198.51.100.7")
+        logins = [
+            presence.login("ada", device=name, user_agent=CHROME, ip=ip) for name, ip in zip(names, ips, strict=True)
+        ]
         presence.login("ada", user_agent=CHROME)
-        here = presence.login("ada", device="This laptop", user_agent=CHROME)
+        here = presence.login("ada", device="This laptop", user_agent=CHROME, ip="192.0.2.7")
         gone = presence.login("ada", device="Stolen phone", user_agent=CHROME)
         presence.kick("ada", gone.session.session_id, by="sam", reason="stolen", message=MESSAGE)
         presence.logout_others("ada", here.session.session_id, logins[1].session.session_id)

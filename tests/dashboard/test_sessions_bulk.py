@@ -6,11 +6,12 @@ import csv
 import io
 import time
 from datetime import UTC
+from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from presence_core import Job, Login, Presence, SessionFilter
+from presence_core import Job, Login, Presence, SessionFilter, Settings
 from presence_core.csv_safety import safe_cell
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor, Denied
@@ -21,6 +22,7 @@ from presence_dashboard.roles import HIDDEN
 from presence_dashboard.views.history import row_details
 from presence_dashboard.views.sessions import bulk_kick_progress
 from tests.dashboard.conftest import IMPATIENT, cells, log_in, open_again, refs, tick, toasts, uids
+from tests.support.place_file import city, write_place_file
 from tests.support.servers import Server
 
 SUPPORT = Actor("sam", "support", bulk_limit=2)
@@ -350,6 +352,18 @@ def test_masked_columns_are_masked_in_the_file(presence: Presence) -> None:
     assert "Novak" not in text
     assert "192.0.2.7" not in text
     assert text.count(HIDDEN) == 2
+
+
+def test_the_file_has_the_places_or_masks_them_with_the_address(server: Server, tmp_path: Path) -> None:
+    places = str(
+        write_place_file(tmp_path / "places.mmdb", {"192.0.2.0/24": city("FR", "=1+1", (46, 5), 64500, "Net")})
+    )
+    with Presence.from_url(server.url, Settings(timeout=0.5, place_file=places)) as presence:
+        session = presence.login("dana", ip="192.0.2.7").session
+    [row] = csv.reader(io.StringIO(csv_export.csv(csv_export.SESSION_COLUMNS, [session], header=False)))
+    assert row[-5:] == ["FR", "'=1+1", "Net", "64500", "False"]
+    masked = csv_export.csv(csv_export.SESSION_COLUMNS, [session], header=False, masked=frozenset({"ip"}))
+    assert not any(word in masked for word in ("FR", "1+1", "Net", "64500"))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -15,8 +16,10 @@ from presence_dashboard import access, texts, time_range
 from presence_dashboard.access import Actor
 from presence_dashboard.data import session_query
 from presence_dashboard.data.session_query import SessionQuery
+from presence_dashboard.roles import HIDDEN
 from presence_dashboard.views.sessions import table_columns
 from tests.dashboard.conftest import IMPATIENT, log_in, open_again, table, tables, uids
+from tests.support.place_file import PLACES, city, write_place_file
 from tests.support.servers import Server
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -222,6 +225,56 @@ def test_a_flag_is_a_filter_and_a_column(
     assert app.query_params["flag"] in (flag, [flag])
     app.button(key="chip-flag").click().run()
     assert len(table(app).column("flags")) == 7
+
+
+LYON, TOKYO = "192.0.2.7", "203.0.113.7"
+
+
+@pytest.fixture
+def placed(server: Server, tmp_path: Path) -> None:
+    """Two sessions whose places are known; the second is far from the first."""
+    hostile = city("JP", "<b>東京</b> **x** [y](z)", (35, 139), 64510, "| Net |")
+    places = str(write_place_file(tmp_path / "places.mmdb", {**PLACES, "203.0.113.0/24": hostile}))
+    with Presence.from_url(server.url, Settings(timeout=0.5, place_file=places)) as presence:
+        for ip, device in ((LYON, "phone"), (TOKYO, "laptop")):
+            presence.login("eve", name="Eve", ip=ip, device=device)
+
+
+def test_country_and_provider_are_filters_and_columns(app: AppTest, crowd: None, placed: None) -> None:
+    app.session_state["menu-filters"] = True
+    app.run().multiselect(key="columns").set_value(["device", "place", "network", "flags"]).run()
+    assert table(app).column("place")[:2] == ["<b>東京</b> **x** [y](z), JP", "Lyon, FR"]
+    assert table(app).column("network")[:2] == ["| Net | (AS64510)", "Example Telecom (AS64500)"]
+    for key, chip, device in (
+        ("choose-country-FR", texts.chip("Country", "**FR**"), "phone"),
+        ("choose-network-AS64510", texts.chip("Provider", "**AS64510**"), "laptop"),
+        ("flag-distant", texts.FLAG_DISTANT, "laptop"),
+    ):
+        app.button(key=key).click().run()
+        assert chip in [button.label for button in app.button]
+        assert table(app).column("device") == [device]
+        app.session_state["menu-filters"] = True
+        app.button(key="clear").click().run()
+    assert table(app).column("flags")[:2] == [texts.FLAG_DISTANT, ""]
+
+
+def test_without_places_there_are_no_filters_by_place(app: AppTest, crowd: None) -> None:
+    app.session_state["menu-filters"] = True
+    app.run()
+    assert "**Device**" in [shown.value for shown in app.markdown]
+    assert not {"**Country**", "**Provider**"} & {shown.value for shown in app.markdown}
+
+
+def test_a_role_that_may_not_see_addresses_sees_no_place(
+    app: AppTest, crowd: None, placed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act_as(monkeypatch, VIEWER)
+    app.session_state["menu-filters"] = True
+    app.run().multiselect(key="columns").set_value(["device", "place", "network"]).run()
+    assert set(table(app).column("place")) == set(table(app).column("network")) == {HIDDEN}
+    assert "choose-country-FR" not in {button.key for button in app.button}
+    app.query_params["country"] = "FR"
+    assert texts.link_unknown("`country`") in shown(app.run())
 
 
 def test_clearing_takes_back_all_that_was_asked(app: AppTest, crowd: None) -> None:

@@ -26,6 +26,7 @@ from presence_core.web.your_devices.page_html import list_content
 from tests.conftest import Bed, on
 from tests.support.facade import EventLoop, P
 from tests.support.fair_clock import PATIENT
+from tests.support.place_file import LYON, city, write_place_file
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
 from tests.support.soak import size
 from tests.web.device_sites import HOST, KEY, KINDS, DeviceSite, forms_of, make_site
@@ -544,6 +545,27 @@ def test_a_session_of_support_is_shown_without_what_describes_staff(p: P) -> Non
     assert (support.browser, "Firefox" in page, "sam" in page) == ("Firefox", False, False)
     assert [device.is_support for device in shown.devices] == [False, True]
     assert [device.is_support for device in shown.ended] == [True]
+
+
+@on("valkey-sync")
+def test_each_device_has_the_place_of_its_sign_in_but_that_of_staff(bed: Bed, make: Make, tmp_path: Path) -> None:
+    networks = {"192.0.2.0/24": LYON, "203.0.113.0/24": city("JP", "<b>x</b>", (35, 139))}
+    p = bed.connect(place_file=str(write_place_file(tmp_path / "places.mmdb", networks)))
+    here = p.login("ada", device="phone", ip="192.0.2.7")
+    p.login("ada", device="tablet", ip="203.0.113.7")
+    p.login("ada", device="unknown")
+    p.login("ada", on_behalf_by="sam", reason="call", ip="203.0.113.7")
+    old = p.login("ada", device="old", ip="192.0.2.7").session
+    p.logout("ada", old.session_id)
+    site = make()
+    page = site.ask("", here.token).text
+    assert page.count("<bdi>Lyon, FR</bdi>") == 2
+    assert page.count("<bdi>&lt;b&gt;x&lt;/b&gt;, JP</bdi>") == 1
+    listed = site.api(here.token).json()
+    assert {device["name"]: device["place"] for device in listed["devices"]} == {
+        "phone": "Lyon, FR", "tablet": "<b>x</b>, JP", "unknown": None, None: None,
+    }  # fmt: skip
+    assert [ended["place"] for ended in listed["ended"]] == ["Lyon, FR"]
 
 
 @on("valkey-sync")

@@ -27,10 +27,11 @@ class Device:
 
     handle: str  #: names it in forms and JSON, for this visitor only; never the session id
     is_this: bool  #: the request comes from it
-    is_support: bool  #: staff began it on behalf of the user; name, browser and os are None
+    is_support: bool  #: staff began it on behalf of the user; name, browser, os and place are None
     name: str | None  #: as the site named it at login: "iPhone"
     browser: str | None  #: family, such as "Firefox"
     os: str | None  #: family, such as "Windows"
+    place: str | None  #: city and country of the sign-in, if known: "Lyon, FR"
     last_active: datetime  #: when the session was last seen
     signed_in: datetime  #: when it began
 
@@ -39,10 +40,11 @@ class Device:
 class PastDevice:
     """A device that was signed out."""
 
-    is_support: bool  #: staff began it on behalf of the user; name, browser and os are None
+    is_support: bool  #: staff began it on behalf of the user; name, browser, os and place are None
     name: str | None  #: as the site named it at login
     browser: str | None  #: family
     os: str | None  #: family
+    place: str | None  #: city and country of the sign-in, if known
     reason: EndReason  #: end reason
     why: Why  #: the same in more detail, for a sentence
     message: str | None  #: what staff wrote for the visitor
@@ -117,13 +119,15 @@ class _Client(TypedDict):
     name: str | None
     browser: str | None
     os: str | None
+    place: str | None
 
 
 def _client(record: Record) -> _Client:
     """What describes the device. That of a member of staff is not shown to the user."""
     if is_support(record):
-        return {"is_support": True, "name": None, "browser": None, "os": None}
-    return {"is_support": False, "name": record.device, "browser": record.browser, "os": record.os}
+        return {"is_support": True, "name": None, "browser": None, "os": None, "place": None}
+    place = (record.place.words if record.place else "") or None
+    return {"is_support": False, "name": record.device, "browser": record.browser, "os": record.os, "place": place}
 
 
 def _why(end: Ended) -> Why:

@@ -118,7 +118,11 @@ def _device(t: NullTranslations, device: Device, now: datetime, csrf: str) -> st
     label = e(t.gettext("Sign out: %(device)s")) % {"device": e(name)}
     since = e(t.gettext("Signed in since %(time)s")) % {"time": _time(device.signed_in)}
     button = _tag("button", t.gettext("Sign out"), f' aria-label="{label}"')
-    return _item(name, [e(software), _active(t, device, now), since], _form(csrf, "sign-out", button, device.handle))
+    return _item(
+        name,
+        [e(software), _place(device), _active(t, device, now), since],
+        _form(csrf, "sign-out", button, device.handle),
+    )
 
 
 def _past(t: NullTranslations, device: PastDevice) -> str:
@@ -127,7 +131,12 @@ def _past(t: NullTranslations, device: PastDevice) -> str:
     if device.message:
         said = e(t.gettext("Message:"))
         message = f"<span>{said}</span><blockquote>{e(device.message)}</blockquote>"
-    return _item(name, [e(software), e(why_sentence(t, device.why)), _time(device.ended)], "", message)
+    return _item(name, [e(software), _place(device), e(why_sentence(t, device.why)), _time(device.ended)], "", message)
+
+
+def _place(device: Device | PastDevice) -> str:
+    """Where it was signed in. The words may be in another direction of writing than the page."""
+    return f"<bdi>{e(device.place)}</bdi>" if device.place else ""
 
 
 def _item(name: str, lines: list[str], behind: str, inside: str = "") -> str:

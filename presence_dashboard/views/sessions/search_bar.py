@@ -18,8 +18,16 @@ from presence_dashboard.access import Actor
 from presence_dashboard.components.time_picker import time_choices, time_words
 from presence_dashboard.data import session_query
 from presence_dashboard.data.browser_tab import zone
-from presence_dashboard.data.session_query import ATTRIBUTE, FACETS, FLAGS, IDLES, SessionQuery
-from presence_dashboard.data.store import open_store
+from presence_dashboard.data.session_query import (
+    ATTRIBUTE,
+    FACETS,
+    FLAGS,
+    IDLES,
+    PLACE_FACETS,
+    SessionQuery,
+    facets_for,
+)
+from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.format import code, cut, name, number, span
 
 PAUSE: Final = "100ms"
@@ -58,7 +66,7 @@ def search_bar(actor: Actor) -> SessionQuery:
     menu = st.popover(texts.filters_menu(len(chips)), key=_MENU, on_change="rerun")
     if menu.open:  # a closed menu reads nothing
         with menu, st.container(horizontal=True, gap="medium", key="filter-values"):
-            _facets(attributes)
+            _facets(attributes, exact)
             _login()
             _idle()
             _flags()
@@ -227,10 +235,13 @@ def search_inside(text: str) -> None:
 # -- Values with their counts ------------------------------------------------------------------------------------------
 
 
-def _facets(attributes: Sequence[str]) -> None:
-    """The values of each facet that is not chosen yet. Those of the versions are below the apps."""
-    for field in (*FACETS, *(ATTRIBUTE + attribute for attribute in attributes)):
+def _facets(attributes: Sequence[str], exact: bool) -> None:
+    """The values of each facet that is not chosen yet. Those of the versions are below the apps. Facets of places are
+    left out if there are none: most sites have no place file."""
+    for field in (*facets_for(exact=exact), *(ATTRIBUTE + attribute for attribute in attributes)):
         if st.query_params.get(field) or (field == _VERSION and _is_under_app()):
+            continue
+        if field in PLACE_FACETS and _read_values(field).value == {}:
             continue
         with _section(_facet_label(field)):
             _values(field)
@@ -255,9 +266,13 @@ def _is_under_app() -> bool:
     return not (st.query_params.get(_APP) or st.query_params.get(_VERSION))
 
 
-def _values(field: str) -> None:
+def _read_values(field: str) -> Reading[dict[str, int]]:
     known = field.removeprefix(ATTRIBUTE)
-    reading = open_store().shared(("facets", known), lambda presence: presence.facets(known), keep=KEEP_FACETS)
+    return open_store().shared(("facets", known), lambda presence: presence.facets(known), keep=KEEP_FACETS)
+
+
+def _values(field: str) -> None:
+    reading = _read_values(field)
     if reading.value is None:
         st.markdown(reading.failure or "")
         return

@@ -23,6 +23,11 @@ from presence_dashboard.views.sessions.search_bar import declared_attributes
 
 Cell = str | datetime | None
 
+
+def _provider(session: Session) -> Cell:
+    return texts.provider(session.place.network, session.place.network_id) if session.place else ""
+
+
 COLUMNS: Final[dict[str, tuple[Column, Callable[[Session], Cell]]]] = {
     column.name: (column, cell)
     for column, cell in (
@@ -37,6 +42,8 @@ COLUMNS: Final[dict[str, tuple[Column, Callable[[Session], Cell]]]] = {
         (Column("expires", texts.LABEL_EXPIRES, "ahead", texts.EXPIRES_HELP), lambda session: session.expires_at),
         (Column("flags", texts.LABEL_FLAGS), lambda session: ", ".join(session_facts.flags(session))),
         (Column("last_ip", texts.LABEL_LAST_IP), lambda session: session.last_ip),
+        (Column("place", texts.LABEL_PLACE), lambda session: session.place.words if session.place else ""),
+        (Column("network", texts.LABEL_NETWORK), _provider),
         (Column("aliases", texts.LABEL_ALIASES), lambda session: ", ".join(session.aliases)),
     )
 }
@@ -44,7 +51,15 @@ COLUMNS: Final[dict[str, tuple[Column, Callable[[Session], Cell]]]] = {
 
 AT_FIRST: Final = ("uid", "email", "device", "app", "browser", "ip", "login", "seen", "expires")
 
-_MASKED_BY: Final = {"name": "name", "email": "name", "aliases": "name", "ip": "ip", "last_ip": "ip"}
+_MASKED_BY: Final = {
+    "name": "name",
+    "email": "name",
+    "aliases": "name",
+    "ip": "ip",
+    "last_ip": "ip",
+    "place": "ip",
+    "network": "ip",
+}
 
 
 def column_choice() -> None:
