@@ -15,6 +15,7 @@ from presence_core import LastSeenTracker, MinuteSetTracker, Presence, SessionFi
 from presence_core.client import reshard
 from tests.conftest import Bed, on
 from tests.support.fair_clock import PATIENT
+from tests.support.place_file import write_place_file
 
 OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
 
@@ -171,15 +172,20 @@ def _refused(bed: Bed, calls: dict[str, Callable[[], Any]]) -> None:
 
 
 @on("valkey-sync", "redis7-sync")
-def test_the_sites_user_records_logins_but_no_data_of_staff_and_workers(bed: Bed) -> None:
+def test_the_sites_user_records_logins_but_no_data_of_staff_and_workers(bed: Bed, tmp_path: Path) -> None:
     staff = bed.connect()
-    p = _as(bed, "site", max_sessions=2, max_sessions_per_device=1)
+    places = str(write_place_file(tmp_path / "places.mmdb"))
+    p = _as(bed, "site", max_sessions=2, max_sessions_per_device=1, place_file=places)
     login = p.login("ada", device="phone", user_agent="curl/8", name="Ada", ip="192.0.2.1", attributes={"a": 1})
     p.login_many([{"uid": "ada", "device": "phone"}, {"uid": "bob"}, {"uid": "bob"}, {"uid": "bob"}])
     assert not p.validate(login.token)
     login = p.rotate(p.login("eve").token)
     assert p.update(login.token, attributes={"a": 1})
     assert p.validate(login.token, ip="192.0.2.7")
+    for ip in ("192.0.2.7", "203.0.113.7"):
+        far = p.login("zoe", ip=ip, device_id="device-1").session
+    assert far.distant
+    assert p.kick("zoe", by="zoe", reason="test").count == 2
     assert p.heartbeat("eve", login.session.session_id)
     assert p.heartbeats([login.session.ref, "nobody:session-1"]) == ["nobody:session-1"]
     assert p.validate_session("eve", login.session.session_id)

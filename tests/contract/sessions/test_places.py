@@ -208,7 +208,7 @@ def test_a_login_is_distant_if_no_plane_flies_so_fast(placed: P, ip: str, second
 @pytest.mark.parametrize(
     ("start", "end", "km"),
     [((0, 179), (0, -179), 222), ((89, 0), (89, 180), 222), ((0, 0), (0, 5), 556), ((-33, 151), (51, 0), 16_900),
-     ((0, 0), (0, 180), 20_015)],
+     ((0, 0), (0, 180), 20_015), ((60, 0), (60, 8), 444)],
 )  # fmt: skip
 def test_a_distance_is_along_the_globe(
     bed: Bed, tmp_path: Path, start: tuple[int, int], end: tuple[int, int], km: int
