@@ -67,14 +67,15 @@ class StaffMethods(Client):
         network: str | None = None,
         app: str | None = None,
         app_version: str | None = None,
+        country: str | None = None,
     ) -> BlockRulePreview:
         """Whom a block rule would concern now: how many people and sessions match. Changes nothing.
 
-        network: an address or a network in CIDR notation, IPv4 or IPv6; or app and app_version, both as given at login.
-        Sessions are counted exactly. People are counted among the newest 10,000 of these sessions. Cost: that of
-        ``count_sessions``, and O(sessions read).
+        network: an address or a network in CIDR notation, IPv4 or IPv6; or country: an ISO code; or app and
+        app_version, both as given at login. Sessions are counted exactly. People are counted among the newest 10,000 of
+        these sessions. Cost: that of ``count_sessions``, and O(sessions read).
         """
-        return self._run(block_rules.preview_block_rule(self._ctx, network, app, app_version))
+        return self._run(block_rules.preview_block_rule(self._ctx, network, app, app_version, country))
 
     def add_block_rule(
         self,
@@ -82,6 +83,7 @@ class StaffMethods(Client):
         network: str | None = None,
         app: str | None = None,
         app_version: str | None = None,
+        country: str | None = None,
         by: str,
         reason: str,
         expected: int,
@@ -91,24 +93,25 @@ class StaffMethods(Client):
         until: datetime | float | None = None,
         confirm_wide: str | None = None,
     ) -> BlockRule:
-        """Refuse logins from a network, or with a version of an app: once this has returned, none begins on any shard.
+        """Refuse logins from a network or a country, or with a version of an app: once this has returned, none begins.
 
-        Live sessions go on; ``kick_where`` ends them. A login without an address, or without app and version, passes.
-        The visitor gets a LoginRefused with the code ``block_rule``. A client can lie about its version. Behind
+        Live sessions go on; ``kick_where`` ends them. A login without an address, a known place, or app and version,
+        passes. The visitor gets a LoginRefused with the code ``block_rule``. A client can lie about its version. Behind
         carrier-grade NAT an address belongs to many people.
 
-        network, app, app_version: as for ``preview_block_rule``. expected: the maximum number of sessions that may
-        match now, such as the preview's ``sessions``. If more match, nothing happens (InvalidArgument). by, reason,
-        message, ticket, duration, until: as for ``block``. confirm_wide: the network again, as the preview has it; only
-        for one that is wider than /16 (IPv4) or /32 (IPv6).
+        network, app, app_version, country: as for ``preview_block_rule``. expected: the maximum number of sessions that
+        may match now, such as the preview's ``sessions``. If more match, nothing happens (InvalidArgument). by, reason,
+        message, ticket, duration, until: as for ``block``. confirm_wide: the country again; or the network, as the
+        preview has it, only for one that is wider than /16 (IPv4) or /32 (IPv6).
 
-        There is one rule for a network or version. Adding it again replaces its texts and its end; InvalidArgument if
-        that would end it sooner. At most 100 rules. If this raises OutcomeUnknown, some shards may have the rule: call
-        again, or a sweep completes it. Cost: that of ``count_sessions``, and O(P · rules) in three round trips.
+        There is one rule for a network, country or version. Adding it again replaces its texts and its end;
+        InvalidArgument if that would end it sooner. At most 100 rules. If this raises OutcomeUnknown, some shards may
+        have the rule: call again, or a sweep completes it. Cost: that of ``count_sessions``, and O(P · rules) in three
+        round trips.
         """
         return self._run(
             block_rules.add_block_rule(self._ctx, network, app, app_version, by, reason, expected, message, ticket,
-                                       duration, until, confirm_wide)
+                                       duration, until, confirm_wide, country)
         )  # fmt: skip
 
     def remove_block_rule(self, rule_id: str, *, by: str, reason: str) -> bool:
@@ -240,9 +243,10 @@ class AsyncStaffMethods(AsyncClient):
         network: str | None = None,
         app: str | None = None,
         app_version: str | None = None,
+        country: str | None = None,
     ) -> BlockRulePreview:
         """See Presence.preview_block_rule."""
-        return await self._run(block_rules.preview_block_rule(self._ctx, network, app, app_version))
+        return await self._run(block_rules.preview_block_rule(self._ctx, network, app, app_version, country))
 
     async def add_block_rule(
         self,
@@ -250,6 +254,7 @@ class AsyncStaffMethods(AsyncClient):
         network: str | None = None,
         app: str | None = None,
         app_version: str | None = None,
+        country: str | None = None,
         by: str,
         reason: str,
         expected: int,
@@ -262,7 +267,7 @@ class AsyncStaffMethods(AsyncClient):
         """See Presence.add_block_rule."""
         return await self._run(
             block_rules.add_block_rule(self._ctx, network, app, app_version, by, reason, expected, message, ticket,
-                                       duration, until, confirm_wide)
+                                       duration, until, confirm_wide, country)
         )  # fmt: skip
 
     async def remove_block_rule(self, rule_id: str, *, by: str, reason: str) -> bool:

@@ -1,4 +1,4 @@
-"""Block rules: logins from a network, or with a version of an app, are refused."""
+"""Block rules: logins from a network or a country, or with a version of an app, are refused."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ Stored = Mapping[str, Any]
 """A rule as JSON has it: kind, what it matches, id, by, reason, message, ticket, at, until (ms), sessions, version."""
 
 
+def words_of(rule: RuleMatch | BlockRulePreview | BlockRule) -> str:
+    """What a rule matches, as staff read it."""
+    return rule.network or rule.country or f"{rule.app} {rule.app_version}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleMatch:
     """Which logins a rule refuses."""
@@ -32,28 +37,31 @@ class RuleMatch:
     network: str | None = None
     app: str | None = None
     app_version: str | None = None
+    country: str | None = None
 
     @property
     def words(self) -> str:
-        """ "198.51.100.0/24", "ios 4.2.0"."""
-        return self.network or f"{self.app} {self.app_version}"
+        """ "198.51.100.0/24", "FR", "ios 4.2.0"."""
+        return words_of(self)
 
     @property
     def is_wide(self) -> bool:
-        """Whether it is a network that is wider than what one provider typically has."""
+        """Whether it is a country, or a network that is wider than what one provider typically has."""
         if self.network is None:
-            return False
+            return self.country is not None
         network = ipaddress.ip_network(self.network)
         return network.prefixlen < WIDEST[network.version]
 
     @property
     def session_filter(self) -> SessionFilter:
         """Finds the sessions whose logins the rule would refuse now."""
-        return SessionFilter(ip=self.network, app=self.app, app_version=self.app_version)
+        return SessionFilter(ip=self.network, app=self.app, app_version=self.app_version, country=self.country)
 
     @property
     def field(self) -> bytes:
         """The field of T:block_rules: see lua/include/staff/block_rules.lua. One match has one rule."""
+        if self.country is not None:
+            return f"country:{self.country}".encode()
         if self.network is None:
             return f"app:{self.app}\n{self.app_version}".encode()
         network = ipaddress.ip_network(self.network)
@@ -66,10 +74,14 @@ class RuleMatch:
         return digest(self.field.hex(), 6)
 
     @classmethod
-    def of(cls, network: object, app: object, app_version: object) -> RuleMatch:
-        """Check these arguments: a network, or an app and its version."""
-        if (network is None) == (app is None and app_version is None):
-            raise InvalidArgument("network", "must be given, or app with app_version: give one of the two")
+    def of(cls, network: object, app: object, app_version: object, country: object) -> RuleMatch:
+        """Check these arguments: a network, a country, or an app and its version."""
+        if [network is not None, country is not None, app is not None or app_version is not None].count(True) != 1:
+            raise InvalidArgument(
+                "network", "must be given, or country, or app with app_version: give one of the three"
+            )
+        if country is not None:
+            return cls(kind="country", country=SessionFilter(country=country).country)  # type: ignore[arg-type]
         if network is not None:
             return cls(kind="network", network=canonical_network(network))
         for name, value in (("app", app), ("app_version", app_version)):
@@ -103,18 +115,24 @@ class BlockRulePreview:
     network: str | None  #: with host bits zero: as the rule would be stored
     app: str | None
     app_version: str | None
+    country: str | None
     sessions: int  #: live sessions that match now
     people: int  #: users with such a session; at least, where ``people_is_exact`` is False
     people_is_exact: bool  #: False: there are more sessions than were read
     is_wide: bool  #: ``add_block_rule`` needs ``confirm_wide``
     as_of: datetime
 
+    @property
+    def words(self) -> str:
+        """What it would match; as ``confirm_wide`` must be."""
+        return words_of(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRule:
-    """A rule that refuses logins: from a network, or with a version of an app."""
+    """A rule that refuses logins: from a network or a country, or with a version of an app."""
 
-    id: str  #: twelve hex digits, the same for the same network or version
+    id: str  #: twelve hex digits, the same for the same network, country or version
     kind: BlockRuleKind
     network: str | None = None  #: of kind "network": "198.51.100.0/24"
     app: str | None = None  #: of kind "app_version"
@@ -128,11 +146,12 @@ class BlockRule:
     sessions: int = 0  #: live sessions that matched when the rule was added
     everywhere: bool = True  #: False: a crash or an outage left it on some shards only; a sweep completes it
     confirmed: bool | None = None  #: of a new rule. False: too few replicas acknowledged it; None: not asked
+    country: str | None = None  #: of kind "country": "FR"
 
     @property
     def words(self) -> str:
-        """What it matches: "198.51.100.0/24", "ios 4.2.0"."""
-        return self.network or f"{self.app} {self.app_version}"
+        """What it matches: "198.51.100.0/24", "FR", "ios 4.2.0"."""
+        return words_of(self)
 
     @property
     def public(self) -> PublicBlock:
@@ -144,7 +163,7 @@ class BlockRule:
         """Decode a rule as JSON has it. Raises ValueError, TypeError, LookupError or OverflowError for another
         program's."""
         kind = stored["kind"]
-        if kind not in ("network", "app_version"):
+        if kind not in ("network", "app_version", "country"):
             raise ValueError("not a kind of this version")
         until = stored.get("until")
         return cls(
@@ -153,6 +172,7 @@ class BlockRule:
             network=stored.get("network"),
             app=stored.get("app"),
             app_version=stored.get("app_version"),
+            country=stored.get("country"),
             by=str(stored["by"]),
             reason=str(stored["reason"]),
             message=stored.get("message"),

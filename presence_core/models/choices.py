@@ -35,7 +35,7 @@ OddLogin = Literal["new_device"]
 
 JobState = Literal["running", "paused", "cancelled", "done", "failed"]
 
-BlockRuleKind = Literal["network", "app_version"]
+BlockRuleKind = Literal["network", "app_version", "country"]
 
 StaffRole = Literal["stats", "viewer", "support", "admin"]
 

@@ -15,11 +15,12 @@ REMOVE: Final = "remove_block_rule"
 
 @dataclass(frozen=True, slots=True)
 class RuleMatch:
-    """Which logins a rule refuses: those from a network, or those of a version of an app."""
+    """Which logins a rule refuses: those from a network or a country, or those of a version of an app."""
 
     network: str | None = None
     app: str | None = None
     app_version: str | None = None
+    country: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,9 @@ class RuleDetails:
 def preview(presence: Presence, match: RuleMatch) -> BlockRulePreview:
     """How many people and sessions match now."""
     access.require("block_rules", action=ADD)
-    return presence.preview_block_rule(network=match.network, app=match.app, app_version=match.app_version)
+    return presence.preview_block_rule(
+        network=match.network, app=match.app, app_version=match.app_version, country=match.country
+    )
 
 
 def add(presence: Presence, match: RuleMatch, most: int, details: RuleDetails) -> BlockRule:
@@ -46,6 +49,7 @@ def add(presence: Presence, match: RuleMatch, most: int, details: RuleDetails) -
         network=match.network,
         app=match.app,
         app_version=match.app_version,
+        country=match.country,
         by=actor.name,
         reason=details.reason,
         expected=most,

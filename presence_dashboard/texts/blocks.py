@@ -38,15 +38,18 @@ def rule_added(zone: str) -> str:
 RULE_ADD: Final = "Add a block rule …"
 RULE_KIND: Final = "Block logins by"
 RULE_NETWORK: Final = "Network"
+RULE_COUNTRY: Final = "Country"
 RULE_VERSION: Final = "App version"
 RULE_NETWORK_FIELD: Final = "IP address or network"
 RULE_NETWORK_HINT: Final = "198.51.100.0/24 or 2001:db8:7::/48"
+RULE_COUNTRY_FIELD: Final = "Country code"
 RULE_APP_FIELD: Final = "App"
 RULE_VERSION_FIELD: Final = "Version"
 RULE_NAT: Final = (
     "Mobile carriers and offices share one address among many people: all of them are refused. A login without a known "
     "address passes."
 )
+RULE_PLACES: Final = "Only logins with a known place are refused. The place of an address is an estimate."
 RULE_LIES: Final = "An app can lie about its version. This stops a broken release, not an attacker."
 RULE_PREVIEW: Final = "Show who matches"
 RULE_PREVIEW_FIRST: Final = "Show who matches before you add the rule."
@@ -82,7 +85,8 @@ def rule_type_wide(network: str) -> str:
     return f"To confirm, type {network}"
 
 
-RULE_WIDE_MISSING: Final = "Type the large network again to confirm it."
+RULE_WIDE_COUNTRY: Final = "A country has many people. The rule blocks all of them."
+RULE_WIDE_MISSING: Final = "Type the large network or the country again to confirm it."
 RULE_CONFIRM: Final = "Block these logins"
 RULE_REMOVE: Final = "Remove this rule …"
 RULE_REMOVE_CONFIRM: Final = "Remove this rule"

@@ -53,7 +53,8 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
     "uid": {"": "This is not a user ID. A user ID has 1 to 256 characters on one line."},
     "idle": {"": _FILTER},
     "time": {"": _FILTER},
-    **{field: {"": _FILTER} for field in ("device", "os", "browser", "country", "attributes")},
+    **{field: {"": _FILTER} for field in ("device", "os", "browser", "attributes")},
+    "country": {"has no room": _RULES_FULL, "": "Use the two letters of a country, such as FR."},
     "app": {"has no room": _RULES_FULL, "rule is for": _RULE_VERSION, "": _FILTER},
     "app_version": {"rule is for": _RULE_VERSION, "": _FILTER},
     "since": {"": "The first time must be earlier than the second."},
@@ -62,7 +63,7 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
         "AS number": _FILTER,
         "": "This is not an IP address or a network. Examples: `192.0.2.7`, `192.0.2.0/24`, `2001:db8:7::/48`.",
     },
-    "confirm_wide": {"": "Type the large network again, exactly as shown, to confirm it."},
+    "confirm_wide": {"": "Type the large network or the country again, exactly as shown, to confirm it."},
     "until": {
         "rule that exists": "A rule for the same logins exists and ends later. Remove that rule first.",
         "": "The end must lie in the future.",

@@ -63,3 +63,17 @@ def test_without_a_question_the_number_is_given_and_a_wide_network_typed(p: P, r
     )  # fmt: skip
     assert run(*version, "1")[0] == 0
     assert [rule.words for rule in p.block_rules()] == ["ios 4", "10.0.0.0/8"]
+
+
+@on("valkey-sync")
+def test_a_country_is_confirmed_by_its_code(p: P, run: Run) -> None:
+    country = ("block-rule", "add", "--country", "fr", "--reason", "attack")
+    assert run(*country, typed="0\n")[0] == 1
+    code, out, err = run(*country, typed="FR\n")
+    assert (code, out.partition(" (rule")[0]) == (0, "Logins of FR are refused until the rule is removed")
+    assert "Only logins with a known place are refused. A country has many people." in err
+    assert run(*country, "--yes", "--expected", "0")[::2] == (
+        2, 'confirm_wide must be "FR": a country has many people.\n',
+    )  # fmt: skip
+    assert run(*country, "--yes", "--expected", "0", "--confirm-wide", "FR")[0] == 0
+    assert [(rule.country, rule.words) for rule in p.block_rules()] == [("FR", "FR")]

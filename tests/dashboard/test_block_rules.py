@@ -99,6 +99,23 @@ def test_a_rule_that_would_concern_more_people_than_shown_is_counted_again(block
     assert presence.block_rules() == []
 
 
+def test_a_country_is_chosen_by_its_code_and_typed_again(blocks: AppTest, presence: Presence) -> None:
+    blocks.button(key="add-rule").click().run()
+    blocks.button_group(key="rule-kind-0").set_value(texts.RULE_COUNTRY).run()
+    for code, sentence in (("F1", texts.ERROR_FIELD["country"][""]), ("fr", texts.RULE_WIDE_COUNTRY)):
+        _fill(blocks, texts.RULE_COUNTRY_FIELD, code)
+        blocks.button(key="preview-rule").click().run()
+        assert sentence in [warning.value for warning in blocks.warning]
+    assert texts.RULE_PLACES in said(blocks)
+    _write(blocks, texts.REASON, "Attack")
+    _confirm(blocks)
+    assert texts.RULE_WIDE_MISSING in _errors(blocks)
+    _write(blocks, texts.rule_type_wide("FR"), "FR")
+    _confirm(blocks)
+    assert [rule.country for rule in presence.block_rules()] == ["FR"]
+    assert blocks.dataframe[0].value[texts.LABEL_BLOCKS].tolist() == ["FR"]
+
+
 def test_a_large_network_is_typed_again(blocks: AppTest, presence: Presence) -> None:
     _preview(blocks, "0.0.0.0/0")
     _write(blocks, texts.REASON, "Attack")

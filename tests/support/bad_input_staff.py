@@ -89,11 +89,18 @@ def _of_block_rules() -> list[Case]:
     network = "network must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24"
     good: dict[str, Any] = _GOOD | {"expected": 0}
     values: list[Any] = ["", "198.51.100", "198.51.100.0/33", "::/129", "1.2.3.4/", "0x7f.1.1.1/8", 5, b"::1", True]
-    either = "network must be given, or app with app_version: give one of the two"
+    either = "network must be given, or country, or app with app_version: give one of the three"
     seconds = "duration must be whole seconds from 1 to 315360000 (10 years)"
     cases = [Case("preview_block_rule", (), {"network": value}, network) for value in values]
     cases += [Case("add_block_rule", (), good | {"network": value}, network) for value in values]
-    for options in ({}, {"network": "::1", "app": "x"}, {"network": "::1", "app_version": "1"}):
+    wrong = "country must be the two letters of an ISO country code, such as FR"
+    cases += [Case("preview_block_rule", (), {"country": value}, wrong) for value in ("FRA", "F1", "F")]
+    must = 'confirm_wide must be "FR": a country has many people'
+    cases += [
+        Case("add_block_rule", (), good | {"country": "fr", "confirm_wide": value}, must) for value in (None, "DE")
+    ]
+    both: list[dict[str, Any]] = [{"network": "::1", "country": "FR"}, {"app": "x", "country": "FR"}]
+    for options in ({}, {"network": "::1", "app": "x"}, {"network": "::1", "app_version": "1"}, *both):
         cases += [Case("preview_block_rule", (), options, either), Case("add_block_rule", (), good | options, either)]
     cases.append(
         Case("preview_block_rule", (), {"app": "x"}, "app_version must be given: a rule is for a version of one app")
@@ -115,8 +122,8 @@ def _of_block_rules() -> list[Case]:
     )
     ticket = _text("ticket must be text of 1 to 64 bytes", 64)
     cases += [Case("add_block_rule", (), here | {"ticket": value}, sentence) for value, sentence in ticket]
-    both = "until must not be given with duration: give one of them"
-    cases.append(Case("add_block_rule", (), here | {"until": 1e10, "duration": 5}, both))
+    twice = "until must not be given with duration: give one of them"
+    cases.append(Case("add_block_rule", (), here | {"until": 1e10, "duration": 5}, twice))
     cases += [
         Case("remove_block_rule", (value,), _GOOD, "rule_id must be the id of a block rule") for value in ("", 5, None)
     ]

@@ -1,5 +1,5 @@
-"""Rules that refuse logins from a network, or with a version of an app: ``presence block-rule list``, ``preview``,
-``add`` and ``remove``."""
+"""Rules that refuse logins from a network or a country, or with a version of an app: ``presence block-rule list``,
+``preview``, ``add`` and ``remove``."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ _COLUMNS: Final = {
     "TICKET": "ticket",
 }  # fmt: skip
 _NAT: Final = "Behind carrier-grade NAT an address belongs to many people."
+_PLACES: Final = "Only logins with a known place are refused."
 _LIES: Final = "A client can lie about its version."
 
 
 def add_commands(add_command: AddCommand) -> None:
     """Add these commands to the parser."""
-    rule = add_command("block-rule", _list, "Refuse logins from a network, or with a version of an app.")
+    rule = add_command("block-rule", _list, "Refuse logins from a network or a country, or with a version of an app.")
     actions = rule.add_subparsers(required=True, metavar="action")
 
     def add_action(name: str, run: Command, help: str) -> argparse.ArgumentParser:
@@ -48,6 +49,7 @@ def add_commands(add_command: AddCommand) -> None:
     add = add_action("add", _add, "Add a rule; asks first. Live sessions do not end.")
     for action in (preview, add):
         action.add_argument("--network", help=f"IPv4 or IPv6 address, or a network such as 192.0.2.0/24. {_NAT}")
+        action.add_argument("--country", help=f"ISO code, such as FR. {_PLACES}")
         action.add_argument("--app", help="with --app-version")
         action.add_argument("--app-version", help=f"as given at login. {_LIES}")
     add_staff_fields(add, message_for="visitor")
@@ -55,7 +57,9 @@ def add_commands(add_command: AddCommand) -> None:
     end.add_argument("--for", type=int, dest="duration", metavar="SECONDS", help="how long (default: until removed)")
     end.add_argument("--until", type=parse_time, metavar="TIME", help=TIME_FORMAT)
     add.add_argument(
-        "--confirm-wide", metavar="NETWORK", help="with --yes: the network again, if wider than /16 or, IPv6, /32"
+        "--confirm-wide",
+        metavar="WHAT",
+        help="with --yes: the country again, or a network wider than /16 or, IPv6, /32",
     )
     add.add_argument("--expected", type=int, metavar="N", help="refuse if more than N sessions match")
     add.add_argument("--yes", action="store_true", help="do not ask for confirmation; needs --expected")
@@ -75,18 +79,19 @@ def _list(presence: Presence, args: argparse.Namespace) -> int:
 
 
 def _preview(presence: Presence, args: argparse.Namespace) -> int:
-    preview = presence.preview_block_rule(network=args.network, app=args.app, app_version=args.app_version)
+    preview = presence.preview_block_rule(
+        network=args.network, app=args.app, app_version=args.app_version, country=args.country
+    )
     print_result(args, preview, [_found(preview)])
     return 0
 
 
 def _found(preview: BlockRulePreview) -> str:
-    match = preview.network or f"{preview.app} {preview.app_version}"
     at_least = "" if preview.people_is_exact else "at least "
     people = f"{preview.people:,} {'person' if preview.people == 1 else 'people'}"
-    warning = _NAT if preview.network else _LIES
+    warning = _NAT if preview.network else _PLACES if preview.country else _LIES
     return (
-        f"{match}: {count_of(preview.sessions, 'live session')} of {at_least}{people} match, as of "
+        f"{preview.words}: {count_of(preview.sessions, 'live session')} of {at_least}{people} match, as of "
         f"{format_time(preview.as_of)} UTC. They go on; their next login is refused. {warning}"
     )
 
@@ -95,14 +100,17 @@ def _add(presence: Presence, args: argparse.Namespace) -> int:
     check_staff_fields(args)
     if args.yes and args.expected is None:
         raise InvalidArgument("expected", "must be given with --yes: the most sessions that may match")
-    preview = presence.preview_block_rule(network=args.network, app=args.app, app_version=args.app_version)
+    preview = presence.preview_block_rule(
+        network=args.network, app=args.app, app_version=args.app_version, country=args.country
+    )
     expected = preview.sessions if args.expected is None else args.expected
     too_many = preview.sessions > expected  # add_block_rule refuses it, so there is nothing to confirm
     if not (args.yes or too_many or _confirm(preview)):
         return 1
     is_typed = preview.is_wide and not args.yes and not too_many
-    confirm_wide = preview.network if is_typed else args.confirm_wide
-    rule = presence.add_block_rule(network=args.network, app=args.app, app_version=args.app_version, by=actor(args),
+    confirm_wide = preview.words if is_typed else args.confirm_wide
+    rule = presence.add_block_rule(network=args.network, app=args.app, app_version=args.app_version,
+                                   country=args.country, by=actor(args),
                                    reason=args.reason, expected=expected, message=args.message, ticket=args.ticket,
                                    duration=args.duration, until=args.until,
                                    confirm_wide=confirm_wide)  # fmt: skip
@@ -111,10 +119,9 @@ def _add(presence: Presence, args: argparse.Namespace) -> int:
 
 
 def _confirm(preview: BlockRulePreview) -> bool:
-    if preview.is_wide and preview.network:
-        return confirm_text(
-            f"{_found(preview)} This network is wide.", f"refuse such logins, type {preview.network}", preview.network
-        )
+    if preview.is_wide:
+        wide = "This network is wide." if preview.network else "A country has many people."
+        return confirm_text(f"{_found(preview)} {wide}", f"refuse such logins, type {preview.words}", preview.words)
     return confirm_count(_found(preview), "refuse such logins", preview.sessions)
 
 

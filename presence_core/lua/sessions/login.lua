@@ -23,7 +23,7 @@
 -- returns: {'ok', last seen, core, {sids that a limit ended}, {sids found past their deadline, ended as expired},
 --          {h, q}, o|''} or
 --          {'limit'|'device_limit'|'ended'|'expired'} (with 1 behind 'ended': see sessions/validate.lua) or
---          {'blocked', message, until ms|''} or {'block_rule', network|app_version, message, until ms|''}
+--          {'blocked', message, until ms|''} or {'block_rule', network|app_version|country, message, until ms|''}
 local k = shard_keys()
 local labels, words, block, _, _, _, _, record, block_rules, ids = unpack(KEYS, 14, 23)
 local given_now, packed_policy, uid, sid, digest, idle, absolute, name, aliases, ip, attributes, client_id, client_text,
@@ -44,7 +44,7 @@ if is_blocked(now, stored_block[1]) then return {'blocked', stored_block[2] or '
 local meta = redis.call('HMGET', k.meta, 'revoked', 'revoked_at', 'floor', 'recount', 'rules')
 local revoked, revoked_at = tonumber(meta[1] or -1), tonumber(meta[2] or 0)
 local floor, recount = tonumber(meta[3] or 0), meta[4]
-local refusal = meta[5] and refusing_rule(now, block_rules, meta[5], ip, client_text)
+local refusal = meta[5] and refusing_rule(now, block_rules, meta[5], ip, client_text, place)
 if refusal then return refusal end
 user.card = redis.call('SCARD', user.live)
 local was_offline = not is_on_behalf(sid) and redis.call('ZSCORE', k.people, uid)

@@ -353,6 +353,7 @@ def _refusal(ctx: Context, row: LoginRow, reply: RefusedReply) -> LoginRefused:
 
 def _rule_sentence(kind: str, block: PublicBlock) -> str:
     """What the visitor reads: staff's message or, without it, what the rule is about; and the end, if there is one."""
-    origin = "with this version of the app" if kind == "app_version" else "from your network"
+    origins = {"app_version": "with this version of the app", "country": "from your country"}
+    origin = origins.get(kind, "from your network")
     message = block.message or f"You cannot sign in {origin} at the moment."
     return message if block.until is None else in_words(message, block)

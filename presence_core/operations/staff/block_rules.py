@@ -1,4 +1,4 @@
-"""Block rules: logins from a network, or with a version of an app, are refused. The login script enforces them."""
+"""Block rules: logins from a network or a country, or with a version of an app, are refused by the login script."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ _PAGE: Final = 1_000
 
 
 @checked_first
-def preview_block_rule(ctx: Context, network: object, app: object, app_version: object) -> Op[BlockRulePreview]:
+def preview_block_rule(
+    ctx: Context, network: object, app: object, app_version: object, country: object
+) -> Op[BlockRulePreview]:
     """How many people and sessions match now."""
-    match = RuleMatch.of(network, app, app_version)
+    match = RuleMatch.of(network, app, app_version, country)
     yield CHECKED
     sessions = yield from list_sessions.count_sessions(ctx, match.session_filter)
     people: set[str] = set()
@@ -43,7 +45,7 @@ def preview_block_rule(ctx: Context, network: object, app: object, app_version: 
         if cursor is None or read >= MOST_READ:
             break
     return BlockRulePreview(
-        kind=match.kind, network=match.network, app=match.app, app_version=match.app_version,
+        kind=match.kind, network=match.network, app=match.app, app_version=match.app_version, country=match.country,
         sessions=sessions, people=len(people), people_is_exact=cursor is None, is_wide=match.is_wide,
         as_of=page.as_of,
     )  # fmt: skip
@@ -66,9 +68,10 @@ def add_block_rule(
     duration: object,
     until: object,
     confirm_wide: object,
+    country: object,
 ) -> Op[BlockRule]:
     """Add a rule, or replace the one for the same network or version if that ends no later."""
-    match = RuleMatch.of(network, app, app_version)
+    match = RuleMatch.of(network, app, app_version, country)
     actor, note = check.actor(by), check.prose("reason", reason)
     limit = check.whole("expected", expected, 0, 1_000_000_000)
     public = None if message is None else check.prose("message", message)
@@ -87,6 +90,7 @@ def add_block_rule(
     def change(stored: StoredRules, rules: dict[bytes, bytes], version: int) -> AuditFields:
         made.update(
             kind=match.kind, network=match.network, app=match.app, app_version=match.app_version, id=match.id,
+            **({"country": match.country} if match.country else {}),
             by=actor, reason=note, message=public, ticket=case, at=stored.now, until=end(stored.now),
             sessions=number, version=version,
         )  # fmt: skip
@@ -120,11 +124,13 @@ def _check_end(duration: object, until: object) -> Callable[[int], int | None]:
 
 
 def _check_width(match: RuleMatch, confirm_wide: object) -> None:
-    if match.is_wide and confirm_wide != match.network:
+    if match.country and confirm_wide != match.country:
+        raise InvalidArgument("confirm_wide", f'must be "{match.country}": a country has many people')
+    if match.is_wide and confirm_wide != match.words:
         raise InvalidArgument(
             "confirm_wide", f'must be "{match.network}": this network is wider than /16 (IPv4) or /32 (IPv6)'
         )
-    if confirm_wide is not None and confirm_wide != match.network:
+    if confirm_wide is not None and confirm_wide not in (match.network, match.country):
         raise InvalidArgument("confirm_wide", "must be the network, or not be given")
 
 
@@ -136,7 +142,7 @@ def _check_room(match: RuleMatch, rules: Rules, end: int | None) -> None:
             "until", f"must not be before the end of the rule that exists ({match.id}): remove that rule first"
         )
     if match.field not in rules and len(rules) >= MOST_RULES:
-        raise InvalidArgument("network" if match.network else "app", f"has no room: limit of {MOST_RULES} block rules")
+        raise InvalidArgument("app" if match.app else match.kind, f"has no room: limit of {MOST_RULES} block rules")
 
 
 @checked_first
@@ -154,7 +160,7 @@ def remove_block_rule(ctx: Context, rule_id: object, by: object, reason: object)
         outcome = f"no rule {wanted}"
         if removed:
             rule = read_stored(rules.pop(known[wanted]))
-            match = rule.get("network") or f"{rule.get('app')} {rule.get('app_version')}"
+            match = rule.get("network") or rule.get("country") or f"{rule.get('app')} {rule.get('app_version')}"
             outcome = f"{match} no longer blocked (rule {wanted}, by {rule.get('by')})"
         return AuditFields("remove_block_rule", actor, note, "", "", outcome[:500])
 

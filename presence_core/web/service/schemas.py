@@ -283,6 +283,7 @@ class RulePreviewBody(Body):
     network: str | None = Field(None, description="an address or a network such as 198.51.100.0/24; or app and version")
     app: str | None = None
     app_version: str | None = Field(None, description="as the client says, which may lie")
+    country: str | None = Field(None, description="an ISO code: refuses logins whose place is known")
 
 
 class RuleBody(StaffActionBody, RulePreviewBody):
@@ -291,7 +292,7 @@ class RuleBody(StaffActionBody, RulePreviewBody):
     expected: int = Field(description="the maximum number of sessions that may match now: the preview's sessions")
     duration: int | None = Field(None, description="seconds; default: until the rule is removed")
     until: Time | None = Field(None, description="end of the rule, instead of duration")
-    confirm_wide: str | None = Field(None, description="the network again, if it is wider than /16 or, IPv6, /32")
+    confirm_wide: str | None = Field(None, description="the country again, or a network wider than /16 or, IPv6, /32")
 
 
 class RevocationBody(Body):

@@ -91,7 +91,7 @@ def _reset(form: _Form) -> None:
 def _match_fields(key: int) -> None:
     kind = st.segmented_control(
         texts.RULE_KIND,
-        [texts.RULE_NETWORK, texts.RULE_VERSION],
+        [texts.RULE_NETWORK, texts.RULE_COUNTRY, texts.RULE_VERSION],
         default=texts.RULE_NETWORK,
         required=True,
         key=f"rule-kind-{key}",
@@ -101,6 +101,10 @@ def _match_fields(key: int) -> None:
             st.text_input(texts.RULE_APP_FIELD, key=f"rule-app-{key}", max_chars=64)
             st.text_input(texts.RULE_VERSION_FIELD, key=f"rule-version-{key}", max_chars=64)
         st.caption(texts.RULE_LIES)
+        return
+    if kind == texts.RULE_COUNTRY:
+        st.text_input(texts.RULE_COUNTRY_FIELD, key=f"rule-country-{key}", max_chars=2, placeholder="FR")
+        st.caption(texts.RULE_PLACES)
         return
     st.text_input(
         texts.RULE_NETWORK_FIELD, key=f"rule-network-{key}", max_chars=64, placeholder=texts.RULE_NETWORK_HINT
@@ -116,6 +120,8 @@ def _entered_match(key: int) -> RuleMatch:
 
     if entered("kind") == texts.RULE_VERSION:
         return RuleMatch(app=entered("app"), app_version=entered("version"))
+    if entered("kind") == texts.RULE_COUNTRY:
+        return RuleMatch(country=entered("country"))
     return RuleMatch(network=entered("network"))
 
 
@@ -141,7 +147,7 @@ def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview, *, disabl
         )
     )
     if preview.is_wide:
-        st.warning(texts.RULE_WIDE)
+        st.warning(texts.RULE_WIDE if preview.network else texts.RULE_WIDE_COUNTRY)
     with st.form(f"rule-{key}", border=False, enter_to_submit=False):
         reason = st.text_area(texts.REASON, key=f"rule-reason-{key}", max_chars=500, height=72)
         message = st.text_area(
@@ -151,8 +157,8 @@ def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview, *, disabl
             end = st.selectbox(texts.RULE_FOR, list(ENDS), index=1, key=f"rule-end-{key}")
             ticket = st.text_input(texts.TICKET, key=f"rule-ticket-{key}", max_chars=64)
         typed = None
-        if preview.is_wide and preview.network:
-            typed = st.text_input(texts.rule_type_wide(preview.network), key=f"rule-typed-{key}", max_chars=64).strip()
+        if preview.is_wide:
+            typed = st.text_input(texts.rule_type_wide(preview.words), key=f"rule-typed-{key}", max_chars=64).strip()
         problem = st.container()
         pressed = st.form_submit_button(
             texts.RULE_CONFIRM,
@@ -165,7 +171,7 @@ def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview, *, disabl
         return
     if not reason.strip():
         problem.warning(texts.REASON_MISSING)
-    elif preview.is_wide and typed != preview.network:
+    elif preview.is_wide and typed != preview.words:
         problem.warning(texts.RULE_WIDE_MISSING)
     else:
         details = RuleDetails(reason.strip(), message.strip() or None, ticket.strip() or None, ENDS[end], typed)
@@ -193,4 +199,4 @@ def _add(form: _Form, match: RuleMatch, preview: BlockRulePreview, details: Rule
 
 def _words(preview: BlockRulePreview) -> str:
     """What the rule matches, safe for Markdown."""
-    return name(cut(literal(preview.network or f"{preview.app} {preview.app_version}"), 140))
+    return name(cut(literal(preview.words), 140))

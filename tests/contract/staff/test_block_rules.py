@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import random
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from presence_core.scripts.calls import Call
 from presence_core.scripts.staff import STORE_BLOCK_RULES
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
+from tests.support.place_file import write_place_file
 from tests.support.soak import size
 
 BY: dict[str, Any] = {"by": "Grace Hopper", "reason": "credential stuffing, see INC-7"}
@@ -39,6 +41,28 @@ def _users_of_all_shards(p: P) -> list[str]:
 
 
 # -- who is refused ---------------------------------------------------------------------------------------------------
+
+
+@every_topology
+def test_a_login_from_the_country_is_refused_and_any_other_passes(bed: Bed, tmp_path: Path) -> None:
+    p = bed.connect(place_file=str(write_place_file(tmp_path / "places.mmdb")))
+    p.login("ada", ip="203.0.113.7")
+    users = _users_of_all_shards(p)[:4]
+    preview = p.preview_block_rule(country="jp")
+    assert (preview.kind, preview.words, preview.sessions, preview.is_wide) == ("country", "JP", 1, True)
+    rule = p.add_block_rule(country="jp", **BY, expected=1, confirm_wide="JP")
+    assert (rule.kind, rule.country, rule.network, rule.words, rule.sessions) == ("country", "JP", None, "JP", 1)
+    assert p.block_rules() == [rule]
+    with pytest.raises(LoginRefused, match="You cannot sign in from your country at the moment"):
+        p.login("ada", ip="203.0.113.8")
+    for uid in users:
+        assert not _passes(p, uid, ip="203.0.113.9")
+        for ip in ("192.0.2.7", "10.0.0.1", None):
+            assert _passes(p, uid, ip=ip)
+    assert _passes(bed.connect(), ip="203.0.113.9"), "without a file no place is known"
+    assert p.remove_block_rule(rule.id, by="sue", reason="over")
+    assert p.audit().items[0].outcome.startswith("JP no longer blocked")
+    assert _passes(p, ip="203.0.113.9")
 
 
 @every_backend

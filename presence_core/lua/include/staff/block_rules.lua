@@ -1,6 +1,7 @@
 -- Whether a block rule refuses a login. T:block_rules has a rule for each field: '4/24:' or '6/48:' and the first bytes
--- of the addresses, with the bits behind the prefix zero; or 'app:', app, a line break, version. `lookup`, of T:meta,
--- has the parts before the colons, so that only fields that may be there are read. Comparisons are of equal bytes.
+-- of the addresses, with the bits behind the prefix zero; or 'app:', app, a line break, version; or 'country:' and its
+-- code. `lookup`, of T:meta, has the parts before the colons, so that only fields that may be there are read.
+-- Comparisons are of equal bytes.
 -- include: clock
 -- include: key_types
 -- include: staff/block_end
@@ -16,8 +17,9 @@ local function network_field(family, ip, length)
   return family .. '/' .. length .. ':' .. prefix
 end
 
--- The fields that could hold a rule for this login. `ip`: packed, or ''; `client`: device, app and version, one a line.
-local function rule_fields(lookup, ip, client)
+-- The fields that could hold a rule for this login. `ip`: packed, or ''; `client`: device, app and version, one a line;
+-- `place`: models/places.py, or ''.
+local function rule_fields(lookup, ip, client, place)
   local fields, family = {}, #ip == 4 and '4' or '6'
   if ip ~= '' then
     for length in string.gmatch(lookup, family .. '/(%d+)') do
@@ -27,12 +29,15 @@ local function rule_fields(lookup, ip, client)
   if client ~= '' and string.find(lookup, 'app', 1, true) then
     fields[#fields + 1] = 'app:' .. string.match(client, '\n(.*)$')
   end
+  if place ~= '' and string.find(lookup, 'country', 1, true) then
+    fields[#fields + 1] = 'country:' .. string.match(place, '^[^\n]*')
+  end
   return fields
 end
 
 -- The reply that refuses the login, or nil.
-local function refusing_rule(now, block_rules, lookup, ip, client)
-  local fields = rule_fields(lookup, ip, client)
+local function refusing_rule(now, block_rules, lookup, ip, client, place)
+  local fields = rule_fields(lookup, ip, client, place)
   if #fields == 0 then return nil end
   local found = redis.pcall('HMGET', block_rules, unpack(fields))
   if found.err then return foreign('HLEN', block_rules) end
@@ -41,7 +46,8 @@ local function refusing_rule(now, block_rules, lookup, ip, client)
     if not is_rule or type(rule) ~= 'table' then rule = {} end -- another program's: to be safe, without an end
     if is_blocked(now, rule['until'] or '') then
       local ends, message = tonumber(rule['until']), rule.message
-      return {'block_rule', string.sub(fields[i], 1, 3) == 'app' and 'app_version' or 'network',
+      local kind = string.match(fields[i], '^%a+') or 'network'
+      return {'block_rule', kind == 'app' and 'app_version' or kind,
               type(message) == 'string' and message or '', ends and ms(ends) or ''}
     end
   end

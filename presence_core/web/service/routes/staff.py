@@ -88,8 +88,9 @@ async def preview_rule(body: RulePreviewBody, presence: Client) -> Response:
 
 @router.post("/block-rules", status_code=201, response_model=BlockRule)
 async def add_rule(body: RuleBody, presence: Client, caller: Staff) -> Response:
-    """Refuse logins from a network, or with a version of an app. Live sessions continue. After the response no such
-    login begins. Behind carrier-grade NAT an address belongs to many people, and a client can lie about its version."""
+    """Refuse logins from a network or a country, or with a version of an app. Live sessions continue. After the
+    response no such login begins. Behind carrier-grade NAT an address belongs to many people, and a client can lie
+    about its version."""
     options = dict(body) | {"until": parse_time("until", body.until)}
     return json_response(await presence.add_block_rule(**options, by=caller.by), 201)
 
