@@ -67,7 +67,7 @@ class Counts:
     totals: Mapping[str, int]  #: since the namespace began: "login", and ends by reason
     as_of: datetime
     swept_at: datetime | None  #: when a sweep last ran to its end; None before the first
-    odd_logins: Mapping[str, int]  #: since the namespace began: "new_device", logins on a device new to the user
+    odd_logins: Mapping[str, int]  #: since the namespace began: "new_device"; "distant", far from the last login
     draining: bool = False  #: sweeps are still ending the sessions that ``revoke_before`` revoked
 
 

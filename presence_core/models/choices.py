@@ -30,7 +30,7 @@ last one. ``gap``: events before this point were dropped by the cap.
 FailureCode = Literal["unknown", "ended", "sign_in_required", "authentication_too_old"]
 """Why a Validation is falsy."""
 
-OddLogin = Literal["new_device"]
+OddLogin = Literal["new_device", "distant"]
 """What may be odd about a login; each is an EventKind too."""
 
 JobState = Literal["running", "paused", "cancelled", "done", "failed"]

@@ -209,7 +209,7 @@ SplitField = Literal["apps", "devices"]
 REASONS: Final = ("logouts", "expired", "replaced", "kicked")
 """Fields of a sample: ends, by reason."""
 
-ODD: Final = ("new_devices",)
+ODD: Final = ("new_devices", "distant_logins")
 """Fields of a sample: logins that were odd, by kind."""
 
 TOP_SPLIT: Final = 6
@@ -353,6 +353,7 @@ def within(samples: Iterable[Sample], since: datetime, until: datetime) -> list[
 CSV_FIELDS: Final = (
     "at", "range", "samples", "users_min", "users_mean", "users_max", "uniques", "sessions_min", "sessions_mean",
     "sessions_max", "logins", "logouts", "kicked", "expired", "replaced", "new_devices",
+    "distant_logins",
 )  # fmt: skip
 
 

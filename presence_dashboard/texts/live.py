@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from presence_core import Alert
-from presence_dashboard.texts.common import FLAG_NEW_DEVICE
+from presence_dashboard.texts.common import FLAG_DISTANT, FLAG_NEW_DEVICE
 
 # -- The counts --------------------------------------------------------------------------------------------------------
 
@@ -81,10 +81,10 @@ LIVE_REASONS: Final = {
     "replaced": "Replaced by a newer login",
     "kicked": "Kicked",
 }
-LIVE_ODD: Final = {"new_devices": FLAG_NEW_DEVICE}
+LIVE_ODD: Final = {"new_devices": FLAG_NEW_DEVICE, "distant_logins": FLAG_DISTANT}
 LIVE_SPLIT_ALT: Final = "{0} over time. The text below describes the chart."
 LIVE_NO_ENDS: Final = "No session ended in this range."
-LIVE_NO_ODD: Final = "No login in this range was on a device that is new to its user."
+LIVE_NO_ODD: Final = "No login in this range was on a new device or far from the last one."
 LIVE_NO_SPLIT: Final = "Sessions by app and device are counted once an hour. There is no count in this range yet."
 
 

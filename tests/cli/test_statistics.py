@@ -22,7 +22,7 @@ def test_stats_fit_on_one_screen(p: P, run: Run) -> None:
         0,
         "0 users online in 0 sessions, TIME UTC\n"
         "per minute   unknown: no worker has recorded samples recently\n"
-        "totals       0 login, 0 logout, 0 expired, 0 kicked, 0 replaced, 0 new_device\n"
+        "totals       0 login, 0 logout, 0 expired, 0 kicked, 0 replaced, 0 new_device, 0 distant\n"
         "worker       none has run here. Start one: presence worker\n\n",
     )
     worker = Worker(p)
@@ -41,7 +41,7 @@ def test_stats_fit_on_one_screen(p: P, run: Run) -> None:
     assert lines[0].startswith("20 users online in 21 sessions, 20")
     named = {line[:13].strip(): line[13:] for line in lines[1:-7]}
     assert named["per minute"] == "42.0 logins, 0.0 ends (last 10 minutes)", "21 in the three samples that there are"
-    assert named["totals"] == "21 login, 0 logout, 0 expired, 0 kicked, 0 replaced, 1 new_device"
+    assert named["totals"] == "21 login, 0 logout, 0 expired, 0 kicked, 0 replaced, 1 new_device, 0 distant"
     assert named["worker"].endswith(" leads, 0.0 s late")
     assert named.get("peak today", "21 sessions").startswith("21 sessions"), "none where the day has just begun"
     assert lines[-6].split() == ["DEVICE", "SESSIONS", "APP", "SESSIONS", "BROWSER", "SESSIONS"]
@@ -51,6 +51,7 @@ def test_stats_fit_on_one_screen(p: P, run: Run) -> None:
     assert result["counts"]["sessions"] == 21
     assert result["per_minute"] == {
         "logins": 42.0, "logouts": 0.0, "kicked": 0.0, "expired": 0.0, "replaced": 0.0, "new_devices": 2.0,
+        "distant_logins": 0.0,
     }  # fmt: skip
     assert result["top"]["app"] == {"shop": 20}
 
@@ -85,7 +86,7 @@ def test_history_and_status(bed: Bed, run: Run) -> None:
     assert code == 0
     heading, *lines = table_of(out)
     assert heading[:6] == ["FROM (UTC)", "USERS", "SESSIONS", "LEAST", "MEAN", "MOST"]
-    assert heading[6:] == ["LOGINS", "LOGOUTS", "KICKED", "EXPIRED", "REPLACED", "NEW DEVICES"]
+    assert heading[6:] == ["LOGINS", "LOGOUTS", "KICKED", "EXPIRED", "REPLACED", "NEW DEVICES", "DISTANT"]
     numbers = dict(zip(heading[1:], lines[-2][1:], strict=True))
     assert numbers == dict.fromkeys(heading[1:6], "1") | dict.fromkeys(heading[6:], "0")
     assert lines[-1] == ["The period of the last line has not ended yet."]

@@ -266,7 +266,7 @@ def test_logins_on_a_new_device_are_shown_in_the_chart_in_words_and_in_the_table
     fresh(app)
     [bar] = rows(app)
     assert (bar["value"], bar["count"]) == (texts.LIVE_ODD["new_devices"], 2)
-    assert "Logins: new device 2. One bar = 10 s." in captions(app)
+    assert "Logins: new device 2, far from the last login 0. One bar = 10 s." in captions(app)
     app.toggle(key="live-as-table").set_value(True).run()
     table = next(frame.value for frame in app.dataframe if texts.LIVE_AT_UTC in frame.value)
     assert list(table[texts.LIVE_ODD["new_devices"]])[:2] == [2, 0]

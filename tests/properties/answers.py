@@ -19,7 +19,7 @@ class Answers(Ground):
         live = model.live()
         counts = reader.counts()
         totals = model.total()
-        assert counts.odd_logins == {"new_device": totals.pop("new_device", 0)}
+        assert counts.odd_logins == {"new_device": totals.pop("new_device", 0), "distant": 0}
         assert (counts.sessions, counts.draining) == (len(live), model.draining())
         users: Counter[int] = Counter(map(model.shard, model.users))
         rest = Counter(model.shard(stay.uid) for stay in live)

@@ -33,6 +33,6 @@ def _write(presence: Presence, begin: int, rows: Sequence[tuple[int, int, int]],
             places += place
         totals = (kicked, 0, kicked, 0, 0, kicked)
         now = (slot + 1) * SLOT + 1
-        calls.append(call_of(WRITE_SAMPLE, keys, now, slot, users, sessions, *totals, 2 * users, 3 * users, *places))
+        calls.append(call_of(WRITE_SAMPLE, keys, now, slot, users, sessions, *totals, 0, 2 * users, 3 * users, *places))
     replies = yield calls
     assert replies == [1] * len(rows), "each is written once, and none comes too late"

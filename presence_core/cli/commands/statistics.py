@@ -29,12 +29,12 @@ _SAMPLES_PER_MINUTE: Final = 6
 
 _ENDS: Final = ("logouts", "kicked", "expired", "replaced")
 
-_RATES: Final = ("logins", *_ENDS, "new_devices")
+_RATES: Final = ("logins", *_ENDS, "new_devices", "distant_logins")
 
 _HISTORY_COLUMNS: Final = {
     "FROM (UTC)": "at", "USERS": "users", "SESSIONS": "sessions", "LEAST": "sessions_min", "MEAN": "sessions_mean",
     "MOST": "sessions_max", "LOGINS": "logins", "LOGOUTS": "logouts", "KICKED": "kicked", "EXPIRED": "expired",
-    "REPLACED": "replaced", "NEW DEVICES": "new_devices",
+    "REPLACED": "replaced", "NEW DEVICES": "new_devices", "DISTANT": "distant_logins",
 }  # fmt: skip
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

@@ -5,24 +5,24 @@
 -- include: clock
 -- KEYS: 1 history 2 samples of 10 s 3 of a minute 4 of an hour 5 of a day, each of the period that holds this slot
 -- ARGV: 1 now|'' 2 slot (ten seconds since the epoch) 3 users 4 sessions 5 total of logins 6 logouts 7 kicked 8 expired
---       9 replaced 10 logins on a new device 11 unique users of the hour 12 of the day
---       13… for each key from the second on: where its record is, where its odd logins are, its full size, how long to
+--       9 replaced 10 logins on a new device 11 distant logins 12 unique users of the hour 13 of the day
+--       14… for each key from the second on: where its record is, where its odd logins are, its full size, how long to
 --       keep it (s)
 -- returns: 1 written, 0 it was there, -1 too late: a later slot has ended since
 local FINE_KEY, COARSE_KEYS, HOUR_KEY, DAY_KEY = 2, {3, 4, 5}, 4, 5
 local FINE = '>I4I4I4I4I4I4I4I4' -- samples (1), users, sessions, then the five counts
 local COARSE = '>I4I4I4I4I8I4I4I4I8I4I4I4I4I4I4' -- samples; users least, most, last, sum; sessions; five; uniques
-local ODD = '>I4I4' -- logins on a new device; 4 bytes are free. Behind all records, and only written where not 0
+local ODD = '>I4I4' -- logins on a new device, distant logins. Behind all records, and only written where not 0
 local MOST = 4294967295
-local KINDS = {'login', 'logout', 'kicked', 'expired', 'replaced', 'new_device'}
+local KINDS = {'login', 'logout', 'kicked', 'expired', 'replaced', 'new_device', 'distant'}
 
 local history = KEYS[1]
 local given_now, slot, users, sessions = unpack(ARGV)
-local totals, hourly_users, daily_users = {unpack(ARGV, 5, 10)}, ARGV[11], ARGV[12]
+local totals, hourly_users, daily_users = {unpack(ARGV, 5, 11)}, ARGV[12], ARGV[13]
 if math.floor(clock(given_now) / 10000) - 1 ~= tonumber(slot) then return -1 end
 local function whole(number) return math.max(0, math.min(tonumber(number), MOST)) end
 local function place(i)
-  local first = 5 + 4 * i
+  local first = 6 + 4 * i
   return {record = tonumber(ARGV[first]), odd = tonumber(ARGV[first + 1]), size = tonumber(ARGV[first + 2]),
           keep = tonumber(ARGV[first + 3])}
 end
@@ -48,8 +48,9 @@ local function write(i, packed)
   -- A new key gets its full size at once: a key that grows would be given up to twice the memory that it needs.
   if redis.call('EXISTS', KEYS[i]) == 0 then redis.call('SETRANGE', KEYS[i], at.size - 1, '\0') end
   redis.call('SETRANGE', KEYS[i], at.record, packed)
-  if grown[6] > 0 then
-    redis.call('SETRANGE', KEYS[i], at.odd, struct.pack(ODD, whole(stored(i, at.odd, ODD)[1] + grown[6]), 0))
+  if grown[6] + grown[7] > 0 then
+    local odd = stored(i, at.odd, ODD)
+    redis.call('SETRANGE', KEYS[i], at.odd, struct.pack(ODD, whole(odd[1] + grown[6]), whole((odd[2] or 0) + grown[7])))
   end
   redis.call('EXPIRE', KEYS[i], at.keep)
 end

@@ -79,7 +79,7 @@ class Resolution:
 
 
 _FINE: Final = struct.Struct(">8I")  # samples (1), users, sessions, logins, logouts, kicked, expired, replaced
-ODD_RECORD: Final = struct.Struct(">2I")  # logins on a new device; 4 bytes are free
+ODD_RECORD: Final = struct.Struct(">2I")  # logins on a new device, distant logins
 _COARSE: Final = struct.Struct(">4IQ3IQ6I")  # the fields of SlotRecord
 
 RESOLUTIONS: Final = (
@@ -226,6 +226,7 @@ class SlotRecord(NamedTuple):
     replaced: int
     uniques: int = 0  #: users of an hour or a day
     new_devices: int = 0
+    distant_logins: int = 0
 
     @classmethod
     def from_fine(cls, samples: int, users: int, sessions: int, *happened: int) -> SlotRecord:
@@ -241,7 +242,7 @@ class SlotRecord(NamedTuple):
             self.sessions_sum + later.sessions_sum,
             self.logins + later.logins, self.logouts + later.logouts, self.kicked + later.kicked,
             self.expired + later.expired, self.replaced + later.replaced,
-            later.uniques, self.new_devices + later.new_devices,
+            later.uniques, self.new_devices + later.new_devices, self.distant_logins + later.distant_logins,
         )  # fmt: skip
 
     def sample(self, at: int, step: int, now: int, parts: _Split) -> Sample:
@@ -252,7 +253,8 @@ class SlotRecord(NamedTuple):
             sessions=self.sessions, sessions_min=self.sessions_min, sessions_mean=sessions_mean,
             sessions_max=self.sessions_max,
             logins=self.logins, logouts=self.logouts, kicked=self.kicked, expired=self.expired, replaced=self.replaced,
-            new_devices=self.new_devices, uniques=self.uniques if step in (3600, 86_400) else None,
+            new_devices=self.new_devices, distant_logins=self.distant_logins,
+            uniques=self.uniques if step in (3600, 86_400) else None,
             apps=_decode_split(parts.apps), devices=_decode_split(parts.devices),
             # The sample of the last ten seconds is written within the next ten.
             complete=self.samples >= step // 10 or now >= at + step * 1000 + SLOT,
@@ -337,10 +339,10 @@ def _records(base: Resolution, raw: bytes, odd: bytes) -> Iterator[tuple[int, Sl
     number = len(raw) // base.record.size
     whole = base.record.iter_unpack(memoryview(raw)[: number * base.record.size])
     odd_logins = ODD_RECORD.iter_unpack(odd[: number * ODD_RECORD.size].ljust(number * ODD_RECORD.size, b"\0"))
-    for index, (values, (new_devices, _)) in enumerate(zip(whole, odd_logins, strict=True)):
+    for index, (values, (new_devices, distant)) in enumerate(zip(whole, odd_logins, strict=True)):
         record = SlotRecord.from_fine(*values) if base.record is _FINE else SlotRecord(*values)
         if record.samples:
-            yield index, record._replace(new_devices=new_devices)
+            yield index, record._replace(new_devices=new_devices, distant_logins=distant)
 
 
 def _decode_split(raw: bytes | None) -> dict[str, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from presence_core.scripts.calls import call_of
 from presence_core.scripts.maintenance import WRITE_SAMPLE
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
+from tests.support.place_file import write_place_file
 from tests.support.soak import size
 
 
@@ -59,6 +61,25 @@ def test_a_sample_has_the_counts_of_its_ten_seconds(p: P) -> None:
     assert (second.uniques, second.apps, second.devices) == (None, None, None)
 
 
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_distant_logins_are_counted_now_and_over_time(bed: Bed, tmp_path: Path) -> None:
+    p = bed.connect(place_file=str(write_place_file(tmp_path / "places.mmdb")))
+    start = _align(p)
+    for ip in ("192.0.2.7", "203.0.113.7"):
+        p.login("ada", ip=ip, device_id="the-phone-of-ada")
+    for _ in range(2):
+        _step(p)
+    for ip, device in (("192.0.2.7", "phone"), ("203.0.113.7", "laptop"), ("203.0.113.7", "phone")):
+        p.login("ada", ip=ip, device_id=f"the-{device}-of-ada")
+    _step(p)
+    assert p.counts().odd_logins == {"new_device": 1, "distant": 3}
+    assert p.counts().totals == {"login": 5, "logout": 0, "expired": 0, "kicked": 0, "replaced": 0}
+    assert [sample.distant_logins for sample in p.history(start / 1000, step=10)] == [0, 0, 2]
+    for step in (60, 3600, 86_400):
+        [sample] = p.history(start / 1000, step=step)
+        assert (sample.new_devices, sample.distant_logins) == (1, 2), step
+
+
 @every_topology
 def test_logins_on_a_new_device_are_counted_now_and_over_time(p: P) -> None:
     start = _align(p)
@@ -72,7 +93,7 @@ def test_logins_on_a_new_device_are_counted_now_and_over_time(p: P) -> None:
     p.login("bob", device_id="the-laptop-of-bob")
     _step(p)
     counts = p.counts()
-    assert counts.odd_logins == {"new_device": 4}
+    assert counts.odd_logins == {"new_device": 4, "distant": 0}
     assert counts.totals == {"login": 7, "logout": 0, "expired": 0, "kicked": 0, "replaced": 0}
     assert [sample.new_devices for sample in p.history(start / 1000, step=10)] == [0, 0, 2, 1]
     for step in (60, 3600, 86_400):
@@ -264,7 +285,7 @@ def _write(p: P, keys: Any, at: int, users: int, sessions: int, totals: list[int
         names.append(keys.samples(resolution.step, period))
         places += place
     assert (
-        yield [call_of(WRITE_SAMPLE, names, p.context.now, at // SLOT, users, sessions, *totals, 7, 8, *places)]
+        yield [call_of(WRITE_SAMPLE, names, p.context.now, at // SLOT, users, sessions, *totals, 0, 7, 8, *places)]
     ) == [1]
 
 
