@@ -15,17 +15,19 @@ from __future__ import annotations
 
 import gc
 import itertools
+import logging
 import os
 import re
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis.utils
 
 from presence_core import AsyncPresence, Settings
 from presence_core.transport import closers
@@ -40,6 +42,9 @@ HERE = Path(__file__).parent
 # For the tests that read settings from the environment, and for the programs that tests start.
 os.environ.setdefault("PRESENCE_TIMEOUT", str(PATIENT))
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each of those programs compiles all of its modules again
+
+# redis-py reads the metadata of its package for each connection, which is most of the work of opening one.
+redis.utils.get_lib_version = cache(redis.utils.get_lib_version)
 
 for number in (signal.SIGINT, signal.SIGHUP):  # a shell's background jobs and nohup ignore these signals,
     if signal.getsignal(number) == signal.SIG_IGN:  # and every program that the tests start would inherit that
@@ -88,9 +93,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=rank)
 
 
-def pytest_collection_finish() -> None:
-    """Let the garbage collector leave out what was imported: looking at it took a tenth of the processor's time."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Save what Python and pytest would otherwise do for each test because of all that is imported."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()  # looking at it took a tenth of the processor's time
+        for logger in logging.root.manager.loggerDict.values():
+            if isinstance(logger, logging.Logger):  # to each of Streamlit's 64 that does not propagate, pytest would
+                logger.propagate = True  # add its handlers six times a test
 
 
 @cache
