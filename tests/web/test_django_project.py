@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,8 @@ def presence_url(presence: Presence) -> str:
     return f"redis://{options['host']}:{options['port']}"
 
 
+PARALLEL = ("--parallel=2",)
+
 OVERRIDE = """
 from django.test import SimpleTestCase, override_settings
 from presence_core.web.django.apps import get_presence
@@ -126,8 +129,10 @@ class OverrideTest(SimpleTestCase):
 """
 
 
-@pytest.mark.parametrize("words", [(), ("--parallel=2",)], ids=["one process", "two processes"])
-@pytest.mark.parametrize("store", ["embedded", "named"])
+@pytest.mark.parametrize(
+    ("store", "words"),
+    size([("embedded", PARALLEL), ("named", ())], [*product(("embedded", "named"), ((), PARALLEL))]),
+)
 def test_the_tests_of_a_site_never_touch_its_store(
     presence: Presence, server: Any, tmp_path: Path, store: str, words: tuple[str, ...]
 ) -> None:
