@@ -27,12 +27,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis.utils
 
 from presence_core import AsyncPresence, Settings
 from presence_core.transport import closers
 from tests.support.facade import Clock, EventLoop, P, async_facade, sync_facade
 from tests.support.fair_clock import PATIENT
+from tests.support.read_once import read_once
 from tests.support.servers import Cluster, Sentinels, Server, missing, redis_binary, valkey_binary
 from tests.support.soak import SOAK, size
 
@@ -43,8 +43,7 @@ HERE = Path(__file__).parent
 os.environ.setdefault("PRESENCE_TIMEOUT", str(PATIENT))
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each of those programs compiles all of its modules again
 
-# redis-py reads the metadata of its package for each connection, which is most of the work of opening one.
-redis.utils.get_lib_version = cache(redis.utils.get_lib_version)
+read_once()
 
 for number in (signal.SIGINT, signal.SIGHUP):  # a shell's background jobs and nohup ignore these signals,
     if signal.getsignal(number) == signal.SIG_IGN:  # and every program that the tests start would inherit that
