@@ -87,7 +87,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def rank(item: pytest.Item) -> int:
         if item.get_closest_marker("browser"):
             return 0
-        return 1 if _group(item.path) or item.get_closest_marker("slow") else 2
+        return 1 if _group(item.path) or item.get_closest_marker("slow") or _is_on_sentinels(item.nodeid) else 2
 
     items.sort(key=rank)
 
@@ -115,6 +115,11 @@ def _group(file: Path) -> str:
     return "" if folder in ONE_BY_ONE else "browser" if folder == "browser" else str(file)
 
 
+def _is_on_sentinels(nodeid: str) -> bool:
+    """Whether a test runs on the servers of a pytest worker that stand under Sentinel."""
+    return bool(re.search(r"[\[-]sentinel-a?sync\b", nodeid))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """``--dist loadgroup`` of pytest-xdist 3.8 finds no group under pytest 9.2, so the groups are made here."""
@@ -122,7 +127,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Groups(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return _group(config.rootpath / nodeid.partition("::")[0]) or nodeid
+            one_worker = _is_on_sentinels(nodeid) and not SOAK  # six servers, which work also when no test asks them
+            return _group(config.rootpath / nodeid.partition("::")[0]) or ("sentinel" if one_worker else nodeid)
 
     return Groups(config, log)
 
