@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import gc
 import itertools
+import logging
 import os
 import re
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -31,6 +32,7 @@ from presence_core import AsyncPresence, Settings
 from presence_core.transport import closers
 from tests.support.facade import Clock, EventLoop, P, async_facade, sync_facade
 from tests.support.fair_clock import PATIENT
+from tests.support.read_once import read_once
 from tests.support.servers import Cluster, Sentinels, Server, missing, redis_binary, valkey_binary
 from tests.support.soak import SOAK, size
 
@@ -40,6 +42,8 @@ HERE = Path(__file__).parent
 # For the tests that read settings from the environment, and for the programs that tests start.
 os.environ.setdefault("PRESENCE_TIMEOUT", str(PATIENT))
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each of those programs compiles all of its modules again
+
+read_once()
 
 for number in (signal.SIGINT, signal.SIGHUP):  # a shell's background jobs and nohup ignore these signals,
     if signal.getsignal(number) == signal.SIG_IGN:  # and every program that the tests start would inherit that
@@ -83,14 +87,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def rank(item: pytest.Item) -> int:
         if item.get_closest_marker("browser"):
             return 0
-        return 1 if _group(item.path) or item.get_closest_marker("slow") else 2
+        return 1 if _group(item.path) or item.get_closest_marker("slow") or _is_on_sentinels(item.nodeid) else 2
 
     items.sort(key=rank)
 
 
-def pytest_collection_finish() -> None:
-    """Let the garbage collector leave out what was imported: looking at it took a tenth of the processor's time."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Save what Python and pytest would otherwise do for each test because of all that is imported."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()  # looking at it took a tenth of the processor's time
+        for logger in logging.root.manager.loggerDict.values():
+            if isinstance(logger, logging.Logger):  # to each of Streamlit's 64 that does not propagate, pytest would
+                logger.propagate = True  # add its handlers six times a test
 
 
 @cache
@@ -102,6 +115,11 @@ def _group(file: Path) -> str:
     return "" if folder in ONE_BY_ONE else "browser" if folder == "browser" else str(file)
 
 
+def _is_on_sentinels(nodeid: str) -> bool:
+    """Whether a test runs on the servers of a pytest worker that stand under Sentinel."""
+    return bool(re.search(r"[\[-]sentinel-a?sync\b", nodeid))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """``--dist loadgroup`` of pytest-xdist 3.8 finds no group under pytest 9.2, so the groups are made here."""
@@ -109,7 +127,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Groups(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return _group(config.rootpath / nodeid.partition("::")[0]) or nodeid
+            one_worker = _is_on_sentinels(nodeid) and not SOAK  # six servers, which work also when no test asks them
+            return _group(config.rootpath / nodeid.partition("::")[0]) or ("sentinel" if one_worker else nodeid)
 
     return Groups(config, log)
 

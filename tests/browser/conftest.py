@@ -117,6 +117,7 @@ class Tab:
     frames: list[bytes] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+    shows: bytes = b""  #: a text that it has surely been sent
 
     def listen(self, home: str) -> None:
         def heard(url: str) -> None:
@@ -213,21 +214,23 @@ def open_tab(new_page: NewPage, dashboard: Dashboard) -> Iterator[Open]:
     was in a page, a frame or the log."""
     tabs: list[Tab] = []
 
-    def open_one(width: int = 1400, height: int = 960) -> Tab:
+    def open_one(width: int = 1400, height: int = 960, *, path: str = "") -> Tab:
         tab = Tab(new_page())
         tabs.append(tab)
         tab.page.set_viewport_size({"width": width, "height": height})
         tab.page.emulate_media(color_scheme="light")
         tab.listen(dashboard.url)
-        tab.page.goto(dashboard.url)
-        tab.page.wait_for_selector("table tbody tr")
+        tab.page.goto(dashboard.url + path)
+        if not path:
+            tab.page.wait_for_selector("table tbody tr")
+            tab.shows = b"Person 00"
         return tab
 
     yield open_one
     seen = b"".join((dashboard.log.read_bytes(), *(part for tab in tabs for part in tab.everything())))
     for tab in tabs:
         tab.page.close()
-    assert b"Person 00" in seen
+    assert all(tab.frames and tab.shows in seen for tab in tabs), "or nothing was heard"
     assert [token for token in dashboard.tokens if token.rpartition(".")[2].encode() in seen] == []
     assert [url for tab in tabs for url in tab.outside] == []
     assert [said for tab in tabs for said in tab.complaints] == []

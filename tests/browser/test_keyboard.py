@@ -80,8 +80,7 @@ def test_k_kicks_the_row_and_enter_opens_its_person(dashboard: Dashboard, open_t
 def test_a_link_shows_that_it_has_the_focus(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 2)
     dashboard.presence.block("user00", by="sam", reason="Fraud")
-    tab = open_tab()
-    tab.page.goto(f"{dashboard.url}/blocks")
+    tab = open_tab(path="/blocks")
     person = tab.page.get_by_role("link", name="Person 00 user (user00)")
     expect(person).to_be_visible()
     for link in (tab.page.get_by_role("link", name=texts.HISTORY_PAGE, exact=True), person):

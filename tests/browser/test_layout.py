@@ -1,4 +1,4 @@
-"""While a page loads, what is drawn stays where it is."""
+"""While a page loads, what is drawn stays where it is: pages in turn wide and narrow, in a soak each in both."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Dashboard, NewPage, log_in
 from tests.support.samples import write_samples
+from tests.support.soak import size
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
 
@@ -23,19 +24,26 @@ new PerformanceObserver((list) => {
 """
 
 
-@pytest.mark.parametrize(("width", "height"), [(1400, 900), (390, 844)])
+WIDE, NARROW = (1400, 900), (390, 844)
+PAGES = {
+    "": ".record-table tbody tr",
+    "live": '[data-testid="stVegaLiteChart"] canvas',
+    "history": '[data-testid="stDataFrame"] canvas',
+    "report": ".html-table td",
+    "blocks": ".html-table td",
+}
+
+
 @pytest.mark.parametrize(
-    ("path", "last"),
+    ("path", "width", "height"),
     [
-        ("", ".record-table tbody tr"),
-        ("live", '[data-testid="stVegaLiteChart"] canvas'),
-        ("history", '[data-testid="stDataFrame"] canvas'),
-        ("report", ".html-table td"),
-        ("blocks", ".html-table td"),
+        (path, *window)
+        for number, path in enumerate(PAGES)
+        for window in size([(WIDE, NARROW)[number % 2]], [WIDE, NARROW])
     ],
 )
 def test_nothing_moves_while_a_page_loads(
-    dashboard: Dashboard, new_page: NewPage, path: str, last: str, width: int, height: int
+    dashboard: Dashboard, new_page: NewPage, path: str, width: int, height: int
 ) -> None:
     log_in(dashboard, 30)
     for number in range(20):
@@ -46,7 +54,7 @@ def test_nothing_moves_while_a_page_loads(
     page.set_viewport_size({"width": width, "height": height})
     page.add_init_script(WATCH)
     page.goto(f"{dashboard.url}/{path}")
-    expect(page.locator(last).first).to_be_visible()
+    expect(page.locator(PAGES[path]).first).to_be_visible()
     expect(page.locator('.stSkeleton, [data-testid="stSkeleton"]')).to_have_count(0)
     page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
     page.wait_for_function("new Promise(done => requestAnimationFrame(() => setTimeout(() => done(true))))")

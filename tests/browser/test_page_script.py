@@ -162,8 +162,7 @@ def test_a_page_that_gets_no_answer_says_so_until_there_is_one(dashboard: Dashbo
 
 def test_the_first_page_is_found_by_its_name_too(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 3)
-    tab = open_tab()
-    tab.page.goto(f"{dashboard.url}/live")  # below its own address, no page looks for the server in vain
+    tab = open_tab(path="/live")  # below its own address, no page looks for the server in vain
     tab.settle()
     tab.page.goto(f"{dashboard.url}/sessions?q=user01")
     tab.expect_first("user01")

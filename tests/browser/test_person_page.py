@@ -25,14 +25,15 @@ def sign_in(dashboard: Dashboard, device: str) -> Session:
     return login.session
 
 
-def follow(tab: Tab, dashboard: Dashboard, path: str) -> None:
+def follow(open_tab: Open, path: str, width: int = 1400, height: int = 960) -> Tab:
     """As a link in a ticket does. Streamlit looks for itself below such an address first, and the browser notes that
     it is not there."""
-    tab.page.goto(dashboard.url + path)
+    tab = open_tab(width, height, path=path)
     tab.page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
     tab.settle()
     expect(tab.page.get_by_test_id("stSkeleton")).to_have_count(0)  # in place of an element whose code is being loaded
     tab.complaints[:] = [said for said in tab.complaints if "404" not in said]
+    return tab
 
 
 def see_two_ticks(tab: Tab) -> None:
@@ -45,8 +46,7 @@ def see_two_ticks(tab: Tab) -> None:
 def test_a_ticket_link_opens_the_person_and_a_card_kicks_its_own_session(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 1)
     phone, laptop = sign_in(dashboard, "Phone"), sign_in(dashboard, "Laptop")
-    tab = open_tab(width=320, height=900)
-    follow(tab, dashboard, "/person?q=mallory@example.com")
+    tab = follow(open_tab, "/person?q=mallory@example.com", width=320, height=900)
     expect(
         tab.page.get_by_role("heading", name="<script>alert(1)</script> **b** $x$ :red[z] ‹U+202E›nimda")
     ).to_be_visible()
@@ -110,8 +110,7 @@ def test_a_followed_card_keeps_its_place_and_a_watched_person_is_heard_on_anothe
 ) -> None:
     log_in(dashboard, 1)
     phone, laptop = sign_in(dashboard, "Phone"), sign_in(dashboard, "Laptop")
-    tab = open_tab()
-    follow(tab, dashboard, "/person?q=mallory")
+    tab = follow(open_tab, "/person?q=mallory")
     place = tab.page.locator(f".st-key-card-{laptop.session_id}").bounding_box()
     dashboard.presence.kick("mallory", phone.session_id, by="sam", reason="test")
     ended = tab.page.locator(f".st-key-card-{phone.session_id}")
@@ -145,8 +144,7 @@ def test_a_card_says_that_the_device_was_new_and_that_staff_use_the_session(
     for device in ("Phone", "Laptop"):
         session = dashboard.presence.login("ada", name="Ada", device=device, device_id=f"device-{device}").session
     staff = dashboard.presence.login("ada", device="Desktop", on_behalf_by="sam *x*", reason="ticket 7").session
-    tab = open_tab(width=390, height=900)
-    follow(tab, dashboard, "/person?q=ada")
+    tab = follow(open_tab, "/person?q=ada", width=390, height=900)
     card = tab.page.locator(f".st-key-card-{session.session_id}")
     expect(card).to_contain_text("Laptop")
     expect(card).to_contain_text(texts.FLAG_NEW_DEVICE)
@@ -181,8 +179,7 @@ def test_the_toast_of_a_watched_person_stays_on_their_own_page(dashboard: Dashbo
     log_in(dashboard, 1)
     # Not Mallory: the dashboard may still have the watch list of the test before.
     phone = dashboard.presence.login("walter", device="Phone").session
-    tab = open_tab()
-    follow(tab, dashboard, "/person?q=walter")
+    tab = follow(open_tab, "/person?q=walter")
     watch = tab.page.locator(".st-key-watch").get_by_role("button")
     watch.click()
     expect(watch).to_have_text(re.compile(texts.WATCH_STOP))
@@ -206,8 +203,7 @@ def test_staff_require_a_new_sign_in_until_the_visitor_has_done_so(dashboard: Da
     log_in(dashboard, 1)
     phone, laptop = (dashboard.presence.login("ada", name="Ada", device=device) for device in ("Phone", "Laptop"))
     dashboard.tokens += [phone.token, laptop.token]
-    tab = open_tab(width=390, height=900)
-    follow(tab, dashboard, "/person?q=ada")
+    tab = follow(open_tab, "/person?q=ada", width=390, height=900)
     card = tab.page.locator(f".st-key-card-{phone.session.session_id}")
     button = card.get_by_role("button", name=texts.require_sign_in(1))
     button.click()

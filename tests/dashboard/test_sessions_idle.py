@@ -59,13 +59,14 @@ def test_rows_that_have_ended_stay_where_they_are_and_say_why(
 
 
 def test_a_session_past_its_deadline_is_shown_as_expired_and_a_forgotten_one_as_ended(
-    app: AppTest, presence: Presence, server: Server, looking: None
+    app: AppTest, presence: Presence, server: Server, looking: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    presence.login("short", idle_timeout=1, name="Short")
+    short = presence.login("short", idle_timeout=60, name="Short").session
     presence.login("lost")
     app.run()
     server.command("DEL", presence_key(presence, table(app).ref("lost")))
-    time.sleep(1.1)
+    over = round(short.expires_at.timestamp() * 1000) + 1
+    monkeypatch.setattr(open_store().presence.internal.context, "now", str(over))
     app.run()
     ended = {uid: why.partition(",")[0] for uid, why in zip(uids(app), table(app).ended, strict=True)}
     assert ended == {"lost": texts.ENDED_ROW, "short": "Expired"}

@@ -127,7 +127,7 @@ os._exit(0)
 """
 
 
-@on("valkey-sync", "cluster-sync", "sentinel-sync")
+@on("valkey-sync", "cluster-sync", soak=("sentinel-sync",))
 def test_a_child_works_although_other_threads_held_every_lock_at_the_fork(bed: Bed, tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", HOLDING, bed.url, bed.namespace, str(tmp_path)],
@@ -174,7 +174,7 @@ asyncio.run(parent())
 """
 
 
-@on("redis7-async", "cluster-async", "sentinel-async")
+@on("redis7-async", "cluster-async", soak=("sentinel-async",))
 def test_a_child_with_its_own_event_loop_has_its_own_connections(bed: Bed) -> None:
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", AWAITING, bed.url, bed.namespace],

@@ -83,7 +83,7 @@ print(interrupts, len(done))
 """
 
 
-@on("redis7-sync", "cluster-sync", "sentinel-sync")
+@on("redis7-sync", "cluster-sync", soak=("sentinel-sync",))
 def test_after_many_interrupts_every_pooled_connection_works_and_no_reply_is_mixed_up(
     bed: Bed,
 ) -> None:

@@ -119,7 +119,7 @@ def test_a_wrong_password_is_reported_without_showing_it(server: Server, anywher
 
 @on_both
 def test_scripts_that_were_flushed_are_loaded_again(server: Server, anywhere: Bed) -> None:
-    p = anywhere.connect_to(_url(server), keep_kicked=0)
+    p = anywhere.connect_to(_url(server), keep_kicked=0, timeout=PATIENT)
     with server.client(password=PASSWORD) as raw:
         token = p.login("ada", session_id="session-1").token
         for call in (*READS.values(), *WRITES.values()):

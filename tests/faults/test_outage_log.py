@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from presence_core import Presence, PresenceError, Settings
+from presence_core import Presence, PresenceError, Settings, cli
 from presence_core.web.rules import Rules
 from presence_core.web.service.api_keys import make_key
 from tests.conftest import Bed
@@ -169,11 +169,13 @@ def test_the_access_log_can_be_turned_off(server: Server, tmp_path: Path, option
 
 
 @pytest.mark.parametrize("command", ["worker", "serve"])
-def test_a_wrong_log_format_is_one_sentence(server: Server, command: str) -> None:
-    environ = os.environ | {"PRESENCE_REDIS_URL": _url(server), "PRESENCE_LOG": "xml"}
-    words = [sys.executable, "-m", "presence_core.cli", command]
-    done = subprocess.run(words, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", "PRESENCE_LOG must be text or json.\n")
+def test_a_wrong_log_format_is_one_sentence(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", "redis://127.0.0.1:1")
+    monkeypatch.setenv("PRESENCE_LOG", "xml")
+    assert cli.main([command]) == 2
+    assert capfd.readouterr() == ("", "PRESENCE_LOG must be text or json.\n")
 
 
 def test_a_command_that_finds_no_redis_prints_one_sentence(server: Server) -> None:

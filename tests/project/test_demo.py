@@ -567,13 +567,19 @@ def test_a_port_in_use_is_named_with_the_variable_that_changes_it(tmp_path: Path
         ({"PRESENCE_DASHBOARD_PORT": "0"}, "PRESENCE_DASHBOARD_PORT is '0', which is not a port"),
         ({"PRESENCE_DATA_DIR": "/dev/null/x"}, "Cannot write to /dev/null/x: "),
         ({"PRESENCE_REDIS_URL": "http://sam:hunter2@redis.example"}, "url must begin with redis://"),
-        ({"PRESENCE_NAMESPACE": "A B"}, "namespace must be 1 to 32 characters"),
-        ({"PRESENCE_TIMEOUT": "soon"}, "PRESENCE_TIMEOUT must be a number."),
-        ({"PRESENCE_LOG": "yaml"}, "PRESENCE_LOG must be text or json."),
-        ({"PRESENCE_DASHBOARD_ACCESS": "password"}, "PRESENCE_STAFF_FILE must name the password file"),
         (
             {"PRESENCE_DASHBOARD_ACCESS": "password", "PRESENCE_STAFF_FILE": "/no/file"},
             "PRESENCE_STAFF_FILE must name a file that exists",
+        ),
+        # tests/cli/test_dashboard.py and tests/unit/test_gate_settings.py have these for the other programs.
+        *(
+            pytest.param({name: value}, sentence, marks=pytest.mark.soak)
+            for name, value, sentence in (
+                ("PRESENCE_NAMESPACE", "A B", "namespace must be 1 to 32 characters"),
+                ("PRESENCE_TIMEOUT", "soon", "PRESENCE_TIMEOUT must be a number."),
+                ("PRESENCE_LOG", "yaml", "PRESENCE_LOG must be text or json."),
+                ("PRESENCE_DASHBOARD_ACCESS", "password", "PRESENCE_STAFF_FILE must name the password file"),
+            )
         ),
     ],
 )

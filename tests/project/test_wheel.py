@@ -28,6 +28,7 @@ from tests.conftest import Servers
 from tests.dashboard.wire import Wire, answers
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import free_port, wait_for
+from tests.support.soak import SOAK
 from tests.support.wheel import ROOT, Environment, build
 
 
@@ -222,9 +223,13 @@ def test_the_dashboard_serves_the_pages_behind_the_gate_with_headers_and_theme(s
 
 
 def test_the_demo_runs_on_its_own_server_and_ends_with_ctrl_c(
-    built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+    built: dict[str, Path], request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
-    installed = Environment(tmp_path_factory.mktemp("demo"), built[".whl"], "dashboard", "embedded")
+    """In a soak with no other extra than the two that it needs."""
+    if SOAK:
+        installed = Environment(tmp_path_factory.mktemp("demo"), built[".whl"], "dashboard", "embedded")
+    else:
+        installed = request.getfixturevalue("whole")
     port, site_port = free_port(), free_port()
     environ = {
         "PRESENCE_DASHBOARD_PORT": str(port),

@@ -10,6 +10,7 @@ from typing import Any, cast
 from presence_core import AsyncLastSeenTracker, AsyncMinuteSetTracker, LastSeenTracker, MinuteSetTracker
 from tests.conftest import Bed
 from tests.support.facade import EventLoop
+from tests.support.fair_clock import PATIENT
 
 
 class _Awaited:
@@ -35,6 +36,7 @@ class Trackers:
     _open: list[Callable[[], Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self._limit = {} if self.url else {"timeout": PATIENT}  # the bed's server answers, but the machine may be slow
         self.url = self.url or self.bed.url
 
     def key(self, name: str) -> str:
@@ -54,9 +56,9 @@ class Trackers:
     def _make(self, twins: tuple[Any, Any], **options: Any) -> Any:
         loop, url = self.bed.loop, self.url
         if self.bed.backend.mode == "sync":
-            made = twins[0].from_url(url, **options)
+            made = twins[0].from_url(url, **self._limit | options)
         else:
-            made = _Awaited(loop.call(lambda: twins[1].from_url(url, **options)), loop)
+            made = _Awaited(loop.call(lambda: twins[1].from_url(url, **self._limit | options)), loop)
         self._open.append(made.close)
         return made
 

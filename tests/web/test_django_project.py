@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from presence_core import Presence, Settings
+from tests.support.soak import size
 from tests.web.django_site import block
 from tests.web.test_django import presence, server
 from tests.web.test_frameworks import DJANGO, ROOT
@@ -59,20 +61,34 @@ MISTAKES: dict[str, tuple[str, str, bool]] = {
 }
 
 
-@pytest.mark.parametrize("id", MISTAKES)
-def test_a_system_check_reports_a_mistake_in_one_sentence(id: str, tmp_path: Path) -> None:
-    mistake, sentence, is_error = MISTAKES[id]
-    url = "" if "REDIS_URL" in mistake else "PRESENCE_REDIS_URL = 'redis://127.0.0.1:1'\n"
-    done = run(tmp_path, "check", "--deploy", "--tag=presence", settings=f"{url}{mistake}\n")
-    [line] = [line for line in done.stderr.splitlines() if f"({id}) " in line]
-    assert sentence in line
-    assert done.returncode == (1 if is_error else 0), done.stderr
+TOGETHER = [
+    ["presence.E001", "presence.E003", "presence.E005", "presence.W001"],
+    ["presence.E002", "presence.E004", "presence.W002"],
+    ["presence.W004", "presence.W006"],
+]
+"""Mistakes that one site can make. A soak makes each alone."""
+
+
+@pytest.mark.parametrize("ids", size(TOGETHER, [[id] for id in MISTAKES]), ids=" ".join)
+def test_a_system_check_reports_each_mistake_in_one_sentence(ids: list[str], tmp_path: Path) -> None:
+    made = "".join(f"{MISTAKES[id][0]}\n" for id in ids)
+    url = "" if "REDIS_URL" in made else "PRESENCE_REDIS_URL = 'redis://127.0.0.1:1'\n"
+    done = run(tmp_path, "check", "--deploy", "--tag=presence", settings=url + made)
+    for id in ids:
+        [line] = [line for line in done.stderr.splitlines() if f"({id}) " in line]
+        assert MISTAKES[id][1] in line
+    assert done.returncode == (1 if any(MISTAKES[id][2] for id in ids) else 0), done.stderr
     assert "Traceback" not in done.stderr
     assert "hunter2" not in done.stderr
 
 
+def test_every_mistake_is_made() -> None:
+    assert sorted(id for ids in TOGETHER for id in ids) == sorted(MISTAKES)
+
+
 def test_a_site_without_mistakes_passes_the_system_checks(tmp_path: Path) -> None:
-    for url in ("redis://127.0.0.1:1", "rediss://:hunter2@127.0.0.1:1", "redis+cluster://127.0.0.1:1"):
+    urls = ("redis://127.0.0.1:1", "rediss://:hunter2@127.0.0.1:1", "redis+cluster://127.0.0.1:1")
+    for url in size(urls[1:2], urls):
         done = run(tmp_path, "check", "--deploy", "--tag=presence", PRESENCE_REDIS_URL=url)
         assert (done.returncode, done.stdout, done.stderr) == (
             0, "System check identified no issues (0 silenced).\n", "",
@@ -99,6 +115,8 @@ def presence_url(presence: Presence) -> str:
     return f"redis://{options['host']}:{options['port']}"
 
 
+PARALLEL = ("--parallel=2",)
+
 OVERRIDE = """
 from django.test import SimpleTestCase, override_settings
 from presence_core.web.django.apps import get_presence
@@ -111,8 +129,10 @@ class OverrideTest(SimpleTestCase):
 """
 
 
-@pytest.mark.parametrize("words", [(), ("--parallel=2",)], ids=["one process", "two processes"])
-@pytest.mark.parametrize("store", ["embedded", "named"])
+@pytest.mark.parametrize(
+    ("store", "words"),
+    size([("embedded", PARALLEL), ("named", ())], [*product(("embedded", "named"), ((), PARALLEL))]),
+)
 def test_the_tests_of_a_site_never_touch_its_store(
     presence: Presence, server: Any, tmp_path: Path, store: str, words: tuple[str, ...]
 ) -> None:

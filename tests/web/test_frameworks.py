@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -262,16 +263,29 @@ call_command("createsuperuser", interactive=False, username="ada", email="a@exam
 """
 
 
-@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
-def test_the_lines_for_django(server: Server, presence: Presence, tmp_path: Path, interface: str) -> None:
-    server.command("FLUSHALL")
-    (tmp_path / "mysettings.py").write_text(DJANGO + BLOCKS["django"], "utf-8")
-    environ = {"DJANGO_SETTINGS_MODULE": "mysettings", "DJANGO_SUPERUSER_PASSWORD": "secret"}
-    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+ENVIRON = {"DJANGO_SETTINGS_MODULE": "mysettings", "DJANGO_SUPERUSER_PASSWORD": "secret"}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Django site with its tables and a user."""
+    directory = tmp_path_factory.mktemp("django")
+    (directory / "mysettings.py").write_text(DJANGO + BLOCKS["django"], "utf-8")
+    path = os.pathsep.join([str(directory), str(ROOT)])
     subprocess.run(
         [sys.executable, "-c", PREPARE],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": path, **environ}, check=True, capture_output=True,
+        cwd=directory, env={**os.environ, "PYTHONPATH": path, **ENVIRON}, check=True, capture_output=True,
     )  # fmt: skip
+    return directory
+
+
+@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
+def test_the_lines_for_django(
+    server: Server, presence: Presence, prepared: Path, tmp_path: Path, interface: str
+) -> None:
+    server.command("FLUSHALL")
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    path, environ = os.pathsep.join([str(tmp_path), str(ROOT)]), ENVIRON
     port = free_port()
     arguments = {
         "wsgi": ["django", "runserver", "--noreload", f"127.0.0.1:{port}"],

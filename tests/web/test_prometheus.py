@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from presence_core import AsyncPresence, InvalidArgument, Presence, Settings, Worker
-from presence_core.cli import build_parser
+from presence_core.cli import build_parser, main
 from presence_core.prometheus import export_metrics
 from presence_core.web import wsgi
 from presence_core.web.rules import Rules
@@ -165,15 +165,17 @@ RULE = "--metrics must be HOST:PORT, such as 127.0.0.1:9109 or [::1]:9109.\n"
         ("TAKEN", "--metrics cannot listen on TAKEN: Address already in use.\n"),
     ],
 )
-def test_a_bad_address_is_one_sentence(server: Server, address: str, says: str) -> None:
+def test_a_bad_address_is_one_sentence(
+    server: Server, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, address: str, says: str
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         if address == "TAKEN":
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             says = says.replace("TAKEN", address)
-        environ = os.environ | {"PRESENCE_REDIS_URL": server.url}
-        command = [sys.executable, "-m", "presence_core.cli", "worker", "--metrics", address]
-        done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (2, says)
+        monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+        monkeypatch.setattr(Worker, "run", lambda *_: pytest.fail("it started"))
+        assert main(["worker", "--metrics", address]) == 2
+    assert capfd.readouterr().err == says
 
 
 def test_a_service_with_a_worker_exports_the_metrics_of_that_worker(server: Server, tmp_path: Path) -> None:

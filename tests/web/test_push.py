@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,9 @@ from tests.support.facade import EventLoop
 from tests.support.fair_clock import PATIENT, ends
 from tests.support.proxy import Proxy
 from tests.support.servers import HOST, KEEPS_ALL, Server, free_port, missing, redis_binary, valkey_binary, wait_for
+
+OUTAGE = re.compile(r" presence_\S+: (Redis at \S+ (cannot be reached|answers again) |events (cannot|are) )")
+"""What the site logs if it was asked during the outage that a test makes: on a busy machine it often is."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +41,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         wait_for("the site", lambda: Browser(port).get("/sign-in").status == 200)
         yield Site(server, presence, port)
     log = (directory / "site.log").read_text().splitlines()
-    unexpected = [line for line in log if not line.startswith("events cannot be read, trying again")]  # a long outage
+    unexpected = [line for line in log if not OUTAGE.search(line)]
     assert unexpected == [], "it stops without an error although streams are open"
 
 

@@ -15,7 +15,7 @@ from tests.support.fair_clock import PATIENT
 from tests.support.soak import size
 from tests.web.service import served
 
-EXAMPLES = size(3, 5)
+EXAMPLES = size(2, 5)
 
 
 @on("valkey-sync")

@@ -38,7 +38,7 @@ def wait_for(what: str, check: Callable[[], object], timeout: float = 120.0) -> 
 
     `timeout` only ends what hangs: a program may take a minute to start on a busy machine.
     """
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
     error: Exception | None = None
     while True:
         try:
@@ -47,6 +47,7 @@ def wait_for(what: str, check: Callable[[], object], timeout: float = 120.0) -> 
             error = None
         except (redis.RedisError, OSError, Unavailable) as failure:
             error = failure
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > timeout:
             raise TimeoutError(f"waited {timeout:g} s for: {what}") from error
-        time.sleep(0.01)
+        time.sleep(min(0.005 + waited / 20, 0.05))  # a check may cost as much as what it waits for
