@@ -165,8 +165,7 @@ def test_a_card_shows_the_place_as_text_and_that_it_is_far_from_the_last_one(
     with Presence.from_url(dashboard.server.url, Settings(place_file=places, timeout=PATIENT)) as presence:
         presence.login("ada", name="Ada", device="Phone", ip="192.0.2.7")
         far = presence.login("ada", name="Ada", device="Laptop", ip="203.0.113.7").session
-    tab = open_tab(width=390, height=900)
-    follow(tab, dashboard, "/person?q=ada")
+    tab = follow(open_tab, "/person?q=ada", width=390, height=900)
     card = tab.page.locator(f".st-key-card-{far.session_id}")
     for words in (texts.FLAG_DISTANT, "<b>東京</b> **x** $y$, JP", "[Net](http:/", "Lyon, FR, "):
         expect(card).to_contain_text(words)
