@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from presence_core.models.sessions import END_FIELDS, ODD_FIELDS, SESSION_FIELDS
 from presence_core.scripts.calls import by_two
 from presence_core.scripts.script import Script
 
@@ -78,6 +79,13 @@ _END_NAMES: Final[dict[Any, str]] = {
     b"er": "replaced_by",
 }  # fmt: skip
 NO_ROW: Final = SessionRow()
+_STORED: Final = tuple(name.encode() for name in (*SESSION_FIELDS, *END_FIELDS, *ODD_FIELDS))
+
+
+def decode_record(reply: Any) -> SessionRow:
+    """Decode the reply to HGETALL of a record."""
+    fields = reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
+    return SessionRow._make(map(fields.get, _STORED))
 
 
 class LoginReply(NamedTuple):
