@@ -1,7 +1,8 @@
 """``python -m benchmarks [--sizes 10k,100k,1m] [--server valkey|redis|both] [--only name,…] [--json FILE]``
 
-``python -m benchmarks peers``, ``growth``, ``soak`` and ``move`` have options of their own: see ``benchmarks/peers``,
-``growth.py``, ``soak.py``, ``move.py``. ``capacity`` calculates docs/capacity.md from the results of ``growth``.
+``python -m benchmarks peers``, ``growth``, ``soak``, ``move`` and ``instructions`` have options of their own: see
+``benchmarks/peers``, ``growth.py``, ``soak.py``, ``move.py``, ``instructions.py``.
+``capacity`` calculates docs/capacity.md from the results of ``growth``.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ Benchmark = Callable[[Stage], Result | None]
 BENCHMARKS: Final[dict[str, Benchmark]] = {
     "memory": memory.memory,
     "page_first": reading.page_first,
+    "page_read": reading.page_read,
     "page_growth": reading.page_growth,
     "page_deep": reading.page_deep,
     "page_deep_gone": reading.page_deep_gone,
@@ -48,6 +50,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "search_dense": search.search_dense,
     "search_device": search.search_device,
     "search_range": search.search_range,
+    "search_two": search.search_two,
     "search_three": search.search_three,
     "search_contains": search.search_contains,
     "search_nothing": search.search_nothing,
@@ -130,6 +133,10 @@ def main() -> int:
         from benchmarks import move
 
         return move.main(sys.argv[2:])
+    if sys.argv[1:2] == ["instructions"]:
+        from benchmarks import instructions
+
+        return instructions.main(sys.argv[2:])
     if sys.argv[1:2] == ["capacity"]:
         from benchmarks import capacity
 

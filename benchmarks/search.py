@@ -168,6 +168,14 @@ def search_range(stage: Stage) -> Result:
     return _search(stage, "search login range", search_range.__doc__, make_filter, Side(Bare(stage).page), 20)
 
 
+def search_two(stage: Stage) -> Result:
+    """A page by device and first letter of the name, compared with the bare first page."""
+    make_filter: MakeFilter = lambda session: SessionFilter(  # noqa: E731
+        device=session.device, name_prefix=_first_letters(session)[0]
+    )
+    return _search(stage, "search two", search_two.__doc__, make_filter, Side(Bare(stage).page), 30)
+
+
 def search_three(stage: Stage) -> Result:
     """A page by device, first letter of the name and half of all addresses, compared with the bare first page."""
     make_filter: MakeFilter = lambda session: SessionFilter(  # noqa: E731

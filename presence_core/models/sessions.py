@@ -272,8 +272,8 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
     ip = _address(core[CORE.size :])
     device, app, app_version = _three(labels.get(client_label) if client is None else client)
     os, browser, user_agent = _three(labels.get(agent_label) if agent is None else agent)
-    last_seen = int(seen)
-    at, is_strong, methods = moment(login), False, b""
+    last_seen, began = int(seen), moment(login)
+    at, is_strong, methods = began, False, b""
     if authentication and len(authentication) > _TIME.size:
         at, is_strong, methods = _packed_time(authentication), authentication[8:9] == b"1", authentication[9:]
     odd, place = (*row[18:20], None, None)[:2]
@@ -292,7 +292,7 @@ def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, An
         "os": os,
         "browser": browser,
         "attributes": attributes_of(attributes),
-        "login_at": moment(login),
+        "login_at": began,
         "last_seen": moment(last_seen),
         "expires_at": moment(min(last_seen + idle * 1000, login + absolute * 1000)),
         "idle_timeout": idle,

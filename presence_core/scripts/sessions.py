@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from presence_core.models.sessions import END_FIELDS, ODD_FIELDS, SESSION_FIELDS
 from presence_core.scripts.calls import by_two
 from presence_core.scripts.script import Script
 
@@ -78,6 +79,13 @@ _END_NAMES: Final[dict[Any, str]] = {
     b"er": "replaced_by",
 }  # fmt: skip
 NO_ROW: Final = SessionRow()
+_STORED: Final = tuple(name.encode() for name in (*SESSION_FIELDS, *END_FIELDS, *ODD_FIELDS))
+
+
+def decode_record(reply: Any) -> SessionRow:
+    """Decode the reply to HGETALL of a record."""
+    fields = reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
+    return SessionRow._make(map(fields.get, _STORED))
 
 
 class LoginReply(NamedTuple):
@@ -178,23 +186,24 @@ class EndReply(NamedTuple):
 
     ended: list[str]  #: session ids that this call ended
     overdue: list[str]  #: session ids that were past their deadline and ended as expired
-    row: SessionRow  #: of the one session that was to be ended; NO_ROW where it had ended before
+    rows: list[SessionRow]  #: of the sessions whose records were declared; NO_ROW of one that had ended before
     block: list[bytes]  #: the user's block as it is now; empty where none was asked for
     now: int
+    newest: int  #: latest login time of a session that this call ended, ms; 0 without
+
+    @property
+    def row(self) -> SessionRow:
+        """The row of the one session that was to be ended."""
+        return self.rows[0]
 
 
 def decode_end(reply: Any) -> EndReply | None:
     """Decode a reply of sessions/end_sessions.lua; None: nothing was done, that epoch of the bulk kick has ended."""
     if not reply:
         return None
-    ended, overdue, row, block, now = reply
-    return EndReply(
-        _texts(ended),
-        _texts(overdue),
-        SessionRow(*row[:11])._replace(**dict(zip(("odd", "place"), row[12:], strict=False))),
-        block,
-        now,
-    )
+    ended, overdue, rows, block, now, newest = reply
+    found = [SessionRow(*row[:10])._replace(**dict(zip(("odd", "place"), row[10:], strict=False))) for row in rows]
+    return EndReply(_texts(ended), _texts(overdue), found, block, now, newest)
 
 
 class ReadSession(NamedTuple):

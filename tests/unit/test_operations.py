@@ -24,6 +24,7 @@ from presence_core.scripts.search import COUNT_CANDIDATES, decode_live, decode_n
 from presence_core.scripts.sessions import (
     ENDED,
     LIVE,
+    NO_ROW,
     UNKNOWN,
     HeartbeatReply,
     LoginReply,
@@ -106,9 +107,10 @@ def test_a_login_is_decoded_in_each_of_its_forms() -> None:
 
 def test_ends_heartbeats_and_reads_are_decoded() -> None:
     assert decode_end(0) is None
-    ended = decode_end([[b"a"], [b"b"], [*row(), b"facets", b"\1"], [], NOW])
+    ended = decode_end([[b"a"], [b"b"], [[*row()[:10], b"\1"], []], [], NOW, NOW - 1])
     assert ended is not None
-    assert (ended.ended, ended.overdue, ended.row.login, ended.now) == (["a"], ["b"], NOW, NOW)
+    assert (ended.ended, ended.overdue, ended.row.login, ended.rows[1]) == (["a"], ["b"], NOW, NO_ROW)
+    assert (ended.row.odd, ended.now, ended.newest) == (b"\1", NOW, NOW - 1)
     assert decode_heartbeat([2, -3]) == [HeartbeatReply(1, False), HeartbeatReply(2, True)]
     found, labels = decode_sessions([[b"a", LIVE, row(), [], b"b", 3, [], []], [b"abcd", b"phone", b"efgh", None]])
     assert [(session.session_id, session.row.login) for session in found] == [("a", NOW), ("b", 0)]

@@ -5,5 +5,10 @@ local function clock(given)
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
--- Milliseconds as text: Lua's own conversion would round them.
-local function ms(number) return string.format('%.0f', number) end
+-- Milliseconds as text: Lua's own conversion would round them. It takes as long as a short command, and most scripts
+-- write one time several times: the last one is kept.
+local last_ms, last_text
+local function ms(number)
+  if number ~= last_ms then last_ms, last_text = number, string.format('%.0f', number) end
+  return last_text
+end

@@ -15,23 +15,28 @@ for i = 1, number do refs[i] = ARGV[2 * i] .. ':' .. ARGV[2 * i + 1] end
 local listed = redis.call('ZMSCORE', sessions, unpack(refs))
 local not_live, moved, seen_users = {}, {'XX', 'GT'}, {'XX', 'GT'}
 local d, u, last_uid, is_confirmed = 2, 2, nil, nil
-redis.call('ZCARD', deadlines)
-redis.call('ZCARD', users)
+local call, pcall, unpack_core, min = redis.call, redis.pcall, struct.unpack, math.min
+call('ZCARD', deadlines)
+call('ZCARD', users)
 for i = 1, number do
   local record = KEYS[i + 4]
   -- pcall and is_intact: the spoiled record of one session must not stop the heartbeats of the others
-  local row = listed[i] and redis.pcall('HMGET', record, 's', 'c', 'q') or {}
-  local core = is_intact(row[1], row[2]) and row[2]
-  local seen = core and tonumber(row[1])
-  local deadline, login
-  if core then deadline, login = deadline_of(seen, core) end
-  if not core or now >= deadline or login <= revoked then
-    local is_overdue = core and login > revoked
+  local row = listed[i] and pcall('HMGET', record, 's', 'c', 'q') or {}
+  local seen, core = row[1], row[2]
+  local deadline, login, idle, last
+  if is_intact(seen, core) then
+    seen = tonumber(seen)
+    login, idle, last = unpack_core('>I8I4I4', core)
+    idle, last = idle * 1000, login + last * 1000
+    deadline = min(seen + idle, last)
+  end
+  if not deadline or now >= deadline or login <= revoked then
+    local is_overdue = deadline and login > revoked
     if is_overdue and is_confirmed == nil then is_confirmed = clock_is_confirmed(now, meta) or false end
     not_live[#not_live + 1] = is_overdue and is_confirmed and -i or i
   elseif now > seen and not row[3] then
-    redis.call('HSET', record, 's', stamp)
-    moved[d + 1] = deadline_of(now, core)
+    call('HSET', record, 's', stamp)
+    moved[d + 1] = ms(min(now + idle, last))
     moved[d + 2] = refs[i]
     d = d + 2
     local uid = ARGV[2 * i]

@@ -14,7 +14,7 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard, split_ref
-from presence_core.models import ODD_FIELDS, SESSION_FIELDS, Page, Plan, Session, login_and_deadline, moment
+from presence_core.models import Page, Plan, Session, login_and_deadline, moment
 from presence_core.operations import cursors
 from presence_core.operations.context import Context, label_texts
 from presence_core.operations.maintenance.sweep import settle_stale
@@ -34,7 +34,7 @@ from presence_core.operations.sessions.held_changes import login_ms
 from presence_core.operations.sessions.read import sessions_of
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
 from presence_core.scripts.search import COUNT_LIVE, decode_index, decode_live
-from presence_core.scripts.sessions import SessionRow
+from presence_core.scripts.sessions import NO_ROW, SessionRow, decode_record
 
 MOST_STALE: Final = 1_000
 """Refs without a live session that one page skips before it repairs them and goes on."""
@@ -291,21 +291,15 @@ def _test(
     if not found:
         return []
     replies = yield [
-        Call(
-            shard.tag,
-            ("HMGET", shard.record_prefix.encode() + ref, *SESSION_FIELDS, "e", *ODD_FIELDS),
-            True,
-            lenient=True,
-        )
-        for _, ref, shard in found
+        Call(shard.tag, ("HGETALL", shard.record_prefix.encode() + ref), True, lenient=True) for _, ref, shard in found
     ]
     live: list[tuple[Position, Shard, SessionRow]] = []
     for (login, raw, shard), reply in zip(found, replies, strict=True):
         ref = raw.decode("utf-8", "replace")
-        row = SessionRow(*reply[:-2])._replace(odd=reply[-2], place=reply[-1]) if reply else None
+        row = decode_record(reply) if reply else NO_ROW
         # The record is there and has not ended …
-        times = login_and_deadline(row) if row and not row.end_reason else None
-        if row and times and times[0] == login and source.now < times[1]:  # … is of this very login, and in time
+        times = None if row.end_reason else login_and_deadline(row)
+        if times and times[0] == login and source.now < times[1]:  # … is of this very login, and in time
             live.append(((login, ref), shard, row))
         else:
             stale.setdefault(shard, []).append(split_ref(ref))

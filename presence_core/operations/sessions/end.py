@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from typing import Final
 
 from presence_core import validation as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Shard
-from presence_core.models import NO_LABELS, Block, Ended, KickResult, Session
-from presence_core.operations.context import Context, FoundSession, found_rows, label_texts, read_notes
-from presence_core.operations.maintenance.sweep import settle_calls, settle_stale
+from presence_core.models import NO_LABELS, Block, Ended, KickResult, Labels, Session, text
+from presence_core.operations.context import Context, found_rows, label_texts, read_notes
+from presence_core.operations.maintenance.sweep import BATCH, settle_calls, settle_stale
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_changes import (
     HeldEnds,
@@ -27,8 +27,8 @@ from presence_core.operations.sessions.held_changes import (
     wait_calls,
 )
 from presence_core.operations.sessions.read import in_list_order, latest, read_call
-from presence_core.scripts.calls import CHECKED, Call, Op, checked_first
-from presence_core.scripts.sessions import ENDED, LIVE, EndReply, SessionRow, decode_end, decode_revoke
+from presence_core.scripts.calls import CHECKED, Call, Op, checked_first, command
+from presence_core.scripts.sessions import ENDED, EndReply, SessionRow, decode_end, decode_revoke
 
 _SKEW: Final = 60_000
 """How far a caller's clock may be ahead of the clock of Redis, ms."""
@@ -148,11 +148,15 @@ def _kick_one(ctx: Context, uid: str, sid: str, request: EndRequest) -> Op[KickR
 
 
 def _kicked_session(ctx: Context, shard: Shard, uid: str, sid: str, row: SessionRow) -> Op[Session]:
-    """What was kicked; without the texts of its labels where they cannot be read now."""
-    labels = NO_LABELS
+    """What was kicked."""
+    return Session.from_reply(uid, sid, row, (yield from _labels(ctx, shard, [row])))
+
+
+def _labels(ctx: Context, shard: Shard, rows: list[SessionRow]) -> Op[Labels]:
+    """The texts of the labels of these rows; none where they cannot be read now."""
     with contextlib.suppress(Unavailable):
-        labels = (yield from label_texts(ctx, [(shard, row.core)]))[shard]
-    return Session.from_reply(uid, sid, row, labels)
+        return (yield from label_texts(ctx, [(shard, row.core) for row in rows if row.core])).get(shard, NO_LABELS)
+    return NO_LABELS
 
 
 def _block_of(ctx: Context, replicas: Replicas, uid: str, fields: list[bytes]) -> Block | None:
@@ -165,34 +169,42 @@ def _block_of(ctx: Context, replicas: Replicas, uid: str, fields: list[bytes]) -
 
 
 def _kick_all(ctx: Context, uid: str, request: EndRequest, keep: list[str]) -> Op[KickResult]:
+    """Two round trips: a script may write only records whose keys it was given. A session that has begun since the
+    first, or that is one of very many, gets its tombstone in a third."""
     check_capacity(ctx)
     shard = ctx.shard(uid)
-    [raw] = yield [read_call(ctx, shard, uid)]
-    found = {session.session_id: session for session in found_rows(uid, raw)}
-    yield from settle_stale(ctx, shard, [(uid, sid) for sid, session in found.items() if session.state != LIVE])
-    reply, replicas = yield from _end(ctx, shard, request.end_all_but(ctx, shard, uid, keep))
+    key = shard.user(uid)
+    [members] = yield [command(key, "SMEMBERS", key)]
+    known = [sid for sid in map(text, members) if sid not in keep][:BATCH]
+    reply, replicas = yield from _end(ctx, shard, request.end_all_but(ctx, shard, uid, keep, known))
     block = _block_of(ctx, replicas, uid, reply.block)
     # All that had begun, also those that an earlier call ended whose reply was lost. Login may be ahead of the clock.
-    upto = max(reply.now, *(session.row.login for session in found.values()), 0)
-    held = HeldEnds(shard, uid, frozenset(keep), upto, request.without_job())
+    held = HeldEnds(shard, uid, frozenset(keep), max(reply.now, reply.newest), request.without_job())
     hold(ctx, replicas, ("user", request.cause, uid, *sorted(keep)), held)
-    found |= yield from _finish_ends(ctx, shard, uid, reply, [sid for sid in reply.ended if sid not in found])
-    kicked = in_list_order(found[sid].session() for sid in reply.ended if sid in found and found[sid].row.core)
-    return KickResult(kicked, [], confirmed=replicas.sure, block=block)
+    rows = dict(zip(known, reply.rows, strict=True))
+    rows |= yield from _finish_ends(ctx, shard, uid, reply, rows)
+    yield from settle_stale(ctx, shard, [(uid, sid) for sid in known if rows[sid].core is None])
+    labels = yield from _labels(ctx, shard, [rows[sid] for sid in reply.ended if sid in rows])
+    kicked = [Session.from_reply(uid, sid, rows[sid], labels) for sid in reply.ended if sid in rows and rows[sid].core]
+    return KickResult(in_list_order(kicked), [], confirmed=replicas.sure, block=block)
 
 
-def _finish_ends(ctx: Context, shard: Shard, uid: str, reply: EndReply, new: list[str]) -> Op[dict[str, FoundSession]]:
-    """Write the tombstones of these ends, and read the sessions that began since the first read. Where that fails the
-    sessions have ended all the same, and a sweep writes the tombstones."""
-    ended = [(uid, sid) for sid in reply.ended + reply.overdue]
-    if not ended:
+def _finish_ends(
+    ctx: Context, shard: Shard, uid: str, reply: EndReply, known: Container[str]
+) -> Op[dict[str, SessionRow]]:
+    """Write the tombstones of ended sessions that were not ``known``, and read these. Where that fails the sessions
+    have ended all the same, and a sweep writes the tombstones."""
+    others = [sid for sid in reply.ended + reply.overdue if sid not in known]
+    if not others:
         return {}
-    reads = [read_call(ctx, shard, uid, new)] if new else []
     try:
-        replies = yield [*reads, *settle_calls(ctx, shard, ended)]
+        [raw, *_] = yield [
+            read_call(ctx, shard, uid, others),
+            *settle_calls(ctx, shard, [(uid, sid) for sid in others]),
+        ]
     except (Unavailable, CorruptData):
         return {}
-    return {session.session_id: session for raw in replies[: len(reads)] for session in found_rows(uid, raw)}
+    return {session.session_id: session.row for session in found_rows(uid, raw)}
 
 
 def _read_ends(ctx: Context, shard: Shard, uid: str, sids: list[str]) -> Op[list[Ended]]:

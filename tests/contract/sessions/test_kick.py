@@ -9,6 +9,7 @@ import pytest
 from presence_core import InvalidArgument
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
+from tests.support.monitor import Monitor
 
 BY: dict[str, Any] = {"by": "Grace Hopper", "reason": "stolen phone, see call of Monday", "ticket": "T-4711"}
 SECRETS = (*BY.values(), "Grace")
@@ -80,6 +81,38 @@ def test_a_user_with_a_thousand_sessions_is_kicked_completely(p: P) -> None:
     assert p.counts().sessions == p.counts().users == 0
     assert p.counts().totals["kicked"] == 1000
     assert p.sweep().repaired == 0, "nothing was left half-done"
+
+
+@on("valkey-sync", "redis7-sync")
+def test_a_kick_of_a_few_sessions_takes_two_round_trips(bed: Bed) -> None:
+    p = bed.connect(shards=1)
+    p.login_many({"uid": "ada", "device": f"desk {number}"} for number in range(50))
+    p.list_sessions()  # this process learns the texts of the devices
+    with Monitor(bed.raw) as monitor:
+        assert len(p.kick("ada", **BY).kicked) == 50
+    assert [line.words[0] for line in monitor.lines if not line.by_script] == [b"SMEMBERS", b"EVALSHA"]
+    assert "closing" not in bed.families(), "no tombstone is left to a sweep"
+
+
+def test_a_kick_of_all_removes_entries_of_sessions_that_have_ended(p: P, bed: Bed, raw: Any) -> None:
+    live, ended = (p.login("ada", session_id=f"session-{number}").session for number in range(2))
+    shard = p.context.keys.shard("ada")
+    p.logout("ada", "session-1")
+    raw.sadd(shard.user("ada"), "session-1", "session-9")  # as a failover may bring them back
+    raw.zadd(shard.sessions, {ended.ref: 1})
+    assert p.kick("ada", **BY).kicked == [live]
+    assert p.counts().users == 0
+    assert (p.counts().totals["kicked"], p.counts().totals["logout"]) == (1, 1)
+    assert not {"user:", "sessions", "deadlines", "users", "closing"} & bed.families().keys()
+
+
+def test_a_kick_of_all_reports_a_session_without_a_record_as_expired(p: P, bed: Bed, raw: Any) -> None:
+    live, lost = (p.login("ada", session_id=f"session-{number}") for number in range(2))
+    raw.delete(p.context.keys.shard("ada").record("ada", "session-1"))
+    assert p.kick("ada", **BY).kicked == [live.session]
+    assert (p.counts().totals["kicked"], p.counts().totals["expired"], p.counts().users) == (1, 1, 0)
+    assert not p.validate(lost.token)
+    assert not {"user:", "sessions", "deadlines", "users", "closing"} & bed.families().keys()
 
 
 @every_backend
@@ -308,6 +341,8 @@ def test_a_user_whose_last_session_ended_is_remembered_with_their_last_seen(p: P
     first, second = p.login("ada"), p.login("ada")
     p.kick("ada", first.session.session_id, **BY)
     assert "people" not in bed.families()
+    [live] = bed.families()["user:"]
+    assert raw.smembers(live) == {second.session.session_id.encode()}
     p.advance(50)
     p.validate(second.token)
     p.kick("ada", **BY)
