@@ -305,7 +305,7 @@ def _packed(resolution: history.Resolution, records: Iterable[tuple[int, SlotRec
         period, index = divmod(slot, resolution.slots)
         buffer = keys.setdefault(period, bytearray(resolution.size))
         resolution.record.pack_into(buffer, index * resolution.record.size, *_fields(resolution.step, record))
-        history.ODD_RECORD.pack_into(buffer, resolution.odd_place(index), record.new_devices, 0)
+        history.ODD_RECORD.pack_into(buffer, resolution.odd_place(index), record.new_devices, record.distant_logins)
     return {period: bytes(buffer) for period, buffer in keys.items()}
 
 
@@ -313,7 +313,7 @@ def _fields(step: int, record: SlotRecord) -> Sequence[int]:
     if step == 10:
         return (record.samples, record.users, record.sessions, *record[9:14])
     unique_share = {HOUR: 1.7, DAY: 2.4}.get(step, 0.0)
-    return record._replace(uniques=min(len(VISITORS), round(record.users_max * unique_share)))[:-1]
+    return record._replace(uniques=min(len(VISITORS), round(record.users_max * unique_share)))[:-2]
 
 
 def _send(calls: list[Call]) -> Op[None]:
