@@ -741,10 +741,10 @@ def test_facets_are_exact_when_the_label_table_is_full(bed: Bed, monkeypatch: py
 def test_a_facet_of_a_field_that_is_not_counted_is_refused(bed: Bed) -> None:
     p = bed.connect(facets=("plan", "seats"))
     sentence = (
-        r"^field must be one of device, app, app_version, os, browser, plan, seats "
+        r"^field must be one of device, app, app_version, os, browser, country, network, plan, seats "
         r"\(an attribute counts where Settings\.facets names it\)\.$"
     )
-    for field in ("uid", "country", ""):
+    for field in ("uid", "city", ""):
         with pytest.raises(InvalidArgument, match=sentence):
             p.facets(field)
     p.login("ada", attributes={"plan": "a\nb", "seats": {"b": 1, "a": [True]}})
