@@ -20,6 +20,7 @@ from limits.strategies import SlidingWindowCounterRateLimiter
 
 from presence_core.drive_generators import Calls
 from presence_core.errors import CorruptData, InvalidArgument, OutcomeUnknown, Unavailable
+from presence_core.languages import accepted, match, tag_of
 from presence_core.models import Session
 from presence_core.web.middleware.refusals import stale
 from presence_core.web.your_devices import json_answers, refusals
@@ -27,7 +28,7 @@ from presence_core.web.your_devices.csrf import is_same_origin, is_token, make_t
 from presence_core.web.your_devices.device_list import MOST_ENDED, DeviceList, DevicesPage, is_support, list_devices
 from presence_core.web.your_devices.exchange import DeviceRequest, DeviceResponse
 from presence_core.web.your_devices.handles import derive_key, find_session, handle_of
-from presence_core.web.your_devices.language import accepted, match, translations
+from presence_core.web.your_devices.language import translations
 from presence_core.web.your_devices.options import DeviceOptions
 from presence_core.web.your_devices.page_html import (
     HERE,
@@ -127,7 +128,7 @@ class DeviceAnswers:
     ) -> DeviceResponse:  # fmt: skip
         """A page, in the site's template if there is one."""
         page = DevicesPage(
-            title=content.title, body=content.body, style=self._style, language=language.replace("_", "-"),
+            title=content.title, body=content.body, style=self._style, language=tag_of(language),
             status=status, csrf=csrf, devices=devices,
         )  # fmt: skip
         html = (self.options.template or document)(page)
@@ -288,7 +289,7 @@ class _Answering:
         return self._site.page_response(self._request, self._language, content, status, **more)
 
     def _json(self, body: bytes, status: int = 200, kind: str = json_answers.JSON, **more: Any) -> DeviceResponse:
-        headers = [("Content-Type", kind), ("Content-Language", self._language.replace("_", "-")),
+        headers = [("Content-Type", kind), ("Content-Language", tag_of(self._language)),
                    ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"), *_HEADERS,
                    *more.pop("headers", ())]  # fmt: skip
         return DeviceResponse(status=status, headers=headers, body=body, **more)
