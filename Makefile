@@ -14,7 +14,6 @@ COMPILE := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11
   --no-annotate --no-emit-index-url
 
 BABEL  := $(BIN)/python -m babel.messages.frontend --quiet
-LOCALE := presence_core/web/your_devices/locale
 
 # Where the environment forbids it, every program that a test starts would compile all of its modules again.
 export PYTHONDONTWRITEBYTECODE :=
@@ -52,12 +51,10 @@ lint: $(DEV)  ## Ruff (rules and format) and mypy only
 bench: $(VENV)/.run  ## Run the benchmarks (ARGS are passed on)
 	$(BIN)/python -m benchmarks $(ARGS)
 
-catalogues: $(DEV)  ## Bring the translations of "Your devices" up to date with its texts, and compile them
+catalogues: $(DEV)  ## Bring the translations up to date with the texts, and compile them
 	@mkdir -p build
-	@$(BABEL) extract --add-location=never --no-wrap -o build/your_devices.pot presence_core/web/your_devices
-	@$(BABEL) update --domain your_devices --no-fuzzy-matching --ignore-obsolete --ignore-pot-creation-date --no-wrap \
-	  -i build/your_devices.pot -d $(LOCALE)
-	@$(BABEL) compile --domain your_devices -d $(LOCALE)
+	$(call catalogues_of,your_devices,presence_core/web/your_devices)
+	$(call catalogues_of,dashboard,presence_dashboard)
 
 docs: $(TOOLS)/.made  ## Build the documentation as a site: build/docs/site; half a minute
 	$(BIN)/python -m docs.site $(TOOLS)/bin/zensical
@@ -92,6 +89,14 @@ clean:  ## Remove .venv and caches; data in .presence stays
 
 help:  ## This list
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+
+# The catalogues of a domain, in the folder of its package.
+define catalogues_of
+@$(BABEL) extract --mapping-file pyproject.toml --add-location=never --no-wrap -o build/$(1).pot $(2)
+@$(BABEL) update --domain $(1) --no-fuzzy-matching --ignore-obsolete --ignore-pot-creation-date --no-wrap \
+  -i build/$(1).pot -d $(2)/locale
+@$(BABEL) compile --domain $(1) -d $(2)/locale
+endef
 
 # Keep a .venv that works; replace one that is broken or has an older Python. If that fails, print one sentence why.
 define ensure_venv

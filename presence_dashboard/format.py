@@ -11,6 +11,8 @@ import unicodedata
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
+from presence_dashboard import language, texts
+
 MINUTE: Final = 60
 HOUR: Final = 3_600
 DAY: Final = 86_400
@@ -69,7 +71,7 @@ def cut(text: str, length: int) -> str:
 
 
 def number(value: int) -> str:
-    return f"{value:,}"
+    return language.number(value)
 
 
 def exact(moment: datetime) -> str:
@@ -80,8 +82,8 @@ def exact(moment: datetime) -> str:
 def minute(moment: datetime, zone: tzinfo = UTC) -> str:
     """A time rounded up to the minute, with the year if it is far away: ``22 Nov, 10:31``."""
     at = moment.astimezone(zone) + timedelta(seconds=59, microseconds=999_999)
-    year = "" if abs((at - datetime.now(UTC)).days) < 300 else f" {at.year}"
-    return f"{at.day} {at:%b}{year}, {at:%H:%M}"
+    year = None if abs((at - datetime.now(UTC)).days) < 300 else at.year
+    return texts.date_and_time(at.day, at.month, year, f"{at:%H:%M}")
 
 
 def in_zone(text: str, zone: tzinfo) -> str:
@@ -97,16 +99,17 @@ def in_zone(text: str, zone: tzinfo) -> str:
 def span(seconds: float) -> str:
     """A duration in its two largest units: ``0.3 s``, ``12 s``, ``3 min``, ``2 h 5 min``, ``4 d 3 h``."""
     seconds = max(seconds, 0.1)
+    s, min_, h, d = texts.TABLE_WORDS["units"].split()
     if seconds < 9.95:
-        return f"{seconds:.1f} s"
+        return f"{language.decimal(seconds, 1)} {s}"
     if seconds < 2 * MINUTE:
-        return f"{round(seconds)} s"
+        return f"{round(seconds)} {s}"
     whole = int(seconds)
     if whole < HOUR:
-        return f"{whole // MINUTE} min"
+        return f"{whole // MINUTE} {min_}"
     if whole < DAY:
-        return _two(whole // HOUR, "h", whole % HOUR // MINUTE, "min")
-    return _two(whole // DAY, "d", whole % DAY // HOUR, "h")
+        return _two(whole // HOUR, h, whole % HOUR // MINUTE, min_)
+    return _two(whole // DAY, d, whole % DAY // HOUR, h)
 
 
 def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
@@ -116,4 +119,6 @@ def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
 def since(moment: datetime, now: datetime) -> str:
     """The time since a moment, in whole seconds or more: ``4 s``, ``3 min``."""
     seconds = (now - moment).total_seconds()
-    return f"{max(int(seconds), 0)} s" if seconds < MINUTE else span(seconds)
+    if seconds >= MINUTE:
+        return span(seconds)
+    return f"{max(int(seconds), 0)} {texts.TABLE_WORDS['units'].split()[0]}"

@@ -12,6 +12,7 @@ from typing import Final, Literal, cast, get_args
 
 from presence_core import InvalidArgument, Settings
 from presence_core.client.server_choice import FALLBACK, VARIABLE
+from presence_core.languages import LANGUAGES
 from presence_core.logs import log_format
 from presence_core.loopback import is_loopback
 from presence_core.password_file import VARIABLE as STAFF_FILE
@@ -52,6 +53,7 @@ class Config:
     name_claim: str = ""  #: of OIDC; "": the verified email, or sub
     role_claim: str = ""
     admins: frozenset[str] = frozenset()  #: names, in lower case
+    language: str = ""  #: of all pages; "": that of the browser
 
     @property
     def max_age(self) -> int | None:
@@ -105,6 +107,7 @@ class Config:
             name_claim=value_of("PRESENCE_OIDC_NAME_CLAIM"),
             role_claim=value_of("PRESENCE_OIDC_ROLE_CLAIM"),
             admins=frozenset(_words(value_of("PRESENCE_OIDC_ADMINS").lower())),
+            language=_language("PRESENCE_DASHBOARD_LANGUAGE", value_of("PRESENCE_DASHBOARD_LANGUAGE")),
         )
         config._check(value_of(STAFF_FILE), asks_again=value_of(FRESH).strip("0") != "")
         ticket_links.check_template(value_of(ticket_links.VARIABLE))
@@ -176,6 +179,12 @@ def _role(name: str, value: str) -> Role | None:
     if value and value not in ROLES:
         raise InvalidArgument(name, f"must be one of {', '.join(ROLES)}")
     return value or None
+
+
+def _language(name: str, value: str) -> str:
+    if value and value not in LANGUAGES:
+        raise InvalidArgument(name, f"must be one of {', '.join(LANGUAGES)}")
+    return value
 
 
 def _masked(value: str) -> frozenset[str]:

@@ -14,20 +14,22 @@ from presence_dashboard.access import Actor, Right
 from presence_dashboard.components import account, kick_dialog, notifications
 from presence_dashboard.components.page_header import outage_notice, page_header
 from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.language import gettext
+from presence_dashboard.texts import english
 
 access.stop_without_gate()
 
 PAGES: Final[tuple[tuple[str, str, Right], ...]] = (
-    ("live", texts.LIVE_PAGE, "counts"),
-    ("sessions", texts.SESSIONS_PAGE, "people"),
-    ("person", texts.PERSON_PAGE, "people"),
-    ("blocks", texts.BLOCKS_PAGE, "people"),
-    ("history", texts.HISTORY_PAGE, "people"),
-    ("report", texts.REPORT_PAGE, "people"),
-    ("health", texts.HEALTH_PAGE, "counts"),
-    ("staff", texts.STAFF_PAGE, "staff"),
+    ("live", english.LIVE_PAGE, "counts"),
+    ("sessions", english.SESSIONS_PAGE, "people"),
+    ("person", english.PERSON_PAGE, "people"),
+    ("blocks", english.BLOCKS_PAGE, "people"),
+    ("history", english.HISTORY_PAGE, "people"),
+    ("report", english.REPORT_PAGE, "people"),
+    ("health", english.HEALTH_PAGE, "counts"),
+    ("staff", english.STAFF_PAGE, "staff"),
 )
-"""Name (of the package in ``views`` and in the address), title, and the right needed to see the page."""
+"""Name (of the package in ``views`` and in the address), English title, and the right needed to see the page."""
 
 FIRST: Final = "sessions"
 """The page that opens at ``/``. ``browser_files`` redirects /sessions to it."""
@@ -46,7 +48,7 @@ def main() -> None:
     pages = {
         name: st.Page(
             f"views/{name}/{name}.py",
-            title=title,
+            title=gettext(title),
             url_path=name,
             default=name == FIRST,
             visibility="visible" if actor.may(right) else "hidden",

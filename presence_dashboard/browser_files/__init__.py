@@ -8,6 +8,7 @@ serves: ``components/record_table.py`` tells it where they are.
 from __future__ import annotations
 
 import re
+from functools import cache
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -19,7 +20,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from presence_dashboard import texts
+from presence_core.languages import tag_of
+from presence_dashboard import language, texts
 
 _HERE: Final = Path(__file__).parent
 _FILES: Final = {
@@ -49,8 +51,11 @@ async def _to_first_page(request: Request) -> Response:
 routes: Final = [*(_file(name) for name in _FILES), Route("/sessions", _to_first_page)]
 
 
-def _tags() -> tuple[bytes, bytes]:
+@cache
+def _tags(_language: str) -> tuple[bytes, bytes]:
     """HTML tags for our files: the script, which must run before Streamlit's, and the others, which come after its own.
+
+    The script has its words in the language of the request.
 
     Each address has a digest of the content, so that no browser uses an old file.
 
@@ -71,14 +76,13 @@ class OwnFiles:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.tags = _tags()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         headers = [pair for pair in scope["headers"] if not (pair[0] == b"accept-encoding" and _wants_page(scope))]
-        await self.app({**scope, "headers": headers}, receive, _Rewriting(send, self.tags))
+        await self.app({**scope, "headers": headers}, receive, _Rewriting(send))
 
 
 def _wants_page(scope: Scope) -> bool:
@@ -89,9 +93,8 @@ def _wants_page(scope: Scope) -> bool:
 class _Rewriting:
     """A ``send`` that collects an HTML page, adds the tags and sends it. Other messages pass unchanged."""
 
-    def __init__(self, send: Send, tags: tuple[bytes, bytes]) -> None:
+    def __init__(self, send: Send) -> None:
         self.send = send
-        self.tags = tags
         self.start: Message | None = None
         self.body = b""
 
@@ -113,8 +116,10 @@ class _Rewriting:
         return start["status"] == 200 and headers.get("content-type", "").startswith("text/html") and not is_ours
 
     async def _finish(self, start: Message) -> None:
-        first, last = self.tags
-        body = _ICON.sub(b"", self.body).replace(b"<head>", b"<head>" + first, 1)
+        first, last = _tags(language.current())
+        html = f'<html lang="{tag_of(language.current())}">'.encode()
+        body = _ICON.sub(b"", self.body).replace(b'<html lang="en">', html, 1)
+        body = body.replace(b"<head>", b"<head>" + first, 1)
         body = body.replace(b"</head>", last + b"</head>", 1)
         headers = MutableHeaders(scope=start)
         if self.body:  # a reply to HEAD has a length and no body

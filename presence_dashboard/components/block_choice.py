@@ -12,16 +12,18 @@ import streamlit as st
 from presence_core import Block
 from presence_dashboard import texts
 from presence_dashboard.components import notifications
+from presence_dashboard.language import gettext
+from presence_dashboard.texts import english
 
 BLOCKS: Final[dict[str, int | None]] = {
-    texts.BLOCK_NOT: None,
-    texts.BLOCK_HOUR: 3_600,
-    texts.BLOCK_DAY: 86_400,
-    texts.BLOCK_WEEK: 604_800,
-    texts.BLOCK_MONTH: 2_592_000,
-    texts.BLOCK_UNTIL_UNBLOCKED: 0,
+    english.BLOCK_NOT: None,
+    english.BLOCK_HOUR: 3_600,
+    english.BLOCK_DAY: 86_400,
+    english.BLOCK_WEEK: 604_800,
+    english.BLOCK_MONTH: 2_592_000,
+    english.BLOCK_UNTIL_UNBLOCKED: 0,
 }
-"""Label → seconds; 0: until unblocked; None: no block."""
+"""English label → seconds; 0: until unblocked; None: no block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def choose_block_end(
         format_func=labels.__getitem__,
         on_change=on_change,
     )
-    if chosen == texts.BLOCK_UNCHANGED:
+    if chosen == english.BLOCK_UNCHANGED:
         return BlockEnd(is_unchanged=True)
     seconds = BLOCKS[chosen]
     if existing is None or not _is_shorter(existing, seconds):
@@ -64,13 +66,13 @@ def choose_block_end(
 
 def _labels(act: Literal["kick", "block"], existing: Block | None) -> dict[str, str]:
     """Options → labels that fit the action and the existing block."""
-    labels = {label: label for label in BLOCKS}
+    labels = {label: gettext(label) for label in BLOCKS}
     if act == "block":
-        del labels[texts.BLOCK_NOT]
+        del labels[english.BLOCK_NOT]
         if existing is not None:
-            return {texts.BLOCK_UNCHANGED: texts.unchanged_end(notifications.block_end(existing))} | labels
+            return {english.BLOCK_UNCHANGED: texts.unchanged_end(notifications.block_end(existing))} | labels
     elif existing is not None:
-        labels[texts.BLOCK_NOT] = texts.BLOCK_UNCHANGED
+        labels[english.BLOCK_NOT] = texts.BLOCK_UNCHANGED
     return labels
 
 
@@ -81,7 +83,7 @@ def choice_key(number: int) -> str:
 
 def is_block_chosen(number: int) -> bool:
     """Whether the reader has chosen a block."""
-    return BLOCKS.get(st.session_state.get(choice_key(number), texts.BLOCK_NOT)) is not None
+    return BLOCKS.get(st.session_state.get(choice_key(number), english.BLOCK_NOT)) is not None
 
 
 def _is_shorter(existing: Block, seconds: int | None) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from html import escape
-from typing import Final
 from urllib.parse import urlsplit
 
 import streamlit as st
@@ -21,14 +20,12 @@ from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.format import code, number
 
-_BRAND: Final = f'<h1 class="presence-brand"><i></i><span>{escape(texts.PRODUCT)}</span></h1>'
-
 
 def page_header(actor: Actor) -> None:
     """Draw the header. Call it before the page: it sets ``Tab.away``."""
     this_tab().away = open_store().counts().failure is not None
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small", key="header"):
-        st.html(_BRAND, width="content")
+        st.html(f'<h1 class="presence-brand"><i></i><span>{escape(texts.PRODUCT)}</span></h1>', width="content")
         if os.environ.get("PRESENCE_DEMO") == "1":
             with st.container(width="content", key="demo-notice"):
                 st.markdown(texts.demo_notice(demo_site(os.environ.get("PRESENCE_DEMO_SITE"))), width="content")

@@ -14,10 +14,10 @@ from presence_dashboard.components import notifications
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data import phrases
 from presence_dashboard.data.browser_tab import this_tab
-from presence_dashboard.data.phrases import HIDDEN_PHRASE, Phrase
+from presence_dashboard.data.phrases import HIDDEN_PHRASE, Phrase, shown_label
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
-from presence_dashboard.format import cut, literal, name
+from presence_dashboard.format import name
 
 _MOST: Final = 500
 _FIELDS: Final = ("name", "reason", "message", "with-block", "block", "sign-in")
@@ -33,7 +33,7 @@ def phrase_editor(key: str, known: dict[str, Phrase]) -> None:
             texts.PHRASE_TO_EDIT,
             [None, *known],
             key=f"edited-{key}",
-            format_func=lambda label: texts.PHRASE_NEW if label is None else literal(cut(label, 60)),
+            format_func=lambda label: texts.PHRASE_NEW if label is None else shown_label(label, 60),
         )
         phrase = known.get(chosen or "", HIDDEN_PHRASE)
         fields = {field: f"{key}-{field}-{chosen}" for field in _FIELDS}

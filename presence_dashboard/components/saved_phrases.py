@@ -16,9 +16,8 @@ from presence_dashboard.components import notifications
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.components.phrase_editor import phrase_editor
 from presence_dashboard.data.phrases import PhraseUse as PhraseUse
-from presence_dashboard.data.phrases import phrases
+from presence_dashboard.data.phrases import phrases, shown_label
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import cut, literal
 
 MOST_TEXT: Final = 500
 """Characters of a reason or a message, at most."""
@@ -31,7 +30,7 @@ def phrase_choice(key: str, on_change: Callable[..., None], *args: Any) -> None:
         texts.PHRASES_LABEL,
         list(known),
         key=key,
-        format_func=lambda label: literal(cut(label, 40)),
+        format_func=lambda label: shown_label(label, 40),
         help=texts.PHRASES_HELP,
         on_change=on_change,
         args=args,

@@ -22,8 +22,8 @@ def time_of_day(moment: datetime) -> str:
     at, today = moment.astimezone(zone()), datetime.now(zone()).date()
     if at.date() == today:
         return f"{at:%H:%M:%S}"
-    year = "" if at.year == today.year else f" {at.year}"
-    return f"{at.day} {at:%b}{year}, {at:%H:%M:%S}"
+    year = None if at.year == today.year else at.year
+    return texts.date_and_time(at.day, at.month, year, f"{at:%H:%M:%S}")
 
 
 def time_tag(moment: datetime, shown: str) -> str:

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
 from presence_core import SavedItem
-from presence_dashboard import texts
+from presence_dashboard import language, texts
 from presence_dashboard.data.store import Store
+from presence_dashboard.format import cut, literal
 
 PhraseUse = Literal["kick", "require_sign_in", "kick and block", "block"]
 
@@ -46,13 +47,21 @@ class Phrase:
 def phrases(store: Store, *, fresh: bool = False) -> dict[str, Phrase]:
     """The phrases by label. Those of the product only, while the team's cannot be read."""
     reading = store.shared(
-        "phrases", lambda presence: merged(presence.saved_items("phrase")), keep=KEEP, fresh=fresh
+        ("phrases", language.current()), lambda presence: merged(presence.saved_items("phrase")), keep=KEEP, fresh=fresh
     )  # fmt: skip
     return reading.value or merged(())
 
 
+def shown_label(label: str, length: int) -> str:
+    """The label of a phrase, cut. Those of the product are translated."""
+    return literal(cut(language.gettext(label) if label in texts.PHRASES else label, length))
+
+
 def merged(items: Iterable[SavedItem]) -> dict[str, Phrase]:
-    """The team's phrases in place of those of the product with the same label. One without a reason hides it."""
+    """The team's phrases in place of those of the product with the same label. One without a reason hides it.
+
+    Labels are in English, the texts of the product in the language of the page.
+    """
     found = {
         label: Phrase(*words, *texts.PHRASES_BLOCKED[label], texts.PHRASES_SIGN_IN[label])
         for label, words in texts.PHRASES.items()

@@ -15,8 +15,9 @@ from typing import Any, Final
 from presence_core import InvalidArgument, SessionFilter
 from presence_dashboard import texts, time_range
 from presence_dashboard.format import code, cut
+from presence_dashboard.texts import english
 
-FACETS: Final = tuple(texts.FACET_LABELS)
+FACETS: Final = tuple(english.FACET_LABELS)
 """Facets of every site. Declared attributes follow them."""
 
 PLACE_FACETS: Final = ("country", "network")
@@ -25,7 +26,7 @@ PLACE_FACETS: Final = ("country", "network")
 ATTRIBUTE: Final = "attr."
 """Prefix of attributes in the address, where their names could clash with other parameters."""
 
-FLAGS: Final = tuple(texts.FLAG_WORDS)
+FLAGS: Final = tuple(english.FLAG_WORDS)
 """What is special about a session: fields of SessionFilter."""
 
 IDLES: Final = (300, 1_800, 3_600, 86_400)

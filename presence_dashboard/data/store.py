@@ -36,9 +36,13 @@ class Reading(Generic[T]):
 
     value: T | None = None  #: the last good answer, of any age
     read: float = 0.0  #: when it was read
-    failure: str | None = None  #: a sentence for staff if the last try failed; safe for Markdown
-    error: PresenceError | None = None  #: the error itself, for engineers
+    error: PresenceError | None = None  #: why the last try failed
     asked: float = float("-inf")
+
+    @property
+    def failure(self) -> str | None:
+        """A sentence for staff if the last try failed, in the language of the page; safe for Markdown."""
+        return None if self.error is None else plain(self.error)
 
     @property
     def age(self) -> float:
@@ -46,7 +50,7 @@ class Reading(Generic[T]):
         return time.monotonic() - self.read
 
     def is_fresh(self, keep: float) -> bool:
-        return time.monotonic() - self.asked < (keep if self.failure is None else min(keep, KEEP_FAILURE))
+        return time.monotonic() - self.asked < (keep if self.error is None else min(keep, KEEP_FAILURE))
 
 
 @dataclass(slots=True)
@@ -99,7 +103,7 @@ class Store:
         try:
             value = read(self.presence)
         except PresenceError as error:
-            return replace(last, failure=plain(error), error=error, asked=time.monotonic())
+            return replace(last, error=error, asked=time.monotonic())
         now = time.monotonic()
         return Reading(value, read=now, asked=now)
 

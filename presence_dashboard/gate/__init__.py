@@ -31,6 +31,7 @@ from presence_dashboard.gate.sign_in_forms import SignInForms
 from presence_dashboard.gate.signed_in_only import SignedInOnly
 from presence_dashboard.gate.staff_sessions import open_staff_sessions
 from presence_dashboard.gate_settings import MODE, check_settings
+from presence_dashboard.language import InLanguage
 
 __all__ = [
     "GateMark",
@@ -54,13 +55,14 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
     """
     _disable_proxy_headers()
     headers, mark = Middleware(SecurityHeaders, security_headers()), Middleware(GateMark)
+    spoken = Middleware(InLanguage)
     try:
         start_logs(os.environ)
         config = check_settings(os.environ)
         if config.mode == "open":
             refuse_public_address()
             _require_redis()
-            return [headers, Middleware(LoopbackOnly), mark], []
+            return [spoken, headers, Middleware(LoopbackOnly), mark], []
         _check_server_options()
         if config.mode == "oidc":
             check_oidc()
@@ -75,7 +77,7 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
     forms = SignInForms(staff)
     handlers = {"/sign-in": forms.sign_in, "/sign-in-again": forms.sign_in_again, "/sign-out": forms.sign_out}
     routes = [Route(path, handler, methods=["GET", "POST"]) for path, handler in handlers.items()]
-    return [headers, signed_in_only, mark], list(routes)
+    return [spoken, headers, signed_in_only, mark], list(routes)
 
 
 def check_oidc() -> None:

@@ -8,8 +8,9 @@ from typing import Final
 
 from starlette.responses import HTMLResponse
 
+from presence_core.languages import tag_of
 from presence_core.password_file import LONGEST, SHORTEST
-from presence_dashboard import texts
+from presence_dashboard import language, texts
 from presence_dashboard.gate.headers import hashed, policy
 
 _FILES: Final = Path(__file__).parents[1] / "browser_files"
@@ -65,7 +66,7 @@ _HEADERS: Final = {
 def page(title: str, heading: str, lead: str, inside: str = "", status: int = 200, **headers: str) -> HTMLResponse:
     """An HTML page. ``inside`` is safe HTML, the other arguments are text."""
     html = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<!doctype html><html lang="{tag_of(language.current())}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>{escape(title)}</title><link rel="icon" href="/page/icon.svg"><style>{_STYLE}</style></head>'
         f'<body><main><p class="brand"><span aria-hidden="true">{_MARK}</span>{escape(texts.PRODUCT)}</p>'
@@ -90,13 +91,13 @@ def sign_in_form(csrf: str, then: str, name: str = "", wrong: str = "", status: 
     on_name, on_password = ("", " autofocus") if name else (" autofocus", "")
     form = f"""{alert}<form method="post" action="/sign-in">
 <input type="hidden" name="csrf" value="{escape(csrf)}"><input type="hidden" name="next" value="{escape(then)}">
-<label for="name">{texts.LABEL_NAME}</label>
+<label for="name">{escape(texts.LABEL_NAME)}</label>
 <input id="name" name="name" value="{escape(name)}" autocomplete="username" autocapitalize="none" spellcheck="false"
  maxlength="128" required{described}{on_name}>
-<label for="password">{texts.SIGN_IN_PASSWORD}</label>
+<label for="password">{escape(texts.SIGN_IN_PASSWORD)}</label>
 <input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024"
  required{described}{on_password}>
-<button>{texts.SIGN_IN_BUTTON}</button></form>"""
+<button>{escape(texts.SIGN_IN_BUTTON)}</button></form>"""
     return page(texts.SIGN_IN_TITLE, texts.SIGN_IN_BUTTON, texts.SIGN_IN_LEAD, form, status)
 
 
@@ -125,24 +126,24 @@ def first_password_form(
     form = f"""{alert}<form method="post" action="/sign-in">
 <input type="hidden" name="csrf" value="{escape(csrf)}"><input type="hidden" name="next" value="{escape(then)}">
 <input type="hidden" name="proof" value="{escape(proof)}">
-<label for="name">{texts.LABEL_NAME}</label>
+<label for="name">{escape(texts.LABEL_NAME)}</label>
 <input id="name" name="name" value="{escape(name)}" autocomplete="username" readonly>
-<label for="password">{texts.FIRST_PASSWORD_NEW}</label>
+<label for="password">{escape(texts.FIRST_PASSWORD_NEW)}</label>
 <input id="password" name="password" type="password" autocomplete="new-password" minlength="{SHORTEST}"
  maxlength="{LONGEST}" required autofocus aria-describedby="{described}">
 <p class="rule" id="rule">{escape(texts.first_password_length(SHORTEST, LONGEST))}</p>
-<label for="repeat">{texts.FIRST_PASSWORD_REPEAT}</label>
+<label for="repeat">{escape(texts.FIRST_PASSWORD_REPEAT)}</label>
 <input id="repeat" name="repeat" type="password" autocomplete="new-password" maxlength="{LONGEST}" required>
-<button>{texts.FIRST_PASSWORD_BUTTON}</button></form>"""
+<button>{escape(texts.FIRST_PASSWORD_BUTTON)}</button></form>"""
     return page(texts.SIGN_IN_TITLE, texts.FIRST_PASSWORD_HEADING, texts.FIRST_PASSWORD_LEAD, form, status)
 
 
 def sign_out_form(csrf: str) -> HTMLResponse:
     form = f"""<form method="post" action="/sign-out"><input type="hidden" name="csrf" value="{escape(csrf)}">
-<button autofocus>{texts.SIGN_OUT_BUTTON}</button></form><p></p><a href="/">{texts.SIGN_OUT_BACK}</a>"""
+<button autofocus>{escape(texts.SIGN_OUT_BUTTON)}</button></form><p></p><a href="/">{escape(texts.SIGN_OUT_BACK)}</a>"""
     return page(texts.SIGN_OUT_TITLE, texts.SIGN_OUT_BUTTON, texts.SIGN_OUT_LEAD, form)
 
 
 def signed_out() -> HTMLResponse:
-    again = f'<a href="/">{texts.SIGN_IN_AGAIN}</a>'
+    again = f'<a href="/">{escape(texts.SIGN_IN_AGAIN)}</a>'
     return page(texts.SIGN_OUT_TITLE, texts.SIGN_OUT_HEADING, texts.SIGN_OUT_DONE, again)

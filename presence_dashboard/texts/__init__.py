@@ -1,23 +1,29 @@
-"""Every word that the dashboard shows, a module for each page: to translate the dashboard, translate these files.
+"""Every word that the dashboard shows, a module for each page. docs/translations.md describes the translations.
+
+The modules have the English texts. ``texts.NAME`` is a text in the language of the page, at each access: do not keep
+it in a constant. ``english.NAME`` is the same text in English, for values that must not change with the language.
 
 Text with a number or a name in it is a function. Its arguments have been made safe by ``format`` already, and may be
-set into Markdown as they are. Other packages use all names from here, as ``texts.NAME``; only ``texts`` modules
-import each other. Start with ``common``.
+set into Markdown as they are. Other packages use all names from here; only ``texts`` modules import each other. Start
+with ``common``.
 """
 
 # ruff: noqa: F403
 
-from presence_dashboard.texts.blocks import *
-from presence_dashboard.texts.bulk_kick import *
-from presence_dashboard.texts.common import *
-from presence_dashboard.texts.errors import *
-from presence_dashboard.texts.health import *
-from presence_dashboard.texts.history import *
-from presence_dashboard.texts.kick import *
-from presence_dashboard.texts.live import *
-from presence_dashboard.texts.person import *
-from presence_dashboard.texts.record_table import *
-from presence_dashboard.texts.report import *
-from presence_dashboard.texts.sessions import *
-from presence_dashboard.texts.sign_in import *
-from presence_dashboard.texts.staff import *
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from presence_dashboard.texts.english import *
+else:
+    from types import FunctionType
+
+    from presence_dashboard.language import translated
+    from presence_dashboard.texts import english
+
+    # A function translates its sentence itself.
+    globals().update({name: text for name, text in vars(english).items() if isinstance(text, FunctionType)})
+
+    def __getattr__(name: str) -> object:
+        return translated(getattr(english, name))

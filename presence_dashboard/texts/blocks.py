@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_dashboard.language import gettext as _
+from presence_dashboard.language import ngettext
+
 RULES_TITLE: Final = "Block rules"
 RULES_EXPLAINED: Final = (
     "A rule refuses all new logins from a network, or with a version of an app. People who are signed in "
@@ -16,7 +19,7 @@ RULES_SELECT_HINT_READER: Final = "Tick a rule to see its message. Only admins a
 RULE_UNFINISHED: Final = "This rule does not apply to all users yet. This finishes automatically."
 
 LABEL_BLOCKS: Final = "Blocks logins of"
-LABEL_ENDS: Final = "Ends"
+LABEL_ENDS: Final = "End"
 LABEL_WHEN_ADDED: Final = "When added"
 LABEL_MESSAGE: Final = "Message"
 RULE_NO_END: Final = "when removed"
@@ -24,15 +27,15 @@ BLOCK_NO_END: Final = "when unblocked"
 
 
 def rule_matched(sessions: str) -> str:
-    return f"{sessions} matched"
+    return _("{sessions} matched").format(sessions=sessions)
 
 
 def rule_ends(moment: str | None) -> str:
-    return f"until {moment}" if moment else "until the rule is removed"
+    return _("until {moment}").format(moment=moment) if moment else _("until the rule is removed")
 
 
 def rule_added(zone: str) -> str:
-    return f"Added ({zone})"
+    return _("Added ({zone})").format(zone=zone)
 
 
 RULE_ADD: Final = "Add a block rule …"
@@ -57,20 +60,28 @@ RULE_PREVIEW_FIRST: Final = "Show who matches before you add the rule."
 
 def rule_preview(match: str, people: str, sessions: str, clock: str, *, is_exact: bool, is_none: bool) -> str:
     if is_none:
-        return f"{match}: no one who matches is signed in now (as of {clock}). New logins will be refused."
-    at_least = "" if is_exact else "at least "
-    return (
-        f"{match}: **{at_least}{people}** with **{sessions}** match now (as of {clock}). They stay signed in, and are "
-        "refused at their next login."
-    )
+        sentence = _("{match}: no one who matches is signed in now (as of {clock}). New logins will be refused.")
+    elif is_exact:
+        sentence = _(
+            "{match}: **{people}** with **{sessions}** match now (as of {clock}). They stay signed in, and are "
+            "refused at "
+            "their next login."
+        )
+    else:
+        sentence = _(
+            "{match}: **at least {people}** with **{sessions}** match now (as of {clock}). They stay signed in, and "
+            "are "
+            "refused at their next login."
+        )
+    return sentence.format(match=match, people=people, sessions=sessions, clock=clock)
 
 
 def rule_people(count: int, shown: str) -> str:
-    return f"{shown} {'person' if count == 1 else 'people'}"
+    return ngettext("{shown} person", "{shown} people", count).format(shown=shown)
 
 
 def rule_sessions(count: int, shown: str) -> str:
-    return f"{shown} {'session' if count == 1 else 'sessions'}"
+    return ngettext("{shown} session", "{shown} sessions", count).format(shown=shown)
 
 
 RULE_FOR: Final = "Block logins"
@@ -82,7 +93,7 @@ RULE_WIDE: Final = "This network is very large. It belongs to many providers, so
 
 
 def rule_type_wide(network: str) -> str:
-    return f"To confirm, type {network}"
+    return _("To confirm, type {network}").format(network=network)
 
 
 RULE_WIDE_COUNTRY: Final = "A country has many people. The rule blocks all of them."
@@ -94,15 +105,15 @@ RULE_REMOVE_EXPLAINED: Final = "People whom only this rule blocks can log in aga
 
 
 def rule_is_added(match: str, until: str) -> str:
-    return f"Logins of {match} are blocked {until}."
+    return _("Logins of {match} are blocked {until}.").format(match=match, until=until)
 
 
 def rule_is_removed(match: str) -> str:
-    return f"Logins of {match} pass again."
+    return _("Logins of {match} pass again.").format(match=match)
 
 
 def rule_was_removed(match: str) -> str:
-    return f"The rule for {match} had been removed already."
+    return _("The rule for {match} had been removed already.").format(match=match)
 
 
 BLOCKED_PEOPLE_TITLE: Final = "Blocked people"

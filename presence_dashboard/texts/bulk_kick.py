@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from presence_dashboard.texts.sessions import about
+from presence_dashboard.language import gettext as _
+from presence_dashboard.language import ngettext, number
 
 # -- Bulk kicks --------------------------------------------------------------------------------------------------------
 
 
 def kick_all(total: str, *, matching: bool, exact: bool) -> str:
-    that = " that match" if matching else ""
-    return f"Kick all {total}{that}…" if exact else f"Kick all{that} ({about(total)})…"
+    if matching:
+        sentence = _("Kick all {total} that match…") if exact else _("Kick all that match (about {total})…")
+    else:
+        sentence = _("Kick all {total}…") if exact else _("Kick all (about {total})…")
+    return sentence.format(total=total)
 
 
 KICK_ALL_HELP: Final = "Shows how many people and sessions match first, then asks you to type the number of sessions."
@@ -34,45 +38,52 @@ BULK_AGAIN: Final = "Count again"
 
 
 def number_of_people(count: int, shown: str, is_exact: bool) -> str:
-    people = "person" if count == 1 else "people"
-    return f"**{shown}** {people}" if is_exact else f"at least **{shown}** {people}"
+    if is_exact:
+        return ngettext("**{shown}** person", "**{shown}** people", count).format(shown=shown)
+    return ngettext("at least **{shown}** person", "at least **{shown}** people", count).format(shown=shown)
 
 
 def bulk_found(count: int, shown: str, people: str, clock: str, which: str) -> str:
-    many = "session" if count == 1 else "sessions"
-    return f"**{shown}** {many} of {people} as of {clock}: {which}. Later logins are not kicked."
+    return ngettext(
+        "**{shown}** session of {people} as of {clock}: {which}. Later logins are not kicked.",
+        "**{shown}** sessions of {people} as of {clock}: {which}. Later logins are not kicked.",
+        count,
+    ).format(shown=shown, people=people, clock=clock, which=which)
 
 
 def bulk_pace(delay: int, pace: str, duration: str) -> str:
-    return (
-        f"The kick starts {delay} seconds after you confirm. If you press Stop before that, no session is ended. "
-        f"Then it kicks up to {pace} sessions per second, which takes up to {duration}."
-    )
+    return _(
+        "The kick starts {delay} seconds after you confirm. If you press Stop before that, no session is ended. Then "
+        "it kicks up to {pace} sessions per second, which takes up to {duration}."
+    ).format(delay=delay, pace=pace, duration=duration)
 
 
 def bulk_people(count: int, are_all: bool) -> str:
-    which = f"All {count} people" if are_all else f"The {count} people with the newest logins"
-    return f"{which}, and how each was found"
+    if are_all:
+        return _("All {count} people, and how each was found").format(count=count)
+    return _("The {count} people with the newest logins, and how each was found").format(count=count)
 
 
 def bulk_over(most: str) -> str:
-    return f"Your role can kick up to {most} sessions at once. Add a filter, or ask an admin."
+    return _("Your role can kick up to {most} sessions at once. Add a filter, or ask an admin.").format(most=most)
 
 
 def too_many_at_once(most: int, count: int) -> str:
-    return f"Your role can kick up to {most:,} sessions at once, not {count:,}. Ask an admin."
+    return _("Your role can kick up to {most} sessions at once, not {count}. Ask an admin.").format(
+        most=number(most), count=number(count)
+    )
 
 
 def bulk_spare(count: int) -> str:
-    return "Keep the ticked session" if count == 1 else f"Keep the {count} ticked sessions"
+    return ngettext("Keep the ticked session", "Keep the {count} ticked sessions", count).format(count=count)
 
 
 def bulk_type(number: str) -> str:
-    return f"Type {number} to confirm"
+    return _("Type {number} to confirm").format(number=number)
 
 
 def bulk_mistyped(number: str) -> str:
-    return f"To confirm, type the number of sessions: {number}."
+    return _("To confirm, type the number of sessions: {number}.").format(number=number)
 
 
 BULK_GROWN: Final = "**Nothing was kicked, because more sessions match now.** Check the new count and confirm again."
@@ -84,7 +95,9 @@ BULK_JOB_STOP: Final = "Stop"
 
 
 def bulk_job_waits(seconds: int, total: str, by: str, reason: str) -> str:
-    return f"**Bulk kick starts in {seconds} s**: {total} sessions · {by} · {reason}"
+    return _("**Bulk kick starts in {seconds} s**: {total} sessions · {by} · {reason}").format(
+        seconds=seconds, total=total, by=by, reason=reason
+    )
 
 
 BULK_JOB_CANCEL: Final = "Stop the rest"
@@ -92,12 +105,19 @@ BULK_JOB_HIDE: Final = "Hide"
 
 
 def bulk_job_progress(state: str, kicked: str, total: str, clock: str, by: str, reason: str) -> str:
-    return f"Bulk kick {state}: {kicked} of {total} as of {clock} · {by} · {reason}"
+    return _("Bulk kick {state}: {kicked} of {total} as of {clock} · {by} · {reason}").format(
+        state=state, kicked=kicked, total=total, clock=clock, by=by, reason=reason
+    )
 
 
 def bulk_job_result(state: str, kicked: str, total: str) -> str:
-    words = {"cancelled": "Bulk kick cancelled", "failed": "Bulk kick failed"}
-    return f"{words.get(state, 'Bulk kick done')}: {kicked} of {total} kicked."
+    if state == "cancelled":
+        sentence = _("Bulk kick cancelled: {kicked} of {total} kicked.")
+    elif state == "failed":
+        sentence = _("Bulk kick failed: {kicked} of {total} kicked.")
+    else:
+        sentence = _("Bulk kick done: {kicked} of {total} kicked.")
+    return sentence.format(kicked=kicked, total=total)
 
 
 JOB_ERRORS: Final = {
@@ -108,14 +128,17 @@ JOB_ERRORS: Final = {
 
 def bulk_job_error(error: str) -> str:
     """A failed job's error as support staff read it."""
-    found = [sentence for part, sentence in JOB_ERRORS.items() if part in error]
-    return found[0] if found else "The record of this bulk kick cannot be read. Sessions that it has ended stay ended."
+    found = [_(sentence) for part, sentence in JOB_ERRORS.items() if part in error]
+    return (
+        found[0] if found else _("The record of this bulk kick cannot be read. Sessions that it has ended stay ended.")
+    )
 
 
 def bulk_job_missed(count: int, shown: str) -> str:
-    had = "One had" if count == 1 else f"{shown} had"
-    return f"{had} already ended or no longer matched."
+    return ngettext(
+        "One had already ended or no longer matched.", "{shown} had already ended or no longer matched.", count
+    ).format(shown=shown)
 
 
 def bulk_job_left(count: int, shown: str) -> str:
-    return "One was not kicked." if count == 1 else f"{shown} were not kicked."
+    return ngettext("One was not kicked.", "{shown} were not kicked.", count).format(shown=shown)

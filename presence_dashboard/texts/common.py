@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Final
+
+from presence_dashboard.language import gettext as _
 
 PRODUCT: Final = "Who is online"
 
 
 def title(page: str) -> str:
-    return f"{page} – {PRODUCT}"
+    return f"{page} – {_(PRODUCT)}"
 
 
 # -- Notices -----------------------------------------------------------------------------------------------------------
@@ -19,12 +22,12 @@ DEMO_SITE: Final = "Open the demo site"
 
 def demo_notice(site: str | None) -> str:
     """``site`` is the demo site's address."""
-    badge = f":orange-badge[{DEMO}]"
-    return f"{badge} [{DEMO_SITE}](<{site}>)" if site else badge
+    badge = f":orange-badge[{_(DEMO)}]"
+    return f"{badge} [{_(DEMO_SITE)}](<{site}>)" if site else badge
 
 
 def open_notice(actor: str) -> str:
-    return f":blue-badge[Open on this machine only] Your actions are logged as {actor}"
+    return _(":blue-badge[Open on this machine only] Your actions are logged as {actor}").format(actor=actor)
 
 
 def provider(network: str | None, number: str | None) -> str:
@@ -99,11 +102,13 @@ NO_VALUE: Final = "–"
 
 
 def online_now(users: str, sessions: str) -> str:
-    return f"**{users}** users · **{sessions}** sessions"
+    return _("**{users}** users · **{sessions}** sessions").format(users=users, sessions=sessions)
 
 
 def counts_as_of(clock: str, users: str | None) -> str:
-    return f"Counts as of {clock}, users as of {users}" if users else f"Counts as of {clock}, users not counted yet"
+    if users:
+        return _("Counts as of {clock}, users as of {users}").format(clock=clock, users=users)
+    return _("Counts as of {clock}, users not counted yet").format(clock=clock)
 
 
 # -- Refresh, and the connection banner --------------------------------------------------------------------------------
@@ -115,26 +120,26 @@ REFRESH_EVERY_HELP: Final = (
 
 
 def refresh_every(seconds: int) -> str:
-    return f"Refresh every {seconds} s" if seconds else "Do not refresh"
+    return _("Refresh every {seconds} s").format(seconds=seconds) if seconds else _("Do not refresh")
 
 
 TAB_HIDDEN: Final = "This tab is hidden"
 
 
 def counted_at(clock: str) -> str:
-    return f"As of {clock}"
+    return _("As of {clock}").format(clock=clock)
 
 
 def connection_lost_since(clock: str) -> str:
-    return f"Connection lost; data from {clock}"
+    return _("Connection lost; data from {clock}").format(clock=clock)
 
 
 def in_zone(zone: str) -> str:
-    return f"({zone})"
+    return _("({zone})").format(zone=zone)
 
 
 def times_in(zone: str) -> str:
-    return f"All times are in {zone}. Files use UTC."
+    return _("All times are in {zone}. Files use UTC.").format(zone=zone)
 
 
 DENSITY: Final = "Density"
@@ -147,12 +152,21 @@ AWAY_HINT: Final = "Actions are off until sessions can be read again."
 
 
 def away(error: str, clock: str | None) -> str:
-    shown = f"This page shows data from {clock}." if clock else "No data has been read yet."
-    return f"**Sessions cannot be read at the moment.** {shown} Actions are off. Retrying automatically.\n\n{error}"
+    if clock:
+        sentence = _(
+            "**Sessions cannot be read at the moment.** This page shows data from {clock}. Actions are off. Retrying "
+            "automatically."
+        ).format(clock=clock)
+    else:
+        sentence = _(
+            "**Sessions cannot be read at the moment.** No data has been read yet. Actions are off. Retrying "
+            "automatically."
+        )
+    return f"{sentence}\n\n{error}"
 
 
 def unreadable(error: str) -> str:
-    return f"**This data could not be read.**\n\n{error}"
+    return f"{_('**This data could not be read.**')}\n\n{error}"
 
 
 # -- The choice of a range of time ------------------------------------------------------------------------------------
@@ -170,15 +184,43 @@ TIME_BACKWARDS: Final = "The first time must be earlier than the second."
 
 
 def time_menu(chosen: str) -> str:
-    return f"Time: {chosen}"
+    return _("Time: {chosen}").format(chosen=chosen)
 
 
 def time_since(clock: str) -> str:
-    return f"since {clock}"
+    return _("since {clock}").format(clock=clock)
 
 
 def time_between(after: str | None, before: str | None) -> str:
-    return " ".join(part for part in (f"from {after}" if after else "", f"to {before}" if before else "") if part)
+    if after and before:
+        return _("from {after} to {before}").format(after=after, before=before)
+    if after:
+        return _("from {after}").format(after=after)
+    return _("to {before}").format(before=before) if before else ""
+
+
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def short_date(day: int, month: int, year: int | None = None, weekday: int | None = None) -> str:
+    """``22 Nov``, ``22 Nov 2026``, ``Sun 22 Nov``. weekday: 0 is Monday."""
+    found = _("{day} {month}").format(day=day, month=_(_MONTHS[month - 1]))
+    if year is not None:
+        found = _("{date} {year}").format(date=found, year=year)
+    if weekday is not None:
+        found = _("{weekday} {date}").format(weekday=_(_WEEKDAYS[weekday]), date=found)
+    return found
+
+
+def date_and_time(day: int, month: int, year: int | None, clock: str) -> str:
+    """``22 Nov, 10:31``"""
+    return _("{date}, {clock}").format(date=short_date(day, month, year), clock=clock)
+
+
+def weekday_and_time(day: date, clock: str, year: int | None = None) -> str:
+    """``Sun 22 Nov, 10:31``"""
+    return _("{date}, {clock}").format(date=short_date(day.day, day.month, year, day.weekday()), clock=clock)
 
 
 # -- Access ------------------------------------------------------------------------------------------------------------
@@ -187,7 +229,7 @@ NO_PERMISSION_TITLE: Final = "You do not have access to this page"
 
 
 def no_permission(role: str) -> str:
-    return f"Your role is {role}. Ask an admin of this dashboard for another role."
+    return _("Your role is {role}. Ask an admin of this dashboard for another role.").format(role=role)
 
 
 SIGNED_OUT_TITLE: Final = "You are signed out"
@@ -204,4 +246,4 @@ STAFF_PAGE: Final = "Staff"
 
 
 def time_column_help(zone: str) -> str:
-    return f"In the time zone {zone}. For UTC, select the row and point at the time in its details."
+    return _("In the time zone {zone}. For UTC, select the row and point at the time in its details.").format(zone=zone)

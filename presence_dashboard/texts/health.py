@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_dashboard.language import decimal, ngettext, number
+from presence_dashboard.language import gettext as _
+
 # -- Summary -----------------------------------------------------------------------------------------------------------
 
 HEALTH_LEVELS: Final = {"ok": "OK", "note": "Note", "warning": "Warning", "error": "Error"}
@@ -16,15 +19,15 @@ HEALTH_HEADLINES: Final = {
 
 
 def health_as_of(age: str) -> str:
-    return f"Updated {age} ago."
+    return _("Updated {age} ago.").format(age=age)
 
 
 def health_passed(count: int) -> str:
-    return f"Checks passed ({count})"
+    return _("Checks passed ({count})").format(count=count)
 
 
 def health_advice(advice: str) -> str:
-    return f"What to do: {advice}"
+    return _("What to do: {advice}").format(advice=advice)
 
 
 # -- Figures -----------------------------------------------------------------------------------------------------------
@@ -44,11 +47,11 @@ HEALTH_CLIENTS_HELP: Final = "From all programs to all servers."
 
 
 def health_ms(value: float) -> str:
-    return f"{value:.0f} ms" if value >= 100 else f"{value:.1f} ms" if value >= 10 else f"{value:.2f} ms"
+    return f"{decimal(value, 0 if value >= 100 else 1 if value >= 10 else 2)} ms"
 
 
 def health_seconds(value: float) -> str:
-    return f"{value:,.1f} s"
+    return f"{decimal(value, 1)} s"
 
 
 # -- Servers -----------------------------------------------------------------------------------------------------------
@@ -73,15 +76,17 @@ HEALTH_OFF: Final = "off"
 
 
 def health_snapshot(ago: str, went_well: bool) -> str:
-    return f"last {ago} ago" if went_well else f"failing, last {ago} ago"
+    return (_("last {ago} ago") if went_well else _("failing, last {ago} ago")).format(ago=ago)
 
 
 def health_replicas(online: int, of: int) -> str:
-    return f"{online} of {of} connected" if of else "none"
+    return _("{online} of {of} connected").format(online=online, of=of) if of else _("none")
 
 
 def health_offset(seconds: float) -> str:
-    return "0 s" if abs(seconds) < 1 else f"{abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}"
+    if abs(seconds) < 1:
+        return "0 s"
+    return (_("{seconds} s ahead") if seconds > 0 else _("{seconds} s behind")).format(seconds=f"{abs(seconds):.0f}")
 
 
 # -- Data and worker ---------------------------------------------------------------------------------------------------
@@ -100,15 +105,17 @@ HEALTH_NONE: Final = "none"
 
 
 def health_spread(least: str, mean: str, most: str) -> str:
-    return least if least == most else f"{least} to {most}, mean {mean}"
+    if least == most:
+        return least
+    return _("{least} to {most}, mean {mean}").format(least=least, most=most, mean=mean)
 
 
 def health_ended_since(moment: str) -> str:
-    return f"complete since {moment}"
+    return _("complete since {moment}").format(moment=moment)
 
 
 def health_disagree(shards: str) -> str:
-    return f"inconsistent in shard {shards}"
+    return _("inconsistent in shard {shards}").format(shards=shards)
 
 
 HEALTH_WORKER: Final = "Worker"
@@ -123,7 +130,7 @@ HEALTH_GONE: Final = "stopped"
 
 
 def health_ago(ago: str, clock: str) -> str:
-    return f"{ago} ago, {clock}"
+    return _("{ago} ago, {clock}").format(ago=ago, clock=clock)
 
 
 # -- Retention ---------------------------------------------------------------------------------------------------------
@@ -158,32 +165,35 @@ RETENTION_NOT_TRUNCATED: Final = "as long as the session"
 
 
 def retention_live(idle: str, absolute: str) -> str:
-    return f"until it ends: {idle} idle, {absolute} at most"
+    return _("until it ends: {idle} idle, {absolute} at most").format(idle=idle, absolute=absolute)
 
 
 def retention_latest(number: str) -> str:
-    return f"the latest {number}"
+    return _("the latest {number}").format(number=number)
 
 
 def retention_both(time: str, number: str) -> str:
-    return f"{time}, the latest {number} at most"
+    return _("{time}, the latest {number} at most").format(time=time, number=number)
 
 
 def retention_truncated(days: int) -> str:
-    return f"{retention_for(days * 86_400) if days else 'none'}; then /24 (IPv4) or /48 (IPv6)"
+    if not days:
+        return _("none; then /24 (IPv4) or /48 (IPv6)")
+    return _("{time}; then /24 (IPv4) or /48 (IPv6)").format(time=retention_for(days * 86_400))
 
 
 def retention_for(seconds: int) -> str:
     """The value of a setting in seconds, in the largest unit that divides it."""
-    for size, one, many in (
-        (31_536_000, "year", "years"),
-        (86_400, "day", "days"),
-        (3_600, "h", "h"),
-        (60, "min", "min"),
-    ):
-        if seconds and seconds % size == 0:
-            return f"{seconds // size} {one if seconds == size else many}"
-    return f"{seconds} s"
+    years, days = seconds // 31_536_000, seconds // 86_400
+    if seconds and seconds % 31_536_000 == 0:
+        return ngettext("{count} year", "{count} years", years).format(count=years)
+    if seconds and seconds % 86_400 == 0:
+        return ngettext("{count} day", "{count} days", days).format(count=days)
+    if seconds and seconds % 3_600 == 0:
+        return _("{count} h").format(count=seconds // 3_600)
+    if seconds and seconds % 60 == 0:
+        return _("{count} min").format(count=seconds // 60)
+    return _("{count} s").format(count=seconds)
 
 
 # -- Maintenance -------------------------------------------------------------------------------------------------------
@@ -207,44 +217,50 @@ HEALTH_CONTINUES: Final = "It continues if you close this page. It is recorded i
 
 
 def health_how_long(sessions: str, time: str) -> str:
-    return f"With {sessions} sessions this takes {time}. It runs in small steps."
+    return _("With {sessions} sessions this takes {time}. It runs in small steps.").format(sessions=sessions, time=time)
 
 
 HEALTH_A_FEW_SECONDS: Final = "a few seconds"
 
 
 def health_about(time: str) -> str:
-    return f"about {time}"
+    return _("about {time}").format(time=time)
 
 
 HEALTH_BUSY: Final = "Another maintenance task is running. Wait until it has finished."
 
 
 def health_running(act: str, by: str, since: str) -> str:
-    doing = {"repair": "Repairing data", "reindex": "Rebuilding indexes"}[act]
-    return f"{doing}, started by {by} {since} ago"
+    sentence = {
+        "repair": _("Repairing data, started by {by} {since} ago"),
+        "reindex": _("Rebuilding indexes, started by {by} {since} ago"),
+    }[act]
+    return sentence.format(by=by, since=since)
 
 
 def health_visited(done: str, total: str) -> str:
-    return f"{done} of {total} sessions checked"
+    return _("{done} of {total} sessions checked").format(done=done, total=total)
 
 
 def health_repaired(repaired: int, expired: int) -> str:
     if not repaired and not expired:
-        return "Nothing had to be repaired."
-    entries = "1 entry was" if repaired == 1 else f"{repaired:,} entries were"
-    ended = f" Sessions that had expired: {expired:,}." if expired else ""
-    return f"{entries} repaired.{ended}"
+        return _("Nothing had to be repaired.")
+    entries = ngettext("1 entry was repaired.", "{count} entries were repaired.", repaired)
+    ended = _("Sessions that had expired: {count}.").format(count=number(expired)) if expired else ""
+    return f"{entries.format(count=number(repaired))} {ended}".strip()
 
 
 def health_ended(act: str, ago: str, result: str) -> str:
-    done = {"repair": "Data repaired", "reindex": "Indexes rebuilt"}[act]
-    return f"{done} {ago} ago. {result}"
+    done = {"repair": _("Data repaired {ago} ago."), "reindex": _("Indexes rebuilt {ago} ago.")}[act]
+    return f"{done.format(ago=ago)} {result}"
 
 
 def health_gave_up(act: str, ago: str, error: str) -> str:
-    task = {"repair": "The repair", "reindex": "The rebuild of indexes"}[act]
-    return f"{task} failed {ago} ago. Start it again. {error}"
+    failed = {
+        "repair": _("The repair failed {ago} ago. Start it again."),
+        "reindex": _("The rebuild of indexes failed {ago} ago. Start it again."),
+    }[act]
+    return f"{failed.format(ago=ago)} {error}"
 
 
 HEALTH_NOT_AUDITED: Final = "It could not be recorded in the audit log."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_dashboard.language import gettext as _
+
 HISTORY_VIEW: Final = "What to show"
 HISTORY_ALT: Final = {
     "ended": "Ended sessions, newest first",
@@ -65,7 +67,8 @@ _BULK_STEPS: Final = {
 
 def act(action: str) -> str:
     """An audit action in words. An unknown action keeps its own name."""
-    return _BULK_STEPS.get(action) or HISTORY_ACTS.get(action) or action
+    known = _BULK_STEPS.get(action) or HISTORY_ACTS.get(action)
+    return _(known) if known else action
 
 
 HISTORY_CLEAR: Final = "Clear filters"
@@ -82,12 +85,13 @@ HISTORY_WHEN: Final = "When"
 
 
 def history_place(first: str, last: str, total: str | None, page: int) -> str:
-    of = f"of {total}" if total is not None else "· total not known"
-    return f"{first}–{last} {of} · page {page}"
+    if total is None:
+        return _("{first}–{last} · total not known · page {page}").format(first=first, last=last, page=page)
+    return _("{first}–{last} of {total} · page {page}").format(first=first, last=last, total=total, page=page)
 
 
 def history_as_of(clock: str) -> str:
-    return f"Data as of {clock}"
+    return _("Data as of {clock}").format(clock=clock)
 
 
 HISTORY_EXPORT: Final = "Export CSV"
@@ -153,8 +157,8 @@ JOB_GONE: Final = "This bulk kick is no longer stored."
 
 
 def job_progress(state: str, kicked: str, total: str) -> str:
-    return f"{state} · {kicked} of {total} sessions ended"
+    return _("{state} · {kicked} of {total} sessions ended").format(state=state, kicked=kicked, total=total)
 
 
 def job_steered(state: str) -> str:
-    return f"The bulk kick is now {state}."
+    return _("The bulk kick is now {state}.").format(state=state)

@@ -5,35 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from presence_dashboard.language import gettext as _
+from presence_dashboard.language import ngettext
+
 # -- The kick dialog ---------------------------------------------------------------------------------------------------
 
 KICK_ONE: Final = "Kick this session?"
 
 
 def kick_many(count: int) -> str:
-    return f"Kick these {count} sessions?"
+    return _("Kick these {count} sessions?").format(count=count)
 
 
 def kick_person(count: int) -> str:
-    return "Kick the only session of this user?" if count == 1 else f"Kick all {count} sessions of this user?"
+    return ngettext("Kick the only session of this user?", "Kick all {count} sessions of this user?", count).format(
+        count=count
+    )
 
 
 KICK_TARGETS: Final = "Sessions to kick"
 
 
 def and_more(count: int) -> str:
-    return f"… and {count} more."
+    return _("… and {count} more.").format(count=count)
 
 
 def login_at(exact: str, ago: str) -> str:
-    return f"{exact} ({ago} ago)"
+    return _("{exact} ({ago} ago)").format(exact=exact, ago=ago)
 
 
 def read_just_now(clock: str, *, is_kick: bool) -> str:
-    more = (
-        "Logins after that are kicked as well." if is_kick else "Sessions that begin before you confirm are included."
-    )
-    return f"Data as of {clock}. {more}"
+    if is_kick:
+        return _("Data as of {clock}. Logins after that are kicked as well.").format(clock=clock)
+    return _("Data as of {clock}. Sessions that begin before you confirm are included.").format(clock=clock)
 
 
 SIGN_IN_EXPLAINED: Final = "No session ends. Each opens nothing until the visitor has signed in again on that device."
@@ -41,21 +45,23 @@ SIGN_IN_NONE_LEFT: Final = "This user has no live session that could be asked to
 
 
 def require_sign_in(count: int) -> str:
-    return f"Require {count} sign-ins" if count > 1 else "Require sign-in"
+    return ngettext("Require sign-in", "Require {count} sign-ins", max(count, 1)).format(count=count)
 
 
 def sign_in_title(count: int, *, is_person: bool) -> str:
-    if count == 1:
-        return f"Require a new sign-in for {'the only' if is_person else 'this'} session?"
-    return f"Require a new sign-in for these {count} sessions?"
+    if count == 1 and is_person:
+        return _("Require a new sign-in for the only session?")
+    return ngettext(
+        "Require a new sign-in for this session?", "Require a new sign-in for these {count} sessions?", count
+    ).format(count=count)
 
 
 def keep_one(device: str, clock: str) -> str:
-    return f"Keep the selected session: {device}, login at {clock}"
+    return _("Keep the selected session: {device}, login at {clock}").format(device=device, clock=clock)
 
 
 def keep_selected(count: int) -> str:
-    return f"Keep the {count} selected sessions"
+    return _("Keep the {count} selected sessions").format(count=count)
 
 
 PHRASES_LABEL: Final = "Saved phrases"
@@ -79,11 +85,11 @@ PHRASE_MISSING: Final = "Give the phrase a name and a reason."
 
 
 def phrase_saved(phrase: str) -> str:
-    return f"Phrase {phrase} saved for everyone."
+    return _("Phrase {phrase} saved for everyone.").format(phrase=phrase)
 
 
 def phrase_deleted(phrase: str) -> str:
-    return f"Phrase {phrase} deleted for everyone."
+    return _("Phrase {phrase} deleted for everyone.").format(phrase=phrase)
 
 
 REASON_HELP: Final = "Stored with the session and in the audit log, up to 500 characters. The visitor never sees it."
@@ -113,35 +119,39 @@ SHORTEN_MISSING: Final = "This makes the block shorter. To confirm, tick the box
 
 
 def until(moment: str | None) -> str:
-    return f"until {moment}" if moment else "until unblocked"
+    return _("until {moment}").format(moment=moment) if moment else _("until unblocked")
 
 
 def block_summary(until: str, by: str, tickets: Iterable[str]) -> str:
     listed = ", ".join(tickets)
-    return f"{until} by {by}{f' ({listed})' if listed else ''}"
+    if listed:
+        return _("{until} by {by} ({tickets})").format(until=until, by=by, tickets=listed)
+    return _("{until} by {by}").format(until=until, by=by)
 
 
 PERSON_BLOCKED: Final = ":orange-badge[Blocked]"
 
 
 def is_blocked(person: str | None, block: str) -> str:
-    return f"{PERSON_BLOCKED} {f'{person}: ' if person else ''}{block}"
+    return f"{_(PERSON_BLOCKED)} {f'{person}: ' if person else ''}{block}"
 
 
 def unchanged_end(until: str) -> str:
-    return f"Unchanged: {until}"
+    return _("Unchanged: {until}").format(until=until)
 
 
 def shorten(until: str) -> str:
-    return f"Yes, make the block shorter. It now lasts {until}."
+    return _("Yes, make the block shorter. It now lasts {until}.").format(until=until)
 
 
 def longer_stays(until: str) -> str:
-    return f"The existing block lasts longer and stays in force: {until}. To make it shorter, open the Person page."
+    return _(
+        "The existing block lasts longer and stays in force: {until}. To make it shorter, open the Person page."
+    ).format(until=until)
 
 
 def confirm(count: int) -> str:
-    return "Kick 1 session" if count == 1 else f"Kick {count} sessions"
+    return ngettext("Kick {count} session", "Kick {count} sessions", count).format(count=count)
 
 
 NONE_LEFT: Final = "This user has no live sessions."
@@ -198,7 +208,9 @@ PHRASES_SIGN_IN: Final = {
 
 
 def draft_kept(title: str) -> str:
-    return f"You were signed out before you finished this: {title}. Your texts are kept for an hour."
+    return _("You were signed out before you finished this: {title}. Your texts are kept for an hour.").format(
+        title=title
+    )
 
 
 DRAFT_CONTINUE: Final = "Continue"
@@ -209,15 +221,19 @@ DRAFT_DISCARD: Final = "Discard"
 
 
 def kicked(count: int, target: str) -> str:
-    return f"Kicked {target}." if count == 1 else f"Kicked {count} sessions of {target}."
+    return ngettext("Kicked {target}.", "Kicked {count} sessions of {target}.", count).format(
+        count=count, target=target
+    )
 
 
 def sign_in_required(count: int, target: str) -> str:
-    return f"{target} must sign in again." if count == 1 else f"{count} sessions of {target} must sign in again."
+    return ngettext("{target} must sign in again.", "{count} sessions of {target} must sign in again.", count).format(
+        count=count, target=target
+    )
 
 
 def several(first: str, others: int) -> str:
-    return f"{first} and {others} {'other' if others == 1 else 'others'}"
+    return ngettext("{first} and {count} other", "{first} and {count} others", others).format(first=first, count=others)
 
 
 UNCONFIRMED: Final = "Not confirmed yet: a server failure could undo it. Retrying until it is confirmed."
@@ -227,73 +243,88 @@ NO_REPLICA_ASKED: Final = (
 
 
 def unconfirmed(result: str) -> str:
-    return f"{result} {UNCONFIRMED}"
+    return f"{result} {_(UNCONFIRMED)}"
 
 
 def no_replica_asked(result: str) -> str:
-    return f"{result} {NO_REPLICA_ASKED}"
+    return f"{result} {_(NO_REPLICA_ASKED)}"
 
 
 def already_ended(session: str, how: str, others: int) -> str:
-    rest = f" {others} more had already ended." if others else ""
-    return f"Already ended: {session} – {how}.{rest}"
+    sentence = _("Already ended: {session} – {how}.").format(session=session, how=how)
+    if not others:
+        return sentence
+    rest = ngettext("{count} more had already ended.", "{count} more had already ended.", others)
+    return f"{sentence} {rest.format(count=others)}"
 
 
 def ended_unknown(count: int) -> str:
-    had = "One session had" if count == 1 else f"{count} sessions had"
-    return f"{had} already ended. The end reason is no longer stored."
+    return ngettext(
+        "One session had already ended. The end reason is no longer stored.",
+        "{count} sessions had already ended. The end reason is no longer stored.",
+        count,
+    ).format(count=count)
 
 
 def end_kicked(by: str, clock: str, ago: str) -> str:
-    return f"kicked by {by} at {clock}, {ago} ago"
+    return _("kicked by {by} at {clock}, {ago} ago").format(by=by, clock=clock, ago=ago)
 
 
 def end_logout(clock: str, ago: str) -> str:
-    return f"signed out at {clock}, {ago} ago"
+    return _("signed out at {clock}, {ago} ago").format(clock=clock, ago=ago)
 
 
 def end_expired(clock: str, ago: str) -> str:
-    return f"expired at {clock}, {ago} ago"
+    return _("expired at {clock}, {ago} ago").format(clock=clock, ago=ago)
 
 
 def end_replaced(clock: str, ago: str) -> str:
-    return f"replaced by a newer login at {clock}, {ago} ago"
+    return _("replaced by a newer login at {clock}, {ago} ago").format(clock=clock, ago=ago)
 
 
 def outcome_unknown(count: int) -> str:
-    sessions = "one session" if count == 1 else f"{count} sessions"
-    return f"Outcome unknown for {sessions}: the server did not reply. Checking automatically."
+    return ngettext(
+        "Outcome unknown for one session: the server did not reply. Checking automatically.",
+        "Outcome unknown for {count} sessions: the server did not reply. Checking automatically.",
+        count,
+    ).format(count=count)
 
 
 def still_alive(session: str) -> str:
-    return f"Not kicked: {session}. The server did not reply, and the session is still online. Try again."
+    return _("Not kicked: {session}. The server did not reply, and the session is still online. Try again.").format(
+        session=session
+    )
 
 
 def not_kicked(count: int, reason: str) -> str:
-    sessions = "One session was" if count == 1 else f"{count} sessions were"
-    return f"{sessions} not kicked: {reason}"
+    return ngettext("One session was not kicked: {reason}", "{count} sessions were not kicked: {reason}", count).format(
+        count=count, reason=reason
+    )
 
 
 def action_failed(reason: str) -> str:
-    return f"The action failed: {reason}"
+    return _("The action failed: {reason}").format(reason=reason)
 
 
 def unresolved(count: int) -> str:
-    kicks = "One kick" if count == 1 else f"{count} kicks"
-    return f"**Outcome unknown.** {kicks} had no reply. Checking again as soon as the server replies."
+    return ngettext(
+        "**Outcome unknown.** One kick had no reply. Checking again as soon as the server replies.",
+        "**Outcome unknown.** {count} kicks had no reply. Checking again as soon as the server replies.",
+        count,
+    ).format(count=count)
 
 
 def blocked(person: str, block: str) -> str:
-    return f"Blocked {person} {block}. They cannot log in."
+    return _("Blocked {person} {block}. They cannot log in.").format(person=person, block=block)
 
 
 def still_blocked(person: str, block: str) -> str:
-    return f"{person} stays blocked {block}: the existing block lasts longer."
+    return _("{person} stays blocked {block}: the existing block lasts longer.").format(person=person, block=block)
 
 
 def unblocked(person: str) -> str:
-    return f"Unblocked {person}. They can log in again."
+    return _("Unblocked {person}. They can log in again.").format(person=person)
 
 
 def was_not_blocked(person: str) -> str:
-    return f"{person} was not blocked."
+    return _("{person} was not blocked.").format(person=person)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from presence_core import Alert
+from presence_dashboard.language import gettext as _
+from presence_dashboard.language import ngettext, number
 from presence_dashboard.texts.common import FLAG_DISTANT, FLAG_NEW_DEVICE
 
 # -- The counts --------------------------------------------------------------------------------------------------------
@@ -20,21 +22,27 @@ LIVE_PEAK_HELP: Final = "The most users online at the same time since midnight, 
 
 
 def live_peak_help(at: str) -> str:
-    return f"{LIVE_PEAK_HELP} Reached at {at}."
+    return f"{_(LIVE_PEAK_HELP)} {_('Reached at {at}.').format(at=at)}"
 
 
 def live_updated(age: str) -> str:
-    return f"Updated {age} ago."
+    return _("Updated {age} ago.").format(age=age)
 
 
 def live_no_worker(last: str | None) -> str:
-    since = f" for {last}" if last else ""
-    return f"**The charts have not been updated{since}.** Tell your administrator: the Health page has the details."
+    if last is None:
+        return _("**The charts have not been updated.** Tell your administrator: the Health page has the details.")
+    return _(
+        "**The charts have not been updated for {last}.** Tell your administrator: the Health page has the details."
+    ).format(last=last)
 
 
 def live_alert(alert: Alert) -> str:
-    label = "Sessions ended" if alert.count == "ends" else "Logins"
-    return f"**Alert.** {label} in the last minute: {alert.per_minute:,}. The limit is {alert.limit:,}."
+    if alert.count == "ends":
+        sentence = _("**Alert.** Sessions ended in the last minute: {count}. The limit is {limit}.")
+    else:
+        sentence = _("**Alert.** Logins in the last minute: {count}. The limit is {limit}.")
+    return sentence.format(count=number(alert.per_minute), limit=number(alert.limit))
 
 
 LIVE_NOT_YET: Final = "This appears here as soon as it can be read."
@@ -56,15 +64,15 @@ LIVE_TIMES_LONG: Final = "Choose at most two years."
 
 
 def live_back_to(chosen: str) -> str:
-    return f"Back to {chosen}"
+    return _("Back to {chosen}").format(chosen=chosen)
 
 
 def live_from(zone: str) -> str:
-    return f"From ({zone})"
+    return _("From ({zone})").format(zone=zone)
 
 
 def live_to(zone: str) -> str:
-    return f"To ({zone})"
+    return _("To ({zone})").format(zone=zone)
 
 
 LIVE_SPLIT: Final = "Split"
@@ -82,6 +90,15 @@ LIVE_REASONS: Final = {
     "kicked": "Kicked",
 }
 LIVE_ODD: Final = {"new_devices": FLAG_NEW_DEVICE, "distant_logins": FLAG_DISTANT}
+LIVE_IN_A_LIST: Final = {
+    "logouts": "signed out",
+    "expired": "expired",
+    "replaced": "replaced by a newer login",
+    "kicked": "kicked",
+    "new_devices": "new device",
+    "distant_logins": "far from the last login",
+}
+"""The end reasons and the flags of logins in the middle of a sentence."""
 LIVE_SPLIT_ALT: Final = "{0} over time. The text below describes the chart."
 LIVE_NO_ENDS: Final = "No session ended in this range."
 LIVE_NO_ODD: Final = "No login in this range was on a new device or far from the last one."
@@ -89,19 +106,19 @@ LIVE_NO_SPLIT: Final = "Sessions by app and device are counted once an hour. The
 
 
 def live_split_ends(parts: list[str], step: str) -> str:
-    return f"Ends: {', '.join(parts)}. One bar = {step}."
+    return _("Ends: {parts}. One bar = {step}.").format(parts=", ".join(parts), step=step)
 
 
 def live_split_odd(parts: list[str], step: str) -> str:
-    return f"Logins: {', '.join(parts)}. One bar = {step}."
+    return _("Logins: {parts}. One bar = {step}.").format(parts=", ".join(parts), step=step)
 
 
 def live_split_sessions(parts: list[str]) -> str:
-    return f"Counted once an hour. Latest: {', '.join(parts)}."
+    return _("Counted once an hour. Latest: {parts}.").format(parts=", ".join(parts))
 
 
 def live_split_part(value: str, count: str) -> str:
-    return f"{value} {count}"
+    return _("{value} {count}").format(value=value, count=count)
 
 
 LIVE_SHOWN: Final = "Lines"
@@ -133,24 +150,29 @@ LIVE_KICKS_GONE: Final = "Who was kicked then is no longer kept."
 
 
 def live_kicks(count: int, since: str, until: str) -> str:
-    return f"{count:,} {'kick' if count == 1 else 'kicks'} between {since} and {until}"
+    return ngettext(
+        "{count} kick between {since} and {until}", "{count} kicks between {since} and {until}", count
+    ).format(count=number(count), since=since, until=until)
 
 
 def live_kicks_shown(shown: int) -> str:
-    return f"The latest {shown} are shown."
+    return _("The latest {shown} are shown.").format(shown=shown)
 
 
 def live_no_kicks(at: str) -> str:
-    return f"No kicks around {at}. Click a ▼ to see who was kicked and why."
+    return _("No kicks around {at}. Click a ▼ to see who was kicked and why.").format(at=at)
 
 
 def live_key(parts: list[str], step: str, zone: str) -> str:
-    text = " · ".join([*parts, f"one point = {step}", f"times in {zone}"])
+    point, times = _("one point = {step}").format(step=step), _("times in {zone}").format(zone=zone)
+    text = " · ".join([*parts, point, times])
     return text[0].upper() + text[1:]
 
 
 def live_summary(what: str, low: str, low_at: str, high: str, high_at: str, now: str) -> str:
-    return f"{what}: lowest {low} at {low_at}, highest {high} at {high_at}, latest {now}."
+    return _("{what}: lowest {low} at {low_at}, highest {high} at {high_at}, latest {now}.").format(
+        what=what, low=low, low_at=low_at, high=high, high_at=high_at, now=now
+    )
 
 
 LIVE_AT: Final = "Time"
@@ -171,7 +193,7 @@ LIVE_NOT_GIVEN: Final = "(not given)"
 
 
 def live_other(count: int) -> str:
-    return "(1 other)" if count == 1 else f"({count} others)"
+    return ngettext("({count} other)", "({count} others)", count).format(count=count)
 
 
 LIVE_NO_ONE: Final = "No one is online."
@@ -196,23 +218,23 @@ LIVE_CAUSES: Final = {
 
 
 def live_kick_row(at: str, event: str) -> str:
-    return f"{at} · {event}"
+    return _("{at} · {event}").format(at=at, event=event)
 
 
 def live_kicked(by: str, note: str | None) -> str:
-    return f"kicked by {by}: {note}" if note else f"kicked by {by}"
+    return _("kicked by {by}: {note}").format(by=by, note=note) if note else _("kicked by {by}").format(by=by)
 
 
 def live_row(ago: str, event: str) -> str:
-    return f"{ago} ago · {event}"
+    return _("{ago} ago · {event}").format(ago=ago, event=event)
 
 
 def live_when(exact: str, local: str) -> str:
-    return f"{exact}, {local} in your time zone"
+    return _("{exact}, {local} in your time zone").format(exact=exact, local=local)
 
 
 def live_feed_as_of(clock: str) -> str:
-    return f"Data as of {clock}. Click a name to open the person."
+    return _("Data as of {clock}. Click a name to open the person.").format(clock=clock)
 
 
 # -- Comparison with the week before -----------------------------------------------------------------------------------
@@ -241,13 +263,16 @@ LIVE_TOO_EARLY: Final = "The first full hour of today has not ended yet."
 
 
 def live_too_many_days(most: int) -> str:
-    return f"Choose at most {most} days."
+    return _("Choose at most {most} days.").format(most=most)
 
 
 def live_compared(since: str, until: str, running: bool) -> str:
-    so_far = " Only full hours are compared." if running else ""
-    return f"{since} to {until}, compared with the same hours seven days earlier.{so_far}"
+    compared = _("{since} to {until}, compared with the same hours seven days earlier.")
+    so_far = f" {_('Only full hours are compared.')}" if running else ""
+    return f"{compared.format(since=since, until=until)}{so_far}"
 
 
 def live_incomplete(hours: int, of: int, before: int) -> str:
-    return f"Data exists for {hours} of {of} hours, and for {before} hours of the week before. Gaps are left out."
+    return _(
+        "Data exists for {hours} of {of} hours, and for {before} hours of the week before. Gaps are left out."
+    ).format(hours=hours, of=of, before=before)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import date
 from typing import Final
 
+from presence_dashboard.language import gettext as _
+from presence_dashboard.language import ngettext
 from presence_dashboard.texts.history import act
 from presence_dashboard.texts.kick import is_blocked
 
@@ -24,46 +26,48 @@ PERSON_UNREAD: Final = "The person appears here as soon as the data can be read.
 
 def person_hits(count: int, is_all: bool) -> str:
     if not is_all:
-        return f"The first {count} people found. Type more characters to narrow the search."
-    return "1 person found" if count == 1 else f"{count} people found"
+        return _("The first {count} people found. Type more characters to narrow the search.").format(count=count)
+    return ngettext("{count} person found", "{count} people found", count).format(count=count)
 
 
 def person_others(count: int) -> str:
-    return "1 other person" if count == 1 else f"{count} other people"
+    return ngettext("{count} other person", "{count} other people", count).format(count=count)
 
 
 PERSON_NONE_TITLE: Final = "No one was found"
 
 
 def person_none(wanted: str, offline_days: int, kicked_days: int) -> str:
-    return (
-        f"There is no data about {wanted}.\n\n"
-        f"- The search compares words from their start. Try the first letters of the name, or the exact user ID.\n"
-        f"- Offline people are found for {offline_days} days. Ended sessions are kept for up to {kicked_days} days.\n"
-        f"- Staff actions are kept longer."
-    )
+    return _(
+        "There is no data about {wanted}.\n\n"
+        "- The search compares words from their start. Try the first letters of the name, or the exact user ID.\n"
+        "- Offline people are found for {offline_days} days. Ended sessions are kept for up to {kicked_days} days.\n"
+        "- Staff actions are kept longer."
+    ).format(wanted=wanted, offline_days=offline_days, kicked_days=kicked_days)
 
 
 # -- The person --------------------------------------------------------------------------------------------------------
 
 
 def person_online(sessions: str) -> str:
-    return f":green-badge[online · {sessions}]"
+    return _(":green-badge[online · {sessions}]").format(sessions=sessions)
 
 
 def person_sessions(count: int, shown: str) -> str:
-    return "1 session" if count == 1 else f"{shown} sessions"
+    return ngettext("{shown} session", "{shown} sessions", count).format(shown=shown)
 
 
 def person_offline(last_seen: str | None) -> str:
-    return f":gray-badge[offline, last active {last_seen}]" if last_seen else ":gray-badge[offline]"
+    if last_seen:
+        return _(":gray-badge[offline, last active {last_seen}]").format(last_seen=last_seen)
+    return _(WATCH_OFFLINE)
 
 
 PERSON_NAME_HIDDEN: Final = "Name hidden"
 
 
 def person_blocked(block: str) -> str:
-    return f"{is_blocked(None, block)}. Cannot log in."
+    return _("{blocked}. Cannot log in.").format(blocked=is_blocked(None, block))
 
 
 # -- Live sessions -----------------------------------------------------------------------------------------------------
@@ -87,11 +91,13 @@ WATCH_OFFLINE: Final = ":gray-badge[offline]"
 
 
 def watch_arrived(person: str, link: str) -> str:
-    return f"{person} has come online. [Open]({link})"
+    return _("{person} has come online. [Open]({link})").format(person=person, link=link)
 
 
 def watch_more(count: int) -> str:
-    return f"{count} more watched {'person has' if count == 1 else 'people have'} come online."
+    return ngettext(
+        "{count} more watched person has come online.", "{count} more watched people have come online.", count
+    ).format(count=count)
 
 
 PERSON_ENDED: Final = "ended"
@@ -109,18 +115,21 @@ FACT_MESSAGE: Final = "Message"
 
 
 def person_kick_all(count: int, shown: str) -> str:
-    return "Kick the session" if count == 1 else f"Kick all {shown}" if count else "Kick all"
+    return ngettext("Kick the session", "Kick all {shown}", count).format(shown=shown) if count else _("Kick all")
 
 
 def must_sign_in(by: str | None, at: str) -> str:
     """by: staff, safe for Markdown."""
-    return f":orange-badge[{PERSON_MUST_SIGN_IN}] ({f'by {by}, ' if by else 'since '}{at})"
+    when = _("by {by}, {at}").format(by=by, at=at) if by else _("since {at}").format(at=at)
+    return f":orange-badge[{_(PERSON_MUST_SIGN_IN)}] ({when})"
 
 
 def also_open(viewers: list[tuple[str, str]], more: int) -> str:
     """viewers: name and since when, safe for Markdown."""
-    named = ", ".join(f"{name}, since {since}" for name, since in viewers)
-    return f":orange-badge[:material/group: Also open: {named}{f' and {more} more' if more else ''}]"
+    named = ", ".join(_("{name}, since {since}").format(name=name, since=since) for name, since in viewers)
+    if more:
+        named = _("{names} and {count} more").format(names=named, count=more)
+    return f":orange-badge[:material/group: {_('Also open: {names}').format(names=named)}]"
 
 
 def colleague_acted(by: str, action: str, outcome: str | None, at: str) -> str:
@@ -128,11 +137,13 @@ def colleague_acted(by: str, action: str, outcome: str | None, at: str) -> str:
 
 
 def person_more_cards(left: int, shown: str, total: str) -> str:
-    return f"Show {shown} more of {total}" if left else f"Show all {total}"
+    if left:
+        return _("Show {shown} more of {total}").format(shown=shown, total=total)
+    return _("Show all {total}").format(total=total)
 
 
 def person_as_of(clock: str, age: str) -> str:
-    return f"Data as of {clock}, {age} ago"
+    return _("Data as of {clock}, {age} ago").format(clock=clock, age=age)
 
 
 # -- Privacy -----------------------------------------------------------------------------------------------------------
@@ -150,20 +161,22 @@ PRIVACY_ERASE_EXPLAINED: Final = (
 
 
 def privacy_type(uid: str) -> str:
-    return f"Type the user ID to confirm: {uid}"
+    return _("Type the user ID to confirm: {uid}").format(uid=uid)
 
 
 def privacy_erased(sessions: int, pseudonym: str) -> str:
-    return (
-        f"Person erased, with {sessions} session{'' if sessions == 1 else 's'}. Pseudonym in the audit log: {pseudonym}"
-    )
+    return ngettext(
+        "Person erased, with {count} session. Pseudonym in the audit log: {pseudonym}",
+        "Person erased, with {count} sessions. Pseudonym in the audit log: {pseudonym}",
+        sessions,
+    ).format(count=sessions, pseudonym=pseudonym)
 
 
 def privacy_not_erased(pseudonym: str) -> str:
-    return (
+    return _(
         "Some data is left: the person logged in again, or a running bulk kick names them. Erase them again when it "
-        f"has ended. Pseudonym in the audit log: {pseudonym}"
-    )
+        "has ended. Pseudonym in the audit log: {pseudonym}"
+    ).format(pseudonym=pseudonym)
 
 
 # -- The timeline ------------------------------------------------------------------------------------------------------
@@ -178,45 +191,55 @@ PERSON_LOOK_BACK: Final = "Search older staff actions"
 PERSON_LIVE: Final = ":green-badge[live]"
 
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS: Final = (
+_LONG_MONTHS: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
 
 
 def ended_since(moment: str) -> str:
-    return (
-        f"Ended sessions are complete since {moment}. Older ones may be missing, because there were too many to keep."
-    )
+    return _(
+        "Ended sessions are complete since {moment}. Older ones may be missing, because there were too many to keep."
+    ).format(moment=moment)
 
 
 def day_heading(day: date, today: date) -> str:
-    named = f"{_DAYS[day.weekday()]}, {day.day} {_MONTHS[day.month - 1]} {day.year}"
-    return {0: f"Today · {named}", 1: f"Yesterday · {named}"}.get((today - day).days, named)
+    named = _("{weekday}, {day} {month} {year}").format(
+        weekday=_(_DAYS[day.weekday()]), day=day.day, month=_(_LONG_MONTHS[day.month - 1]), year=day.year
+    )
+    if day == today:
+        return _("Today · {day}").format(day=named)
+    return _("Yesterday · {day}").format(day=named) if (today - day).days == 1 else named
 
 
 def happened_login(device: str) -> str:
-    return f":gray[:material/login:] Logged in: {device}"
+    return _(":gray[:material/login:] Logged in: {device}").format(device=device)
 
 
 def happened_logout(device: str, elsewhere: bool = False) -> str:
-    return f":gray[:material/logout:] Signed out{' from another device' if elsewhere else ''}: {device}"
+    if elsewhere:
+        return _(":gray[:material/logout:] Signed out from another device: {device}").format(device=device)
+    return _(":gray[:material/logout:] Signed out: {device}").format(device=device)
 
 
 def happened_idle(device: str, idle: str) -> str:
-    return f":gray[:material/schedule:] Expired after {idle} without activity: {device}"
+    return _(":gray[:material/schedule:] Expired after {idle} without activity: {device}").format(
+        idle=idle, device=device
+    )
 
 
 def happened_absolute(device: str, absolute: str) -> str:
-    return f":gray[:material/schedule:] Expired {absolute} after login: {device}"
+    return _(":gray[:material/schedule:] Expired {absolute} after login: {device}").format(
+        absolute=absolute, device=device
+    )
 
 
 def happened_lost(device: str) -> str:
-    return f":gray[:material/help:] Ended, because its record was lost: {device}"
+    return _(":gray[:material/help:] Ended, because its record was lost: {device}").format(device=device)
 
 
 def happened_replaced(device: str, newer: str) -> str:
-    return f":gray[:material/swap_horiz:] Replaced by {newer}: {device}"
+    return _(":gray[:material/swap_horiz:] Replaced by {newer}: {device}").format(newer=newer, device=device)
 
 
 NEWER_LOGIN: Final = "a newer login"
@@ -224,33 +247,37 @@ NEWER_LOGIN_ON_DEVICE: Final = "a newer login on the same device"
 
 
 def newer_login_at(device: str, exact: str) -> str:
-    return f"the login on {device} at {exact}"
+    return _("the login on {device} at {exact}").format(device=device, exact=exact)
 
 
 def happened_kicked(devices: str, by: str) -> str:
-    return f":orange[:material/person_remove:] Kicked by {by}: {devices}"
+    return _(":orange[:material/person_remove:] Kicked by {by}: {devices}").format(by=by, devices=devices)
 
 
 def happened_revoked(device: str, by: str) -> str:
-    return f":orange[:material/person_remove:] Everyone signed out by {by}: {device}"
+    return _(":orange[:material/person_remove:] Everyone signed out by {by}: {device}").format(by=by, device=device)
 
 
 def happened_staff(action: str, by: str) -> str:
     icon = {"block": "block", "unblock": "lock_open", "denied": "gpp_bad", "require_sign_in": "lock_reset"}.get(
         action, "badge"
     )
-    what = {
-        "kick": "Kick by",
-        "block": "Blocked by",
-        "unblock": "Unblocked by",
-        "denied": "Denied attempt by",
-    }.get(action)
-    return f":orange[:material/{icon}:] {what} {by}" if what else f":orange[:material/{icon}:] {act(action)} by {by}"
+    known = {
+        "kick": _("Kick by {by}"),
+        "block": _("Blocked by {by}"),
+        "unblock": _("Unblocked by {by}"),
+        "denied": _("Denied attempt by {by}"),
+    }
+    if action in known:
+        words = known[action].format(by=by)
+    else:
+        words = _("{action} by {by}").format(action=act(action), by=by)
+    return f":orange[:material/{icon}:] {words}"
 
 
 def devices_and_more(devices: str, more: int) -> str:
-    return f"{devices} and {more} more" if more else devices
+    return _("{devices} and {count} more").format(devices=devices, count=more) if more else devices
 
 
 def fact_line(label: str, value: str) -> str:
-    return f"{label}: {value}"
+    return _("{label}: {value}").format(label=label, value=value)

@@ -10,7 +10,7 @@ TABLE_WORDS: Final[dict[str, str]] = {
     "keys": "Arrow keys move, Space ticks, K kicks, Enter opens the person.",
     "keysReading": "Arrow keys move, Enter opens the person.",
     "kick": KICK,
-    "kickOf": f"{KICK} {{0}}",
+    "kickOf": "Kick {0}",
     "tick": "Select {0}",
     "tickAll": "Select the {0} live rows shown",
     "sort": "Sort these {1} rows by {0}",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from presence_dashboard.texts.sessions import FACET_LABELS
+from presence_dashboard.language import gettext as _
+from presence_dashboard.language import ngettext, number
 
 REPORT_PAGE: Final = "Report"
 REPORT_TITLE: Final = "Shift report"
@@ -18,44 +19,50 @@ REPORT_EXPORT: Final = "Export CSV"
 
 
 def report_period(since: str, until: str, zone: str) -> str:
-    return f"{since} – {until} ({zone})"
+    return _("{since} – {until} ({zone})").format(since=since, until=until, zone=zone)
 
 
 # -- Figures -----------------------------------------------------------------------------------------------------------
 
 
 def report_incomplete(since: str) -> str:
-    return f"Complete since {since}: there are too many earlier actions to show. Choose a shorter period."
+    return _("Complete since {since}: there are too many earlier actions to show. Choose a shorter period.").format(
+        since=since
+    )
 
 
 def report_figures(sessions: int, people: int, people_are_all: bool) -> str:
     """``12 sessions of 7 people ended``"""
     if not sessions:
-        return "no sessions ended"
-    of = f"{people:,} {'person' if people == 1 and people_are_all else 'people'}"
-    least = "" if people_are_all else "at least "
-    return f"{_count(sessions, 'session')} of {least}{of} ended"
+        return _("no sessions ended")
+    return ngettext("{count} session of {people} ended", "{count} sessions of {people} ended", sessions).format(
+        count=number(sessions), people=_people(people, people_are_all)
+    )
 
 
 def report_summary(figures: str, members: int, as_of: str) -> str:
-    return f"{_count(members, 'colleague')} · {figures} · data as of {as_of}"
+    return ngettext(
+        "{count} colleague · {figures} · data as of {as_of}",
+        "{count} colleagues · {figures} · data as of {as_of}",
+        members,
+    ).format(count=number(members), figures=figures, as_of=as_of)
 
 
 def report_member(figures: str, kicks: int, bulk_kicks: int, blocks: int) -> str:
-    counts = ((kicks, "kick"), (bulk_kicks, "bulk kick"), (blocks, "block"))
-    return " · ".join((*(_count(number, noun) for number, noun in counts if number), figures))
+    counts = (
+        (kicks, ngettext("{count} kick", "{count} kicks", kicks)),
+        (bulk_kicks, ngettext("{count} bulk kick", "{count} bulk kicks", bulk_kicks)),
+        (blocks, ngettext("{count} block", "{count} blocks", blocks)),
+    )
+    return " · ".join((*(words.format(count=number(count)) for count, words in counts if count), figures))
 
 
 def report_tickets(tickets: Iterable[str]) -> str:
-    return "Tickets: " + ", ".join(tickets)
+    return _("Tickets: {tickets}").format(tickets=", ".join(tickets))
 
 
 REPORT_YOU: Final = "you"
 REPORT_NO_NAME: Final = "unknown"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 # -- Table -------------------------------------------------------------------------------------------------------------
@@ -66,13 +73,21 @@ REPORT_SESSIONS: Final = "Sessions"
 
 def report_bulk_outcome(kicked: str, total: str, state: str | None) -> str:
     """state: None if it is done."""
-    return f"{kicked} of {total} sessions ended{f', {state}' if state else ''}"
+    if state:
+        return _("{kicked} of {total} sessions ended, {state}").format(kicked=kicked, total=total, state=state)
+    return _("{kicked} of {total} sessions ended").format(kicked=kicked, total=total)
+
+
+def _people(people: int, are_all: bool) -> str:
+    if are_all:
+        return ngettext("{count} person", "{count} people", people).format(count=number(people))
+    return ngettext("at least {count} people", "at least {count} people", people).format(count=number(people))
 
 
 def report_bulk_people(people: int, are_all: bool) -> str:
     if not people:
-        return "no one" if are_all else "not known any more"
-    return f"{'' if are_all else 'at least '}{people:,} {'person' if people == 1 and are_all else 'people'}"
+        return _("no one") if are_all else _("not known any more")
+    return _people(people, are_all)
 
 
 _FILTER_WORDS: Final = {
@@ -84,6 +99,13 @@ _FILTER_WORDS: Final = {
     "logged_in_after": "signed in since {}",
     "logged_in_before": "signed in before {}",
     "idle_for": "not active for {} s",
+    "device": "device is {}",
+    "app": "app is {}",
+    "app_version": "app version is {}",
+    "browser": "browser is {}",
+    "os": "system is {}",
+    "country": "country is {}",
+    "network": "provider is {}",
     "new_device": "on a new device",
     "distant": "far from the last login",
     "on_behalf": "support sessions",
@@ -96,11 +118,11 @@ def filter_words(values: Mapping[str, Any]) -> str:
     parts = []
     for field, value in values.items():
         if field == "attributes" and isinstance(value, Mapping):
-            parts += [f"{name} is {wanted}" for name, wanted in value.items()]
+            parts += [_("{name} is {value}").format(name=name, value=wanted) for name, wanted in value.items()]
         elif field in _FILTER_WORDS:
-            parts.append(_FILTER_WORDS[field].format(value))
+            parts.append(_(_FILTER_WORDS[field]).format(value))
         else:
-            parts.append(f"{FACET_LABELS.get(field, field).lower()} is {value}")
+            parts.append(_("{name} is {value}").format(name=field, value=value))
     return ", ".join(parts)
 
 

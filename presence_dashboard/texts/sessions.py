@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_dashboard.language import gettext as _
+from presence_dashboard.language import ngettext
+
 # -- Search and filters ------------------------------------------------------------------------------------------------
 
 SEARCH: Final = "Search"
@@ -18,19 +21,19 @@ FACET_NONE: Final = "No live session has a value."
 
 
 def facet_value(value: str, count: str) -> str:
-    return f"{value} · {count}"
+    return _("{value} · {count}").format(value=value, count=count)
 
 
 def facet_most(shown: int, known: str) -> str:
-    return f"The {shown} most frequent values of {known}."
+    return _("The {shown} most frequent values of {known}.").format(shown=shown, known=known)
 
 
 def chip(label: str, value: str) -> str:
-    return f"{label}: {value}"
+    return _("{label}: {value}").format(label=label, value=value)
 
 
 def filters_menu(count: int) -> str:
-    return f"Filters ({count})" if count else "Filters"
+    return _("Filters ({count})").format(count=count) if count else _("Filters")
 
 
 CHIP_HELP: Final = "Remove this filter"
@@ -39,7 +42,7 @@ CLEAR_FILTERS: Final = "Clear all"
 
 
 def idle_malformed(most: int) -> str:
-    return f"Use whole seconds, up to {most}."
+    return _("Use whole seconds, up to {most}.").format(most=most)
 
 
 FLAG_MALFORMED: Final = "Use new_device, distant, on_behalf or sign_in_required."
@@ -54,23 +57,23 @@ LINK_SHOW_ALL: Final = "Show everyone"
 
 
 def link_unknown(name: str) -> str:
-    return f"{name} is not a filter of this list."
+    return _("{name} is not a filter of this list.").format(name=name)
 
 
 def link_twice(name: str) -> str:
-    return f"{name} appears more than once."
+    return _("{name} appears more than once.").format(name=name)
 
 
 def link_empty(name: str) -> str:
-    return f"{name} has no value."
+    return _("{name} has no value.").format(name=name)
 
 
 def link_value(name: str, rule: str) -> str:
-    return f"{name} cannot have this value. {rule}".strip()
+    return f"{_('{name} cannot have this value.').format(name=name)} {rule}".strip()
 
 
 def link_remove(count: int) -> str:
-    return "Remove this filter" if count == 1 else "Remove these filters"
+    return ngettext("Remove this filter", "Remove these filters", count)
 
 
 # -- Saved views -------------------------------------------------------------------------------------------------------
@@ -90,26 +93,26 @@ VIEW_DAMAGED: Final = "This view cannot be opened, because its stored filter is 
 
 
 def view_new_name(old: str) -> str:
-    return f"New name for {old}"
+    return _("New name for {old}").format(old=old)
 
 
 def view_saved(view: str, shared: bool) -> str:
-    return f"View {view} saved{' for everyone' if shared else ''}."
+    return (_("View {view} saved for everyone.") if shared else _("View {view} saved.")).format(view=view)
 
 
 def view_deleted(view: str) -> str:
-    return f"View {view} deleted."
+    return _("View {view} deleted.").format(view=view)
 
 
 def view_unknown(view: str) -> str:
-    return f"There is no view {view}, or it is damaged. Someone may have renamed or deleted it."
+    return _("There is no view {view}, or it is damaged. Someone may have renamed or deleted it.").format(view=view)
 
 
 IDLE_FILTER: Final = "Idle"
 
 
 def idle_for(length: str) -> str:
-    return f"{length} or more"
+    return _("{length} or more").format(length=length)
 
 
 COLUMNS_MENU: Final = "Columns"
@@ -121,17 +124,23 @@ REFRESH_HELP: Final = "Read this page of the list again. New rows come only when
 
 
 def newer(count: int, shown: str) -> str:
-    return f"{shown} newer session{'' if count == 1 else 's'} – refresh"
+    return ngettext("{shown} newer session – refresh", "{shown} newer sessions – refresh", count).format(shown=shown)
 
 
 def logins_since(count: int, shown: str) -> str:
-    return f"{shown} new login{'' if count == 1 else 's'} – refresh"
+    return ngettext("{shown} new login – refresh", "{shown} new logins – refresh", count).format(shown=shown)
 
 
 def rows_as_of(clock: str, age: str | None, newer_elsewhere: str | None) -> str:
-    ago = f", {age} ago" if age else ""
-    new = f" · {newer_elsewhere} new login{'' if newer_elsewhere == '1' else 's'} since then" if newer_elsewhere else ""
-    return f"List as of {clock}{ago}{new}"
+    if age:
+        read = _("List as of {clock}, {age} ago").format(clock=clock, age=age)
+    else:
+        read = _("List as of {clock}").format(clock=clock)
+    if not newer_elsewhere:
+        return read
+    count = 1 if newer_elsewhere == "1" else 2
+    new = ngettext("{shown} new login since then", "{shown} new logins since then", count)
+    return f"{read} · {new.format(shown=newer_elsewhere)}"
 
 
 TABLE_LABEL: Final = "Live sessions, newest login first"
@@ -141,26 +150,28 @@ IP_HELP: Final = "The address at login, or the latest one."
 
 
 def browser_on(browser: str | None, system: str | None) -> str:
-    return f"{browser} on {system}" if browser and system else browser or system or ""
+    if browser and system:
+        return _("{browser} on {system}").format(browser=browser, system=system)
+    return browser or system or ""
 
 
 ENDED_ROW: Final = "Ended"
 
 
 def row_kicked(by: str, at: str) -> str:
-    return f"Kicked by {by}, {at}"
+    return _("Kicked by {by}, {at}").format(by=by, at=at)
 
 
 def row_logout(at: str) -> str:
-    return f"Signed out, {at}"
+    return _("Signed out, {at}").format(at=at)
 
 
 def row_expired(at: str) -> str:
-    return f"Expired, {at}"
+    return _("Expired, {at}").format(at=at)
 
 
 def row_replaced(at: str) -> str:
-    return f"Replaced by a newer login, {at}"
+    return _("Replaced by a newer login, {at}").format(at=at)
 
 
 ROW_GONE: Final = "This session is no longer on the page. Nothing was done."
@@ -168,11 +179,11 @@ COLUMN_STATUS: Final = "Status"
 
 
 def kick_selected(count: int) -> str:
-    return f"Kick selected ({count})" if count else "Kick selected"
+    return _("Kick selected ({count})").format(count=count) if count else _("Kick selected")
 
 
 def kick_all_of(user: str | None) -> str:
-    return f"Kick all sessions of {user}" if user else "Kick all sessions of a user"
+    return _("Kick all sessions of {user}").format(user=user) if user else _("Kick all sessions of a user")
 
 
 SELECT_HINT: Final = "Tick rows to act on several sessions. Keyboard: arrows, Space, K, Enter."
@@ -181,14 +192,18 @@ SELECT_NONE: Final = "Clear the selection"
 
 
 def select_most(most: int) -> str:
-    return f"At most {most} sessions can be selected. Use **Kick all** for more."
+    return _("At most {most} sessions can be selected. Use **Kick all** for more.").format(most=most)
 
 
 def selected_hint(count: int, users: int, elsewhere: int, ended: int) -> str:
-    people = "1 user" if users == 1 else f"{users} users"
-    pages = f", {elsewhere} on other pages" if elsewhere else ""
-    gone = f" · {ended} more {'has' if ended == 1 else 'have'} ended" if ended else ""
-    return f"{count} selected{pages} · {people}{gone}"
+    if elsewhere:
+        chosen = _("{count} selected, {elsewhere} on other pages").format(count=count, elsewhere=elsewhere)
+    else:
+        chosen = _("{count} selected").format(count=count)
+    parts = [chosen, ngettext("{count} user", "{count} users", users).format(count=users)]
+    if ended:
+        parts.append(ngettext("{count} more has ended", "{count} more have ended", ended).format(count=ended))
+    return " · ".join(parts)
 
 
 NEWEST: Final = "Newest"
@@ -197,19 +212,21 @@ PER_PAGE: Final = "Rows per page"
 
 
 def rows_per_page(count: int) -> str:
-    return f"{count} per page"
+    return _("{count} per page").format(count=count)
 
 
 def place(first: str, last: str, total: str, page: int) -> str:
-    return f"{first}–{last} of {total} · page {page}"
+    return _("{first}–{last} of {total} · page {page}").format(first=first, last=last, total=total, page=page)
 
 
 def about(total: str) -> str:
-    return f"about {total}"
+    return _("about {total}").format(total=total)
 
 
 def rare(looked_at: str, share: str) -> str:
-    return f"Few sessions match. {looked_at} sessions searched so far, {share} of the list."
+    return _("Few sessions match. {looked_at} sessions searched so far, {share} of the list.").format(
+        looked_at=looked_at, share=share
+    )
 
 
 LESS_THAN_A_PERCENT: Final = "less than 1 %"
@@ -238,7 +255,7 @@ INSIDE_NAMES: Final = "Search inside names"
 
 
 def offline(text: str) -> str:
-    return f"Search {text} among people who are offline"
+    return _("Search {text} among people who are offline").format(text=text)
 
 
 ENDED_SESSIONS: Final = "Show ended sessions"
@@ -252,12 +269,14 @@ EXPORT_SAVE: Final = "Save the file"
 
 
 def export_progress(count: str, total: str) -> str:
-    return f"{count} of {total}"
+    return _("{count} of {total}").format(count=count, total=total)
 
 
 def export_ready(count: int, shown: str) -> str:
-    return f"The file is ready: {shown} row{'' if count == 1 else 's'}."
+    return ngettext("The file is ready: {shown} row.", "The file is ready: {shown} rows.", count).format(shown=shown)
 
 
 def export_most(most: str) -> str:
-    return f"The file has the first {most} rows. To export more, ask your administrator for `presence export`."
+    return _(
+        "The file has the first {most} rows. To export more, ask your administrator for `presence export`."
+    ).format(most=most)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_dashboard.language import gettext as _
+from presence_dashboard.language import ngettext, number
+
 # -- The form ----------------------------------------------------------------------------------------------------------
 
 SIGN_IN_TITLE: Final = "Sign in – Who is online"
@@ -17,7 +20,9 @@ SIGN_IN_INSECURE: Final = "Passwords are accepted over https only. Open this pag
 
 
 def sign_in_wait(seconds: int) -> str:
-    return f"Too many attempts. Try again in {seconds} second{'' if seconds == 1 else 's'}."
+    return ngettext(
+        "Too many attempts. Try again in {count} second.", "Too many attempts. Try again in {count} seconds.", seconds
+    ).format(count=seconds)
 
 
 SIGN_IN_FILE: Final = "Passwords cannot be checked at the moment. Ask an admin of this dashboard."
@@ -37,7 +42,7 @@ FIRST_PASSWORD_NOT_STORED: Final = "Your password could not be saved. Ask an adm
 
 
 def first_password_length(shortest: int, longest: int) -> str:
-    return f"A password has {shortest} to {longest:,} characters."
+    return _("A password has {shortest} to {longest} characters.").format(shortest=shortest, longest=number(longest))
 
 
 # -- A new authentication before a protected action --------------------------------------------------------------------
@@ -77,11 +82,15 @@ STAY_SIGNED_IN: Final = "Stay signed in"
 
 
 def idle_warning(clock: str, seconds: int) -> str:
-    return f"**You will be signed out at {clock}**, in {seconds} s, because you were not active."
+    return _("**You will be signed out at {clock}**, in {seconds} s, because you were not active.").format(
+        clock=clock, seconds=seconds
+    )
 
 
 def absolute_warning(clock: str, seconds: int) -> str:
-    return f"**You will be signed out at {clock}**, in {seconds} s. After you sign in again, you return to this page."
+    return _(
+        "**You will be signed out at {clock}**, in {seconds} s. After you sign in again, you return to this page."
+    ).format(clock=clock, seconds=seconds)
 
 
 SIGN_OUT_BACK: Final = "Back to the dashboard"
@@ -96,20 +105,26 @@ PASSWORD_CHANGED: Final = "You were signed out, because your password was change
 
 
 def idle(minutes: int) -> str:
-    length = f"{minutes} minute{'' if minutes == 1 else 's'}" if minutes else "some time"
-    return f"You were signed out after {length} without activity."
+    if not minutes:
+        return _("You were signed out after some time without activity.")
+    return ngettext(
+        "You were signed out after {count} minute without activity.",
+        "You were signed out after {count} minutes without activity.",
+        minutes,
+    ).format(count=minutes)
 
 
 def signed_out_by_staff(message: str | None) -> str:
-    return f"You were signed out by staff. {message}" if message else "You were signed out by staff."
+    sentence = _("You were signed out by staff.")
+    return f"{sentence} {message}" if message else sentence
 
 
 def no_role(name: str) -> str:
-    return f"{name} has no role in this dashboard. Ask an admin of this dashboard."
+    return _("{name} has no role in this dashboard. Ask an admin of this dashboard.").format(name=name)
 
 
 def may_not(role: str) -> str:
-    return f"Your role {role} does not allow this action. This attempt was logged."
+    return _("Your role {role} does not allow this action. This attempt was logged.").format(role=role)
 
 
 SIGN_IN_UNKNOWN: Final = (
@@ -142,4 +157,4 @@ SIGN_IN_AGAIN: Final = "Sign in again"
 
 
 def signed_in_as(name: str, role: str) -> str:
-    return f"{name} · {role}"
+    return _("{name} · {role}").format(name=name, role=role)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_dashboard.language import gettext as _
+from presence_dashboard.language import ngettext
+
 STAFF_SEARCH: Final = "Find a staff member"
 STAFF_REMOVED: Final = "Include removed staff"
 STAFF_ROLES_MEAN: Final = {
@@ -19,7 +22,7 @@ STAFF_NO: Final = "no"
 
 
 def staff_since(zone: str) -> str:
-    return f"Since ({zone})"
+    return _("Since ({zone})").format(zone=zone)
 
 
 STAFF_SELECT_HINT: Final = "Tick a row to change a role, reset a password, sign out a staff member or remove them."
@@ -64,21 +67,23 @@ STAFF_PASSWORDS: Final = {
     "own": "chosen",
     "one-time": "one-time, not used yet",
     "expired": "one-time, expired",
-    "none": "none",
+    "none": "no password",
 }
 """State of a password → words."""
 
 
 def staff_added(member: str, role: str) -> str:
-    return f"{member} is now on the staff, with the role {role}."
+    return _("{member} is now on the staff, with the role {role}.").format(member=member, role=role)
 
 
 def staff_reset(member: str) -> str:
-    return f"The password of {member} was reset."
+    return _("The password of {member} was reset.").format(member=member)
 
 
 def staff_password_until(until: str) -> str:
-    return f"This one-time password is valid until {until}. Send it to them over a channel that only they can read."
+    return _(
+        "This one-time password is valid until {until}. Send it to them over a channel that only they can read."
+    ).format(until=until)
 
 
 # -- Change a member ---------------------------------------------------------------------------------------------------
@@ -96,33 +101,35 @@ STAFF_REMOVE_CONFIRM: Final = "Remove from staff"
 
 def staff_role(role: str) -> str:
     means = STAFF_ROLES_MEAN.get(role)
-    return f"{role}: {means}" if means else role
+    return f"{role}: {_(means)}" if means else role
 
 
 def staff_sign_in(client: str, ip: str, seen: str) -> str:
-    return " · ".join(part for part in (client, ip, f"last active {seen}") if part)
+    return " · ".join(part for part in (client, ip, _("last active {seen}").format(seen=seen)) if part)
 
 
 def staff_is_now(member: str, role: str) -> str:
-    return f"{member} now has the role {role}."
+    return _("{member} now has the role {role}.").format(member=member, role=role)
 
 
 def staff_removed(member: str) -> str:
-    return f"{member} was removed from staff."
+    return _("{member} was removed from staff.").format(member=member)
 
 
 def staff_removed_in_part(member: str) -> str:
-    return (
-        f"{member} was removed from staff and has no access. Their password or their sign-in could not be deleted. "
+    return _(
+        "{member} was removed from staff and has no access. Their password or their sign-in could not be deleted. "
         "Tell your administrator: the dashboard's log has the details."
-    )
+    ).format(member=member)
 
 
 def staff_had_no_role(member: str) -> str:
-    return f"{member} had already lost their role."
+    return _("{member} had already lost their role.").format(member=member)
 
 
 def staff_signed_out(member: str, count: int) -> str:
     if not count:
-        return f"{member} was not signed in."
-    return f"{member} was signed out. {count} sign-in{'' if count == 1 else 's'} ended."
+        return _("{member} was not signed in.").format(member=member)
+    return ngettext(
+        "{member} was signed out. {count} sign-in ended.", "{member} was signed out. {count} sign-ins ended.", count
+    ).format(member=member, count=count)

@@ -12,7 +12,7 @@ import presence_dashboard
 ROOT = Path(presence_dashboard.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 ORDER = (
-    "texts", "browser_files", "format", "time_range", "ticket_links", "roles", "error_sentences", "data",
+    "language", "texts", "browser_files", "format", "time_range", "ticket_links", "roles", "error_sentences", "data",
     "gate_settings", "gate", "access", "drafts", "actions", "components", "views", "main", "__main__", "demo",
 )  # fmt: skip
 """A package imports only packages before it."""

@@ -119,6 +119,7 @@ def test_the_wheel_has_all_files_of_both_packages_and_the_app(built: dict[str, P
     assert ours <= names
     assert {"presence_core/py.typed", "presence_dashboard/py.typed"} <= names
     assert "presence_core/web/your_devices/locale/de/LC_MESSAGES/your_devices.mo" in names
+    assert "presence_dashboard/locale/zh_Hans/LC_MESSAGES/dashboard.mo" in names
 
 
 def test_the_sdist_builds_the_same_wheel(built: dict[str, Path], tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ WRONG: list[tuple[dict[str, str], str]] = [
     ({"PRESENCE_ROLE_MAP": "ops=emperor"}, "PRESENCE_ROLE_MAP must look like ops=admin,helpdesk=support"),
     ({"PRESENCE_DEFAULT_ROLE": "none"}, "PRESENCE_DEFAULT_ROLE must be one of stats, viewer, support, admin."),
     ({"PRESENCE_DASHBOARD_ROLE": "root"}, "PRESENCE_DASHBOARD_ROLE must be one of"),
+    ({"PRESENCE_DASHBOARD_LANGUAGE": "nl"}, "PRESENCE_DASHBOARD_LANGUAGE must be one of en, de, es, fr, ja, zh_Hans"),
     ({"PRESENCE_DASHBOARD_MASK": "email"}, "PRESENCE_DASHBOARD_MASK must be name, ip or both"),
     ({"PRESENCE_DASHBOARD_BULK": "-1"}, "PRESENCE_DASHBOARD_BULK must be a whole number from 1 to 1000000."),
     ({"PRESENCE_STAFF_FRESH": "-1"}, "PRESENCE_STAFF_FRESH must be a whole number from 0 to 2592000."),

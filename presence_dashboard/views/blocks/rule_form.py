@@ -17,17 +17,19 @@ from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, literal, minute, name, number
+from presence_dashboard.language import gettext
+from presence_dashboard.texts import english
 
 _FORM: Final = "rule-form"
 
 ENDS: Final[dict[str, int | None]] = {
-    texts.BLOCK_HOUR: 3_600,
-    texts.BLOCK_DAY: 86_400,
-    texts.BLOCK_WEEK: 604_800,
-    texts.BLOCK_MONTH: 2_592_000,
-    texts.RULE_UNTIL_REMOVED: None,
+    english.BLOCK_HOUR: 3_600,
+    english.BLOCK_DAY: 86_400,
+    english.BLOCK_WEEK: 604_800,
+    english.BLOCK_MONTH: 2_592_000,
+    english.RULE_UNTIL_REMOVED: None,
 }
-"""Label → seconds; None: until removed."""
+"""English label → seconds; None: until removed."""
 
 
 @dataclass(slots=True)
@@ -91,18 +93,19 @@ def _reset(form: _Form) -> None:
 def _match_fields(key: int) -> None:
     kind = st.segmented_control(
         texts.RULE_KIND,
-        [texts.RULE_NETWORK, texts.RULE_COUNTRY, texts.RULE_VERSION],
-        default=texts.RULE_NETWORK,
+        [english.RULE_NETWORK, english.RULE_COUNTRY, english.RULE_VERSION],
+        default=english.RULE_NETWORK,
+        format_func=gettext,
         required=True,
         key=f"rule-kind-{key}",
     )
-    if kind == texts.RULE_VERSION:
+    if kind == english.RULE_VERSION:
         with st.container(horizontal=True, gap="small"):
             st.text_input(texts.RULE_APP_FIELD, key=f"rule-app-{key}", max_chars=64)
             st.text_input(texts.RULE_VERSION_FIELD, key=f"rule-version-{key}", max_chars=64)
         st.caption(texts.RULE_LIES)
         return
-    if kind == texts.RULE_COUNTRY:
+    if kind == english.RULE_COUNTRY:
         st.text_input(texts.RULE_COUNTRY_FIELD, key=f"rule-country-{key}", max_chars=2, placeholder="FR")
         st.caption(texts.RULE_PLACES)
         return
@@ -118,9 +121,9 @@ def _entered_match(key: int) -> RuleMatch:
     def entered(field: str) -> str:
         return str(st.session_state.get(f"rule-{field}-{key}") or "").strip()
 
-    if entered("kind") == texts.RULE_VERSION:
+    if entered("kind") == english.RULE_VERSION:
         return RuleMatch(app=entered("app"), app_version=entered("version"))
-    if entered("kind") == texts.RULE_COUNTRY:
+    if entered("kind") == english.RULE_COUNTRY:
         return RuleMatch(country=entered("country"))
     return RuleMatch(network=entered("network"))
 
@@ -154,7 +157,7 @@ def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview, *, disabl
             texts.MESSAGE, key=f"rule-message-{key}", max_chars=500, height=72, help=texts.RULE_MESSAGE_HELP
         )
         with st.container(horizontal=True, gap="small"):
-            end = st.selectbox(texts.RULE_FOR, list(ENDS), index=1, key=f"rule-end-{key}")
+            end = st.selectbox(texts.RULE_FOR, list(ENDS), index=1, format_func=gettext, key=f"rule-end-{key}")
             ticket = st.text_input(texts.TICKET, key=f"rule-ticket-{key}", max_chars=64)
         typed = None
         if preview.is_wide:

@@ -5,6 +5,7 @@ The browser draws times in the reader's time zone. The tooltip shows them in UTC
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -14,7 +15,7 @@ import altair as alt
 import pyarrow as pa  # type: ignore[import-untyped]  # comes with Streamlit, ships no types
 import streamlit as st
 
-from presence_dashboard import texts
+from presence_dashboard import language, texts
 from presence_dashboard.data.chart_data import CountKind
 
 HEIGHT: Final = 300
@@ -23,7 +24,6 @@ HEIGHT: Final = 300
 GREY: Final = "#7d8a97"
 RED: Final = "#d1495b"
 
-_LABELS: Final[dict[CountKind, str]] = {"users": texts.USERS, "sessions": texts.SESSIONS}
 _CLOCK: Final = (
     "hours(datum.value) || minutes(datum.value)"
     " ? timeFormat(datum.value, '%H:%M') : timeFormat(datum.value, '%a %d %b')"
@@ -53,7 +53,7 @@ def draw_count_chart(
     if earlier is not None:
         data["earlier"] = earlier
     event: Any = st.vega_lite_chart(
-        {**_spec(show, earlier is not None), "datasets": data},
+        {**_spec(show, earlier is not None, language.current()), "datasets": data},
         width="stretch",
         height=HEIGHT,
         alt=texts.LIVE_CHART_ALT,
@@ -81,8 +81,8 @@ def moment(value: object) -> datetime | None:
 
 
 @cache
-def _spec(show: tuple[CountKind, ...], has_earlier: bool) -> dict[str, Any]:
-    """The design of the chart, made once: altair's checks take longer than the rest of a tick.
+def _spec(show: tuple[CountKind, ...], has_earlier: bool, _language: str) -> dict[str, Any]:
+    """The design of the chart, made once for each language: altair's checks take longer than the rest of a tick.
 
     Points have no aria labels, because the text below the chart describes it. In SVG, the area that is dragged would be
     a graphic without a name, so the chart is drawn on a canvas.
@@ -124,13 +124,14 @@ def _value() -> alt.Y:
 
 def _colour(show: tuple[CountKind, ...]) -> alt.Color:
     """The theme's colours; a line keeps its colour if the other line is hidden."""
+    labels: dict[CountKind, str] = {"users": texts.USERS, "sessions": texts.SESSIONS}
     return alt.Color(
         "line:N",
-        scale=alt.Scale(domain=list(_LABELS.values())),
+        scale=alt.Scale(domain=list(labels.values())),
         legend=alt.Legend(
             title=None,
             orient="top",
-            values=[_LABELS[kind] for kind in show],
+            values=[labels[kind] for kind in show],
             symbolType="stroke",
             symbolOpacity=1,
             symbolStrokeWidth=3,
@@ -140,7 +141,7 @@ def _colour(show: tuple[CountKind, ...]) -> alt.Color:
 
 def _folded(name: str, show: tuple[CountKind, ...]) -> alt.Chart:
     """A row for each line and sample."""
-    label = f"datum.what === 'users' ? '{texts.USERS}' : '{texts.SESSIONS}'"
+    label = f"datum.what === 'users' ? {json.dumps(texts.USERS)} : {json.dumps(texts.SESSIONS)}"
     return (
         alt.Chart(alt.NamedData(name))
         .transform_fold(list(show), as_=["what", "value"])

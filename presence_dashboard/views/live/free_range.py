@@ -86,12 +86,11 @@ def controls(shown: Range | None, latest: str) -> None:
 
 
 def _words(since: datetime, until: datetime) -> str:
-    def day(moment: datetime) -> str:
-        return f"{moment:%a} {moment.day} {moment:%b}"
-
     shape = "%H:%M:%S" if until - since < timedelta(minutes=10) else "%H:%M"
-    end = until.strftime(shape) if since.date() == until.date() else f"{day(until)}, {until.strftime(shape)}"
-    return f"{day(since)}, {since.strftime(shape)} – {end}"
+    end = (
+        until.strftime(shape) if since.date() == until.date() else texts.weekday_and_time(until, until.strftime(shape))
+    )
+    return f"{texts.weekday_and_time(since, since.strftime(shape))} – {end}"
 
 
 def _show_typed(number: int) -> None:

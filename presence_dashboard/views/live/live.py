@@ -19,6 +19,8 @@ from presence_dashboard.data.chart_data import RANGES, ChartSeries, ChartWindow,
 from presence_dashboard.data.shared_reads import now, shared
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.format import DAY, HOUR, MINUTE, exact, literal, number, span
+from presence_dashboard.language import gettext
+from presence_dashboard.texts import english
 from presence_dashboard.views.live import count_chart, free_range
 from presence_dashboard.views.live.kicks_at import kicks_at
 from presence_dashboard.views.live.latest_activity import latest_activity
@@ -27,9 +29,9 @@ from presence_dashboard.views.live.week_comparison import week_comparison
 
 access.stop_without_gate()
 
-COMPARISONS: Final = {texts.LIVE_GHOST_NONE: 0, texts.LIVE_GHOST_DAY: DAY, texts.LIVE_GHOST_WEEK: 7 * DAY}
-FIELDS: Final = {"device": texts.LABEL_DEVICE, "app": texts.LABEL_APP, "browser": texts.LABEL_BROWSER}
-_LINES: Final[dict[str, CountKind]] = {texts.USERS: "users", texts.SESSIONS: "sessions"}
+COMPARISONS: Final = {english.LIVE_GHOST_NONE: 0, english.LIVE_GHOST_DAY: DAY, english.LIVE_GHOST_WEEK: 7 * DAY}
+_LINES: Final[dict[str, CountKind]] = {english.USERS: "users", english.SESSIONS: "sessions"}
+_GHOST: Final = "ghost"
 _SLOW: Final = 59.5
 """Seconds for which samples of an earlier day are shared. They do not change."""
 
@@ -202,22 +204,39 @@ def _choices(free: free_range.Range | None) -> tuple[str, tuple[CountKind, ...],
         lines = st.pills(
             texts.LIVE_SHOWN,
             list(_LINES),
+            format_func=gettext,
             selection_mode="multi",
             default=list(_LINES),
             key="lines",
             persist_state="session",
         )
-        earlier = st.segmented_control(
-            texts.LIVE_GHOST,
-            list(COMPARISONS),
-            default=texts.LIVE_GHOST_DAY,
-            required=True,
-            key="ghost",
-            bind="query-params",
-        )
+        earlier = _comparison()
         as_table = st.toggle(texts.LIVE_AS_TABLE, key="live-as-table")
     show = tuple(kind for label, kind in _LINES.items() if label in lines)
     return chosen, show or ("users",), earlier, as_table
+
+
+def _comparison() -> str:
+    """The choice of an earlier day. It is in the address in English, so that a link works in each language."""
+    if _GHOST not in st.session_state:
+        value = st.query_params.get(_GHOST)
+        st.session_state[_GHOST] = value if value in COMPARISONS else english.LIVE_GHOST_DAY
+    chosen: str | None = st.segmented_control(
+        texts.LIVE_GHOST,
+        list(COMPARISONS),
+        required=True,
+        key=_GHOST,
+        format_func=gettext,
+        on_change=_comparison_into_address,
+    )
+    return chosen or english.LIVE_GHOST_DAY
+
+
+def _comparison_into_address() -> None:
+    if st.session_state[_GHOST] == english.LIVE_GHOST_DAY:
+        st.query_params.pop(_GHOST, None)
+    else:
+        st.query_params[_GHOST] = st.session_state[_GHOST]
 
 
 def _earlier(window: ChartWindow, shift: int) -> ChartSeries | None:
@@ -241,13 +260,17 @@ def _key(curve: ChartSeries, compared_with: str, earlier: ChartSeries | None) ->
 
 def _in_words(curve: ChartSeries, show: tuple[CountKind, ...], seconds: float) -> Iterator[str]:
     """The chart in words, for readers who cannot see it."""
-    shape = "%a %d %b %H:%M" if seconds > DAY else "%H:%M"
+
+    def words(moment: datetime) -> str:
+        at = moment.astimezone(zone())
+        return texts.weekday_and_time(at, f"{at:%H:%M}") if seconds > DAY else f"{at:%H:%M}"
+
     for label, kind in _LINES.items():
         found = chart_data.extent(curve.samples, kind) if kind in show else None
         if found is not None:
-            low_at, high_at = (at.astimezone(zone()).strftime(shape) for at in (found.low_at, found.high_at))
+            low_at, high_at = words(found.low_at), words(found.high_at)
             low, high, latest = (number(int(value)) for value in (found.low, found.high, found.latest))
-            yield texts.live_summary(label, low, low_at, high, high_at, latest)
+            yield texts.live_summary(gettext(label), low, low_at, high, high_at, latest)
 
 
 def _as_table(curve: ChartSeries, show: tuple[CountKind, ...]) -> None:
@@ -257,7 +280,8 @@ def _as_table(curve: ChartSeries, show: tuple[CountKind, ...]) -> None:
         texts.LIVE_AT: [sample.at.astimezone(time_zone).strftime("%Y-%m-%d %H:%M:%S") for sample in newest],
         texts.LIVE_AT_UTC: [exact(sample.at) for sample in newest],
     }
-    for label, kind in _LINES.items():
+    for line, kind in _LINES.items():
+        label = gettext(line)
         if kind in show:
             columns[label] = [chart_data.level(sample, kind) for sample in newest]
             columns[f"{label}: {texts.LIVE_LEAST}"] = [getattr(sample, f"{kind}_min") for sample in newest]
@@ -294,7 +318,8 @@ def _breakdown() -> None:
         st.caption(texts.LIVE_NO_ONE)
         return
     with st.grid(3, min_column_width=260, gap="small", key="breakdown"):
-        for field, label in FIELDS.items():
+        labels = {"device": texts.LABEL_DEVICE, "app": texts.LABEL_APP, "browser": texts.LABEL_BROWSER}
+        for field, label in labels.items():
             reading: Reading[dict[str, int]] = shared(("facets", field), methodcaller("facets", field))
             if reading.value is not None:
                 _shares(label, chart_data.shares(reading.value, counts.sessions))

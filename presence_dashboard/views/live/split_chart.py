@@ -12,7 +12,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 import streamlit as st
 
 from presence_core import Sample
-from presence_dashboard import texts
+from presence_dashboard import language, texts
 from presence_dashboard.components.placeholder import show_placeholder
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.chart_data import ChartWindow, Split, SplitField
@@ -79,7 +79,7 @@ def _draw_events(
         return
     labels = [words[value] for value in split.table["value"].to_pylist()]
     _draw(kind, _labelled(split.table, labels), edges)
-    parts = [texts.live_split_part(words[value].lower(), number(count)) for value, count in split.totals]
+    parts = [texts.live_split_part(texts.LIVE_IN_A_LIST[value], number(count)) for value, count in split.totals]
     st.caption(in_words(parts, span(split.step)))
 
 
@@ -118,7 +118,10 @@ def _within(rows: pa.Table, edges: tuple[float, float]) -> pa.Table:
 
 def _draw(kind: str, rows: pa.Table, edges: tuple[float, float]) -> None:
     st.vega_lite_chart(
-        {**_spec(kind), "datasets": {"rows": _within(rows, edges), "edges": pa.table({"at": list(edges)})}},
+        {
+            **_spec(kind, language.current()),
+            "datasets": {"rows": _within(rows, edges), "edges": pa.table({"at": list(edges)})},
+        },
         width="stretch",
         height=HEIGHT,
         alt=texts.LIVE_SPLIT_ALT.format(texts.LIVE_SPLITS[kind]),
@@ -127,8 +130,11 @@ def _draw(kind: str, rows: pa.Table, edges: tuple[float, float]) -> None:
 
 
 @cache
-def _spec(kind: str) -> dict[str, Any]:
-    """The design of the chart. Bars have no aria labels, because the text below the chart describes it."""
+def _spec(kind: str, _language: str) -> dict[str, Any]:
+    """The design of the chart, made once for each language.
+
+    Bars have no aria labels, because the text below the chart describes it.
+    """
     reasons = list(texts.LIVE_REASONS.values())
     scale = alt.Scale(domain=reasons, range=list(_COLOURS)) if kind == "reason" else alt.Undefined
     bars = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from presence_dashboard import texts
 from presence_dashboard.access import Actor
@@ -12,8 +11,6 @@ from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.shift_report import MemberReport
 from presence_dashboard.format import number
 from presence_dashboard.views.report.row_words import WordedRow, worded
-
-WIDE: Final = (texts.LABEL_REASON, texts.LABEL_OUTCOME)
 
 
 def member_table(member: MemberReport, names: Mapping[str, str], actor: Actor) -> None:
@@ -30,7 +27,7 @@ def member_table(member: MemberReport, names: Mapping[str, str], actor: Actor) -
             texts.LABEL_OUTCOME: [text_cell("\n".join(filter(None, (row.outcome, row.filter)))) for row in rows],
         },
         member.name,
-        wide=WIDE,
+        wide=(texts.LABEL_REASON, texts.LABEL_OUTCOME),
     )
 
 

@@ -67,8 +67,9 @@ def _period() -> Period | None:
 
 def _period_words(period: Period, as_of: datetime) -> str:
     since, until = (moment.astimezone(zone()) for moment in (period[0], period[1] or as_of))
-    end = f"{until:%H:%M}" if since.date() == until.date() else f"{until:%a} {until.day} {until:%b}, {until:%H:%M}"
-    return texts.report_period(f"{since:%a} {since.day} {since:%b} {since.year}, {since:%H:%M}", end, str(zone()))
+    is_one_day = since.date() == until.date()
+    end = f"{until:%H:%M}" if is_one_day else texts.weekday_and_time(until, f"{until:%H:%M}")
+    return texts.report_period(texts.weekday_and_time(since, f"{since:%H:%M}", since.year), end, str(zone()))
 
 
 # -- Report ------------------------------------------------------------------------------------------------------------

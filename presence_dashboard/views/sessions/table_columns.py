@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -18,7 +19,9 @@ from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data.session_list import Rows, SessionList
 from presence_dashboard.data.session_query import ATTRIBUTE
 from presence_dashboard.format import cut, literal
+from presence_dashboard.language import gettext
 from presence_dashboard.roles import HIDDEN
+from presence_dashboard.texts import english
 from presence_dashboard.views.sessions.search_bar import declared_attributes
 
 Cell = str | datetime | None
@@ -28,26 +31,30 @@ def _provider(session: Session) -> Cell:
     return texts.provider(session.place.network, session.place.network_id) if session.place else ""
 
 
+def _email(session: Session) -> str:
+    return next((alias for alias in session.aliases if "@" in alias), "")
+
+
 COLUMNS: Final[dict[str, tuple[Column, Callable[[Session], Cell]]]] = {
     column.name: (column, cell)
     for column, cell in (
-        (Column("uid", texts.LABEL_UID), lambda session: session.uid),
-        (Column("email", texts.LABEL_EMAIL), lambda session: next((one for one in session.aliases if "@" in one), "")),
-        (Column("device", texts.LABEL_DEVICE), lambda session: session.device),
-        (Column("app", texts.LABEL_APP), lambda session: " ".join(filter(None, (session.app, session.app_version)))),
-        (Column("browser", texts.LABEL_BROWSER), lambda session: texts.browser_on(session.browser, session.os)),
-        (Column("ip", texts.LABEL_IP, help=texts.IP_HELP), lambda session: session.ip),
-        (Column("login", texts.LABEL_LOGIN, "time"), lambda session: session.login_at),
-        (Column("seen", texts.LABEL_LAST_ACTIVE, "ago"), lambda session: session.last_seen),
-        (Column("expires", texts.LABEL_EXPIRES, "ahead", texts.EXPIRES_HELP), lambda session: session.expires_at),
-        (Column("flags", texts.LABEL_FLAGS), lambda session: ", ".join(session_facts.flags(session))),
-        (Column("last_ip", texts.LABEL_LAST_IP), lambda session: session.last_ip),
-        (Column("place", texts.LABEL_PLACE), lambda session: session.place.words if session.place else ""),
-        (Column("network", texts.LABEL_NETWORK), _provider),
-        (Column("aliases", texts.LABEL_ALIASES), lambda session: ", ".join(session.aliases)),
+        (Column("uid", english.LABEL_UID), lambda session: session.uid),
+        (Column("email", english.LABEL_EMAIL), _email),
+        (Column("device", english.LABEL_DEVICE), lambda session: session.device),
+        (Column("app", english.LABEL_APP), lambda session: " ".join(filter(None, (session.app, session.app_version)))),
+        (Column("browser", english.LABEL_BROWSER), lambda session: texts.browser_on(session.browser, session.os)),
+        (Column("ip", english.LABEL_IP, help=english.IP_HELP), lambda session: session.ip),
+        (Column("login", english.LABEL_LOGIN, "time"), lambda session: session.login_at),
+        (Column("seen", english.LABEL_LAST_ACTIVE, "ago"), lambda session: session.last_seen),
+        (Column("expires", english.LABEL_EXPIRES, "ahead", english.EXPIRES_HELP), lambda session: session.expires_at),
+        (Column("flags", english.LABEL_FLAGS), lambda session: ", ".join(session_facts.flags(session))),
+        (Column("last_ip", english.LABEL_LAST_IP), lambda session: session.last_ip),
+        (Column("place", english.LABEL_PLACE), lambda session: session.place.words if session.place else ""),
+        (Column("network", english.LABEL_NETWORK), _provider),
+        (Column("aliases", english.LABEL_ALIASES), lambda session: ", ".join(session.aliases)),
     )
 }
-"""Columns that can be chosen, and their cells. The name is always shown."""
+"""Columns that can be chosen, with English labels, and their cells. The name is always shown."""
 
 AT_FIRST: Final = ("uid", "email", "device", "app", "browser", "ip", "login", "seen", "expires")
 
@@ -71,7 +78,7 @@ def column_choice() -> None:
             [*COLUMNS, *(ATTRIBUTE + attribute for attribute in declared_attributes())],
             key="columns",
             persist_state="session",
-            format_func=lambda name: COLUMNS[name][0].label if name in COLUMNS else literal(_attribute_of(name)),
+            format_func=lambda name: _column(name).label if name in COLUMNS else literal(_attribute_of(name)),
         )
 
 
@@ -86,7 +93,10 @@ def table_columns(listing: SessionList, rows: Rows) -> list[Column]:
 
 
 def _column(name: str) -> Column:
-    return COLUMNS[name][0] if name in COLUMNS else Column(name, cut(literal(_attribute_of(name)), 24))
+    if name not in COLUMNS:
+        return Column(name, cut(literal(_attribute_of(name)), 24))
+    column = COLUMNS[name][0]
+    return replace(column, label=gettext(column.label), help=gettext(column.help or "") or None)
 
 
 def table_rows(listing: SessionList, rows: Rows, columns: Sequence[Column], actor: Actor) -> Iterator[Row]:

@@ -1,0 +1,116 @@
+"""The language of a page, and the words of ``texts`` in it.
+
+A page has the language that the operator has set (PRESENCE_DASHBOARD_LANGUAGE), or the one that its browser likes
+best. Two viewers can have different languages at once. Without a page, as in a thread of our own, it is English.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from gettext import NullTranslations
+from pathlib import Path
+from typing import Any, Final
+
+import streamlit as st
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from presence_core.languages import accepted, translations
+
+VARIABLE: Final = "PRESENCE_DASHBOARD_LANGUAGE"
+LOCALE: Final = Path(__file__).with_name("locale")
+DOMAIN: Final = "dashboard"
+
+# The space of French does not break a number over two lines.
+_SEPARATORS: Final = {"de": (".", ","), "es": (".", ","), "fr": ("\u202f", ",")}
+"""What separates thousands, and what decimals, where it is not as in English."""
+
+_set: ContextVar[str | None] = ContextVar("language", default=None)
+_run: Final = threading.local()  # .page: the page of this thread, .language: its language
+
+
+def current() -> str:
+    """The language of this page or request, one of LANGUAGES."""
+    return _set.get() or _of_page()
+
+
+def _of_page() -> str:
+    page = get_script_run_ctx(suppress_warning=True)
+    if page is None:
+        return "en"
+    if getattr(_run, "page", None) is not page:
+        header = st.context.headers.get("Accept-Language") or st.context.locale
+        _run.page, _run.language = page, _chosen(header)
+    language: str = _run.language
+    return language
+
+
+def _chosen(header: str | None) -> str:
+    return os.environ.get(VARIABLE, "").strip() or accepted(header or "")
+
+
+@contextmanager
+def in_language(language: str) -> Iterator[None]:
+    """All texts in this language."""
+    token = _set.set(language)
+    try:
+        yield
+    finally:
+        _set.reset(token)
+
+
+class InLanguage:
+    """ASGI middleware: what answers a request has the language of its browser."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        with in_language(_chosen(Headers(scope=scope).get("accept-language"))):
+            await self.app(scope, receive, send)
+
+
+def _catalogue() -> NullTranslations:
+    return translations(LOCALE, DOMAIN, current())
+
+
+def gettext(text: str) -> str:
+    """The text in the language of the page. It is English if there is no translation."""
+    return _catalogue().gettext(text) if text else text
+
+
+def ngettext(one: str, many: str, count: int) -> str:
+    """The form of a text that fits a number, in the language of the page."""
+    return _catalogue().ngettext(one, many, count)
+
+
+def translated(value: Any) -> Any:
+    """A constant of ``texts``: a text, or a mapping or tuple with texts as its values."""
+    if isinstance(value, str):
+        return gettext(value)
+    if isinstance(value, dict):
+        return {key: translated(item) for key, item in value.items()}
+    return tuple(map(translated, value)) if isinstance(value, tuple) else value
+
+
+def number(value: int) -> str:
+    """A whole number with separators: ``1,234``."""
+    return _separated(f"{value:,}")
+
+
+def decimal(value: float, digits: int) -> str:
+    """A number with decimals."""
+    return _separated(f"{value:,.{digits}f}")
+
+
+def _separated(english: str) -> str:
+    thousands, decimals = _SEPARATORS.get(current(), (",", "."))
+    return english.translate({ord(","): thousands, ord("."): decimals})
