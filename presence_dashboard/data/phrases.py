@@ -54,7 +54,7 @@ def phrases(store: Store, *, fresh: bool = False) -> dict[str, Phrase]:
 
 def shown_label(label: str, length: int) -> str:
     """The label of a phrase, cut. Those of the product are translated."""
-    return literal(cut(language.gettext(label) if label in texts.PHRASES else label, length))
+    return literal(cut(texts.PHRASE_LABELS.get(label, label), length))
 
 
 def merged(items: Iterable[SavedItem]) -> dict[str, Phrase]:

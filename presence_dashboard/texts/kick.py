@@ -157,6 +157,14 @@ def confirm(count: int) -> str:
 NONE_LEFT: Final = "This user has no live sessions."
 NOTHING_LEFT: Final = "You keep all sessions, so there is nothing to kick."
 
+PHRASE_LABELS: Final = {
+    "Suspicious sign-in": "Suspicious sign-in",
+    "User asked": "User asked",
+    "Lost device": "Lost device",
+    "Shared account": "Shared account",
+}
+"""The phrases of the product by label. Their labels are stored, so they are the same in each language."""
+
 PHRASES: Final = {
     "Suspicious sign-in": (
         "Suspicious sign-in",

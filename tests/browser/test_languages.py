@@ -1,0 +1,90 @@
+"""The dashboard in German, whose words are long, and in Japanese, each in a browser of that language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from presence_core.languages import match, tag_of
+from presence_dashboard import texts
+from presence_dashboard.language import in_language
+from tests.browser.conftest import Dashboard, Tab, log_in
+from tests.browser.test_accessibility import violations
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
+
+WIDTHS = (1280, 390)
+
+
+@pytest.fixture
+def browser(context: BrowserContext) -> Browser:
+    assert context.browser is not None
+    return context.browser
+
+
+@pytest.fixture(params=["de-DE", "ja-JP"])
+def page(browser: Browser, dashboard: Dashboard, request: pytest.FixtureRequest) -> Iterator[Page]:
+    speaking = browser.new_context(reduced_motion="reduce", locale=request.param)
+    speaking.set_default_timeout(60_000)
+    with in_language(match(request.param) or ""):
+        yield speaking.new_page()
+    speaking.close()
+
+
+def overflow(page: Page) -> int:
+    width: int = page.evaluate("document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth")
+    return width
+
+
+def test_pages_and_the_bulk_kick_are_in_the_language_of_the_browser(page: Page, dashboard: Dashboard) -> None:
+    log_in(dashboard, 3)
+    tab = Tab(page)
+    page.set_viewport_size({"width": WIDTHS[0], "height": 900})
+    page.goto(dashboard.url)
+    expect(tab.table.get_by_role("columnheader", name=texts.LABEL_LAST_ACTIVE)).to_be_visible()
+    expect(page.get_by_role("link", name=texts.HISTORY_PAGE, exact=True)).to_be_visible()
+    assert page.locator("html").get_attribute("lang") == tag_of(match(page.evaluate("navigator.language")) or "")
+    assert page.locator("script[data-lost]").get_attribute("data-lost") == texts.CONNECTION_LOST
+    assert violations(page) == []
+
+    page.get_by_role("button", name=texts.kick_all("3", matching=False, exact=True)).click()
+    expect(page.get_by_role("dialog")).to_contain_text(texts.BULK_TITLE_EVERYONE)
+    page.get_by_role("textbox", name=texts.bulk_type("3")).fill("3")
+    page.get_by_role("textbox", name=texts.REASON).fill("test")
+    assert violations(page) == []
+    page.get_by_role("dialog").get_by_role("button", name=texts.confirm(3)).click()
+    expect(page.get_by_text(texts.EMPTY_TITLE)).to_be_visible()
+
+
+def test_no_page_is_wider_than_the_window(page: Page, dashboard: Dashboard) -> None:
+    [login, *_] = log_in(dashboard, 3)
+    dashboard.presence.kick("user02", by="dana", reason="test")
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        for path, first in {"": "", "person?q=user00": texts.PERSON_KICK_THIS, "history": texts.HISTORY_BY}.items():
+            page.goto(f"{dashboard.url}/{path}")
+            if path:
+                expect(page.get_by_text(first, exact=True).first).to_be_visible()
+            else:
+                expect(page.locator("table tbody tr").first).to_be_visible()
+            assert overflow(page) == 0, (path, width)
+    assert dashboard.presence.validate(login.token)
+
+
+def test_two_browsers_each_show_their_own_language(browser: Browser, dashboard: Dashboard) -> None:
+    log_in(dashboard, 1)
+    contexts = {language: browser.new_context(locale=language) for language in ("de", "fr", "en-GB")}
+    pages = {language: context.new_page() for language, context in contexts.items()}
+    for language, page in pages.items():
+        page.goto(dashboard.url)
+        with in_language(match(language) or ""):
+            expect(Tab(page).table).to_be_visible(timeout=60_000)
+    for language, page in pages.items():  # the others have been drawn since
+        with in_language(match(language) or ""):
+            page.get_by_role("button", name=texts.REFRESH, exact=True).click()
+            expect(page.get_by_role("columnheader", name=texts.LABEL_EXPIRES)).to_be_visible()
+            expect(Tab(page).row("Person 00").get_by_role("button", name=texts.KICK)).to_be_visible()
+    for context in contexts.values():
+        context.close()
