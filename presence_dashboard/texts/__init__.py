@@ -17,13 +17,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from presence_dashboard.texts.english import *
 else:
+    from functools import cache
     from types import FunctionType
 
-    from presence_dashboard.language import translated
+    from presence_dashboard.language import current, translated
     from presence_dashboard.texts import english
 
     # A function translates its sentence itself.
     globals().update({name: text for name, text in vars(english).items() if isinstance(text, FunctionType)})
 
-    def __getattr__(name: str) -> object:
+    @cache
+    def _constant(name: str, _language: str) -> object:
         return translated(getattr(english, name))
+
+    def __getattr__(name: str) -> object:
+        return _constant(name, current())
