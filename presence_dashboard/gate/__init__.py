@@ -54,15 +54,15 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
     Ends the program with one sentence if the settings contradict each other, would let everyone in, or name no Redis.
     """
     _disable_proxy_headers()
-    headers, mark = Middleware(SecurityHeaders, security_headers()), Middleware(GateMark)
-    spoken = Middleware(InLanguage)
+    first = [Middleware(InLanguage), Middleware(SecurityHeaders, security_headers())]
+    mark = Middleware(GateMark)
     try:
         start_logs(os.environ)
         config = check_settings(os.environ)
         if config.mode == "open":
             refuse_public_address()
             _require_redis()
-            return [spoken, headers, Middleware(LoopbackOnly), mark], []
+            return [*first, Middleware(LoopbackOnly), mark], []
         _check_server_options()
         if config.mode == "oidc":
             check_oidc()
@@ -73,11 +73,11 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
     signed_in_only = Middleware(SignedInOnly, staff)
     if config.mode == "oidc":
         redirects = Middleware(OidcRedirects, config)
-        return [headers, signed_in_only, redirects, mark], [Route("/sign-in-again", sign_in_again)]
+        return [*first, signed_in_only, redirects, mark], [Route("/sign-in-again", sign_in_again)]
     forms = SignInForms(staff)
     handlers = {"/sign-in": forms.sign_in, "/sign-in-again": forms.sign_in_again, "/sign-out": forms.sign_out}
     routes = [Route(path, handler, methods=["GET", "POST"]) for path, handler in handlers.items()]
-    return [spoken, headers, signed_in_only, mark], list(routes)
+    return [*first, signed_in_only, mark], list(routes)
 
 
 def check_oidc() -> None:

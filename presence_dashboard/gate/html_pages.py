@@ -107,13 +107,13 @@ def password_again_form(csrf: str, then: str, name: str, wrong: str = "", status
     described = ' aria-describedby="wrong"' if wrong else ""
     form = f"""{alert}<form method="post" action="/sign-in-again">
 <input type="hidden" name="csrf" value="{escape(csrf)}"><input type="hidden" name="next" value="{escape(then)}">
-<label for="name">{texts.LABEL_NAME}</label>
+<label for="name">{escape(texts.LABEL_NAME)}</label>
 <input id="name" value="{escape(name)}" autocomplete="username" readonly>
-<label for="password">{texts.SIGN_IN_PASSWORD}</label>
+<label for="password">{escape(texts.SIGN_IN_PASSWORD)}</label>
 <input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024"
  required autofocus{described}>
-<button>{texts.PASSWORD_AGAIN_BUTTON}</button></form><p></p>
-<a href="{escape(then)}">{texts.PASSWORD_AGAIN_BACK}</a>"""
+<button>{escape(texts.PASSWORD_AGAIN_BUTTON)}</button></form><p></p>
+<a href="{escape(then)}">{escape(texts.PASSWORD_AGAIN_BACK)}</a>"""
     return page(texts.PASSWORD_AGAIN_TITLE, texts.PASSWORD_AGAIN, texts.PASSWORD_AGAIN_LEAD, form, status)
 
 

@@ -124,7 +124,7 @@ class SignInForms:
         name: str,
         password: str,
         form: Callable[[str, int], Response],
-        wrong: str = texts.SIGN_IN_WRONG,
+        wrong: str | None = None,
     ) -> StoredPassword | Response:
         """The stored password of ``name``, if it is this one; or the form with the reason why not. Guesses are limited
         and audited."""
@@ -142,7 +142,7 @@ class SignInForms:
             return form(texts.SIGN_IN_BUSY, 503)
         if stored is None:
             await self._log_denial(by, f"wrong password, from {ip}")
-            return form(wrong, 403)
+            return form(wrong or texts.SIGN_IN_WRONG, 403)
         return stored
 
     async def _hashing(self, work: Callable[[], T]) -> T:

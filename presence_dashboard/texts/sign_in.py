@@ -68,11 +68,11 @@ PROVIDER_OTHER: Final = "Someone else signed in at the provider. Sign in again w
 
 
 def password_too_old(age: str) -> str:
-    return f"For this action, enter your password again: the last time is more than {age} ago."
+    return _("For this action, enter your password again: the last time is more than {age} ago.").format(age=age)
 
 
 def provider_too_old(age: str) -> str:
-    return f"For this action, sign in again: your last sign-in is more than {age} old."
+    return _("For this action, sign in again: your last sign-in is more than {age} old.").format(age=age)
 
 
 SIGN_OUT_TITLE: Final = "Sign out – Who is online"

@@ -200,6 +200,21 @@ def _when_imported(node: ast.AST) -> Iterator[ast.AST]:
             yield from (part, *_when_imported(part))
 
 
+def test_no_function_of_texts_has_an_english_sentence_that_is_not_translated() -> None:
+    found = [
+        f"{path.name}: {ast.unparse(part)}"
+        for path in sorted((PACKAGES["dashboard"] / "texts").glob("*.py"))
+        for function in ast.parse(path.read_text("utf-8")).body
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        for part in (node.values if isinstance(node, ast.JoinedStr) else [getattr(node, "value", None)])
+        if isinstance(node, ast.JoinedStr | ast.Return)
+        and isinstance(part, ast.Constant)
+        and re.search(r"[A-Za-z]{2,} [a-z]+", str(part.value))
+    ]
+    assert found == []
+
+
 def test_a_text_of_two_arguments_needs_both() -> None:
     with pytest.raises(AssertionError, match="line 1"):
         list(extract_texts(io.BytesIO(b'ngettext("one", count)'), (), (), {}))
