@@ -1,7 +1,8 @@
 """The language of a page, and the words of ``texts`` in it.
 
-A page has the language that the operator has set (PRESENCE_DASHBOARD_LANGUAGE), or the one that its browser likes
-best. Two viewers can have different languages at once. Without a page, as in a thread of our own, it is English.
+A page has the language that the operator has set (PRESENCE_DASHBOARD_LANGUAGE), the one that was chosen in the account
+menu, or the one that its browser likes best. Two viewers can have different languages at once. Without a page, as in a
+thread of our own, it is English.
 """
 
 from __future__ import annotations
@@ -16,15 +17,21 @@ from pathlib import Path
 from typing import Any, Final
 
 import streamlit as st
-from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from presence_core.languages import accepted, translations
+from presence_core.languages import LANGUAGES, accepted, translations
 
 VARIABLE: Final = "PRESENCE_DASHBOARD_LANGUAGE"
 LOCALE: Final = Path(__file__).with_name("locale")
 DOMAIN: Final = "dashboard"
+
+CHOICE: Final = "language"
+"""Key of the choice in the session state of a tab."""
+
+COOKIE: Final = "presence_language"
+"""Cookie in which ``page.js`` keeps the choice."""
 
 # The space of French does not break a number over two lines.
 _SEPARATORS: Final = {"de": (".", ","), "es": (".", ","), "fr": ("\u202f", ",")}
@@ -45,13 +52,30 @@ def _of_page() -> str:
         return "en"
     if getattr(_run, "page", None) is not page:
         header = st.context.headers.get("Accept-Language") or st.context.locale
-        _run.page, _run.language = page, _chosen(header)
+        _run.page, _run.language = page, _chosen(choice(), header)
     language: str = _run.language
     return language
 
 
-def _chosen(header: str | None) -> str:
-    return os.environ.get(VARIABLE, "").strip() or accepted(header or "")
+def choice() -> str | None:
+    """What was chosen in the account menu, in this tab or before."""
+    chosen: str | None = st.session_state.get(CHOICE) or st.context.cookies.get(COOKIE)
+    return chosen
+
+
+def choose() -> None:
+    """Callback of the choice: the rest of this run has the new language."""
+    _run.page = None
+
+
+def is_fixed() -> bool:
+    """Whether the operator has set one language for all."""
+    return bool(os.environ.get(VARIABLE, "").strip())
+
+
+def _chosen(choice: str | None, header: str | None) -> str:
+    fixed = os.environ.get(VARIABLE, "").strip()
+    return fixed or (choice if choice in LANGUAGES else accepted(header or ""))
 
 
 @contextmanager
@@ -74,7 +98,8 @@ class InLanguage:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        with in_language(_chosen(Headers(scope=scope).get("accept-language"))):
+        request = HTTPConnection(scope)
+        with in_language(_chosen(request.cookies.get(COOKIE), request.headers.get("accept-language"))):
             await self.app(scope, receive, send)
 
 

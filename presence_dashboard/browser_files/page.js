@@ -1,5 +1,5 @@
 // What Streamlit does not offer: "/" focuses the search box, Enter in it opens a single match, a button prints, a hidden tab
-// pauses, the refresh interval and the density are remembered, a lost connection is named together with the age of what
+// pauses, the refresh interval, the density and the language are remembered, a lost connection is named together with the age of what
 // the page shows, a watched person is announced by a sound.
 (() => {
   // Without this, Streamlit looks for its server below the address of the page first, which fails with a 404.
@@ -62,7 +62,7 @@
     if (hidden && hidden.checked !== document.hidden) hidden.click();
   }
 
-  // The refresh interval and the density are in class names of containers. Cookies keep them for a year.
+  // The refresh interval, the density and the language are in class names of containers. Cookies keep them for a year.
   let saving;
   for (const act of ["click", "keyup"]) {
     document.addEventListener(act, () => {
@@ -71,7 +71,7 @@
     }, true);
   }
   function remember() {
-    for (const name of ["every", "density"]) {
+    for (const name of ["every", "density", "language"]) {
       const value = document.querySelector(`[class*="st-key-${name}-"]`)?.className.match(`st-key-${name}-(\\w+)`);
       if (value) keep(name, value[1]);
     }

@@ -11,7 +11,8 @@ from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
-from presence_dashboard import access, texts
+from presence_core.languages import LANGUAGES
+from presence_dashboard import access, language, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.data.browser_tab import TICK_AWAY, TICKS, local_time, this_tab, zone
 from presence_dashboard.format import code, cut, name
@@ -24,6 +25,16 @@ WARN_TICK: Final = 5.0
 
 _REFRESH: Final = "every"
 _DENSITY: Final = "density"
+_OF_BROWSER: Final = "browser"
+_LANGUAGE_NAMES: Final = {
+    "en": "English",
+    "de": "Deutsch",
+    "es": "Español",
+    "fr": "Français",
+    "ja": "日本語",
+    "zh_Hans": "简体中文",
+}
+"""Each language in its own words."""
 
 
 def menu(actor: Actor) -> None:
@@ -36,6 +47,7 @@ def menu(actor: Actor) -> None:
         st.markdown(words(name(actor.name)))
         _refresh_choice()
         _density_choice()
+        _language_choice()
         st.caption(texts.times_in(code(str(zone()))))
         if access.mode() == "oidc":
             st.button(texts.SIGN_OUT_BUTTON, on_click=access.sign_out, key="sign-out")
@@ -71,12 +83,28 @@ def _density_choice() -> None:
     )
 
 
+def _language_choice() -> None:
+    if language.is_fixed():
+        return
+    if language.CHOICE not in st.session_state:
+        known = language.choice()
+        st.session_state[language.CHOICE] = known if known in LANGUAGES else _OF_BROWSER
+    st.selectbox(
+        texts.LANGUAGE,
+        [_OF_BROWSER, *LANGUAGES],
+        key=language.CHOICE,
+        format_func=lambda name: _LANGUAGE_NAMES.get(name) or texts.LANGUAGE_OF_BROWSER,
+        on_change=language.choose,
+    )
+
+
 def _tell_browser() -> None:
-    """Invisible, for page.js, which keeps both choices in cookies and says whether the tab is hidden."""
+    """Invisible, for page.js, which keeps the choices in cookies and says whether the tab is hidden."""
     with (
         st.container(key="tab-state"),
         st.container(key=f"every-{this_tab().refresh}"),
         st.container(key=f"density-{st.session_state[_DENSITY]}"),
+        st.container(key=f"language-{st.session_state.get(language.CHOICE, _OF_BROWSER)}"),
     ):
         this_tab().hidden = st.toggle(texts.TAB_HIDDEN, key="tab-hidden")
 

@@ -142,6 +142,8 @@ def times_in(zone: str) -> str:
     return _("All times are in {zone}. Files use UTC.").format(zone=zone)
 
 
+LANGUAGE: Final = "Language"
+LANGUAGE_OF_BROWSER: Final = "As the browser"
 DENSITY: Final = "Density"
 DENSITIES: Final = {"comfortable": "Comfortable", "compact": "Compact"}
 

@@ -12,6 +12,7 @@ from presence_dashboard import texts
 from presence_dashboard.language import in_language
 from tests.browser.conftest import Dashboard, Tab, log_in
 from tests.browser.test_accessibility import violations
+from tests.support.servers import wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
 
@@ -88,3 +89,25 @@ def test_two_browsers_each_show_their_own_language(browser: Browser, dashboard: 
             expect(Tab(page).row("Person 00").get_by_role("button", name=texts.KICK)).to_be_visible()
     for context in contexts.values():
         context.close()
+
+
+def test_the_browser_keeps_the_language_that_was_chosen_in_the_account_menu(
+    browser: Browser, dashboard: Dashboard
+) -> None:
+    log_in(dashboard, 1)
+    context = browser.new_context(locale="ja")
+    context.set_default_timeout(60_000)
+    tab = Tab(context.new_page())
+    tab.page.goto(dashboard.url)
+    with in_language("ja"):
+        tab.account()
+        tab.page.get_by_role("combobox", name=texts.LANGUAGE).click()
+    tab.page.get_by_role("option", name="Deutsch").click()
+    with in_language("de"):
+        expect(tab.table.get_by_role("columnheader", name=texts.LABEL_EXPIRES)).to_be_visible()
+        wait_for("the cookie", lambda: "presence_language=de" in tab.page.evaluate("document.cookie"))
+        again = context.new_page()
+        again.goto(dashboard.url)
+        expect(Tab(again).table.get_by_role("columnheader", name=texts.LABEL_EXPIRES)).to_be_visible()
+        assert again.locator("html").get_attribute("lang") == "de"
+    context.close()

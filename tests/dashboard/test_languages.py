@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from html import unescape
+
 import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
 from streamlit.testing.v1 import AppTest
 
 from presence_core import Presence, Unavailable
 from presence_dashboard import texts
 from presence_dashboard.data.store import open_store
-from presence_dashboard.language import VARIABLE, in_language
+from presence_dashboard.gate import html_pages
+from presence_dashboard.language import CHOICE, VARIABLE, InLanguage, in_language
 from presence_dashboard.texts import english
 from tests.dashboard.conftest import SCRIPT, confirm, log_in, table, tick, toasts
 
@@ -92,3 +101,42 @@ def test_the_compared_day_is_in_the_address_in_english(app: AppTest, presence: P
         german.button_group(key="ghost").set_value(english.LIVE_GHOST_WEEK).run()
     assert german.query_params["ghost"] in (english.LIVE_GHOST_WEEK, [english.LIVE_GHOST_WEEK])
     assert "Letzte Woche" in german.button_group(key="ghost").options
+
+
+def test_a_choice_in_the_account_menu_counts_at_once(app: AppTest, presence: Presence) -> None:
+    log_in(presence, 1)
+    app.run()
+    app.selectbox(key=CHOICE).select("de").run()
+    assert "Läuft ab" in labels(app)
+    with in_language("de"):
+        app.selectbox(key=CHOICE).select("browser").run()
+    assert "Expires" in labels(app)
+
+
+def test_the_choice_is_not_offered_where_the_operator_has_made_it(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "en")
+    app.run()
+    assert CHOICE not in [box.key for box in app.selectbox]
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"Accept-Language": "de, en;q=0.5"}, "de"),
+        ({"Accept-Language": "de", "Cookie": "presence_language=fr"}, "fr"),
+        ({"Accept-Language": "de", "Cookie": "presence_language=browser"}, "de"),
+        ({"Accept-Language": "de", "Cookie": "presence_language=../x"}, "de"),
+        ({}, "en"),
+    ],
+)
+def test_an_answer_of_the_gate_is_in_the_language_of_its_request(headers: dict[str, str], expected: str) -> None:
+    async def page(_request: Request) -> Response:
+        return html_pages.refused(texts.FOREIGN_HOST)
+
+    client = TestClient(Starlette(routes=[Route("/", page)], middleware=[Middleware(InLanguage)]))
+    answer = client.get("/", headers=headers).text
+    assert f'<html lang="{expected}">' in answer
+    with in_language(expected):
+        assert texts.FOREIGN_HOST in unescape(answer)
