@@ -55,6 +55,12 @@ def test_each_page_runs_in_another_language(app: AppTest, presence: Presence, pa
     made = viewer(language, page)
     made.query_params["q"] = "user01"
     assert not made.run().exception
+    with in_language(language):  # and changes to a third one
+        made.selectbox(key=CHOICE).select("fr").run()
+    assert not made.exception
+    with in_language("fr"):
+        assert made.selectbox(key=CHOICE).label == texts.LANGUAGE
+        assert not made.run().exception
 
 
 def test_a_kick_in_german(app: AppTest, presence: Presence) -> None:

@@ -16,6 +16,8 @@ from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.chart_data import MOST_DAYS, WEEK, PeriodSummary
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.format import DAY, HOUR, number
+from presence_dashboard.language import gettext
+from presence_dashboard.texts import english
 
 KEEP: Final = 59.5
 
@@ -61,15 +63,16 @@ def _comparison() -> None:
 
 def _chosen(today: date) -> tuple[date, date] | None:
     presets = {
-        texts.LIVE_TODAY: (today, today),
-        texts.LIVE_YESTERDAY: (today - timedelta(days=1), today - timedelta(days=1)),
-        texts.LIVE_SEVEN_DAYS: (today - timedelta(days=7), today - timedelta(days=1)),
+        english.LIVE_TODAY: (today, today),
+        english.LIVE_YESTERDAY: (today - timedelta(days=1), today - timedelta(days=1)),
+        english.LIVE_SEVEN_DAYS: (today - timedelta(days=7), today - timedelta(days=1)),
     }
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         chosen = st.segmented_control(
             texts.LIVE_PRESET,
-            [*presets, texts.LIVE_OTHER_DAYS],
-            default=texts.LIVE_TODAY,
+            [*presets, english.LIVE_OTHER_DAYS],
+            default=english.LIVE_TODAY,
+            format_func=gettext,
             required=True,
             key="compare-days",
             wrap=True,
