@@ -169,6 +169,18 @@ def test_a_text_is_in_the_language_of_the_page_and_its_key_in_english() -> None:
     assert texts.KICK == "Kick"
 
 
+def test_the_language_is_read_once_for_each_page_and_after_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages, found = [object(), object()], iter(("de", "fr", "ja"))
+    monkeypatch.setattr(language, "get_script_run_ctx", lambda suppress_warning: pages[0])
+    monkeypatch.setattr(language, "_chosen", lambda choice, header: next(found))
+    assert [language.current(), language.current()] == ["de", "de"]
+    del pages[0]
+    assert [language.current(), language.current()] == ["fr", "fr"]
+    language.choose()
+    assert [language.current(), language.current()] == ["ja", "ja"]
+    language.choose()  # later tests have no page
+
+
 def test_numbers_have_the_separators_of_the_language() -> None:
     assert (language.number(1_234_567), language.decimal(1_234.5, 1)) == ("1,234,567", "1,234.5")
     with language.in_language("de"):
