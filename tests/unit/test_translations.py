@@ -227,6 +227,10 @@ def test_no_function_of_texts_has_an_english_sentence_that_is_not_translated() -
     assert found == []
 
 
+def test_what_is_counted_has_words_for_the_middle_of_a_sentence() -> None:
+    assert english.LIVE_IN_A_LIST.keys() == english.LIVE_REASONS.keys() | english.LIVE_ODD.keys()
+
+
 def test_a_text_of_two_arguments_needs_both() -> None:
     with pytest.raises(AssertionError, match="line 1"):
         list(extract_texts(io.BytesIO(b'ngettext("one", count)'), (), (), {}))
