@@ -178,6 +178,35 @@ def test_a_phone_shows_five_cards_and_a_large_screen_the_first_row_near_the_top_
     assert beyond() <= 0
 
 
+def test_every_column_fits_on_a_laptop_also_next_to_the_status(dashboard: Dashboard, open_tab: Open) -> None:
+    """On 1280 px, and on each side of the widths at which cells get shorter."""
+    log_in(dashboard, 1)
+    for number in range(20):
+        dashboard.presence.login(
+            f"u{1000 + number}", name=f"Matteo De Luca {number}", aliases=[f"matteo.de-luca{number}@example.com"],
+            device="Android phone", app="desktop", app_version="3.12.0", ip="2001:db8:ed9d:8f56:bc90:be19:bad3:ee2f",
+            user_agent="Mozilla/5.0 (Linux; Android 14; K) Chrome/129.0.0.0 Mobile Safari/537.36",
+        )  # fmt: skip
+    tab = open_tab(1280, 800)
+    status = tab.table.locator("thead [data-column=status]")
+    beyond = "table => table.scrollWidth - table.parentElement.clientWidth"
+    expect(tab.table.locator("thead [data-column=expires]")).to_be_visible()
+    expect(status).to_have_count(0)
+    widest = tab.table.locator("tbody [data-column=email] span").first.bounding_box()
+    assert tab.table.evaluate(beyond) <= 0
+    dashboard.presence.require_sign_in("u1010", by="sam", reason="odd login")
+    tab.page.get_by_role("button", name=texts.REFRESH, exact=True).click()
+    expect(status).to_be_visible()
+    for width in (1280, 1360, 1361, 1460, 1461):
+        tab.page.set_viewport_size({"width": width, "height": 800})
+        assert tab.table.evaluate(beyond) <= 0, width
+    assert widest
+    tab.page.set_viewport_size({"width": 1280, "height": 800})
+    narrow = tab.table.locator("tbody [data-column=email] span").first.bounding_box()
+    assert narrow
+    assert narrow["width"] < widest["width"], "without a status the cells are as wide as before"
+
+
 def test_an_outage_shows_the_last_data_and_the_page_recovers(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 3)
     tab = open_tab()
