@@ -27,6 +27,7 @@ AGAIN: Final = "presence_again"
 """Cookie of a member who left to sign in again: the digest of their name, and the path to return to."""
 
 _KEEP: Final = 600  # seconds for the way to the provider and back
+_LONGEST: Final = 3_800  # of the path as the cookie has it: browsers drop a cookie of more than 4,096 bytes
 _MARK: Final = "again"  # in the address of Streamlit's sign-in
 
 
@@ -41,15 +42,19 @@ def is_by_other(cookie: str | None, name: str) -> bool:
 
 
 async def sign_in_again(request: Request) -> Response:
-    """Start the sign-in at the provider for the member of the query, and note the page to return to."""
-    then, digest = safe_next(request.query_params.get("next", "/")), request.query_params.get("member", "")
-    if len(digest) != len(name_digest("")):
+    """Start the sign-in at the provider for the member of the query, and note the page to return to.
+
+    Only for links of the dashboard: with one on another site, a stranger could name another member, and the signed-in
+    one would be refused until the cookie ends.
+    """
+    then = quote(safe_next(request.query_params.get("next", "/")), safe="")
+    digest = request.query_params.get("member", "")
+    is_foreign = request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
+    if is_foreign or len(digest) != len(name_digest("")):
         return RedirectResponse("/", 303)
     response = RedirectResponse(f"{generate_login_redirect_url('default')}&{_MARK}=1", 303)
-    response.set_cookie(
-        AGAIN, f"{quote(digest)}.{quote(then, safe='')}", max_age=_KEEP, path="/", httponly=True, samesite="lax",
-        secure=is_secure(request),
-    )  # fmt: skip
+    value = f"{quote(digest)}.{then if len(then) <= _LONGEST else '/'}"
+    response.set_cookie(AGAIN, value, max_age=_KEEP, path="/", httponly=True, samesite="lax", secure=is_secure(request))
     return response
 
 

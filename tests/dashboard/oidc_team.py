@@ -112,9 +112,11 @@ class Visitor:
         assert self._client.get(path).url == f"{self._url}/"
         return self.read()
 
-    def follow(self, path: str) -> str:
+    def follow(self, path: str, **headers: str) -> str:
         """Open an address of the dashboard. Returns the path at the end of all redirects."""
-        return self._client.get(path).url.raw_path.decode()
+        return self._client.get(
+            path, headers={name.replace("_", "-"): value for name, value in headers.items()}
+        ).url.raw_path.decode()
 
     def sign_in(self) -> str:
         return self.press(texts.SIGN_IN_BUTTON)

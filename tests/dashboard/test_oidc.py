@@ -12,7 +12,7 @@ import pytest
 from presence_dashboard import texts
 from presence_dashboard.format import code
 from presence_dashboard.format import name as in_bold
-from presence_dashboard.gate.oidc_redirects import name_digest
+from presence_dashboard.gate.oidc_redirects import AGAIN, name_digest
 from tests.dashboard.oidc_team import OidcTeam, Visitor, oidc_team
 from tests.support.servers import wait_for
 
@@ -186,3 +186,25 @@ def test_a_stale_address_of_the_sign_in_leads_to_the_dashboard_as_it_is(team: Oi
 def test_the_way_back_stays_on_this_site(team: OidcTeam, dana: Visitor, query: str, path: str) -> None:
     assert dana.follow(f"/sign-in-again?{query.format(name_digest(team.name))}") == path
     assert signed_in_as(team, "support") in dana.read()
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_link_on_another_site_starts_no_new_sign_in_and_locks_no_one_out(
+    team: OidcTeam, dana: Visitor, site: str
+) -> None:
+    link = f"/sign-in-again?next=/person&member={name_digest('eve@example.com')}"
+    assert dana.follow(link, sec_fetch_site=site) == "/"
+    assert AGAIN not in dana.cookies
+    assert signed_in_as(team, "support") in dana.read()
+    own = f"/sign-in-again?next=/person&member={name_digest(team.name)}"
+    assert dana.follow(own, sec_fetch_site="same-origin") == "/person"
+
+
+def test_a_page_with_a_long_address_leaves_the_check_of_the_name(team: OidcTeam, dana: Visitor) -> None:
+    """A browser drops a cookie of more than 4,096 bytes, and with it the name of the member who left."""
+    long = "%25" * 1_900
+    assert dana.follow(f"/sign-in-again?next=/?q={long}&member={name_digest(team.name)}") == "/"
+    assert len(dana.cookies[AGAIN]) < 4_000
+    team.claim(email="kim@example.com")
+    dana.follow(f"/sign-in-again?next=/?q={long}&member={name_digest(team.name)}")
+    assert code(texts.PROVIDER_OTHER) in dana.read()
