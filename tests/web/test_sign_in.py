@@ -579,6 +579,7 @@ def test_while_redis_is_down_sign_ins_are_refused_and_signed_in_staff_stay(
         made = gated_site(presence, server.url, environ, passwords, "127.0.0.1")
         client = made.visit()
         sign_in(client)
+        forms = [client.get("/sign-in-again?next=/person?q=ada"), made.visit().get("/sign-in?next=/person?q=ada")]
         with connect(client) as socket:
             server.kill()
             made.forget()
@@ -596,6 +597,17 @@ def test_while_redis_is_down_sign_ins_are_refused_and_signed_in_staff_stay(
             refused = stranger.post("/sign-in", data={}, headers={"origin": HOME})
             assert refused.status_code == 403
             assert sign_in_away(made) == 503
+            for form in forms:
+                address = re.search(r'action="([^"]+)"', form.text)
+                assert address
+                data = {"csrf": form.cookies[CSRF], "name": "dana", "password": SECRET}
+                away = client.post(
+                    address[1],
+                    data=data,
+                    headers={"origin": HOME, "cookie": f"{CSRF}={data['csrf']}; {COOKIE}={client.cookies[COOKIE]}"},
+                )
+                assert (away.status_code, away.headers["refresh"]) == (503, "5")
+                assert away.url.params["next"] == "/person?q=ada", "a retry knows only the address"
         close(made)
 
 
