@@ -225,7 +225,7 @@ class _Story:
 def _row(member: Member, device: Device) -> dict[str, Any]:
     return {
         "uid": member.uid, "name": member.name, "aliases": member.aliases, "device": device.name, "app": device.app,
-        "app_version": device.app_version, "ip": member.addresses[device.mobile],
+        "app_version": device.app_version, "ip": member.addresses[device.mobile], "device_id": member.device_id(device),
         "user_agent": device.user_agent,
     }  # fmt: skip
 

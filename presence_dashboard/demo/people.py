@@ -44,6 +44,10 @@ class Member:
     devices: tuple[Device, ...]  #: one to four
     addresses: tuple[str, ...]  #: at home, and on the road
 
+    def device_id(self, device: Device) -> str:
+        """What the storage of one of their devices has."""
+        return f"demo-{self.uid}-{self.devices.index(device)}"
+
     @property
     def aliases(self) -> tuple[str, ...]:
         """Other texts by which staff may find the user."""

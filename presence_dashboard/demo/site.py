@@ -88,6 +88,7 @@ class _Client(TypedDict):
     device: str | None
     app: str | None
     app_version: str | None
+    device_id: str | None
 
 
 def _client(request: Request, form: dict[str, str]) -> _Client:
@@ -98,10 +99,11 @@ def _client(request: Request, form: dict[str, str]) -> _Client:
             "device": headers.get("x-demo-device"),
             "app": headers["x-demo-app"],
             "app_version": headers.get("x-demo-app-version"),
+            "device_id": headers.get("x-demo-device-id"),
         }
     agent = request.headers.get("user-agent", "")
     by_agent = next((device for mark, device in _DEVICES_BY_AGENT if mark in agent), None)
-    return {"device": form.get("device") or by_agent, "app": "web", "app_version": VERSION}
+    return {"device": form.get("device") or by_agent, "app": "web", "app_version": VERSION, "device_id": None}
 
 
 async def _read_form(request: Request) -> dict[str, str]:

@@ -29,6 +29,7 @@ BURST: Final = 20.0  # arrivals a second until the site is full for the first ti
 ARRIVALS: Final = 1.5  # … and after that: so a large kick is visible in the list for a while
 SWING: Final = 0.13  # share of the visitors by which their number rises and falls …
 TIDE: Final = 600.0  # … and seconds of such a cycle
+PRIVATE: Final = 0.05  # share of the visits in a private window: the device is new to the site
 STAY: Final = 480.0  # average seconds of a visit
 CLICKS: Final = (5.0, 30.0)  # seconds between two clicks
 BREAK: Final = (130.0, 260.0)  # seconds of a break, after which most sessions have expired
@@ -49,6 +50,7 @@ class Visit:
     device: Device
     address: str
     token: str = ""
+    private_id: str = ""  #: of the device, in a private window
 
 
 class Crowd:
@@ -118,7 +120,9 @@ class Crowd:
 
     def _visit(self, member: Member, device: Device) -> Visit:
         home, road = member.addresses
-        return Visit(member, device, road if device.mobile and self._random.random() < 0.6 else home)
+        address = road if device.mobile and self._random.random() < 0.6 else home
+        private_id = f"private-{self._random.getrandbits(64):x}" if self._random.random() < PRIVATE else ""
+        return Visit(member, device, address, private_id=private_id)
 
     # -- a visit
 
@@ -167,6 +171,7 @@ class Crowd:
             "X-Demo-Device": visit.device.name,
             "X-Demo-App": visit.device.app,
             "X-Demo-App-Version": visit.device.app_version,
+            "X-Demo-Device-Id": visit.private_id or visit.member.device_id(visit.device),
         }
         if visit.token:
             headers["Cookie"] = f"{COOKIE}={visit.token}"

@@ -239,6 +239,14 @@ def test_signing_in_again_in_one_browser_does_not_look_like_another_device(site:
     assert len(site.presence.sessions(member.uid)) == 1
 
 
+def test_a_simulated_visitor_on_another_device_is_reported(site: Site) -> None:
+    member = site.new_member()
+    for device_id in ("demo-first", "demo-first", "demo-second"):
+        answer = site.browser().sign_in(member.email, x_demo_app="web", x_demo_device_id=device_id)
+        assert answer.status == 303
+    assert [session.new_device for session in site.presence.sessions(member.uid)] == [True, False, False]
+
+
 def test_an_expired_session_is_reported_as_expired(site: Site) -> None:
     browser = site.browser()
     browser.cookie = site.presence.login(site.new_member().uid, idle_timeout=1).token
@@ -363,6 +371,7 @@ def test_visitors_sign_in_by_http_click_and_react_to_a_kick(site: Site, tmp_path
         people.find(session.uid) and session.name and session.os and session.app and session.ip != HOST
         for session in ours
     )
+    assert all(site.presence.export_person(session.uid)["devices"] for session in ours)
     assert "Traceback" not in (tmp_path / "log").read_text()
     assert (tmp_path / "jar").stat().st_mode & 0o077 == 0
 
@@ -400,6 +409,7 @@ def test_a_new_demo_has_two_weeks_of_history_that_agree(tmp_path: Path) -> None:
         visits = load_cookies(jar, 40)
         assert len(visits) >= 15
         assert all(presence.validate(visit.token) for visit in visits)
+        assert presence.export_person(visits[0].member.uid)["devices"], "so a later login on another one is reported"
         assert presence.repair().repaired == 0
         size = presence.internal.redis_client.dbsize()
         assert not write_history(server.url, settings, now, 20, jar), "only an empty server is filled"
