@@ -395,6 +395,7 @@ def test_a_new_demo_has_two_weeks_of_history_that_agree(tmp_path: Path) -> None:
         days = presence.history(now - 14 * 86_400, step=86_400)
         assert len(days) in (14, 15)
         assert all(day.logins and day.logouts and day.expired and day.replaced and day.uniques for day in days)
+        assert 0.03 < sum(day.new_devices for day in days) / sum(day.logins for day in days) < 0.07
         entries = presence.audit(limit=1000).items
         assert {"dana", "sam", "ines"} <= {entry.by for entry in entries}
         assert len({entry.at.date() for entry in entries}) >= 14
