@@ -216,9 +216,7 @@ PHRASES_SIGN_IN: Final = {
 
 
 def draft_kept(title: str) -> str:
-    return _("You were signed out before you finished this: {title}. Your texts are kept for an hour.").format(
-        title=title
-    )
+    return _("You did not finish this: {title}. Your texts are kept for an hour.").format(title=title)
 
 
 DRAFT_CONTINUE: Final = "Continue"

@@ -49,7 +49,7 @@ def first_password_length(shortest: int, longest: int) -> str:
 
 PASSWORD_AGAIN: Final = "Enter your password again"
 PASSWORD_AGAIN_TITLE: Final = "Enter your password again – Who is online"
-PASSWORD_AGAIN_LEAD: Final = "Your sign-in is too old for this action. After this, you return to the page."
+PASSWORD_AGAIN_LEAD: Final = "Some actions need your password again. After this, you return to the page."
 PASSWORD_AGAIN_BUTTON: Final = "Continue"
 PASSWORD_AGAIN_WRONG: Final = "The password is wrong."
 PASSWORD_AGAIN_BACK: Final = "Back without it"
