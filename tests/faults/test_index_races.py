@@ -39,7 +39,8 @@ def clean(p: P) -> None:
 def test_a_session_kicked_while_the_index_is_cleaned_is_still_found_by_name(p: P) -> None:
     p.login("ada", name="Ada Lovelace")
     kick = end.kick(p.context, "ada", None, "staff", "spam", None, None, ())
-    calls = until(p, kick, "maintenance/settle_sessions")  # ended, but without a tombstone yet
+    members: list[Any] = [[] for _ in next(kick)]  # as if the session had begun since
+    calls = kick.send(p.internal.run(relay(kick.send(members))))  # ended, but without a tombstone yet
     clean(p)
     p.internal.run(relay(calls))
     assert [person.name for person in p.people("lovelace")] == ["Ada Lovelace"]

@@ -311,7 +311,7 @@ def test_a_crash_halfway_through_an_end_leaves_the_session_dead_and_a_sweep_repo
         kick = end.kick(ctx, "ada", sid, "staff", "why", "hello", None, ())
         calls = next(kick)
         if way == "kick all":
-            calls = kick.send([bed.raw.execute_command(*call.words) for call in calls])
+            calls = kick.send([[] for _ in calls])  # as if the session had begun since
         _only_the_first_half(bed, p, calls, "sessions/end_sessions")
     reason = {"logout": "logout", "limit": "replaced"}.get(way, "kicked")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import time
@@ -12,15 +13,19 @@ import redis
 from presence_core import Unavailable
 from tests.support.servers.binaries import HOST
 
+# Each pytest worker has ports of its own, so that none takes what another is about to start a server on.
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+
 _ports_given: set[int] = set()
 
 
 def free_port() -> int:
-    """A free loopback port, never the same twice in one process."""
+    """A free loopback port, never the same twice in one run of the tests."""
     # Below the ephemeral range of Linux and macOS: there, an outgoing connection could take the port of a server that
     # is down for some time, and a client polling for it could even connect to itself.
     for _ in range(1000):
-        port = random.SystemRandom().randrange(10_000, 32_000)
+        port = random.SystemRandom().randrange(10_000 + _WORKER, 32_000, _WORKERS)
         if port in _ports_given:
             continue
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -28,7 +33,7 @@ def free_port() -> int:
                 probe.bind((HOST, port))
             except OSError:
                 continue
-        _ports_given.add(port)
+        _ports_given.update((port, port + 10_000))  # a node of a cluster takes both
         return port
     raise RuntimeError("no free loopback port")
 
