@@ -10,9 +10,11 @@ import ipaddress
 import logging
 import math
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from presence_core.errors import InvalidArgument
@@ -41,7 +43,10 @@ def open_places(setting: str | None) -> Find:
         raise InvalidArgument(
             "place_file", "needs the extra geo (in a checkout: pip install '.[geo]'), or must not be set"
         ) from None
-    return _Places([_PlaceFile(path) for path in setting.split(os.pathsep) if path]).find
+    paths = [path for path in setting.split(os.pathsep) if path]
+    if not paths:
+        raise InvalidArgument("place_file", "must name a MaxMind DB file, or must not be set")
+    return _Places([_PlaceFile(path) for path in paths]).find
 
 
 def _find_nothing(address: bytes) -> bytes:
@@ -54,12 +59,13 @@ class _PlaceFile:
     def __init__(self, path: str) -> None:
         self._path = path
         try:
-            self._version: _Version | None = _version_of(path)
+            self._version = _version_of(path)
             self._reader = _open(path)
         except Exception as error:  # whatever a hostile file makes the reader raise
             rule = f"must name MaxMind DB files that can be read: {path} cannot ({_why(error)})"
             raise InvalidArgument("place_file", rule) from None
         self._is_sound = True
+        self._seen: _Version | None = self._version  #: at the last look: an error is logged once for each version
 
     def get(self, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> Mapping[str, Any]:
         """What the file says about an address; empty if nothing."""
@@ -75,19 +81,19 @@ class _PlaceFile:
         return found if isinstance(found, Mapping) else {}
 
     def look_again(self) -> None:
-        """Open the file if it has been replaced."""
+        """Open the file if it has been replaced. What cannot be opened is tried again at the next look."""
         version = None
         try:
             version = _version_of(self._path)
             if version != self._version:
-                self._reader, self._is_sound = _open(self._path), True
+                self._reader, self._is_sound, self._version = _open(self._path), True, version
                 log.info("place file opened again: %s", self._path, extra=fields(event="place_file_opened"))
         except Exception as error:
-            if version != self._version:  # else it is still missing
+            if version != self._seen:
                 extra = fields(event="place_file_unusable")
                 log.warning("place file %s cannot be read, the one before stays in use: %s", self._path, _why(error),
                             extra=extra)  # fmt: skip
-        self._version = version
+        self._seen = version
 
     def _warn(self, error: Exception) -> None:
         """Log once for each version of the file that it has broken entries."""
@@ -110,7 +116,8 @@ class _Places:
             return b""
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + CHECK_INTERVAL
-            threading.Thread(target=self._look_again, name="presence-place-file", daemon=True).start()
+            with suppress(RuntimeError):  # no thread can be started: the login goes on with the files as they are
+                threading.Thread(target=self._look_again, name="presence-place-file", daemon=True).start()
         ip = ipaddress.ip_address(address)
         return place_of([file.get(ip) for file in self._files]).packed()
 
@@ -127,6 +134,8 @@ def _open(path: str) -> Any:
 
 def _version_of(path: str) -> _Version:
     found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode):  # opening a named pipe would wait for its other end
+        raise OSError(0, "it is no regular file")
     return found.st_mtime_ns, found.st_ino, found.st_size
 
 

@@ -16,6 +16,9 @@ MOST_BYTES: Final = 64
 MOST_NETWORK: Final = 16
 """Bytes of the name of a network, where the city needs the rest."""
 
+NOT_FOR_CITY: Final = 9
+"""Bytes that a city leaves free: field ``o`` of a distant login has flags and a time before the last place."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -46,7 +49,7 @@ class Place:
         at = "" if self.latitude is None or self.longitude is None else f"{self.latitude},{self.longitude}"
         room = MOST_BYTES - len(country) - len(asn) - len(at) - 4
         network = (self.network or "").encode()
-        city = cut((self.city or "").encode(), room - min(len(network), MOST_NETWORK))
+        city = cut((self.city or "").encode(), room - max(min(len(network), MOST_NETWORK), NOT_FOR_CITY))
         network = cut(network, room - len(city))
         if not (country or asn or at or city or network):
             return b""

@@ -82,6 +82,17 @@ NO_ROW: Final = SessionRow()
 _STORED: Final = tuple(name.encode() for name in (*SESSION_FIELDS, *END_FIELDS, *ODD_FIELDS))
 
 
+_LIVE_FIELDS: Final = len(SESSION_FIELDS) + 1
+_NO_END: Final = (None,) * (len(END_FIELDS) - 1)
+
+
+def _row(values: Sequence[bytes | None]) -> SessionRow:
+    """A row of include/sessions/session_state.lua: one that has not ended has ODD_FIELDS behind its field ``e``."""
+    if len(values) == _LIVE_FIELDS + len(ODD_FIELDS):
+        return SessionRow(*values[:_LIVE_FIELDS], *_NO_END, *values[_LIVE_FIELDS:])
+    return SessionRow(*values)
+
+
 def decode_record(reply: Any) -> SessionRow:
     """Decode the reply to HGETALL of a record."""
     fields = reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
@@ -139,7 +150,7 @@ def decode_validate(reply: Sequence[Any]) -> ValidateReply:
         [state] = reply
         return _UNKNOWN_REPLY if state == UNKNOWN else ValidateReply(state, NO_ROW, False)
     state, values, how = reply[:3]
-    row = SessionRow(*values)
+    row = _row(values)
     if state == LIVE:
         return ValidateReply(state, row, False, how)
     return ValidateReply(state, row.with_end(how) if how else row, len(reply) > 3)
@@ -153,7 +164,7 @@ def decode_update(reply: Sequence[Any]) -> ValidateReply | None:
 def decode_rotation(reply: Sequence[Any]) -> ValidateReply:
     """Decode a reply of sessions/rotate_secret.lua."""
     state, *rest = reply
-    return ValidateReply(state, SessionRow(*rest[0]) if rest else NO_ROW, len(rest) > 1)
+    return ValidateReply(state, _row(rest[0]) if rest else NO_ROW, len(rest) > 1)
 
 
 class DemandReply(NamedTuple):
@@ -219,7 +230,7 @@ def decode_sessions(reply: Sequence[Any]) -> tuple[list[ReadSession], Mapping[by
     flat, labels = reply
     found = []
     for session_id, state, values, how in zip(flat[::4], flat[1::4], flat[2::4], flat[3::4], strict=True):
-        row = SessionRow(*values)
+        row = _row(values)
         found.append(ReadSession(session_id.decode("utf-8", "replace"), state, row.with_end(how) if how else row))
     return found, {label: text for label, text in by_two(labels) if label and text}
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -41,11 +43,17 @@ def test_long_names_are_cut_between_characters(letter: str, lengths: tuple[int, 
     packed = Place(city=of_city, network=of_network, **full).packed()
     place = read_place(packed)
     assert place is not None
-    assert MOST_BYTES - 4 < len(packed) <= MOST_BYTES, "no room is wasted"
+    assert MOST_BYTES - 9 - 4 < len(packed) <= MOST_BYTES, "no room is wasted, but for what a city leaves free"
     for shown, given in ((place.city, of_city), (place.network, of_network)):
         assert (shown is None) == (given is None)
         assert set(shown or letter) == {letter}
     assert {name: getattr(place, name) for name in full} == full
+
+
+def test_the_last_place_of_a_distant_login_has_room_in_its_field() -> None:
+    place = Place(country="FR", city="x" * 200, network="AB", asn=4294967295, latitude=-90, longitude=-180)
+    country, asn, _network, at, city = place.packed().split(b"\n")
+    assert len(b"\n".join((country, asn, b"", at, city))) <= MOST_BYTES - 9  # flags and a time: lua odd_login
 
 
 def test_a_cut_leaves_no_space_at_the_end() -> None:
@@ -132,7 +140,7 @@ def _wrong_metadata(path: Path) -> None:
     path.write_bytes(whole.replace(b"record_size", b"record_sizf"))
 
 
-@pytest.mark.parametrize("make", [_no_database, _cut_off, _wrong_metadata, Path.mkdir, lambda path: None])
+@pytest.mark.parametrize("make", [_no_database, _cut_off, _wrong_metadata, Path.mkdir, os.mkfifo, lambda path: None])
 def test_a_file_that_cannot_be_used_is_named_in_one_sentence(tmp_path: Path, make: Any) -> None:
     path = tmp_path / "places.mmdb"
     make(path)
@@ -148,6 +156,11 @@ def test_without_the_package_the_setting_names_the_extra(tmp_path: Path, monkeyp
     monkeypatch.setitem(__import__("sys").modules, "maxminddb", None)
     with pytest.raises(InvalidArgument, match=r"place_file needs the extra geo \(in a checkout: pip install"):
         open_places(str(write_place_file(tmp_path / "places.mmdb")))
+
+
+def test_a_setting_without_any_path_is_an_error() -> None:
+    with pytest.raises(InvalidArgument, match="place_file must name a MaxMind DB file, or must not be set"):
+        open_places(":")
 
 
 @pytest.mark.parametrize("wrong", ["", " ", 5, b"x", "a\nb", "x" * 4097], ids=repr)
@@ -193,6 +206,38 @@ def test_a_file_that_breaks_later_leaves_the_one_before_in_use_with_one_warning(
     files.look_again()
     assert place_of([files.get(ip_address("192.0.2.7"))]).city == "Tokyo"
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "INFO"]
+
+
+def test_a_file_that_could_not_be_opened_is_tried_again_though_it_has_not_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_place_file(tmp_path / "places.mmdb")
+    files = place_files._PlaceFile(str(path))
+    write_place_file(path, {"192.0.2.0/24": TOKYO})
+    with monkeypatch.context() as patch:
+        patch.setattr(place_files, "_open", _refuse)  # as without the right to read: the tests may run as root
+        files.look_again()
+        files.look_again()
+    assert len(caplog.records) == 1
+    files.look_again()
+    assert place_of([files.get(ip_address("192.0.2.7"))]).city == "Tokyo"
+
+
+def _refuse(_path: str) -> Any:
+    raise PermissionError(13, "Permission denied")
+
+
+def test_a_look_at_the_file_that_no_thread_can_make_stops_no_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place_files, "CHECK_INTERVAL", 0.0)
+    find = open_places(str(write_place_file(tmp_path / "places.mmdb")))
+
+    def no_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    assert _cities(find) == "Lyon"
 
 
 @pytest.mark.parametrize(

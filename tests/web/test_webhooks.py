@@ -70,6 +70,25 @@ def test_a_distant_login_is_sent_with_both_places_and_times(bed: Bed, receiver: 
     )  # fmt: skip
 
 
+@on("valkey-sync")
+def test_a_login_that_staff_doubted_before_it_was_sent_is_sent_whole(
+    bed: Bed, receiver: Receiver, tmp_path: Path
+) -> None:
+    p = bed.connect(place_file=str(write_place_file(tmp_path / "places.mmdb")))
+    hooks: dict[str, Any] = {"position": tmp_path / "hooks", "kinds": ["distant"]} | QUICK
+    with Webhooks(p, [receiver.url], SECRET, **hooks):
+        for ip in ("192.0.2.7", "203.0.113.7"):
+            p.login("ada", ip=ip)
+        until(lambda: len(receiver.taken) == 1)
+    p.login("ada", ip="192.0.2.7", name="Ada")
+    p.require_sign_in("ada", by="sam", reason="odd login")
+    with Webhooks(p, [receiver.url], SECRET, **hooks):
+        until(lambda: len(receiver.taken) == 2)
+    sent = receiver.taken[1]
+    assert (sent["name"], sent["ip"]) == ("Ada", "192.0.2.7")
+    assert (sent["place"]["city"], sent["previous_place"]["city"]) == ("Lyon", "Tokyo")
+
+
 @on("valkey-sync", "cluster-sync")
 def test_kicks_blocks_and_revocations_are_sent_but_not_those_before_the_start(
     p: P, receiver: Receiver, tmp_path: Path

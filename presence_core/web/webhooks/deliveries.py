@@ -89,7 +89,7 @@ class DeliveryReader:
     def _login_of(self, event: Event) -> dict[str, Any]:
         """What a mail to the user needs; None for each where the session is no longer kept."""
         checked = self._presence.validate_session(event.uid, event.session_id, touch=False)
-        record = checked.session or checked.ended
+        record = checked.session or checked.ended or checked.refused
         names = ["name", "aliases", "device", "app", "os", "browser", "ip", "place"]
         if event.kind == "distant":
             names += ["previous_place", "previous_login_at"]

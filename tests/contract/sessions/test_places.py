@@ -326,6 +326,22 @@ def test_a_last_place_that_is_damaged_stops_no_login(placed: P, bed: Bed, stored
     assert _login(placed, ip=TOKYO).distant
 
 
+@pytest.mark.parametrize("field", ["o", "g"])
+@pytest.mark.parametrize("stored", [b"", b"\x04", b"FR", b"\x04\xff\xff", b"\xff" * 100, b"FR\n\n\n999,x\n\n\n"])
+def test_a_record_whose_place_is_damaged_stops_no_list_and_no_end(
+    placed: P, bed: Bed, field: str, stored: bytes
+) -> None:
+    placed.login("bob", ip=LYON)
+    session = _login(placed)
+    bed.raw.hset(placed.context.shard("ada").record("ada", session.session_id), field, stored)
+    for wanted in (SessionFilter(country="FR"), SessionFilter(distant=True), SessionFilter(network="AS64500")):
+        assert placed.count_sessions(wanted) in (0, 1, 2)
+    assert len(placed.list_sessions().items) == 2
+    placed.facets("country")
+    assert placed.logout("ada", session.session_id)
+    assert placed.ended("ada").items[0].session_id == session.session_id
+
+
 # -- privacy ----------------------------------------------------------------------------------------------------------
 
 

@@ -81,7 +81,7 @@ end
 
 local function test_flags(tests, flags)
   tests[1] = flags and function(row)
-    return row[1] and bit.band(string.byte(row[1]), flags) == flags and YES or NO
+    return row[1] and bit.band(string.byte(row[1]) or 0, flags) == flags and YES or NO
   end
 end
 
