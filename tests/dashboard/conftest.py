@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import unescape
@@ -19,7 +20,7 @@ from presence_core import Login, Presence, Settings
 from presence_core.password_file import PasswordFile
 from presence_dashboard import texts
 from presence_dashboard.data.store import open_store
-from presence_dashboard.gate.staff_sessions import StaffSessions, open_staff_sessions
+from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD, StaffSessions, open_staff_sessions
 from tests.dashboard.wire import events_of
 from tests.support.behind_gate import stand_behind_gate
 from tests.support.fair_clock import PATIENT
@@ -174,6 +175,36 @@ def tick_member(app: AppTest, row: int) -> AppTest:
     key = f"staff-members-{app.session_state['list-staff-members'].generation}"
     app.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
     app.run()
+    assert not app.exception
+    return app
+
+
+def sign_in(staff: StaffSessions, monkeypatch: pytest.MonkeyPatch, *, age: int, idle: int, name: str = "dana") -> str:
+    """A sign-in that began ``age`` seconds ago and was last active ``idle`` seconds ago; its token."""
+    now = time.time()
+    assert staff.passwords is not None
+    stored = staff.passwords.find(name)
+    attributes = {PASSWORD: stored.version} if stored else {}
+    row = {"uid": name, "login_at": now - age, "last_seen": now - idle, "attributes": attributes}
+    [login] = staff.sessions.login_many([row], imported=True)
+    assert isinstance(login, Login)
+    stand_behind_gate(monkeypatch, {COOKIE: login.token})
+    return login.token
+
+
+def open_page(page: str = "sessions", **query: str) -> AppTest:
+    app = AppTest.from_file(SCRIPT, default_timeout=30)
+    for name, value in query.items():
+        app.query_params[name] = value
+    if page != "sessions":
+        app.switch_page(f"views/{page}/{page}.py")
+    app.run()
+    assert not app.exception
+    return app
+
+
+def click(app: AppTest, key: str) -> AppTest:
+    app.button(key=key).click().run()
     assert not app.exception
     return app
 

@@ -13,8 +13,7 @@ from presence_core import Presence
 from presence_dashboard import texts
 from presence_dashboard.components.block_choice import choice_key
 from presence_dashboard.gate.staff_sessions import COOKIE, StaffSessions
-from tests.dashboard.conftest import SCRIPT, log_in, press, tables, tick_member
-from tests.dashboard.test_idle_warning import sign_in
+from tests.dashboard.conftest import click, log_in, open_page, press, sign_in, tables, tick_member
 from tests.support.behind_gate import stand_behind_gate
 
 TOO_OLD = texts.password_too_old("15 min")
@@ -27,23 +26,6 @@ def token(staff: StaffSessions, presence: Presence, monkeypatch: pytest.MonkeyPa
     presence.set_staff("alex", "support", by="setup")
     log_in(presence, 2)
     return sign_in(staff, monkeypatch, age=1_200, idle=5)
-
-
-def open_page(page: str = "sessions", **query: str) -> AppTest:
-    app = AppTest.from_file(SCRIPT, default_timeout=30)
-    for name, value in query.items():
-        app.query_params[name] = value
-    if page != "sessions":
-        app.switch_page(f"views/{page}/{page}.py")
-    app.run()
-    assert not app.exception
-    return app
-
-
-def click(app: AppTest, key: str) -> AppTest:
-    app.button(key=key).click().run()
-    assert not app.exception
-    return app
 
 
 def labelled(app: AppTest, label: str) -> str:

@@ -7,26 +7,12 @@ import time
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from presence_core import Login, Presence
+from presence_core import Presence
 from presence_dashboard import drafts, texts
-from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD, StaffSessions
-from tests.dashboard.conftest import SCRIPT, log_in, tick
-from tests.support.behind_gate import stand_behind_gate
+from presence_dashboard.gate.staff_sessions import StaffSessions
+from tests.dashboard.conftest import SCRIPT, click, log_in, open_page, sign_in, tick
 
 IDLE, ABSOLUTE = 1_800, 43_200
-
-
-def sign_in(staff: StaffSessions, monkeypatch: pytest.MonkeyPatch, *, age: int, idle: int, name: str = "dana") -> str:
-    """A sign-in that began ``age`` seconds ago and was last active ``idle`` seconds ago; its token."""
-    now = time.time()
-    assert staff.passwords is not None
-    stored = staff.passwords.find(name)
-    attributes = {PASSWORD: stored.version} if stored else {}
-    row = {"uid": name, "login_at": now - age, "last_seen": now - idle, "attributes": attributes}
-    [login] = staff.sessions.login_many([row], imported=True)
-    assert isinstance(login, Login)
-    stand_behind_gate(monkeypatch, {COOKIE: login.token})
-    return login.token
 
 
 def only_the_warning() -> None:
@@ -85,22 +71,10 @@ def test_after_the_sign_out_the_link_leads_back_to_the_page_and_its_query(
 # -- Drafts -----------------------------------------------------------------------------------------------------------
 
 
-def open_page() -> AppTest:
-    app = AppTest.from_file(SCRIPT, default_timeout=30).run()
-    assert not app.exception
-    return app
-
-
-def press(app: AppTest, key: str) -> AppTest:
-    app.button(key=key).click().run()
-    assert not app.exception
-    return app
-
-
 def write_kick(app: AppTest) -> AppTest:
     """Open the dialog for one session and write into it."""
     tick(app, 0)
-    press(app, "kick-selected")
+    click(app, "kick-selected")
     app.text_area(key="reason-1").set_value("Chargeback 4711")
     app.text_area(key="message-1").set_value("Call us.")
     app.text_input(key="ticket-1").set_value("FR-1").run()
@@ -123,9 +97,9 @@ def test_an_open_dialog_survives_a_sign_out_and_is_sent_after_the_next_sign_in(
     sign_in(staff, monkeypatch, age=10, idle=5)
     app = open_page()
     assert texts.draft_kept(f"**{texts.KICK_ONE}** **Person 0**") in [element.value for element in app.markdown]
-    press(app, "draft-continue")
+    click(app, "draft-continue")
     assert texts_of(app) == ["Chargeback 4711", "Call us.", "FR-1"]
-    press(app, "danger-1")
+    click(app, "danger-1")
     ended = presence.validate(login.token).ended
     assert ended is not None
     assert (ended.note, ended.ticket) == ("Chargeback 4711", "FR-1")
@@ -143,7 +117,7 @@ def test_a_draft_is_never_offered_to_another_member_and_can_be_discarded(
     sign_in(staff, monkeypatch, age=50, idle=5, name="eve")
     assert "draft-continue" not in keys(open_page())
     sign_in(staff, monkeypatch, age=10, idle=5)
-    app = press(open_page(), "draft-discard")
+    app = click(open_page(), "draft-discard")
     assert "draft-continue" not in keys(app)
 
 
@@ -161,12 +135,12 @@ def test_a_bulk_kick_is_counted_again_when_its_draft_is_continued(
 ) -> None:
     log_in(presence, 3)
     sign_in(staff, monkeypatch, age=100, idle=5)
-    app = press(open_page(), "kick-all")
+    app = click(open_page(), "kick-all")
     app.text_area(key="bulk-reason-1").set_value("Old version")
     app.text_input(key="bulk-ticket-1").set_value("FR-2").run()
     presence.logout(*refs_of(presence)[0])
     sign_in(staff, monkeypatch, age=10, idle=5)
-    app = press(open_page(), "draft-continue")
+    app = click(open_page(), "draft-continue")
     assert (app.text_area(key="bulk-reason-1").value, app.text_input(key="bulk-ticket-1").value) == (
         "Old version", "FR-2",
     )  # fmt: skip
