@@ -17,8 +17,8 @@ from typing import Any, Final, Literal, Protocol, get_args
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
-from presence_core.search_text import Needle, fold, is_found, is_found_in_uid, needles, starts
 from presence_core.settings import AGENT_FIELDS, CLIENT_FIELDS, FACETS
+from presence_core.text.search_text import Needle, fold, is_found, is_found_in_uid, needles, starts
 
 _DOTTED = re.compile(r"(?:\d{1,3}\.){1,3}|\d{1,3}(?:\.\d{1,3}){1,2}", re.ASCII)
 _COUNTRY = re.compile(r"[A-Za-z]{2}", re.ASCII)

@@ -9,7 +9,7 @@ import os
 import sys
 
 from presence_core import InvalidArgument
-from presence_core.cli.commands.dashboard import find_app
+from presence_core.cli.commands.programs.dashboard import find_app
 from presence_dashboard.gate_settings import check_settings
 
 

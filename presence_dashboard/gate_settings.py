@@ -12,12 +12,12 @@ from typing import Final, Literal, cast, get_args
 
 from presence_core import InvalidArgument, Settings
 from presence_core.client.server_choice import FALLBACK, VARIABLE
-from presence_core.languages import LANGUAGES
+from presence_core.files.password_file import VARIABLE as STAFF_FILE
+from presence_core.files.password_file import PasswordFile
+from presence_core.files.secret_files import read_secret, with_secret
 from presence_core.logs import log_format
 from presence_core.loopback import is_loopback
-from presence_core.password_file import VARIABLE as STAFF_FILE
-from presence_core.password_file import PasswordFile
-from presence_core.secret_files import read_secret, with_secret
+from presence_core.text.languages import LANGUAGES
 from presence_core.web.proxies import Proxies, parse_address
 from presence_dashboard import ticket_links
 from presence_dashboard.roles import ROLES, Actor, Role

@@ -21,7 +21,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from presence_core.languages import LANGUAGES, accepted, translations
+from presence_core.text.languages import LANGUAGES, accepted, translations
 
 VARIABLE: Final = "PRESENCE_DASHBOARD_LANGUAGE"
 LOCALE: Final = Path(__file__).with_name("locale")

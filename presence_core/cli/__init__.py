@@ -23,8 +23,8 @@ from presence_core.cli.replica_wait import wait_for_replicas
 from presence_core.client import Presence
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.errors import InvalidArgument, PresenceError, Unavailable
+from presence_core.files.secret_files import with_secret
 from presence_core.logs import fields
-from presence_core.secret_files import with_secret
 
 log = logging.getLogger(__name__)
 

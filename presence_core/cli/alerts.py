@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from presence_core.errors import InvalidArgument
-from presence_core.secret_files import read_secret
+from presence_core.files.secret_files import read_secret
 from presence_core.web.webhooks import AlertWebhook
 
 URL: Final = "PRESENCE_ALERT_URL"

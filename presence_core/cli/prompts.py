@@ -8,7 +8,7 @@ import sys
 
 from presence_core.cli.output import print_error
 from presence_core.errors import InvalidArgument
-from presence_core.password_file import check_password
+from presence_core.files.password_file import check_password
 
 
 def confirm_count(found: str, action: str, count: int) -> bool:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from presence_core.client.internal import AsyncInternal, Internal
 from presence_core.client.replica_ack import ReplicaAckTask, ReplicaAckThread, give_up, seconds_to_wait
 from presence_core.client.server_choice import EMBEDDED, choose_server
+from presence_core.files.place_files import open_places
 from presence_core.operations.context import Context
-from presence_core.place_files import open_places
 from presence_core.scripts.calls import Op
 from presence_core.settings import Settings
 from presence_core.transport import AsyncTransport, SyncTransport, closers, connect

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from presence_core.errors import InvalidArgument
+from presence_core.files.secret_files import read_secret
 from presence_core.operations import layout
-from presence_core.secret_files import read_secret
 from presence_core.settings import Settings
 from presence_core.transport import SyncTransport, closers, connect, server_name, with_files
 

@@ -12,8 +12,8 @@ from presence_core.models.sessions import label_ids
 from presence_core.scripts.calls import Call, Op, command
 from presence_core.scripts.sessions import LIVE as LIVE
 from presence_core.scripts.sessions import SessionRow, decode_sessions
-from presence_core.search_text import FOLD
 from presence_core.settings import INDEXES, Settings
+from presence_core.text.search_text import FOLD
 
 MAX_KNOWN_LABELS = 65_536
 

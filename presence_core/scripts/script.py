@@ -11,7 +11,7 @@ from hashlib import sha1
 from importlib.resources import files
 from typing import Final
 
-from presence_core.search_text import NAME_CUT, fold_table, letter_table
+from presence_core.text.search_text import NAME_CUT, fold_table, letter_table
 
 _LUA = files("presence_core") / "lua"
 _INCLUDE: Final = re.compile(r"^-- include: ([\w/]+)\n", re.MULTILINE)

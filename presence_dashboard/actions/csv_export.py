@@ -14,7 +14,7 @@ from typing import Any, Final
 import pandas as pd
 
 from presence_core import Page, Presence, SessionFilter
-from presence_core.csv_safety import safe_cell
+from presence_core.files.csv_safety import safe_cell
 from presence_dashboard import access
 from presence_dashboard.data.paged_list import ReadPage
 from presence_dashboard.roles import HIDDEN, Right

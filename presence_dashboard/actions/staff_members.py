@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 from presence_core import InvalidArgument, Page, Presence, PresenceError, Session, StaffMember, StaffRole
-from presence_core.password_file import VARIABLE, PasswordFile, one_time_password
+from presence_core.files.password_file import VARIABLE, PasswordFile, one_time_password
 from presence_dashboard import access, drafts
 from presence_dashboard.data.store import Store
 from presence_dashboard.format import literal

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from presence_core.languages import tag_of
+from presence_core.text.languages import tag_of
 from presence_dashboard import language, texts
 
 _HERE: Final = Path(__file__).parent

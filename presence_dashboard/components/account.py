@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
-from presence_core.languages import LANGUAGES
+from presence_core.text.languages import LANGUAGES
 from presence_dashboard import access, language, texts
 from presence_dashboard.access import Actor
 from presence_dashboard.data.browser_tab import TICK_AWAY, TICKS, local_time, this_tab, zone

@@ -14,7 +14,7 @@ from typing import Final
 import streamlit as st
 
 from presence_core import AuditEntry, Block, Ended, Person, Presence, PresenceError, Session, Viewer
-from presence_core.search_text import fold
+from presence_core.text.search_text import fold
 from presence_dashboard.data import person_timeline
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.store import Reading, Store

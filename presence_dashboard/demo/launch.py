@@ -19,11 +19,11 @@ from typing import Final, TextIO
 from urllib.parse import unquote, urlsplit
 
 from presence_core import InvalidArgument, Presence, PresenceError, Settings, Unavailable, Worker
-from presence_core.cli.commands.dashboard import ROOT, is_checkout
+from presence_core.cli.commands.programs.dashboard import ROOT, is_checkout
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.embedded import EmbeddedServer, user_state_dir
+from presence_core.files.secret_files import read_secret
 from presence_core.logs import start_logs
-from presence_core.secret_files import read_secret
 from presence_dashboard.demo.history import write_history
 from presence_dashboard.demo.processes import Child, Children, Problem, WrongSetting, answers, read_port, require_free
 from presence_dashboard.gate_settings import check_settings

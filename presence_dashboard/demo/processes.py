@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from presence_core.cli.commands.dashboard import ROOT, is_checkout
+from presence_core.cli.commands.programs.dashboard import ROOT, is_checkout
 
 STOP_SECONDS: Final = 2.5
 """How long children may take to end before they are killed."""

@@ -10,7 +10,7 @@ import hmac
 import time
 from typing import Final
 
-from presence_core.password_file import LONGEST, SHORTEST, StoredPassword
+from presence_core.files.password_file import LONGEST, SHORTEST, StoredPassword
 from presence_dashboard import texts
 
 PROOF_SECONDS: Final = 600

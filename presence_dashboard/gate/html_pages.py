@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from starlette.responses import HTMLResponse
 
-from presence_core.languages import tag_of
-from presence_core.password_file import LONGEST, SHORTEST
+from presence_core.files.password_file import LONGEST, SHORTEST
+from presence_core.text.languages import tag_of
 from presence_dashboard import language, texts
 from presence_dashboard.gate.headers import hashed, policy
 

@@ -17,8 +17,8 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 
 from presence_core import InvalidArgument, PresenceError
+from presence_core.files.password_file import VARIABLE, PasswordFile, StoredPassword
 from presence_core.loopback import host_of, is_loopback
-from presence_core.password_file import VARIABLE, PasswordFile, StoredPassword
 from presence_dashboard import texts
 from presence_dashboard.gate import first_password, html_pages
 from presence_dashboard.gate.sign_in_limits import SignInLimits

@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar, cast
 import streamlit as st
 
 from presence_core import LoginRefused, Presence, PresenceError, Session, Validation
-from presence_core.password_file import PasswordFile, StoredPassword
+from presence_core.files.password_file import PasswordFile, StoredPassword
 from presence_core.web.proxies import parse_address
 from presence_dashboard import texts
 from presence_dashboard.data.store import open_store

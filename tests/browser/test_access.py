@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from presence_core import Login, Presence, Settings
-from presence_core.password_file import PasswordFile
+from presence_core.files.password_file import PasswordFile
 from presence_dashboard import texts
 from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD
 from tests.browser.conftest import NewPage

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from presence_core.languages import match, tag_of
+from presence_core.text.languages import match, tag_of
 from presence_dashboard import texts
 from presence_dashboard.language import in_language
 from tests.browser.conftest import Dashboard, Tab, log_in

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from presence_core import SessionFilter
-from presence_core.cli.commands import http_service, maintenance
+from presence_core.cli.commands import maintenance
+from presence_core.cli.commands.programs import http_service
 from presence_core.web.webhooks import AlertWebhook
 from tests.cli.conftest import ROOT, Run
 from tests.conftest import Bed, on

@@ -17,7 +17,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 
 from presence_core import Login, Presence, Settings
-from presence_core.password_file import PasswordFile
+from presence_core.files.password_file import PasswordFile
 from presence_dashboard import texts
 from presence_dashboard.data.store import open_store
 from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD, StaffSessions, open_staff_sessions

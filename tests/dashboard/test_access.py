@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from presence_core import Presence, Settings
-from presence_core.password_file import PasswordFile
+from presence_core.files.password_file import PasswordFile
 from presence_dashboard import texts
 from presence_dashboard.format import name as in_bold
 from presence_dashboard.gate.staff_sessions import COOKIE

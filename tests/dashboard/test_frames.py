@@ -17,7 +17,7 @@ from argon2 import PasswordHasher
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from presence_core import Presence, Session, SessionFilter, Settings, StaffRole
-from presence_core.password_file import PasswordFile
+from presence_core.files.password_file import PasswordFile
 from presence_dashboard import texts
 from presence_dashboard.data.history_query import VIEWS
 from presence_dashboard.data.store import KEEP

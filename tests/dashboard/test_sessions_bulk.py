@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from presence_core import Job, Login, Presence, SessionFilter, Settings
-from presence_core.csv_safety import safe_cell
+from presence_core.files.csv_safety import safe_cell
 from presence_dashboard import access, texts
 from presence_dashboard.access import Actor, Denied
 from presence_dashboard.actions import bulk_kick, csv_export, history_export

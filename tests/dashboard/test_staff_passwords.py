@@ -12,7 +12,7 @@ from argon2 import PasswordHasher
 from streamlit.testing.v1 import AppTest
 
 from presence_core import InvalidArgument, OutcomeUnknown, Presence
-from presence_core.password_file import PasswordFile
+from presence_core.files.password_file import PasswordFile
 from presence_dashboard import drafts, texts
 from presence_dashboard.actions import staff_members
 from presence_dashboard.drafts import Draft
@@ -30,7 +30,7 @@ SECRET = "correct horse battery"
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PasswordFile:
     """The password file of the dashboard, with a password of dana."""
     monkeypatch.setattr(
-        "presence_core.password_file._hasher", lambda: PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+        "presence_core.files.password_file._hasher", lambda: PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
     )
     monkeypatch.setenv("PRESENCE_STAFF_FILE", str(tmp_path / "passwords"))
     made = PasswordFile(tmp_path / "passwords")
@@ -170,7 +170,7 @@ def test_on_a_full_disk_no_member_is_added(
 
     before = file.path.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr("presence_core.password_file.os.fsync", full)
+        patch.setattr("presence_core.files.password_file.os.fsync", full)
         add(team, "sam", "viewer")
     assert [error.value for error in team.warning] == [
         texts.action_failed(texts.ERROR_FIELD["PRESENCE_STAFF_FILE"]["No space"])
@@ -256,7 +256,7 @@ def test_where_the_password_file_is_read_only_the_page_says_so(
     file.set("alex", SECRET)
     allowed = os.access
     monkeypatch.setattr("os.access", lambda path, mode: Path(path) != file.path and allowed(path, mode))
-    monkeypatch.setattr("presence_core.password_file.mkstemp", denied)
+    monkeypatch.setattr("presence_core.files.password_file.mkstemp", denied)
     tick_member(team.run(), 0)
     assert texts.STAFF_READ_ONLY in [info.value for info in team.info]
     assert team.button(key="add-staff").disabled

@@ -26,7 +26,7 @@ WALL = {
     "presence_core/worker/clock_check.py": "compares Redis's clock with this machine's, to notice a jump",
     "presence_core/worker/loop.py": "says when it last ran",
     "presence_core/client/maintenance.py": "health, which says how far the two are apart",
-    "presence_core/password_file.py": "how long staff may use a one-time password",
+    "presence_core/files/password_file.py": "how long staff may use a one-time password",
     "presence_core/testing.py": "the clock of a site's own tests",
     "presence_core/trackers.py": "guesses a bucket's number, which the script checks by Redis's clock",
     "presence_core/web/jwt/ended_sessions.py": "how far back it reads ends: JWTs expire by the site's clock",

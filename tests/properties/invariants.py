@@ -11,7 +11,7 @@ from hypothesis.stateful import invariant
 from presence_core.keyspace import digest, split_ref
 from presence_core.models import CORE
 from presence_core.operations.sessions.validate import secret_digest
-from presence_core.search_text import id_digest
+from presence_core.text.search_text import id_digest
 from tests.properties.answers import Answers
 from tests.properties.drawing import UIDS
 from tests.properties.raw import Raw

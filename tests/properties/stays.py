@@ -10,8 +10,8 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 from presence_core.models import Record
-from presence_core.search_text import entries
 from presence_core.settings import INDEXES
+from presence_core.text.search_text import entries
 
 DAY_MS: Final = 86_400_000
 REASONS: Final = ("logout", "expired", "kicked", "replaced")

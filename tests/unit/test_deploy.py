@@ -19,7 +19,7 @@ import yaml
 
 from presence_core import Settings
 from presence_core.cli import build_parser
-from presence_core.secret_files import SECRETS
+from presence_core.files.secret_files import SECRETS
 from presence_core.web.service import metrics
 
 ROOT = Path(__file__).parents[2]

@@ -38,7 +38,7 @@ from presence_core.scripts.sessions import (
     decode_validate,
 )
 from presence_core.scripts.staff import STORE_BLOCK_RULES, UNBLOCK_USER
-from presence_core.search_text import entries
+from presence_core.text.search_text import entries
 
 NOW = 1_700_000_000_000
 INDEXES = b"uid.3,name.3,alias.3,ip.2"

@@ -13,8 +13,8 @@ import pytest
 from argon2 import PasswordHasher
 
 from presence_core import InvalidArgument, OutcomeUnknown
-from presence_core import password_file as module
-from presence_core.password_file import ONE_TIME_DAYS, PasswordFile, one_time_password
+from presence_core.files import password_file as module
+from presence_core.files.password_file import ONE_TIME_DAYS, PasswordFile, one_time_password
 
 SECRET, OTHER = "correct horse battery", "another horse battery"
 END = 4_000_000_000

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from presence_core import InvalidArgument, Place, Settings, place_files
+from presence_core import InvalidArgument, Place, Settings
+from presence_core.files import place_files
+from presence_core.files.place_files import open_places, place_of
 from presence_core.models.places import MOST_BYTES, cut, read_place
-from presence_core.place_files import open_places, place_of
 from tests.support.place_file import LYON, PARIS, TOKYO, city, write_place_file
 from tests.support.servers import wait_for
 

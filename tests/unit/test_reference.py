@@ -19,7 +19,7 @@ import presence_core
 from docs.site import __main__ as site
 from docs.site import reference
 from presence_core import AsyncPresence, Presence, SessionFilter, Settings, cli
-from presence_core.secret_files import SECRETS
+from presence_core.files.secret_files import SECRETS
 from presence_core.web.rules import Rules, Verdict, Visitor
 from presence_core.web.your_devices.device_list import Device, DeviceList, DevicesPage, PastDevice
 from presence_core.web.your_devices.options import DeviceOptions

@@ -9,7 +9,7 @@ import pytest
 from presence_core import InvalidArgument, Presence, cli
 from presence_core.cli import build_parser
 from presence_core.cli.alerts import alert_webhook
-from presence_core.secret_files import LONGEST, SECRETS, read_secret, with_secret
+from presence_core.files.secret_files import LONGEST, SECRETS, read_secret, with_secret
 
 URL = "redis://:canary-4f1d@127.0.0.1:1/0"
 

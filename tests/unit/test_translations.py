@@ -22,7 +22,7 @@ from babel.messages.pofile import read_po
 
 import presence_core
 import presence_dashboard
-from presence_core.languages import LANGUAGES, accepted, translations
+from presence_core.text.languages import LANGUAGES, accepted, translations
 from presence_dashboard import language, texts
 from presence_dashboard.texts import english
 from tests.support.extract_texts import Ids, extract_texts

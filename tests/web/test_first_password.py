@@ -14,7 +14,7 @@ from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 
 from presence_core import Presence, Settings
-from presence_core.password_file import PasswordFile
+from presence_core.files.password_file import PasswordFile
 from presence_dashboard import texts
 from presence_dashboard.gate import first_password
 from presence_dashboard.gate.staff_sessions import COOKIE
@@ -162,7 +162,7 @@ def test_a_file_that_cannot_be_written_keeps_the_one_time_password(
 
     client = site.visit()
     form = sign_in(client, "dana", ONCE)
-    monkeypatch.setattr("presence_core.password_file.mkstemp", read_only)
+    monkeypatch.setattr("presence_core.files.password_file.mkstemp", read_only)
     assert texts.FIRST_PASSWORD_NOT_STORED in choose(client, form).text
     assert passwords.verify("dana", ONCE)
 

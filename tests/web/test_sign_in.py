@@ -24,7 +24,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 
 from presence_core import Presence, Settings, Unavailable, cli
-from presence_core.password_file import PasswordFile
+from presence_core.files.password_file import PasswordFile
 from presence_dashboard import texts
 from presence_dashboard.gate import SecurityHeaders, SignedInOnly, security_headers
 from presence_dashboard.gate.sign_in_forms import CSRF, SignInForms, safe_next

@@ -9,26 +9,21 @@ from __future__ import annotations
 from typing import Final
 
 from presence_core.cli.commands import (
-    block_rules,
     bulk_kick,
-    completion,
-    dashboard,
-    demo,
     health,
-    http_service,
     import_export,
     maintenance,
     privacy,
     reshard,
     search,
     sessions,
-    staff,
-    staff_members,
     statistics,
 )
+from presence_core.cli.commands.programs import completion, dashboard, demo, http_service
+from presence_core.cli.commands.staff import block_rules, blocks_and_audit, members
 
 MODULES: Final = (
-    sessions, search, statistics, staff, block_rules, bulk_kick, privacy, staff_members, health, maintenance, reshard,
-    http_service, dashboard, demo, import_export, completion,
+    sessions, search, statistics, blocks_and_audit, block_rules, bulk_kick, privacy, members, health, maintenance,
+    reshard, http_service, dashboard, demo, import_export, completion,
 )  # fmt: skip
 """In the order of ``presence --help``."""

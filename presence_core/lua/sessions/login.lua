@@ -3,12 +3,12 @@
 -- no longer live, and maintenance/settle_sessions.lua writes their tombstones. So no race can show one session too
 -- many.
 -- include: staff/block_rules
--- include: sessions/login_times
--- include: sessions/login_limits
--- include: sessions/login_labels
--- include: sessions/login_lists
+-- include: login/times
+-- include: login/limits
+-- include: login/labels
+-- include: login/lists
 -- include: sessions/authentication
--- include: sessions/odd_login
+-- include: login/odd_login
 -- include: staff/audit_entry
 -- include: search/session_ids
 -- KEYS: 1-13 Shard.lists 14 labels 15 words 16 block 17-20 Shard.of_user 21 record 22 block_rules 23 ids

@@ -21,7 +21,7 @@ from presence_core.operations.staff.blocks import prune_blocks
 from presence_core.operations.staff.rule_storage import tidy_block_rules
 from presence_core.scripts import maintenance as scripts
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
-from presence_core.search_text import entries_of_person
+from presence_core.text.search_text import entries_of_person
 from presence_core.validation import whole
 
 BATCH: Final = 50

@@ -17,7 +17,7 @@ from presence_core.models.sessions import label_ids
 from presence_core.operations.context import Context
 from presence_core.operations.scan import scan_part
 from presence_core.scripts.calls import Call, Op, command
-from presence_core.search_text import bare, fold, uid_of
+from presence_core.text.search_text import bare, fold, uid_of
 
 ROUND: Final = 2_000
 """Members that one step of a scan reads."""

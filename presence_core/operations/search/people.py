@@ -18,7 +18,7 @@ from presence_core.operations.search.rebuild import IndexedUser, read_users
 from presence_core.operations.search.word_index import find_users
 from presence_core.operations.sessions.read import sessions_of
 from presence_core.scripts.calls import CHECKED, Op, by_two, checked_first, command
-from presence_core.search_text import Needle, is_found, is_found_in_uid
+from presence_core.text.search_text import Needle, is_found, is_found_in_uid
 
 MOST_FOUND: Final = 500
 """Entries of each range that one search takes on each shard. For a text with more it finds only some of the people."""

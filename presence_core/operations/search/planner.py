@@ -22,8 +22,8 @@ from presence_core.operations.context import Context
 from presence_core.operations.search.facets import LabelTest, label_test, learn_labels, wanted_ids
 from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.search import COUNT_CANDIDATES, CandidateCounts, decode_candidates
-from presence_core.search_text import CUT, Needle, compact, fold, id_digest, spellings
 from presence_core.settings import FACETS, PLACE_FIELDS
+from presence_core.text.search_text import CUT, Needle, compact, fold, id_digest, spellings
 
 WALK_US: Final = 3.5
 WALK_NAME_US: Final = 5.0

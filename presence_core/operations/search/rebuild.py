@@ -29,7 +29,7 @@ from presence_core.scripts.search import (
     REMOVE_WORDS,
     decode_recount,
 )
-from presence_core.search_text import entries, id_digest, uid_of
+from presence_core.text.search_text import entries, id_digest, uid_of
 
 BATCH: Final = 100
 """Sessions in one script: 1 to 2 ms of the server's time."""

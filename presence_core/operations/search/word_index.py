@@ -9,7 +9,7 @@ from presence_core.keyspace import Shard
 from presence_core.operations.search.planner import Range, ShardRange
 from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.search import READ_WORDS, decode_words
-from presence_core.search_text import raw_uid_of
+from presence_core.text.search_text import raw_uid_of
 
 Users = dict[Shard, dict[bytes, None]]
 """Users by shard, in the order in which they were found."""

@@ -15,7 +15,7 @@ SIZE: Final = 16
 """Bytes of a digest."""
 
 OVERLAP: Final = 60_000
-"""For so long after a rotation, ms, logins note devices by the key before (include/sessions/odd_login.lua): other
+"""For so long after a rotation, ms, logins note devices by the key before (include/login/odd_login.lua): other
 clients may have that one alone. They read the new one within a few seconds."""
 
 

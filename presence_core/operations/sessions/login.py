@@ -23,9 +23,9 @@ from presence_core.operations.sessions.read import read_call
 from presence_core.operations.sessions.validate import make_token, secret_digest
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, later
 from presence_core.scripts.sessions import LIVE, LOGIN, LoginReply, RefusedReply, SessionRow, decode_login
-from presence_core.search_text import entries, id_digest
 from presence_core.settings import Settings
-from presence_core.user_agents import families
+from presence_core.text.search_text import entries, id_digest
+from presence_core.text.user_agents import families
 
 BATCH: Final = 500
 """Logins in one pipeline."""
@@ -312,7 +312,7 @@ def _odd_keys(s: Shard, row: LoginRow) -> tuple[str, ...]:
 
 
 def _odd(ctx: Context, row: LoginRow) -> str:
-    """What may be odd about a login, as include/sessions/odd_login.lua reads it."""
+    """What may be odd about a login, as include/login/odd_login.lua reads it."""
     if row.on_behalf_by:
         return json.dumps({"by": row.on_behalf_by, "reason": row.reason}, ensure_ascii=False)
     if not row.device_id or not ctx.settings.keep_devices:

@@ -19,7 +19,7 @@ from django.utils.module_loading import import_string
 from presence_core.client import Presence
 from presence_core.client.server_choice import VARIABLE
 from presence_core.errors import InvalidArgument
-from presence_core.secret_files import with_secret
+from presence_core.files.secret_files import with_secret
 from presence_core.settings import Settings
 from presence_core.web.django.test_server import TestServer, is_test_run
 from presence_core.web.middleware.request_check import RequestChecker

@@ -20,8 +20,8 @@ from limits.strategies import SlidingWindowCounterRateLimiter
 
 from presence_core.drive_generators import Calls
 from presence_core.errors import CorruptData, InvalidArgument, OutcomeUnknown, Unavailable
-from presence_core.languages import accepted, match, tag_of
 from presence_core.models import Session
+from presence_core.text.languages import accepted, match, tag_of
 from presence_core.web.middleware.refusals import stale
 from presence_core.web.your_devices import json_answers, refusals
 from presence_core.web.your_devices.csrf import is_same_origin, is_token, make_token

@@ -1,4 +1,4 @@
-"""The texts of the page in each language. ``presence_core.languages`` has the languages and the choice of one."""
+"""The texts of the page in each language. ``presence_core.text.languages`` has the languages and the choice of one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gettext import NullTranslations
 from pathlib import Path
 from typing import Final
 
-from presence_core import languages
+from presence_core.text import languages
 
 LOCALE: Final = Path(__file__).with_name("locale")
 DOMAIN: Final = "your_devices"

@@ -20,7 +20,8 @@ from presence_core.filters import SessionFilter, address_range_of, facet_members
 from presence_core.models import moment
 from presence_core.operations.search.planner import name_piece
 from presence_core.scripts.script import Script
-from presence_core.search_text import (
+from presence_core.settings import INDEXES
+from presence_core.text.search_text import (
     CUT,
     NAME_CUT,
     entries,
@@ -36,7 +37,6 @@ from presence_core.search_text import (
     starts_of_uid,
     uid_of,
 )
-from presence_core.settings import INDEXES
 from tests.conftest import Servers
 from tests.support.bad_input import FILTERS
 from tests.support.oracle import folded, found_by

@@ -15,7 +15,7 @@ from presence_core import CorruptData, InvalidArgument, Login, Page, Session
 from presence_core.filters import SessionFilter
 from presence_core.operations.search import list_sessions, planner, shard_merge
 from presence_core.operations.sessions import login
-from presence_core.search_text import id_digest
+from presence_core.text.search_text import id_digest
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 from tests.support.oracle import found_by

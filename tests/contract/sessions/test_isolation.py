@@ -9,7 +9,7 @@ import pytest
 
 from presence_core import InvalidArgument, LoginRefused, SessionFilter
 from presence_core.operations.maintenance import history
-from presence_core.search_text import uid_of
+from presence_core.text.search_text import uid_of
 from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.soak import size

@@ -12,7 +12,7 @@ import pytest
 import streamlit as st
 
 from presence_core import Login, Presence, SessionFilter, Settings, Unavailable
-from presence_core.password_file import PasswordFile, StoredPassword
+from presence_core.files.password_file import PasswordFile, StoredPassword
 from presence_dashboard import access, texts
 from presence_dashboard.access import ROLES, Actor, AuthenticationTooOld, Denied, Right, SignedOut
 from presence_dashboard.actions import block_rules, bulk_kick, csv_export, kick_and_block, privacy, staff_members

@@ -17,7 +17,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from presence_core import CorruptData, InvalidArgument, SavedKind, StaffMember, cli
-from presence_core.password_file import PasswordFile
+from presence_core.files.password_file import PasswordFile
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 from tests.support.server_line import without_server_line
@@ -208,7 +208,7 @@ Said = Callable[..., tuple[int, str, str]]
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashes that take no time. Without it, a hash takes a quarter of a second of work."""
     monkeypatch.setattr(
-        "presence_core.password_file._hasher", lambda: PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+        "presence_core.files.password_file._hasher", lambda: PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
     )
 
 

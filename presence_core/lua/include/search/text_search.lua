@@ -1,4 +1,4 @@
--- Whether a text has what is searched for, as presence_core/search_text.py defines it. MAYBE where the client has to
+-- Whether a text has what is searched for, as text/search_text.py defines it. MAYBE where the client has to
 -- decide: letters that are not known here, a second spelling ("mueller"), a phone number without its country code.
 local gmatch, match = string.gmatch, string.match
 local MAX_WORDS, MAX_PARTS = 8, 8

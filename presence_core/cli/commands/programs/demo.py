@@ -6,7 +6,7 @@ import argparse
 import importlib.util
 
 from presence_core.cli.arguments import LOG_HELP, AddCommand
-from presence_core.cli.commands.dashboard import find_app, replace_by_module
+from presence_core.cli.commands.programs.dashboard import find_app, replace_by_module
 from presence_core.cli.output import print_error
 
 

@@ -3,7 +3,7 @@
 -- `known`, HASH: digest of a device (16 bytes) → the user's last login on it, ms.
 -- `last_place`, STRING: the user's last login with a known place, ms (8 bytes), and that place without the name of the
 -- network, so that 'o' has at most 64 bytes. After REACH seconds a plane can be anywhere, and it is not kept.
--- include: sessions/distance
+-- include: login/distance
 local NEW_DEVICE, ON_BEHALF, DISTANT = 1, 2, 4
 local MOST_DEVICES = 50
 local KEY_OVERLAP = 60000

@@ -24,7 +24,7 @@ _INSTALL: Final = (
     "The dashboard is not installed: install the extra dashboard (in a checkout: pip install '.[dashboard]')"
 )
 
-ROOT: Final = Path(__file__).parents[3]
+ROOT: Final = Path(__file__).parents[4]
 """The folder of both packages: the checkout, or where the wheel is installed."""
 
 

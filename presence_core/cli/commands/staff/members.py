@@ -13,9 +13,9 @@ from presence_core.cli.output import format_time, print_error, print_result, tab
 from presence_core.cli.prompts import read_password
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument
+from presence_core.files.password_file import VARIABLE, PasswordFile, one_time_password
 from presence_core.models import STAFF_ROLES, StaffMember
 from presence_core.operations.staff.members import staff_name
-from presence_core.password_file import VARIABLE, PasswordFile, one_time_password
 
 
 def add_commands(add_command: AddCommand) -> None:

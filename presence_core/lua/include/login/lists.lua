@@ -2,7 +2,7 @@
 -- include: sessions/end_session
 -- include: facets
 -- include: sessions/addresses
--- include: sessions/login_undo
+-- include: login/undo
 
 local function write_event(k, policy, kind, ref, at)
   write({'HINCRBY', k.totals, kind, -1}, 'HINCRBY', k.totals, kind, 1)

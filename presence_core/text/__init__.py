@@ -1,0 +1,1 @@
+"""Text that people write and read: how search compares it, its languages, and user agents."""
