@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from presence_dashboard import texts
 from tests.browser.conftest import NewPage
-from tests.dashboard.oidc_team import OidcTeam, oidc_team
+from tests.dashboard.gate.oidc_team import OidcTeam, oidc_team
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
 

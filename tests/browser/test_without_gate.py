@@ -16,7 +16,7 @@ from playwright.sync_api import BrowserContext, expect
 from presence_dashboard import texts
 from presence_dashboard.gate.gate_mark import HEADER
 from tests.browser.conftest import ROOT, Dashboard, log_in
-from tests.dashboard.test_frames import PAGES
+from tests.dashboard.gate.test_frames import PAGES
 from tests.dashboard.wire import Wire
 from tests.support.servers import free_port, wait_for
 

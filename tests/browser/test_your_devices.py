@@ -24,7 +24,7 @@ from tests.support.fair_clock import PATIENT
 from tests.support.place_file import PLACES, city, write_place_file
 from tests.support.servers import Server, missing, redis_binary, valkey_binary
 from tests.support.soak import size
-from tests.web.device_sites import KEY
+from tests.web.your_devices.device_sites import KEY
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
 

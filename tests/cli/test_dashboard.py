@@ -96,7 +96,7 @@ def test_no_program_starts_with_a_wrong_setting_or_option_and_each_says_why_in_o
         ),
         ({"PRESENCE_DASHBOARD_ACCESS": "oidc", "STREAMLIT_SECRETS_FILES": "/no/file"}, OIDC_LACKS),
         ({"PRESENCE_LOG": "yaml"}, "PRESENCE_LOG must be text or json."),
-        # tests/unit/test_gate_settings.py and tests/dashboard/test_gate.py check what these break.
+        # tests/unit/test_gate_settings.py and tests/dashboard/gate/test_gate.py check what these break.
         pytest.param(
             {"PRESENCE_DASHBOARD_ACCESS": "passwords"}, "PRESENCE_DASHBOARD_ACCESS must be one of", marks=SOAK_ONLY
         ),

@@ -18,7 +18,7 @@ from presence_core import Presence, Settings
 from presence_core.web.rules import hashed_id
 from tests.conftest import Bed, on
 from tests.support.fair_clock import PATIENT
-from tests.web.service import service
+from tests.web.service.process import service
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "moving.md"
 BLOCKS = dict(re.findall(r"^```python ([\w-]+)\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.M | re.S))
@@ -132,7 +132,7 @@ def browser(key: str) -> Any:
 @pytest.fixture
 def django(bed: Bed) -> Iterator[Callable[..., Any]]:
     """Changes Django's settings until the end of the test."""
-    from tests.web import django_site
+    from tests.web.frameworks import django_site
 
     django_site.configure(bed.url, bed.namespace)
     from django.test import override_settings

@@ -28,8 +28,8 @@ from tests.support.facade import EventLoop, P
 from tests.support.fair_clock import PATIENT
 from tests.support.outages import all_at_once
 from tests.support.servers import KEEPS_ALL, Server, missing, valkey_binary
-from tests.web.service import Held, Service, problem
-from tests.web.test_routes import ROUTES
+from tests.web.service.process import Held, Service, problem
+from tests.web.service.test_routes import ROUTES
 
 ANSWERS: dict[str, Callable[[P], Any]] = {
     "counts": lambda p: p.counts(),

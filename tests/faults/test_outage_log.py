@@ -21,8 +21,8 @@ from tests.conftest import Bed
 from tests.support.fair_clock import PATIENT
 from tests.support.outages import PASSWORD
 from tests.support.servers import KEEPS_ALL, Server, missing, valkey_binary, wait_for
-from tests.web.service import served
-from tests.web.sites import wsgi_site
+from tests.web.frameworks.sites import wsgi_site
+from tests.web.service.process import served
 
 ROOT = Path(__file__).parents[2]
 

@@ -26,7 +26,7 @@ from presence_dashboard.demo.launch import DEMO_SETTINGS
 from presence_dashboard.demo.visitors import load_cookies
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, KEEPS_ALL, Server, free_port, missing, redis_binary, valkey_binary, wait_for
-from tests.web.device_sites import forms_of
+from tests.web.your_devices.device_sites import forms_of
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = "<script>alert(1)</script>\"'&"

@@ -35,8 +35,8 @@ from tests.support.fair_clock import PATIENT
 from tests.support.files import dashboard_files
 from tests.support.monitor import Monitor
 from tests.support.servers import Server, wait_for
-from tests.web.service import served
-from tests.web.sites import asgi_site, wsgi_site
+from tests.web.frameworks.sites import asgi_site, wsgi_site
+from tests.web.service.process import served
 
 MARK = "quillfeather"
 """Not a secret: it is in every place, so that a place that was not really searched is noticed."""

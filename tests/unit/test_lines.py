@@ -18,7 +18,7 @@ from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
 from tests.support.files import dashboard_files
-from tests.web.sites import wsgi_site
+from tests.web.frameworks.sites import wsgi_site
 
 FAKE = "2026-11-20 12:00:00  FAKE  line"
 NAME = f"ann\u2028{FAKE}\u202e\u2029x"

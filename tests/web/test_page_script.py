@@ -19,7 +19,7 @@ from presence_core.web.service.api_keys import make_key
 from tests.browser.conftest import chromium
 from tests.conftest import Bed, on
 from tests.support.servers import wait_for
-from tests.web.service import served
+from tests.web.service.process import served
 
 pytestmark = pytest.mark.browser
 

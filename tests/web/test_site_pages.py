@@ -20,7 +20,7 @@ from presence_core.web.service.site_pages.script import SCRIPT
 from presence_core.web.service.site_pages.visitors import LeftPages
 from tests.conftest import Bed, on
 from tests.support.fair_clock import PATIENT
-from tests.web.service import Service, problem, service
+from tests.web.service.process import Service, problem, service
 
 everywhere = on("valkey-async", "redis7-async", "cluster-async")
 once = on("valkey-async")

@@ -16,7 +16,7 @@ from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
 from tests.support.monitor import Monitor
-from tests.web.sites import wsgi_site
+from tests.web.frameworks.sites import wsgi_site
 
 
 def _b64(raw: bytes) -> str:

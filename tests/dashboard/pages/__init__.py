@@ -1,0 +1,1 @@
+"""The pages, one or more test modules for each."""

@@ -1,0 +1,213 @@
+"""The Blocks page: rules are previewed, added, shown and removed by admins; everybody else reads."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from presence_core import LoginRefused, Presence
+from presence_dashboard import texts
+from presence_dashboard.format import exact, minute
+from presence_dashboard.roles import HIDDEN
+from tests.dashboard.conftest import cells, log_in, toasts
+from tests.dashboard.pages.test_person_page import said
+
+NETWORK = "198.51.100.0/24"
+
+
+@pytest.fixture
+def blocks(app: AppTest, presence: Presence) -> AppTest:
+    presence.login("ada", ip="198.51.100.7", app="ios", app_version="4.2")
+    presence.login("ada", ip="198.51.100.8")
+    presence.login("bob", ip="198.51.100.9")
+    return app.run().switch_page("views/blocks/blocks.py").run()
+
+
+def _fill(app: AppTest, label: str, value: str) -> AppTest:
+    _write(app, label, value)
+    return app.run()
+
+
+def _write(app: AppTest, label: str, value: str) -> None:
+    """Into a form, which sends it with its button."""
+    fields = [*app.text_input, *app.text_area]
+    next(field for field in fields if field.label == label).set_value(value)
+
+
+def _preview(app: AppTest, network: str) -> AppTest:
+    if not any(button.key == "preview-rule" for button in app.button):
+        app.button(key="add-rule").click().run()
+    _fill(app, texts.RULE_NETWORK_FIELD, network)
+    return app.button(key="preview-rule").click().run()
+
+
+def _confirm(app: AppTest) -> AppTest:
+    return next(button for button in app.button if button.label == texts.RULE_CONFIRM).click().run()
+
+
+def _errors(app: AppTest) -> list[str]:
+    return [element.value for element in (*app.warning, *app.error)]
+
+
+def _tick_rule(app: AppTest, row: int) -> AppTest:
+    app.session_state[f"block-rules-{app.session_state['list-block-rules'].generation}"] = {
+        "selection": {"rows": [row], "columns": [], "cells": []}
+    }
+    return app.run()
+
+
+def test_without_rules_and_blocks_the_page_says_so(blocks: AppTest) -> None:
+    assert not blocks.exception
+    for sentence in (texts.RULES_EXPLAINED, texts.RULES_EMPTY, texts.BLOCKED_PEOPLE_EMPTY):
+        assert sentence in said(blocks)
+
+
+def test_a_rule_is_added_after_a_preview_and_enforced(blocks: AppTest, presence: Presence) -> None:
+    _preview(blocks, "198.51.100.7/24")
+    assert f"`{NETWORK}`: **2 people** with **3 sessions** match now" in said(blocks)
+    assert texts.RULE_NAT in said(blocks)
+    _confirm(blocks)
+    assert texts.REASON_MISSING in _errors(blocks)
+    assert presence.block_rules() == []
+    _write(blocks, texts.REASON, "Attack")
+    _write(blocks, texts.MESSAGE, "Call us.")
+    _confirm(blocks)
+    [rule] = presence.block_rules()
+    assert (rule.network, rule.by, rule.reason, rule.sessions) == (NETWORK, "local operator", "Attack", 3)
+    assert rule.until is not None
+    assert texts.rule_is_added(f"`{NETWORK}`", texts.rule_ends(minute(rule.until))) in toasts(blocks)
+    assert blocks.dataframe[0].value[texts.LABEL_BLOCKS].tolist() == [NETWORK]
+    assert not any(button.key == "preview-rule" for button in blocks.button), "the form is closed"
+    with pytest.raises(LoginRefused, match="Call us"):
+        presence.login("eve", ip="198.51.100.1")
+
+
+def test_a_preview_of_another_network_does_not_count(blocks: AppTest, presence: Presence) -> None:
+    _preview(blocks, "203.0.113.0/24")
+    assert "no one who matches" in said(blocks)
+    _fill(blocks, texts.RULE_NETWORK_FIELD, NETWORK)
+    assert texts.RULE_PREVIEW_FIRST in said(blocks)
+    assert not any(button.label == texts.RULE_CONFIRM for button in blocks.button)
+
+
+def test_a_rule_that_would_concern_more_people_than_shown_is_counted_again(blocks: AppTest, presence: Presence) -> None:
+    _preview(blocks, NETWORK)
+    presence.login("eve", ip="198.51.100.10")
+    _write(blocks, texts.REASON, "Attack")
+    _confirm(blocks)
+    assert texts.ERROR_FIELD["expected"][""] in _errors(blocks)
+    assert presence.block_rules() == []
+
+
+def test_a_country_is_chosen_by_its_code_and_typed_again(blocks: AppTest, presence: Presence) -> None:
+    blocks.button(key="add-rule").click().run()
+    blocks.button_group(key="rule-kind-0").set_value(texts.RULE_COUNTRY).run()
+    for code, sentence in (("F1", texts.ERROR_FIELD["country"][""]), ("fr", texts.RULE_WIDE_COUNTRY)):
+        _fill(blocks, texts.RULE_COUNTRY_FIELD, code)
+        blocks.button(key="preview-rule").click().run()
+        assert sentence in [warning.value for warning in blocks.warning]
+    assert texts.RULE_PLACES in said(blocks)
+    _write(blocks, texts.REASON, "Attack")
+    _confirm(blocks)
+    assert texts.RULE_WIDE_MISSING in _errors(blocks)
+    _write(blocks, texts.rule_type_wide("FR"), "FR")
+    _confirm(blocks)
+    assert [rule.country for rule in presence.block_rules()] == ["FR"]
+    assert blocks.dataframe[0].value[texts.LABEL_BLOCKS].tolist() == ["FR"]
+
+
+def test_a_large_network_is_typed_again(blocks: AppTest, presence: Presence) -> None:
+    _preview(blocks, "0.0.0.0/0")
+    _write(blocks, texts.REASON, "Attack")
+    _confirm(blocks)
+    assert texts.RULE_WIDE_MISSING in _errors(blocks)
+    assert texts.RULE_WIDE in [warning.value for warning in blocks.warning]
+    _write(blocks, texts.rule_type_wide("0.0.0.0/0"), "0.0.0.0/0")
+    _confirm(blocks)
+    assert [rule.network for rule in presence.block_rules()] == ["0.0.0.0/0"]
+
+
+@pytest.mark.parametrize(("network", "sentence"), [("here", texts.ERROR_FIELD["network"][""])])
+def test_what_is_no_network_is_said_in_words(blocks: AppTest, network: str, sentence: str) -> None:
+    assert sentence in _errors(_preview(blocks, network))
+
+
+def test_a_version_needs_an_app(blocks: AppTest, presence: Presence) -> None:
+    blocks.button(key="add-rule").click().run()
+    blocks.button_group(key="rule-kind-0").set_value(texts.RULE_VERSION).run()
+    assert texts.RULE_LIES in said(blocks)
+    _fill(blocks, texts.RULE_VERSION_FIELD, "4.2")
+    blocks.button(key="preview-rule").click().run()
+    assert _errors(blocks)
+    _fill(blocks, texts.RULE_APP_FIELD, "ios")
+    blocks.button(key="preview-rule").click().run()
+    _write(blocks, texts.REASON, "Broken release")
+    _confirm(blocks)
+    assert [rule.words for rule in presence.block_rules()] == ["ios 4.2"]
+
+
+def test_a_rule_is_removed_with_a_reason(blocks: AppTest, presence: Presence) -> None:
+    rule = presence.add_block_rule(network=NETWORK, by="sam", reason="Attack", message="Call us.", expected=9)
+    presence.block("dana", by="sam", reason="Fraud")
+    blocks.button(key="refresh-list").click().run()
+    assert cells(blocks, texts.LABEL_PERSON) == ["dana"]
+    _tick_rule(blocks, 0)
+    assert "Call us." in [text.value for text in blocks.text]
+    remove = next(button for button in blocks.button if button.label == texts.RULE_REMOVE_CONFIRM)
+    remove.click().run()
+    assert texts.REASON_MISSING in _errors(blocks)
+    next(field for field in blocks.text_input if field.key == f"remove-reason-{rule.id}").set_value("over")
+    next(button for button in blocks.button if button.label == texts.RULE_REMOVE_CONFIRM).click().run()
+    assert texts.rule_is_removed(f"`{NETWORK}`") in toasts(blocks)
+    assert presence.block_rules() == []
+
+
+@pytest.mark.parametrize("role", ["viewer", "support"])
+def test_only_admins_add_and_remove_rules(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    log_in(presence, 1)
+    presence.add_block_rule(network=NETWORK, by="sam", reason="Attack", expected=9)
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", role)
+    monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", "ip")
+    page = app.run().switch_page("views/blocks/blocks.py").run()
+    shown = HIDDEN if role == "viewer" else NETWORK
+    assert page.dataframe[0].value[texts.LABEL_BLOCKS].tolist() == [shown]
+    _tick_rule(page, 0)
+    assert texts.RULE_REMOVE_CONFIRM not in [button.label for button in page.button]
+    assert not any(button.key == "add-rule" for button in page.button)
+
+
+def test_a_demoted_admin_adds_no_rule_and_the_attempt_is_audited(
+    blocks: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _preview(blocks, NETWORK)
+    _write(blocks, texts.REASON, "Attack")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "support")
+    _confirm(blocks)
+    assert presence.block_rules() == []
+    assert [entry.outcome for entry in presence.audit() if entry.action == "denied"] == ["add_block_rule refused once"]
+
+
+@pytest.mark.parametrize("mask", ["", "name"])
+def test_blocked_people_have_their_name_unless_it_is_masked(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch, mask: str
+) -> None:
+    presence.login("ada", name="Ada <King>")
+    presence.logout("bob", presence.login("bob", name="Bob Stone").session.session_id)
+    for uid in ("ada", "bob", "eve"):
+        presence.block(uid, by="sam", reason="Fraud", duration=3600)
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", mask)
+    page = app.run().switch_page("views/blocks/blocks.py").run()
+    names = [HIDDEN, HIDDEN] if mask else ["Ada <King>", "Bob Stone"]
+    assert sorted(cells(page, texts.LABEL_PERSON)) == sorted([f"{names[0]} (ada)", f"{names[1]} (bob)", "eve"])
+    body = "".join(element.proto.body for element in page.get("html"))
+    assert "Ada <King>" not in body
+    assert ("Bob Stone" in body) is (mask == "")
+    for block in presence.blocks():
+        assert f'title="{exact(block.at)}"' in body
+    captions = [[caption.value for caption in page.caption]]
+    presence.unblock("eve", by="sam", reason="test")
+    captions.append([caption.value for caption in page.button(key="refresh-list").click().run().caption])
+    assert [texts.BLOCKED_PEOPLE_UNNAMED in shown for shown in captions] == [True, False]

@@ -1,0 +1,1 @@
+"""The Sessions page, its saved views and its watch list."""

@@ -1,0 +1,1 @@
+"""Middleware, Django, FastAPI, JWT, and the pytest plugin."""

@@ -1,0 +1,443 @@
+"""The ten lines for each framework, taken from docs/frameworks.md and run unchanged, on real servers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.testclient import TestClient
+from websockets.exceptions import ConnectionClosedError
+from websockets.sync.client import connect
+
+from presence_core import Presence, Settings
+from presence_core.web.cookies import DEVICE_COOKIE
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
+
+ROOT = Path(__file__).parents[3]
+DOCUMENT = (ROOT / "docs/frameworks.md").read_text("utf-8")
+BLOCKS = dict(re.findall(r"^```python ([\w-]+)\n(.*?)^```", DOCUMENT, re.M | re.S))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with Server.start(binary, tmp_path_factory.mktemp("frameworks")) as running:
+        yield running
+
+
+@pytest.fixture
+def presence(server: Server) -> Iterator[Presence]:
+    with Presence.from_url(server.url, Settings(timeout=PATIENT)) as client:
+        yield client
+
+
+def ask(
+    port: int | str, method: str, path: str, body: str | None = None, **headers: str
+) -> tuple[int, http.client.HTTPMessage, str]:
+    """port: of this machine, or the path of a Unix socket."""
+    connection = http.client.HTTPConnection(HOST, port if isinstance(port, int) else None, timeout=30)
+    try:
+        if isinstance(port, str):
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.connect(port)
+        connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def is_up(port: int | str) -> bool:
+    try:
+        ask(port, "GET", "/sign-in")
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def running(*arguments: str, directory: Path, port: int | str, server: Server, **environ: str) -> Iterator[None]:
+    path = os.pathsep.join([str(directory), str(ROOT)])
+    log = directory / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            cwd=directory,
+            env={**os.environ, "PYTHONPATH": path, "PRESENCE_REDIS_URL": server.url, **environ},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        wait_for("the site", lambda: is_up(port))
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+    assert "Traceback" not in log.read_text()
+
+
+def test_every_framework_of_the_page_is_tested() -> None:
+    elsewhere = {"django-admin", "django-tests"}  # tests/web/frameworks/test_django_admin.py, test_django_project.py
+    assert set(BLOCKS) == {"fastapi", "flask", "django", "jwt", "refresh", "webhooks", "receiver"} | elsewhere
+    assert len(BLOCKS) == DOCUMENT.count("\n```python")
+    for name, block in BLOCKS.items():
+        lines = [line for line in block.splitlines() if line and not line.startswith(("import ", "from "))]
+        assert len(lines) <= 13, name
+
+
+@pytest.mark.parametrize("framework", ["fastapi", "flask"])
+def test_the_lines_for_fastapi_and_flask(framework: str, server: Server, presence: Presence, tmp_path: Path) -> None:
+    (tmp_path / "mysite.py").write_text(BLOCKS[framework], "utf-8")
+    port = free_port()
+    arguments = {
+        "fastapi": ["uvicorn", "mysite:app", f"--port={port}"],
+        "flask": ["flask", "--app", "mysite", "run", "--port", str(port)],
+    }[framework]
+    with running(*arguments, directory=tmp_path, port=port, server=server):
+        assert ask(port, "GET", "/me")[0] == 401
+        status, headers, _ = ask(port, "POST", f"/sign-in?who={framework}", user_agent="Firefox")
+        assert status < 300
+        cookie = headers["Set-Cookie"].partition(";")[0]
+        assert "HttpOnly; Secure; SameSite=Lax" in headers["Set-Cookie"]
+        [session] = presence.sessions(framework)
+        assert (session.ip, session.user_agent) == ("127.0.0.1", "Firefox")
+        [device] = [value for value in headers.get_all("Set-Cookie", []) if value.startswith(DEVICE_COOKIE)]
+        assert "Max-Age=34560000; HttpOnly; Secure; SameSite=Lax" in device
+        for cookies, is_new in ((device.partition(";")[0], False), ("", True)):
+            ask(port, "POST", f"/sign-in?who={framework}", cookie=cookies)
+            assert presence.sessions(framework)[0].new_device is is_new
+        status, _, body = ask(port, "GET", "/me", cookie=cookie)
+        assert (status, json.loads(body)) == (200, {"uid": framework})
+        assert ask(port, "GET", "/me", authorization=f"Bearer {cookie.partition('=')[2]}")[0] == 200
+        kick = [sys.executable, "-m", "presence_core", "kick", framework, "--by", "sam", "--reason", "test"]
+        subprocess.run(
+            [*kick, "--message", "Please call us."],
+            env=os.environ | {"PRESENCE_REDIS_URL": server.url},
+            check=True,
+            timeout=60,
+        )
+        status, headers, body = ask(port, "GET", "/me", cookie=cookie)
+        assert (status, headers["Content-Type"]) == (401, "application/problem+json")
+        assert json.loads(body)["message"] == "Please call us."
+        presence.block(framework, by="sam", reason="test", message="Your account is on hold.")
+        status, headers, body = ask(port, "POST", f"/sign-in?who={framework}")
+        assert (status, headers["Content-Type"]) == (403, "application/problem+json")
+        assert (json.loads(body)["code"], json.loads(body)["block"]["until"]) == ("blocked", None)
+        assert (
+            json.loads(body)["message"] == "Your account is on hold. Signing in is blocked until our staff unblock it."
+        )
+
+
+def test_a_visitor_over_a_unix_socket_has_no_address(server: Server, presence: Presence, tmp_path: Path) -> None:
+    (tmp_path / "mysite.py").write_text(BLOCKS["fastapi"], "utf-8")
+    path = str(tmp_path / "s")
+    with running("uvicorn", "mysite:app", f"--uds={path}", directory=tmp_path, port=path, server=server):
+        status, headers, _ = ask(path, "POST", "/sign-in?who=uma")
+        assert status == 200
+        assert ask(path, "GET", "/me", cookie=headers["Set-Cookie"].partition(";")[0])[0] == 200
+        [session] = presence.sessions("uma")
+        assert (session.ip, session.last_ip) == (None, None)
+
+
+def lines(framework: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    site: dict[str, Any] = {"__name__": "mysite"}
+    exec(compile(BLOCKS[framework], "docs/frameworks.md", "exec"), site)
+    return site
+
+
+def run_in(client: TestClient, close: Any) -> None:
+    assert client.portal is not None
+    client.portal.call(close)
+
+
+def test_a_site_is_tested_with_the_test_client_of_its_framework(
+    server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = lines("fastapi", server, monkeypatch)
+    with TestClient(site["app"], base_url="https://testserver") as client:
+        assert client.post("/sign-in?who=tess").status_code == 200
+        assert client.get("/me").json() == {"uid": "tess"}
+        run_in(client, site["presence"].close)
+    site = lines("flask", server, monkeypatch)
+    answer = (
+        site["app"].test_client().post("/sign-in?who=finn", environ_overrides={"REMOTE_ADDR": ""})
+    )  # gunicorn --bind unix:
+    assert answer.status_code == 204
+    site["presence"].close()
+    assert [presence.sessions(who)[0].ip for who in ("tess", "finn")] == [None, None]
+
+
+@pytest.mark.parametrize("place", ["inside", "outside"])
+def test_a_page_of_another_origin_passes_its_preflight(
+    server: Server, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    site = lines("fastapi", server, monkeypatch)
+    cors = Middleware(CORSMiddleware, allow_origins=["https://shop.example"], allow_credentials=True)
+    site["app"].user_middleware.insert(0 if place == "outside" else 1, cors)
+    headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": "GET"}
+    with TestClient(site["app"]) as client:
+        answer = client.options("/me", headers=headers)
+        assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, "https://shop.example")
+        refused = client.get("/me", headers={"Origin": "https://shop.example"})
+        assert (refused.status_code, "Access-Control-Allow-Origin" in refused.headers) == (401, place == "outside")
+        run_in(client, site["presence"].close)
+
+
+SOCKET = """
+from presence_core import AsyncPresence
+from presence_core.web.asgi import PresenceMiddleware
+
+async def site(scope, receive, send):
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+    elif scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "text": scope["presence.session"].uid})
+        await receive()
+
+app = PresenceMiddleware(site, AsyncPresence.from_env())
+"""
+
+
+def test_a_websocket_client_learns_the_reason_from_the_close_code(
+    server: Server, presence: Presence, tmp_path: Path
+) -> None:
+    (tmp_path / "mysite.py").write_text(SOCKET, "utf-8")
+    port, token = free_port(), presence.login("wes").token
+    url, headers = f"ws://{HOST}:{port}/", {"Authorization": f"Bearer {token}"}
+    arguments = ["uvicorn", "mysite:app", f"--port={port}"]
+    with running(*arguments, directory=tmp_path, port=port, server=server):
+        with connect(url, additional_headers=headers, proxy=None) as socket:
+            assert socket.recv(timeout=20) == "wes"
+        presence.kick("wes", by="sam", reason="test")
+        with connect(url, additional_headers=headers, proxy=None) as socket:
+            with pytest.raises(ConnectionClosedError) as closed:
+                socket.recv(timeout=20)
+            assert closed.value.rcvd is not None
+            assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (4401, "kicked")
+
+
+DJANGO = """
+SECRET_KEY = "only for this test, and as long as Django wants it to be"
+ALLOWED_HOSTS = ["127.0.0.1"]
+ROOT_URLCONF = "tests.web.frameworks.django_site"
+USE_TZ = True
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "site.db"}}
+INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions",
+                  "django.contrib.messages"]
+MIDDLEWARE = ["django.contrib.sessions.middleware.SessionMiddleware",
+              "django.contrib.auth.middleware.AuthenticationMiddleware",
+              "django.contrib.messages.middleware.MessageMiddleware"]
+LOGIN_URL = "/sign-in"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+"""
+
+
+PREPARE = """
+import django
+from django.core.management import call_command
+
+django.setup()
+call_command("migrate", verbosity=0)
+call_command("createsuperuser", interactive=False, username="ada", email="a@example.org")
+"""
+
+
+ENVIRON = {"DJANGO_SETTINGS_MODULE": "mysettings", "DJANGO_SUPERUSER_PASSWORD": "secret"}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Django site with its tables and a user."""
+    directory = tmp_path_factory.mktemp("django")
+    (directory / "mysettings.py").write_text(DJANGO + BLOCKS["django"], "utf-8")
+    path = os.pathsep.join([str(directory), str(ROOT)])
+    subprocess.run(
+        [sys.executable, "-c", PREPARE],
+        cwd=directory, env={**os.environ, "PYTHONPATH": path, **ENVIRON}, check=True, capture_output=True,
+    )  # fmt: skip
+    return directory
+
+
+@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
+def test_the_lines_for_django(
+    server: Server, presence: Presence, prepared: Path, tmp_path: Path, interface: str
+) -> None:
+    server.command("FLUSHALL")
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    path, environ = os.pathsep.join([str(tmp_path), str(ROOT)]), ENVIRON
+    port = free_port()
+    arguments = {
+        "wsgi": ["django", "runserver", "--noreload", f"127.0.0.1:{port}"],
+        "asgi": ["uvicorn", "django.core.asgi:get_asgi_application", "--factory", "--lifespan=off", f"--port={port}"],
+    }[interface]
+    with running(*arguments, directory=tmp_path, port=port, server=server, **environ):
+        form = urlencode({"who": "ada", "password": "secret"})
+        status, headers, body = ask(
+            port, "POST", "/sign-in", form, content_type="application/x-www-form-urlencoded", user_agent="Firefox"
+        )
+        assert (status, body) == (200, "in")
+        cookie = headers["Set-Cookie"].partition(";")[0]
+        assert ask(port, "GET", "/", cookie=cookie)[2].startswith("ada ")
+        new = subprocess.run(
+            [sys.executable, "-m", "django", "changepassword", "ada"], start_new_session=True,  # no terminal to ask at
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": path, "PRESENCE_REDIS_URL": server.url, **environ},
+            input="correct horse\ncorrect horse\n", text=True, check=True, capture_output=True,
+        )  # fmt: skip
+        assert "changed successfully" in new.stdout
+        assert [(end.by, end.note) for end in presence.ended("1")] == [("manage.py changepassword", "password changed")]
+        form = urlencode({"who": "ada", "password": "correct horse"})
+        _, headers, _ = ask(
+            port, "POST", "/sign-in", form, content_type="application/x-www-form-urlencoded", user_agent="Firefox"
+        )
+        cookie = headers["Set-Cookie"].partition(";")[0]
+        [session] = presence.sessions("1")
+        assert (session.name, session.ip, session.user_agent) == ("ada", "127.0.0.1", "Firefox")
+        presence.kick("1", by="sam", reason="test", message="Please call us.")
+        status, _, body = ask(port, "GET", "/", cookie=cookie, accept="application/json")
+        assert (status, json.loads(body)["message"]) == (401, "Please call us.")
+        assert ask(port, "GET", "/", cookie=cookie)[2] == "nobody none"
+
+
+def test_the_lines_for_jwt(server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    site: dict[str, Any] = {"KEY": "a key of at least thirty-two bytes, as HS256 wants"}
+    exec(compile(BLOCKS["jwt"], "docs/frameworks.md", "exec"), site)
+    try:
+        token = site["issue"]("jay")
+        before = presence.sessions("jay")[0].last_seen
+        assert site["check"](token)["sub"] == "jay"
+        wait_for("the heartbeat", lambda: presence.sessions("jay")[0].last_seen > before)
+        presence.kick("jay", by="sam", reason="test")
+        [end] = presence.ended("jay")
+        wait_for("the cache", lambda: site["revoked"].is_revoked(end.session_id))
+        with pytest.raises(PermissionError, match="This session has ended"):
+            site["check"](token)
+        old = site["issue"]("jay")
+        presence.revoke_before(by="sam", reason="test")
+        session = presence.login("jay").session
+        wait_for("the cache", lambda: site["revoked"]._ended.watermark > 0)
+        with pytest.raises(PermissionError, match="This session has ended"):
+            site["check"](old)
+        assert site["check"](site["issue"]("jay"))["jti"] != session.session_id
+    finally:
+        site["revoked"].close()
+        site["presence"].close()
+
+
+def test_the_lines_for_refresh_tokens(server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    site: dict[str, Any] = {"KEY": "a key of at least thirty-two bytes, as HS256 wants"}
+    for block in ("jwt", "refresh"):
+        exec(compile(BLOCKS[block], f"docs/frameworks.md, {block}", "exec"), site)
+    try:
+        first, access = site["sign_in"]("ray")
+        [session] = presence.sessions("ray")
+        assert session.idle_timeout == 30 * 86_400
+        second, renewed = site["refresh"](first)
+        assert [site["check"](token)["jti"] for token in (access, renewed)] == [session.session_id] * 2
+        assert site["check"](renewed)["auth_time"] == session.login_at.timestamp()
+        tokens = [second]
+
+        def is_seen_by_a_refresh() -> bool:  # in a later millisecond
+            tokens.append(site["refresh"](tokens[-1])[0])
+            return presence.sessions("ray")[0].last_seen > session.last_seen
+
+        wait_for("the heartbeat of a refresh", is_seen_by_a_refresh)
+        with pytest.raises(PermissionError, match="This session has ended"):
+            site["refresh"](first)  # used before
+        presence.kick("ray", by="sam", reason="test")
+        with pytest.raises(PermissionError, match="This session has ended"):
+            site["refresh"](tokens[-1])
+        wait_for("the cache", lambda: site["revoked"].is_revoked(session.session_id))
+    finally:
+        site["revoked"].close()
+        site["presence"].close()
+
+
+def test_the_lines_for_webhooks_remove_only_the_kicked_users_token(
+    server: Server, presence: Presence, tmp_path: Path
+) -> None:
+    did: list[tuple[str, ...]] = []
+    names: dict[str, Any] = {
+        "presence": presence, "secret": "a secret that only two know", "refuse": lambda: did.append(("refused",)),
+        "once": lambda delivery_id, act: act(), "check_all_refresh_tokens": lambda: did.append(("check all",)),
+        "drop_refresh_token": lambda uid, session_id: did.append((uid, session_id)),
+    }  # fmt: skip
+    receive = compile(BLOCKS["receiver"], "docs/frameworks.md, receiver", "exec")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            try:
+                exec(receive, names | {"headers": self.headers, "body": body})
+                self.send_response(204)
+            except Exception as error:
+                did.append((repr(error),))
+                self.send_response(500)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    first, second = (presence.login("wanda").session.session_id for _ in range(2))
+
+    def site_runs() -> None:
+        presence.kick("wanda", first, by="sam", reason="test")
+        presence.block("wanda", by="sam", reason="test")
+        presence.unblock("wanda", by="sam", reason="test")
+        presence.revoke_before(by="sam", reason="test")
+        wait_for("the revocation", lambda: ("check all",) in did)
+        presence.kick("wanda", presence.login("wanda", session_id="third-one").session.session_id, by="sam", reason="t")
+        wait_for("the last kick", lambda: ("wanda", "third-one") in did)
+
+    with ThreadingHTTPServer((HOST, 0), Handler) as receiver:
+        threading.Thread(target=receiver.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            block = BLOCKS["webhooks"].replace("/var/lib/site/webhooks", str(tmp_path)).replace("...", "site_runs()")
+            block = block.replace("https://tokens.example/hook", f"http://{HOST}:{receiver.server_port}/hook")
+            exec(compile(block, "docs/frameworks.md, webhooks", "exec"), names | {"site_runs": site_runs})
+        finally:
+            receiver.shutdown()
+    assert ("wanda", second) not in did, "the other device was not kicked"
+    assert sorted(set(did)) == sorted([("wanda", first), ("check all",), ("wanda", "third-one")])
+
+
+def test_the_library_needs_no_framework() -> None:
+    modules = [
+        "asgi",
+        "wsgi",
+        "middleware.request_check",
+        "rules",
+        "cookies",
+        "jwt",
+        "webhooks",
+        "webhooks.signing",
+        "proxies",
+    ]
+    code = (
+        f"import sys, {', '.join(f'presence_core.web.{module}' for module in modules)}\n"
+        "found = {'flask', 'django', 'fastapi', 'starlette', 'jwt', 'werkzeug', 'uvicorn'} & set(sys.modules)\n"
+        "assert not found, found"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
