@@ -32,7 +32,7 @@ from presence_core import AsyncPresence, Settings
 from presence_core.transport import closers
 from tests.support.facade import Clock, EventLoop, P, async_facade, sync_facade
 from tests.support.fair_clock import PATIENT
-from tests.support.read_once import read_once
+from tests.support.cheap_work import hash_cheaply, read_once
 from tests.support.servers import Cluster, Sentinels, Server, missing, redis_binary, valkey_binary
 from tests.support.soak import SOAK, size
 
@@ -44,6 +44,7 @@ os.environ.setdefault("PRESENCE_TIMEOUT", str(PATIENT))
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each of those programs compiles all of its modules again
 
 read_once()
+hash_cheaply()
 
 for number in (signal.SIGINT, signal.SIGHUP):  # a shell's background jobs and nohup ignore these signals,
     if signal.getsignal(number) == signal.SIG_IGN:  # and every program that the tests start would inherit that

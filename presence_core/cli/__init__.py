@@ -118,6 +118,7 @@ class _Parser(argparse.ArgumentParser):
         raise _UsageError(f"{self.prog}: {message} (see {self.prog} --help).")
 
 
+@cache
 def build_parser() -> argparse.ArgumentParser:
     """The parser with all commands."""
     parser = _Parser(prog="presence", description="See who is online, and end sessions.", epilog=_EPILOG)

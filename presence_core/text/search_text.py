@@ -12,7 +12,7 @@ import re
 import struct
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -287,11 +287,13 @@ def id_digest(session_id: str, shards: int) -> bytes:
 # -- the same in Lua --------------------------------------------------------------------------------------------------
 
 
+@cache
 def fold_table() -> str:
     """The folded form of each letter of two UTF-8 bytes, as a Lua table; letters that ``fold`` leaves are not in it."""
     return _table({chr(code): bare(chr(code)) for code in range(0x80, 0x800)})
 
 
+@cache
 def letter_table() -> str:
     """What a spelling has for each folded letter of two UTF-8 bytes, as a Lua table."""
     return _table({chr(code): _letters[code] for code in range(0x80, 0x800) if bare(chr(code)) == chr(code)})

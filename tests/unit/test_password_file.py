@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from argon2 import PasswordHasher
+from argon2 import PasswordHasher, Type
+from argon2.profiles import RFC_9106_LOW_MEMORY
 
 from presence_core import InvalidArgument, OutcomeUnknown
 from presence_core.files import password_file as module
 from presence_core.files.password_file import ONE_TIME_DAYS, PasswordFile, one_time_password
+from tests.support.cheap_work import HASHER
 
 SECRET, OTHER = "correct horse battery", "another horse battery"
 END = 4_000_000_000
@@ -22,9 +24,8 @@ END = 4_000_000_000
 
 @pytest.fixture
 def file(tmp_path: Path) -> PasswordFile:
-    """A file with the password of root, and hashes that take no time."""
+    """A file with the password of root."""
     made = PasswordFile(tmp_path / "passwords")
-    made._hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
     made.set("root", SECRET)
     return made
 
@@ -52,6 +53,12 @@ def test_a_one_time_password_is_random_and_ends_after_some_days(file: PasswordFi
     stored = file.verify("dana", SECRET)
     assert stored is not None
     assert (stored.is_one_time, stored.has_expired) == (False, False)
+
+
+def test_a_hash_costs_an_attacker_as_much_as_argon2_recommends() -> None:
+    used, recommended = HASHER(), PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)
+    assert used.type is Type.ID
+    assert (used.time_cost, used.memory_cost) >= (recommended.time_cost, recommended.memory_cost)
 
 
 def test_a_renewed_hash_stays_a_one_time_password(file: PasswordFile) -> None:

@@ -17,7 +17,7 @@ from presence_core.client import reshard
 from tests.conftest import Bed, on
 from tests.support.fair_clock import PATIENT
 from tests.support.place_file import write_place_file
-from tests.support.read_once import READ
+from tests.support.cheap_work import READ
 
 OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
 

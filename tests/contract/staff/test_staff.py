@@ -205,14 +205,6 @@ Said = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hashes that take no time. Without it, a hash takes a quarter of a second of work."""
-    monkeypatch.setattr(
-        "presence_core.files.password_file._hasher", lambda: PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    )
-
-
-@pytest.fixture
 def said(bed: Bed, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Said:
     """Run ``presence staff …``; returns exit code, standard output and standard error."""
     monkeypatch.setenv("PRESENCE_REDIS_URL", bed.url)
@@ -228,7 +220,6 @@ def said(bed: Bed, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     return run
 
 
-@pytest.mark.usefixtures("quick")
 @on("valkey-sync")
 def test_the_command_manages_roles_and_passwords(p: P, said: Said, tmp_path: Path) -> None:
     path = tmp_path / "staff"
@@ -266,7 +257,6 @@ def test_the_command_manages_roles_and_passwords(p: P, said: Said, tmp_path: Pat
     assert [file.name for file in path.parent.iterdir()] == ["staff"]
 
 
-@pytest.mark.usefixtures("quick")
 @on("valkey-sync")
 def test_the_command_makes_a_one_time_password_and_prints_it_once(p: P, said: Said, tmp_path: Path) -> None:
     code, out, _ = said("add", "root", "--role", "admin", "--one-time")
@@ -312,7 +302,6 @@ def test_without_a_password_file_there_are_only_roles(p: P, said: Said, monkeypa
     assert roles(p) == {"dana@example.com": "admin"}
 
 
-@pytest.mark.usefixtures("quick")
 def test_lines_of_other_programs_are_kept_and_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "staff"
     path.write_text("# ours\nbroken\n")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from argon2 import PasswordHasher
 from starlette.testclient import TestClient
 
 from presence_core import Presence, Settings
@@ -29,7 +28,6 @@ ONCE, CHOSEN = "k7f3m-9xq2p-abcde-23456", "correct horse battery"
 def passwords(tmp_path: Path) -> PasswordFile:
     """A file in which dana has a one-time password."""
     file = PasswordFile(tmp_path / "passwords")
-    file._hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
     file.set("dana", ONCE, valid_until=int(time.time()) + 3_600)
     return file
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from argon2 import PasswordHasher
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from presence_core import Presence, Session, SessionFilter, Settings, StaffRole
@@ -69,7 +68,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     directory = tmp_path_factory.mktemp("frames")
     log, passwords = directory / "log", PasswordFile(directory / "staff")
     passwords.path.touch(0o600)  # a password file that is not there is refused
-    passwords._hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     with (
         Server.start(binary, directory / "redis") as server,

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import streamlit as st
-from argon2 import PasswordHasher
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -110,7 +109,6 @@ def gated_site(
 @pytest.fixture(scope="module")
 def passwords(tmp_path_factory: pytest.TempPathFactory) -> PasswordFile:
     file = PasswordFile(tmp_path_factory.mktemp("staff") / "passwords")
-    file._hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)  # a sign-in takes a quarter of a second
     for name in ("dana", "root"):
         file.set(name, SECRET)
     return file

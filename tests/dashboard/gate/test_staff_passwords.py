@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from argon2 import PasswordHasher
 from streamlit.testing.v1 import AppTest
 
 from presence_core import InvalidArgument, OutcomeUnknown, Presence
@@ -29,9 +28,6 @@ SECRET = "correct horse battery"
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PasswordFile:
     """The password file of the dashboard, with a password of dana."""
-    monkeypatch.setattr(
-        "presence_core.files.password_file._hasher", lambda: PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-    )
     monkeypatch.setenv("PRESENCE_STAFF_FILE", str(tmp_path / "passwords"))
     made = PasswordFile(tmp_path / "passwords")
     made.set("dana", SECRET)
