@@ -30,9 +30,9 @@ import pytest
 
 from presence_core import AsyncPresence, Settings
 from presence_core.transport import closers
+from tests.support.cheap_work import hash_cheaply, read_once
 from tests.support.facade import Clock, EventLoop, P, async_facade, sync_facade
 from tests.support.fair_clock import PATIENT
-from tests.support.cheap_work import hash_cheaply, read_once
 from tests.support.servers import Cluster, Sentinels, Server, missing, redis_binary, valkey_binary
 from tests.support.soak import SOAK, size
 

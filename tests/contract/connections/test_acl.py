@@ -15,9 +15,9 @@ from redis._parsers.commands import CommandsParser
 from presence_core import LastSeenTracker, MinuteSetTracker, Presence, SessionFilter, Settings, Unavailable, Worker
 from presence_core.client import reshard
 from tests.conftest import Bed, on
+from tests.support.cheap_work import READ
 from tests.support.fair_clock import PATIENT
 from tests.support.place_file import write_place_file
-from tests.support.cheap_work import READ
 
 OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
 
