@@ -1,7 +1,7 @@
 """``python -m benchmarks [--sizes 10k,100k,1m] [--server valkey|redis|both] [--only name,…] [--json FILE]``
 
 ``python -m benchmarks peers``, ``growth``, ``soak``, ``move`` and ``instructions`` have options of their own: see
-``benchmarks/peers``, ``growth.py``, ``soak.py``, ``move.py``, ``instructions.py``.
+``peers``, ``capacity/growth.py``, ``soak/run.py``, ``move.py``, ``instructions.py``.
 ``capacity`` calculates docs/capacity.md from the results of ``growth``.
 """
 
@@ -18,8 +18,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from benchmarks import ending, memory, reading, report, search, sites
+from benchmarks import report
 from benchmarks.measure import Json, Result
+from benchmarks.methods import ending, memory, reading, search, sites
 from benchmarks.stage import Stage, binaries
 
 Benchmark = Callable[[Stage], Result | None]
@@ -122,13 +123,13 @@ def main() -> int:
 
         return command.main(sys.argv[2:], _size)
     if sys.argv[1:2] == ["growth"]:
-        from benchmarks import growth
+        from benchmarks.capacity import growth
 
         return growth.main(sys.argv[2:])
     if sys.argv[1:2] == ["soak"]:
-        from benchmarks import soak
+        from benchmarks.soak import run
 
-        return soak.main(sys.argv[2:])
+        return run.main(sys.argv[2:])
     if sys.argv[1:2] == ["move"]:
         from benchmarks import move
 
@@ -138,9 +139,9 @@ def main() -> int:
 
         return instructions.main(sys.argv[2:])
     if sys.argv[1:2] == ["capacity"]:
-        from benchmarks import capacity
+        from benchmarks.capacity import model
 
-        return capacity.main()
+        return model.main()
     arguments = _arguments()
     found = binaries()
     servers = [name for name in ("valkey", "redis") if arguments.server in (name, "both")]

@@ -23,7 +23,7 @@ from typing import Any, Final
 import redis
 
 from benchmarks.data import Row, imported_logins, logins
-from benchmarks.ending import BY, MESSAGE, REASON
+from benchmarks.methods.ending import BY, MESSAGE, REASON
 from benchmarks.stage import SETTINGS, binaries
 from presence_core import Presence
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks import capacity, crowd, growth, soak
-from benchmarks.crowd import Act, Scene, Story
+from benchmarks.capacity import growth, model
 from benchmarks.data import logins
 from benchmarks.measure import Side, _cost, shares_of_scripts
-from benchmarks.soak import Watched
+from benchmarks.soak import crowd, run
+from benchmarks.soak.crowd import Act, Scene, Story
+from benchmarks.soak.run import Watched
 from benchmarks.stage import SETTINGS, Stage
 from presence_core import Presence
 from tests.support.fair_clock import PATIENT
@@ -80,13 +81,13 @@ def test_a_load_reaches_its_rates_and_its_books_agree_with_the_library(stage: St
     assert beats.acts["heartbeats"].as_json(1.0)["p50_ms"] > 100, "they are timed from the moment when they were due"
     assert visitors.errors == beats.errors == []
     assert set(beats.offline) <= set(visitors.kicked)
-    assert set(soak._reckoning(stage, scene, [], [visitors, beats]).values()) == {0}
+    assert set(run._reckoning(stage, scene, [], [visitors, beats]).values()) == {0}
 
 
 def test_a_soak_notices_a_missing_session_and_one_reported_offline(stage: Stage) -> None:
     scene = _scene(stage, 1.0)
     stage.redis.zrem(stage.keys.sessions, scene.refs[0])
-    off = soak._reckoning(stage, scene, [], [Story(offline=[scene.refs[1]])])
+    off = run._reckoning(stage, scene, [], [Story(offline=[scene.refs[1]])])
     assert off["counts().sessions"] + off["list: missing, strange or twice"] >= 1
     assert off["reported offline, though live"] == 1
     assert off["found by repair"] >= 1
@@ -130,7 +131,7 @@ def test_dashboards_that_are_late_or_fail_are_noticed(stage: Stage, monkeypatch:
 
 def test_a_soak_fails_if_memory_or_lag_grows_an_action_is_skipped_or_a_call_fails() -> None:
     def broken(seen: Watched, story: Story) -> list[str]:
-        return [promise.what for promise in soak._promises(seen, [story], "", {"list": 0}) if not promise.met]
+        return [promise.what for promise in run._promises(seen, [story], "", {"list": 0}) if not promise.met]
 
     steady = Watched(server=[900.0] * 60, lag=[4.0] * 60, others={"worker": [50.0] * 20 + [60.0] * 40})
     done = Story(acts={"kick": Act(asked=100, done=100)})
@@ -155,7 +156,7 @@ def test_a_partial_growth_run_replaces_only_runs_of_its_own_kind(tmp_path: Path)
 
 
 def test_the_capacity_page_agrees_with_the_measured_runs() -> None:
-    page = capacity.PAGE.read_text("utf-8")
-    said = page.partition(capacity.BEGIN)[2].partition(capacity.END)[0].strip()
-    assert said == capacity.derived().strip()
+    page = model.PAGE.read_text("utf-8")
+    said = page.partition(model.BEGIN)[2].partition(model.END)[0].strip()
+    assert said == model.derived().strip()
     assert "**" in said, "there are figures"

@@ -22,8 +22,8 @@ from operator import methodcaller
 from typing import Any, Final
 
 from benchmarks.data import SEED, Row
-from benchmarks.ending import BY, MESSAGE, REASON
 from benchmarks.measure import Json
+from benchmarks.methods.ending import BY, MESSAGE, REASON
 from presence_core import HeartbeatBuffer, Presence, PresenceError, SessionFilter, Settings
 from presence_dashboard.data.session_query import FACETS
 from presence_dashboard.data.store import Store

@@ -6,8 +6,8 @@ from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.bare import Bare
 from benchmarks.measure import Result, Side, Target, compare
+from benchmarks.methods.bare import Bare
 from benchmarks.stage import Stage
 from presence_core import Session
 from presence_core.operations.search.list_sessions import make_cursor

@@ -25,10 +25,11 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from benchmarks import crowd, report
-from benchmarks.crowd import Scene, Story
+from benchmarks import report
 from benchmarks.data import SEED, USERS_PER_SESSION, Row, logins
 from benchmarks.measure import Json, Target
+from benchmarks.soak import crowd
+from benchmarks.soak.crowd import Scene, Story
 from benchmarks.stage import Stage, binaries
 from benchmarks.web import ROOT
 from presence_core import Login, Presence, Settings

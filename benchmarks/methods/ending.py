@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from itertools import islice
 
-from benchmarks.bare import Bare, BareSession
 from benchmarks.measure import Result, Side, Target, compare
+from benchmarks.methods.bare import Bare, BareSession
 from benchmarks.stage import Stage, Ticket
 
 BY = "support@example.org"

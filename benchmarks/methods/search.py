@@ -8,8 +8,8 @@ from collections.abc import Callable
 from statistics import median
 from typing import Final
 
-from benchmarks.bare import Bare
 from benchmarks.measure import Result, Side, Target, compare, spread
+from benchmarks.methods.bare import Bare
 from benchmarks.stage import Stage
 from presence_core import Presence, Session, SessionFilter
 

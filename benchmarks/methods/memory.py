@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.data import logins
-from benchmarks.ending import BY, MESSAGE, REASON
 from benchmarks.measure import Json, Result, Target
+from benchmarks.methods.ending import BY, MESSAGE, REASON
 from benchmarks.stage import SETTINGS, Stage
 from presence_core import Login, Presence
 

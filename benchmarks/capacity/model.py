@@ -15,7 +15,7 @@ from typing import Any, Final
 from benchmarks.report import RESULTS
 from presence_core import Settings
 
-PAGE: Final = Path(__file__).parent.parent / "docs" / "capacity.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "capacity.md"
 BEGIN: Final = "<!-- by python -m benchmarks capacity: begin -->\n"
 END: Final = "<!-- end -->"
 

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from benchmarks.data import imported_logins
 from benchmarks.data import logins as new_logins
-from benchmarks.ending import BY, REASON
+from benchmarks.methods.ending import BY, REASON
 from benchmarks.report import RESULTS, write
 from benchmarks.stage import SETTINGS, binaries
 from presence_core import Login, Presence, SessionFilter

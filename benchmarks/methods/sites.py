@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.bare import Bare, BareSession
 from benchmarks.measure import Result, Side, Target, compare
+from benchmarks.methods.bare import Bare, BareSession
 from benchmarks.stage import Stage, Ticket
 
 

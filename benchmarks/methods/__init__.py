@@ -1,0 +1,1 @@
+"""The benchmarks of the methods, each compared with bare Redis commands."""
