@@ -1,7 +1,7 @@
 """``python -m benchmarks [--sizes 10k,100k,1m] [--server valkey|redis|both] [--only name,…] [--json FILE]``
 
-``python -m benchmarks peers``, ``growth``, ``soak``, ``move`` and ``instructions`` have options of their own: see
-``peers``, ``capacity/growth.py``, ``soak/run.py``, ``move.py``, ``instructions.py``.
+``python -m benchmarks peers``, ``growth``, ``soak``, ``move``, ``instructions`` and ``compare`` have options of their
+own.
 ``capacity`` calculates docs/capacity.md from the results of ``growth``.
 """
 
@@ -14,11 +14,12 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from benchmarks import report
+from benchmarks import move, picture, report, rows
 from benchmarks.measure import Json, Result
 from benchmarks.methods import ending, memory, reading, search, sites
 from benchmarks.stage import Stage, binaries
@@ -65,12 +66,27 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "login": sites.login,
     "kick": ending.kick,
     "kick_all": ending.kick_all,
+    "kick_three": ending.kick_three,
     "logout": ending.logout,
     "login_many": sites.login_many,
     "sweep": ending.sweep,
     "purge": ending.purge,
     "tombstones": memory.tombstones,
+    "ended": memory.ended,
+    "reshard": move.reshard,
 }
+
+OWN_SERVER: Final = {"tombstones", "ended", "reshard"}
+"""They do not depend on the number of live sessions: one run for each server is enough."""
+
+COMMANDS: Final = {
+    "growth": "benchmarks.capacity.growth",
+    "soak": "benchmarks.soak.run",
+    "move": "benchmarks.move",
+    "instructions": "benchmarks.instructions",
+    "compare": "benchmarks.rows",
+}
+"""Commands with options of their own, and their modules."""
 
 
 def _size(text: str) -> int:
@@ -81,10 +97,10 @@ def _size(text: str) -> int:
 
 
 def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
+    names = list(rows.NAMES) if text == "rows" else [name.strip() for name in text.split(",")]
     if unknown := [name for name in names if name not in BENCHMARKS]:
         raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(BENCHMARKS)}")
-    return names
+    return [name for name in BENCHMARKS if name in names]  # those that end sessions last
 
 
 def _arguments() -> argparse.Namespace:
@@ -99,7 +115,11 @@ def _arguments() -> argparse.Namespace:
         "--sizes", default="10k,100k,1m", type=lambda text: sorted({_size(text_size) for text_size in text.split(",")})
     )
     parser.add_argument("--server", default="both", choices=("valkey", "redis", "both"))
-    parser.add_argument("--only", type=_names, help="comma-separated benchmarks to run; writes no JSON file by default")
+    parser.add_argument(
+        "--only",
+        type=_names,
+        help="comma-separated benchmarks, or rows: those with a row in docs/benchmarks.md; no files are written",
+    )
     parser.add_argument("--json", type=Path, help="one file for all results, instead of results/<server>-<size>.json")
     return parser.parse_args()
 
@@ -107,41 +127,37 @@ def _arguments() -> argparse.Namespace:
 def _run(server: str, size: int, names: list[str]) -> tuple[Json, list[Result]]:
     begin, load = time.monotonic(), os.getloadavg()[0]
     with TemporaryDirectory(prefix="bench-") as directory, Stage(server, size, Path(directory)) as stage:
-        if names != ["tombstones"]:
+        if set(names) - OWN_SERVER:
             stage.load()
         gc.collect()
         gc.freeze()  # keeps the 100,000 tickets of the stage out of garbage collection
-        results = [result for name in names if (result := BENCHMARKS[name](stage))]
+        results = []
+        for name in names:
+            if result := BENCHMARKS[name](stage):
+                result.benchmark = name
+                results.append(result)
         about = stage.about() | {"load_average": round(load, 2), "cores": os.cpu_count(), "seconds": 0}
     gc.unfreeze()
     return about | {"seconds": round(time.monotonic() - begin)}, results
 
 
-def main() -> int:
-    if sys.argv[1:2] == ["peers"]:
+def _command(name: str) -> Callable[[list[str]], int] | None:
+    """The command with options of its own; None if there is none of this name."""
+    if name == "peers":
         from benchmarks.peers import command
 
-        return command.main(sys.argv[2:], _size)
-    if sys.argv[1:2] == ["growth"]:
-        from benchmarks.capacity import growth
-
-        return growth.main(sys.argv[2:])
-    if sys.argv[1:2] == ["soak"]:
-        from benchmarks.soak import run
-
-        return run.main(sys.argv[2:])
-    if sys.argv[1:2] == ["move"]:
-        from benchmarks import move
-
-        return move.main(sys.argv[2:])
-    if sys.argv[1:2] == ["instructions"]:
-        from benchmarks import instructions
-
-        return instructions.main(sys.argv[2:])
-    if sys.argv[1:2] == ["capacity"]:
+        return lambda words: command.main(words, _size)
+    if name == "capacity":
         from benchmarks.capacity import model
 
-        return model.main()
+        return lambda words: model.main()
+    module = COMMANDS.get(name)
+    return import_module(module).main if module else None
+
+
+def main() -> int:
+    if run := _command(sys.argv[1] if len(sys.argv) > 1 else ""):
+        return run(sys.argv[2:])
     arguments = _arguments()
     found = binaries()
     servers = [name for name in ("valkey", "redis") if arguments.server in (name, "both")]
@@ -154,17 +170,18 @@ def main() -> int:
             if server in missing:
                 print(f"No {server} server binary was found, so it is left out.", file=sys.stderr)
                 continue
-            # The memory of tombstones does not depend on the number of live sessions: one run for each server is
-            # enough.
-            names = arguments.only or [
-                name for name in BENCHMARKS if name != "tombstones" or size == arguments.sizes[-1]
-            ]
+            names = arguments.only or list(BENCHMARKS)
+            if size != arguments.sizes[-1]:
+                names = [name for name in names if name not in OWN_SERVER]
             about, results = _run(server, size, names)
             print(report.table(about, results), end="\n\n", flush=True)
             documents.append(report.as_json(about, results))
             missed += sum(not target.met for result in results for target in result.targets)
             if not arguments.only and not arguments.json:
-                report.write(report.RESULTS / f"{server}-{report.size_name(size)}.json", documents[-1])
+                file = report.RESULTS / f"{server}-{report.size_name(size)}.json"
+                report.write(file, documents[-1])
+                if file.name == picture.SOURCE:
+                    picture.FILE.write_text(picture.draw(documents[-1]), "utf-8")
     if arguments.json:
         report.write(arguments.json, documents)
     print(f"{missed} targets missed." if missed else "All targets met.")

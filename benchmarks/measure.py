@@ -104,6 +104,7 @@ class Result:
     undisturbed: list[float] = field(default_factory=list)  #: longest call, ms, of each run that had a core
     figures: Json = field(default_factory=dict)
     targets: list[Target] = field(default_factory=list)
+    benchmark: str = ""  #: its name for ``--only``
 
     @property
     def longest(self) -> Json | None:
@@ -112,7 +113,7 @@ class Result:
         return max(logged, key=lambda call: float(call["longest_ms"]), default=None)
 
     def as_json(self) -> Json:
-        out: Json = {"name": self.name, "compared": self.compared, "unit": self.unit}
+        out: Json = {"name": self.name, "benchmark": self.benchmark, "compared": self.compared, "unit": self.unit}
         for name, times in (("ours", self.ours), ("bare", self.bare)):
             if times:
                 out[name] = times.as_json()
@@ -126,6 +127,13 @@ class Result:
         out |= {"figures": {name: _short(value) for name, value in self.figures.items()}} if self.figures else {}
         out["targets"] = [target.as_json() for target in self.targets]
         return out
+
+
+def server_target(result: Result, limit: float) -> Result:
+    """Promise at most so many µs of the server for a call."""
+    assert result.ours is not None
+    result.targets.append(Target("server µs", limit, result.ours.server_us))
+    return result
 
 
 def _short(value: Any) -> Any:

@@ -12,6 +12,7 @@ import itertools
 import json
 import multiprocessing
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,7 +21,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.data import imported_logins
-from benchmarks.stage import LOADED_SPAN, SETTINGS, binaries
+from benchmarks.measure import Result, Target
+from benchmarks.stage import LOADED_SPAN, SETTINGS, Stage, binaries
 from presence_core import Presence, Unavailable
 from tests.support.servers import Server
 
@@ -38,7 +40,8 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     binary = binaries()[args.server]
     with TemporaryDirectory(prefix="move-") as place, Server.start(binary, Path(place), *QUIET, port=True) as server:
-        reports = _measure(server.url, args)
+        before, after = args.shards
+        reports = _measure(server.url, args.sessions, before, (after, before), args.rate)
     for move in reports:
         print(", ".join(f"{name} {value:,}" for name, value in move.items()))
     if args.json:
@@ -46,13 +49,24 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _measure(url: str, args: argparse.Namespace) -> list[dict[str, Any]]:
-    before, after = args.shards
+def reshard(stage: Stage) -> Result:
+    """Reshard 100,000 sessions (or as many as there are) from 1 to 4 shards, on a server of its own with 400 calls a
+    second."""
+    stage.progress("reshard")
+    binary, count = binaries()[stage.server], min(stage.size, 100_000)
+    with TemporaryDirectory(prefix="move-") as place, Server.start(binary, Path(place), *QUIET, port=True) as server:
+        [report] = _measure(server.url, count, 1, (4,), 100)
+    result = Result("reshard", " ".join((reshard.__doc__ or "").split()), figures=report)
+    result.targets.append(Target("s", 8, report["copied in s"] + report["last changes and indexes in s"]))
+    return result
+
+
+def _measure(url: str, sessions: int, before: int, goals: Sequence[int], rate: int) -> list[dict[str, Any]]:
     with Presence.from_url(url, replace(SETTINGS, shards=before)) as presence:
-        rows = imported_logins(args.sessions, time.time(), LOADED_SPAN)
+        rows = imported_logins(sessions, time.time(), LOADED_SPAN)
         while chunk := list(itertools.islice(rows, CHUNK)):
             presence.login_many(chunk, imported=True)
-        return [_move(presence, url, goal, args.rate) for goal in (after, before)]
+        return [_move(presence, url, goal, rate) for goal in goals]
 
 
 def _move(presence: Presence, url: str, goal: int, rate: int) -> dict[str, Any]:

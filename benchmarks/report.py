@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -92,6 +92,32 @@ def _figures(result: Result) -> Iterable[str]:
 
 def as_json(about: Json, results: Iterable[Result]) -> Json:
     return about | {"results": [result.as_json() for result in results]}
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table, and an empty one."""
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+    yield ""
+
+
+def _marks(command: str) -> tuple[str, str]:
+    return f"<!-- by python -m benchmarks {command}: begin -->\n", f"<!-- {command}: end -->"
+
+
+def part_of(page: Path, command: str) -> str:
+    """The part of a page that a command writes."""
+    begin, end = _marks(command)
+    return page.read_text("utf-8").partition(begin)[2].partition(end)[0].strip()
+
+
+def replace_part(page: Path, command: str, text: str) -> None:
+    """Write the part of a page that belongs to a command."""
+    begin, end = _marks(command)
+    head, _, rest = page.read_text("utf-8").partition(begin)
+    page.write_text(f"{head}{begin}\n{text.strip()}\n\n{end}{rest.partition(end)[2]}", "utf-8")
 
 
 def write(file: Path, content: object) -> None:

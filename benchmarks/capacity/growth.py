@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from statistics import median
@@ -30,6 +29,7 @@ from typing import Any, Final
 from benchmarks.data import imported_logins
 from benchmarks.data import logins as new_logins
 from benchmarks.methods.ending import BY, REASON
+from benchmarks.methods.memory import left_behind
 from benchmarks.report import RESULTS, write
 from benchmarks.stage import SETTINGS, binaries
 from presence_core import Login, Presence, SessionFilter
@@ -42,8 +42,6 @@ TARGETS: Final = {"page_ms": 5.0, "counts_ms": 2.0}
 CHUNK: Final = 5_000
 REPLICATED: Final = 100_000
 """Up to this many sessions, work is measured with a replica."""
-
-ENDED: Final = 50_000
 
 NEW: Final = 50_000_000
 """Users that log in during the measurement have numbers from here on."""
@@ -164,7 +162,7 @@ def _works(presence: Presence, logins: list[Login], nodes: list[Server], replica
     return found
 
 
-def _measure(binary: str, directory: Path, url: str, nodes: list[Server], count: int) -> dict[str, Any]:
+def _measure(server: str, directory: Path, url: str, nodes: list[Server], count: int) -> dict[str, Any]:
     with Presence.from_url(url, SETTINGS) as presence:
         presence.counts()
         info, empty = nodes[0].client().info("server"), _bytes(nodes)
@@ -192,10 +190,10 @@ def _measure(binary: str, directory: Path, url: str, nodes: list[Server], count:
             "search": _timed(lambda: presence.list_sessions(SessionFilter(text=next(uids))), 100, nodes),
         }
         replica = len(nodes) == 1 and count <= REPLICATED
-        with _replica(binary, directory / "replica", nodes, replica):
+        with _replica(binaries()[server], directory / "replica", nodes, replica):
             found["work"] = _works(presence, logins, nodes, replica)
         if replica:
-            found["left"] = _left(binary, directory / "left")
+            found["left"] = left_behind(server)
         return found
 
 
@@ -204,25 +202,6 @@ def _line(run: dict[str, Any]) -> str:
         f"{name} {run[name]['ms']:7.2f} ms" for name in ("page", "counts", "validate", "one_users", "search")
     )
     return f"{run['sessions']:>9,} sessions, {run['nodes']} node(s): {times}  {run['bytes_a_session']} B a session"
-
-
-def _left(binary: str, directory: Path) -> dict[str, int]:
-    """Bytes that an expired session leaves, and a person after the last session; without the capped events."""
-    left, users = {}, 0
-    for kind, keep in (("person", 0), ("session", SETTINGS.keep_expired)):
-        settings = replace(SETTINGS, keep_expired=keep, max_events=100)
-        with (
-            Server.start(binary, directory / kind, *QUIET) as server,
-            Presence.from_url(server.url, settings) as presence,
-        ):
-            presence.counts()
-            empty = _bytes([server])[0]
-            _load(presence, ENDED)
-            users = presence.counts().users
-            presence.internal.context.now = str(int(time.time() * 1000) + 1000 * (SETTINGS.idle_timeout + 3600))
-            presence.sweep()
-            left[kind] = _bytes([server])[0] - empty
-    return {"person": round(left["person"] / users), "session": round((left["session"] - left["person"]) / ENDED)}
 
 
 def _merged(path: Path, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -254,7 +233,7 @@ def main(argv: Sequence[str]) -> int:
         for number, (start, masters, size) in enumerate(kinds):
             place = Path(directory) / str(number)
             with start(binary, place, masters) as (url, nodes):
-                found.append(_measure(binary, place, url, nodes, size) | {"cluster": start is _cluster})
+                found.append(_measure(args.server, place, url, nodes, size) | {"cluster": start is _cluster})
             print(_line(found[-1]), flush=True)
             write(path, _merged(path, found))
     three = [run for run in found if run["cluster"] and run["nodes"] == 3]

@@ -1,4 +1,4 @@
-"""``python -m benchmarks capacity``: what 10 and 100 million sessions need, calculated from the results of `growth`.
+"""``python -m benchmarks capacity``: what 1, 10 and 100 million sessions need, calculated from the results of `growth`.
 
 Writes the part of ``docs/capacity.md`` between two marks. A test compares the page with the results, so that every
 figure on the page comes from a run.
@@ -7,19 +7,22 @@ figure on the page comes from a run.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.report import RESULTS
+from benchmarks.capacity.prices import HOURS, SERVICES
+from benchmarks.report import RESULTS, markdown, replace_part
+from benchmarks.soak.run import STORED
 from presence_core import Settings
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "capacity.md"
-BEGIN: Final = "<!-- by python -m benchmarks capacity: begin -->\n"
-END: Final = "<!-- end -->"
 
-SIZES: Final = (10_000_000, 100_000_000)
+SOAK: Final = RESULTS / STORED
+
+SIZES: Final = (1_000_000, 10_000_000, 100_000_000)
 
 SEEN_EVERY: Final = 60
 """Seconds between two requests of a session."""
@@ -37,6 +40,9 @@ TICK: Final = 5
 
 NODE_GB: Final = 16
 """Memory of the sessions on one node. A fork that writes a snapshot needs the same again."""
+
+FULL: Final = 0.8
+"""Planned use of the memory that a managed node has for data."""
 
 BUSY: Final = 0.5
 """Planned load of a node's main thread, as a part of one core. The rest is for failovers and peak hours."""
@@ -62,14 +68,6 @@ Run = dict[str, Any]
 def _runs(server: str) -> list[Run]:
     path = RESULTS / f"growth-{server}.json"
     return json.loads(path.read_text("utf-8")) if path.exists() else []
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield "| " + " | ".join(head) + " |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
-    yield ""
 
 
 def _size(count: int) -> str:
@@ -98,11 +96,11 @@ def _measured(server: str, runs: list[Run]) -> Iterator[str]:
          f"{run['logins_per_second']:,}", *(f"{run[name]['ms']:.2f}" for name in calls))
         for run in single
     ]  # fmt: skip
-    yield from _table((*head, *calls.values()), rows)
+    yield from markdown((*head, *calls.values()), rows)
     if clusters:
         yield "Clusters of 64 shards; commands that each node executes for one call, including those inside scripts:"
         yield ""
-        yield from _table(
+        yield from markdown(
             ("nodes", "sessions", "load", "bytes a session", *(f"{title}, ms" for title in calls.values()),
              "commands per node: page", "counts", "validate"),
             [(str(run["nodes"]), _size(run["sessions"]), f"{run['load']:g}",
@@ -110,14 +108,17 @@ def _measured(server: str, runs: list[Run]) -> Iterator[str]:
               *(" ".join(f"{number:g}" for number in run[name]["commands_per_node"])
                 for name in ("page", "counts", "validate"))) for run in clusters],
         )  # fmt: skip
-    basis, work = _basis(runs), _work(runs)
-    of = f"one server with {_size(basis['sessions'])} sessions and a replica"
-    yield f"Cost of one action, on {of}{', or on the three nodes above, whichever is higher' if clusters else ''}:"
+    work = _work(runs)
+    sizes = " or ".join(dict.fromkeys(_size(run["sessions"]) for run in (_basis(runs), _largest(runs))))
+    nodes = ", or on the three nodes above" if clusters else ""
+    yield f"Cost of one action, on one server with {sizes} sessions{nodes}; the highest of these:"
     yield ""
     acts = {"heartbeat": "heartbeat, 1,000 per call", "validate": "validate", "login": "login",
             "sweep": "expire by sweep", "kick": "kick", "dashboard_tick": "one refresh of a dashboard"}  # fmt: skip
     spent = ("", "wall, one client, µs", "main threads, µs", "bytes in", "bytes out", "bytes to a replica")
-    yield from _table(spent, [(title, *(f"{work[name][unit]:,.1f}" for unit in UNITS)) for name, title in acts.items()])
+    yield from markdown(
+        spent, [(title, *(f"{work[name][unit]:,.1f}" for unit in UNITS)) for name, title in acts.items()]
+    )
 
 
 def _basis(runs: list[Run]) -> Run:
@@ -126,19 +127,64 @@ def _basis(runs: list[Run]) -> Run:
 
 
 def _work(runs: list[Run]) -> dict[str, dict[str, float]]:
-    """Cost of each action, on one server with a replica or on three nodes without, whichever is higher.
+    """Cost of each action: the highest of one server with a replica, the largest server, and three nodes.
 
     On a cluster a call for many sessions is one script for each shard.
     """
-    sides = [_basis(runs)["work"], *(run["work"] for run in runs if run["cluster"] and run["nodes"] == 3)]
+    sides = [
+        _basis(runs)["work"],
+        _largest(runs)["work"],
+        *(run["work"] for run in runs if run["cluster"] and run["nodes"] == 3),
+    ]
     return {name: {unit: max(side[name].get(unit, 0.0) for side in sides) for unit in UNITS} for name in sides[0]}
 
 
-def needs(runs: list[Run], count: int, seen_by: str) -> dict[str, float]:
+def _largest(runs: list[Run]) -> Run:
+    """The largest run on one server."""
+    return max((run for run in runs if not run["cluster"]), key=lambda run: int(run["sessions"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The model for the load of the soak, and what the soak measured: share of a core, MB when loaded."""
+
+    cores: float
+    measured_cores: float
+    mb: float
+    measured_mb: float
+
+    @property
+    def factor(self) -> float:
+        """A site needs more of the processor than its calls one after the other: each other's data leaves the caches,
+        and the worker tidies up."""
+        return max(1.0, self.measured_cores / self.cores)
+
+
+def check() -> Check:
+    """Compare the model with `python -m benchmarks soak` on one server."""
+    soak, runs = json.loads(SOAK.read_text("utf-8")), _runs("valkey")
+    work = _work([run for run in runs if not run["cluster"]])
+    rates = {name: float(act["asked_per_second"]) for name, act in soak["acts"].items()}
+    ends = rates["login"] - rates["kick"]
+    spent = {
+        "heartbeat": rates["heartbeats"], "login": rates["login"], "kick": rates["kick"],
+        "validate": rates["validate after kick"], "sweep": ends, "dashboard_tick": rates["counts"],
+    }  # fmt: skip
+    loaded = soak["sessions"] + ends * soak["minutes"] * 60  # with those that expire during the run
+    figures = soak["figures"]
+    return Check(
+        sum(rate * work[name]["cpu_us"] for name, rate in spent.items()) / 1e6,
+        figures["server's processor, %"] / 100,
+        loaded * _largest(runs)["bytes_a_session"] / 1e6,
+        figures["memory when loaded, MB"],
+    )
+
+
+def needs(runs: list[Run], count: int, seen_by: str, node_gb: float = NODE_GB) -> dict[str, float]:
     """Rates, cores, memory, bandwidth and nodes for this number of sessions online."""
-    work = _work(runs)
+    work, factor = _work(runs), check().factor
     left = _basis(runs)["left"]
-    each = max((run for run in runs if not run["cluster"]), key=lambda run: int(run["sessions"]))["bytes_a_session"]
+    each = _largest(runs)["bytes_a_session"]
     memory, offline = count * each / 1e9, (MAX_ENDED * left["session"] + PEOPLE * count * left["person"]) / 1e9
     rates = {seen_by: count / SEEN_EVERY, "login": count / LASTS, "sweep": count / LASTS}
     shards, wanted = 0, SHARDS
@@ -146,8 +192,8 @@ def needs(runs: list[Run], count: int, seen_by: str) -> dict[str, float]:
         shards = wanted
         rates["dashboard_tick"] = DASHBOARDS / TICK * shards / SHARDS
         total = {unit: sum(rate * work[name][unit] for name, rate in rates.items()) for unit in UNITS}
-        cores = total["cpu_us"] / 1e6
-        masters = max(LEAST, ceil((memory + offline) / NODE_GB), ceil(cores / BUSY))
+        cores = total["cpu_us"] / 1e6 * factor
+        masters = max(LEAST, ceil((memory + offline) / node_gb), ceil(cores / BUSY))
         wanted = min(MOST_SHARDS, 1 << (4 * masters - 1).bit_length())
     return {
         "seen": rates[seen_by], "logins": rates["login"], "cores": cores, "memory_gb": memory, "offline_gb": offline,
@@ -172,12 +218,45 @@ def _needed(runs: list[Run]) -> Iterator[str]:
     head = ("online", "seen by", "seen a second", "logins and ends a second, each", "cores busy", "GB online",
             "GB ended and offline", "masters", "GB a master", "shards", "MB/s in / out",
             "MB/s to replicas, all masters")  # fmt: skip
-    yield from _table(head, rows)
+    yield from markdown(head, rows)
+
+
+def _checked() -> Iterator[str]:
+    found = check()
+    yield "### The model and the soak"
+    yield ""
+    yield f"One server with the load of `benchmarks/results/{SOAK.name}`:"
+    yield ""
+    yield from markdown(
+        ("", "model", "measured", "measured / model"),
+        [("share of a core", f"{found.cores:.2f}", f"{found.measured_cores:.2f}", f"**{found.factor:.2f}**"),
+         ("MB when loaded", f"{found.mb:,.0f}", f"{found.measured_mb:,.0f}", f"{found.measured_mb / found.mb:.2f}")],
+    )  # fmt: skip
+
+
+def _money(runs: list[Run]) -> Iterator[str]:
+    """The cheapest node type of each service, with one replica for each master."""
+    yield "### Money a month"
+    yield ""
+    for service in SERVICES:
+        nodes = ", ".join(f"{node.name} ({node.gb:g} GB for data) ${node.dollars:g}" for node in service.nodes)
+        yield f"**{service.title}**, an hour: {nodes}. Source: {service.source}."
+        yield ""
+        rows = []
+        for way, act in WAYS.items():
+            for size in SIZES:
+                masters = {node: needs(runs, size, act, node.gb * FULL)["masters"] for node in service.nodes}
+                cheapest = min(masters, key=lambda node: masters[node] * node.dollars)
+                count = 2 * masters[cheapest]
+                beyond = f"; a cluster has at most {service.most_nodes}" if count > service.most_nodes else ""
+                rows.append((_size(size), way, cheapest.name, f"{count:,.0f}{beyond}",
+                             f"**${count * cheapest.dollars * HOURS:,.0f}**"))  # fmt: skip
+        yield from markdown(("online", "seen by", "node type", "nodes, half of them replicas", "a month"), rows)
 
 
 def derived() -> str:
     """The generated part of the page."""
-    lines: list[str] = []
+    lines: list[str] = [*_checked(), *_money(_runs("valkey"))]
     for server in ("valkey", "redis"):
         if runs := _runs(server):
             lines += [*_needed(runs), *_measured(server, runs)]
@@ -186,8 +265,6 @@ def derived() -> str:
 
 def main() -> int:
     """Write the generated part of the page."""
-    text = PAGE.read_text("utf-8")
-    head, _, rest = text.partition(BEGIN)
-    PAGE.write_text(head + BEGIN + "\n" + derived() + END + rest.partition(END)[2], "utf-8")
+    replace_part(PAGE, "capacity", derived())
     print(f"Wrote docs/{PAGE.name} from {RESULTS.name}/growth-*.json.")
     return 0

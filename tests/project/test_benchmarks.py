@@ -7,12 +7,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks import picture, report, rows
+from benchmarks.__main__ import BENCHMARKS
 from benchmarks.capacity import growth, model
 from benchmarks.data import logins
 from benchmarks.measure import Side, _cost, shares_of_scripts
@@ -131,7 +135,7 @@ def test_dashboards_that_are_late_or_fail_are_noticed(stage: Stage, monkeypatch:
 
 def test_a_soak_fails_if_memory_or_lag_grows_an_action_is_skipped_or_a_call_fails() -> None:
     def broken(seen: Watched, story: Story) -> list[str]:
-        return [promise.what for promise in run._promises(seen, [story], "", {"list": 0}) if not promise.met]
+        return [promise.what for promise in run._promises(seen, [story], [], {"list": 0}) if not promise.met]
 
     steady = Watched(server=[900.0] * 60, lag=[4.0] * 60, others={"worker": [50.0] * 20 + [60.0] * 40})
     done = Story(acts={"kick": Act(asked=100, done=100)})
@@ -156,7 +160,81 @@ def test_a_partial_growth_run_replaces_only_runs_of_its_own_kind(tmp_path: Path)
 
 
 def test_the_capacity_page_agrees_with_the_measured_runs() -> None:
-    page = model.PAGE.read_text("utf-8")
-    said = page.partition(model.BEGIN)[2].partition(model.END)[0].strip()
+    said = report.part_of(model.PAGE, "capacity")
     assert said == model.derived().strip()
     assert "**" in said, "there are figures"
+
+
+def test_the_capacity_model_agrees_with_the_soak() -> None:
+    check = model.check()
+    assert check.mb == pytest.approx(check.measured_mb, rel=0.15)
+    assert 0.7 < check.measured_cores / check.cores < 2
+
+
+def test_more_sessions_need_no_fewer_nodes_and_a_smaller_node_no_fewer() -> None:
+    runs = model._runs("valkey")
+    needs = [[model.needs(runs, size, way, gb)["masters"] for gb in (2, 16)] for way in model.WAYS.values()
+             for size in model.SIZES]  # fmt: skip
+    assert all(small >= large for small, large in needs)
+    assert all(a[1] <= b[1] for a, b in pairwise(needs[:3]))
+    assert needs[2][0] > needs[2][1], "memory decides with small nodes"
+
+
+def test_the_table_and_the_soak_on_the_page_agree_with_the_results() -> None:
+    assert report.part_of(rows.PAGE, "compare") == rows.derived(rows.stored_runs()).strip()
+    assert report.part_of(rows.PAGE, "soak") == run.page_part(json.loads(model.SOAK.read_text("utf-8"))).strip()
+
+
+def test_every_row_of_the_table_is_a_target_of_its_benchmark() -> None:
+    """Except for targets that hold for a million sessions only."""
+    source = "".join(path.read_text("utf-8") for path in Path(rows.__file__).parent.rglob("*.py"))
+    assert {row.benchmark for row in rows.ROWS} <= set(BENCHMARKS)
+    assert [row.what for row in rows.ROWS if f'Target("{row.what}"' not in source] == []
+
+
+def _results(sessions: int, *targets: tuple[str, str, float]) -> list[dict[str, Any]]:
+    results = [
+        {"benchmark": name, "targets": [{"what": what, "actual": actual, "limit": 10, "at_most": True}]}
+        for name, what, actual in targets
+    ]
+    return [{"server": "Valkey 9.1.2", "sessions": sessions, "results": results}]
+
+
+def test_paired_runs_become_medians_ratios_and_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "STORED", tmp_path / "rows.json")
+    monkeypatch.setattr(rows, "PAGE", tmp_path / "page.md")
+    rows.PAGE.write_text("# Page\n\n<!-- by python -m benchmarks compare: begin -->\n<!-- compare: end -->\nend\n")
+    for name, times in {"before": (20, 40, 30), "after": (10, 8, 15)}.items():
+        for number, ms in enumerate(times):
+            small, large = (_results(size, ("search_two", "ms", at)) for size, at in ((10, 1.0), (20, ms)))
+            (tmp_path / f"{name}-{number}.json").write_text(json.dumps(large + small))
+    words = {name: [str(tmp_path / f"{name}-{number}.json") for number in range(3)] for name in ("before", "after")}
+    assert rows.main(["--before", *words["before"], "--after", *words["after"]]) == 0
+    shown = report.part_of(rows.PAGE, "compare")
+    assert "| 30 | **10**, 8–15 | 0.50 | met | `--only search_two --sizes 1m` |" in shown
+    assert "| ≤ 44 | 49 | not measured |" in shown
+    assert rows.PAGE.read_text().endswith("<!-- compare: end -->\nend\n")
+    (tmp_path / "login.json").write_text(json.dumps(_results(10, ("login", "server µs", 44.0))))
+    assert rows.main(["--before", str(tmp_path / "login.json"), "--after", str(tmp_path / "login.json")]) == 0
+    assert "0.50 | met" in report.part_of(rows.PAGE, "compare"), "other rows stay"
+    with pytest.raises(SystemExit):
+        rows.main(["--before", *words["before"], "--after", *words["after"][:2]])
+
+
+def test_the_picture_is_that_of_the_stored_results() -> None:
+    drawn = picture.FILE.read_text("utf-8")
+    assert drawn == picture.draw(json.loads((report.RESULTS / picture.SOURCE).read_text("utf-8")))
+    assert len(drawn.encode()) <= 30_000
+
+
+def test_the_picture_shows_each_ratio_as_text_and_no_other_comparison() -> None:
+    results = [
+        {"name": "login & out", "benchmark": "login", "ratio": 2.25},
+        {"name": "count", "benchmark": "counts", "ratio": 0.5},
+        {"name": "deep", "benchmark": "page_deep", "ratio": 1.0},
+        {"name": "memory", "benchmark": "memory"},
+    ]
+    drawn = picture.draw({"server": "Valkey 9", "sessions": 10, "results": results})
+    texts = ["".join(text.itertext()) for text in ElementTree.fromstring(drawn).iter() if text.tag.endswith("}text")]
+    assert [text for text in texts if text[0].islower()] == ["count", "login & out"]
+    assert {"2.2", "0.5"} <= set(texts)
