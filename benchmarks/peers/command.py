@@ -10,15 +10,22 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from benchmarks import report
 from benchmarks.data import SEED
 from benchmarks.measure import Json
 from benchmarks.peers import expiry, table
 from benchmarks.peers.driver import PeerServer, programs
-from benchmarks.peers.install import KINDS, Kind, Missing, install
+from benchmarks.peers.install import KINDS, ROOT, Kind, Missing, install
 from benchmarks.peers.rounds import TURN_US, Rounds
 from benchmarks.stage import binaries
+
+SHOWN: Final = report.RESULTS / "peers-valkey-100k.json"
+"""The run that these pages show."""
+
+PAGE: Final = ROOT / "docs" / "peers.md"
+README: Final = ROOT / "README.md"
 
 
 def _arguments(words: Sequence[str], size: Callable[[str], int]) -> argparse.Namespace:
@@ -62,7 +69,11 @@ def main(words: Sequence[str], size: Callable[[str], int]) -> int:
             print(text, end="\n\n", flush=True)
             documents.append(document)
             if len(kinds) == len(KINDS) and not arguments.json:
-                report.write(report.RESULTS / f"peers-{server}-{report.size_name(count)}.json", document)
+                file = report.RESULTS / f"peers-{server}-{report.size_name(count)}.json"
+                report.write(file, document)
+                if file == SHOWN:
+                    report.replace_part(PAGE, "peers", text)
+                    report.replace_part(README, "peers", table.summary(document))
     if arguments.json:
         report.write(arguments.json, documents)
     return 0

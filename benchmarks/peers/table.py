@@ -8,6 +8,7 @@ from typing import Final
 from benchmarks.measure import Json
 from benchmarks.peers.install import Kind
 from benchmarks.peers.rounds import Cell, Line
+from benchmarks.report import markdown
 
 _THROUGH_ALL: Final = ("SCAN", "KEYS", "everything", "iter_keys", "store.all")
 
@@ -52,6 +53,32 @@ def tables(about: Json, kinds: Sequence[Kind], lines: Sequence[Line], sizes: Jso
         "**Bold** is the best of its row. ° reads all sessions, by KEYS, SCAN or a list of everything.",
     ]
     return "\n\n".join(parts)
+
+
+IN_README: Final = {
+    "exact count of sessions": "count sessions",
+    "page 1: the newest 50": "the newest 50",
+    "one user's sessions": "sessions of one user",
+    "authenticated read with touch": "validate a request",
+    "login": "login",
+}
+_PEERS_IN_README: Final = ("ours", "redis-sessions", "connect-redis")
+
+
+def summary(document: Json) -> str:
+    """The table of the README: some rows of three stores."""
+    names = [document["peers"][key].partition(",")[0] for key in _PEERS_IN_README[1:]]
+    head = ["", "presence-core", *(name.partition(".")[0] for name in names)]
+    rows = []
+    for row in document["rows"]:
+        if title := IN_README.get(row["operation"]):
+            us = [float(row["peers"][key]["p50_us"]) for key in _PEERS_IN_README]
+            rows.append([title, *(f"**{_ms(value)}**" if value == min(us) else _ms(value) for value in us)])
+    return "\n".join(markdown(head, rows))
+
+
+def _ms(us: float) -> str:
+    return f"{us / 1e6:.1f} s" if us >= 1e6 else f"{us / 1000:.0f} ms" if us >= 10_000 else f"{us / 1000:.2g} ms"
 
 
 def _of(line: Line, key: str, value: Callable[[Cell, Cell], tuple[float, str]]) -> Shown:

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks import report
 from benchmarks.peers import command, install
 from benchmarks.peers.driver import PeerServer, programs
 from benchmarks.peers.install import HERE, KINDS, Kind, installed
 from benchmarks.peers.rounds import Rounds, WrongAnswer
-from benchmarks.peers.table import tables
+from benchmarks.peers.table import _time, summary, tables
 from benchmarks.stage import binaries
 from tests.support.servers import missing
 
@@ -68,6 +69,19 @@ def test_a_peer_gives_right_results_in_every_row_or_declares_that_it_cannot(
     assert end["worst_block_ms"] >= end["longest_command_ms"]
     assert end["worst_ping_ms"] >= end["p99_ping_ms"] >= end["p50_ping_ms"] > 0
     assert document["peers"][key]
+
+
+def test_the_pages_show_the_stored_run() -> None:
+    document = json.loads(command.SHOWN.read_text("utf-8"))
+    assert report.part_of(command.README, "peers") == summary(document).strip()
+    shown = report.part_of(command.PAGE, "peers")
+    assert shown.startswith(f"### {document['server']}, 100,000 sessions\n")
+    [wall, *_] = shown.split("Server time in commands")
+    lines = [line for line in wall.splitlines() if line.startswith("| ")][1:]
+    for line, row in zip(lines, document["rows"], strict=True):
+        assert line.split("|")[1].strip() == row["operation"]
+        stored = [cell["p50_us"] for cell in row["peers"].values() if "p50_us" in cell]  # four digits of what was shown
+        assert [us for us in stored if not any(_time(us * near) in line for near in (1, 0.9999, 1.0001))] == []
 
 
 def test_the_table_marks_the_best_and_the_missing_figures(measured: tuple[str, Any]) -> None:
