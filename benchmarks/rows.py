@@ -90,7 +90,7 @@ def derived(runs: Runs) -> str:
 def _table(server: str, runs: Runs) -> Iterator[str]:
     yield f"### {server}"
     yield ""
-    head = ("work", "target", "before", "after: median, lowest–highest", "after / before", "target is", "command")
+    head = ("work", "target", "before", "after: median, lowest–highest", "after / before", "result", "command")
     lines = []
     for row in ROWS:
         stored = runs.get(server, {}).get(row.title, {})
