@@ -17,7 +17,7 @@ from statistics import median
 from typing import Final
 
 from benchmarks.measure import Json
-from benchmarks.report import RESULTS, markdown, replace_part, write
+from benchmarks.report import DISTURBED, RESULTS, markdown, replace_part, write
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 STORED: Final = RESULTS / "rows.json"
@@ -59,7 +59,7 @@ ROWS: Final = (
 NAMES: Final = tuple(dict.fromkeys(row.benchmark for row in ROWS))
 
 Runs = dict[str, dict[str, Json]]
-"""Server → title of a row → limit, at_most, and the figures of each side, a run each."""
+"""Server → title of a row → limit, at_most, and of each side the figures, a run each: actual, ratio to bare, waited."""
 
 
 def read(side: str, files: Sequence[Path], into: Runs) -> None:
@@ -68,7 +68,7 @@ def read(side: str, files: Sequence[Path], into: Runs) -> None:
         found: dict[tuple[str, str], Json] = {}
         for document in sorted(json.loads(file.read_text("utf-8")), key=lambda document: int(document["sessions"])):
             targets = {
-                (result["benchmark"], target["what"]): target
+                (result["benchmark"], target["what"]): target | {name: result.get(name) for name in ("ratio", "waited")}
                 for result in document["results"]
                 for target in result["targets"]
             }
@@ -77,9 +77,9 @@ def read(side: str, files: Sequence[Path], into: Runs) -> None:
                     found[document["server"].split()[0], row.title] = target
         for (server, title), target in found.items():
             stored = into.setdefault(server, {}).setdefault(
-                title, {"limit": target["limit"], "at_most": target["at_most"], "before": [], "after": []}
+                title, {"limit": target["limit"], "at_most": target["at_most"]} | {side: [] for side in SIDES}
             )
-            stored[side].append(target["actual"])
+            stored[side].append({name: target[name] for name in ("actual", "ratio", "waited")})
 
 
 def derived(runs: Runs) -> str:
@@ -90,19 +90,27 @@ def derived(runs: Runs) -> str:
 def _table(server: str, runs: Runs) -> Iterator[str]:
     yield f"### {server}"
     yield ""
-    head = ("work", "target", "before", "after: median, lowest–highest", "after / before", "result", "command")
+    head = ("work", "target", "before", "after: median, lowest–highest", "after / before", "× bare: before, after",
+            "result", "command")  # fmt: skip
     lines = []
     for row in ROWS:
         stored = runs.get(server, {}).get(row.title, {})
-        before, after = ([float(value) for value in stored.get(side, ())] for side in SIDES)
+        before, after = (_values(stored, side, "actual") for side in SIDES)
+        ratios = [f"{median(found):.2f}" for side in SIDES if (found := _values(stored, side, "ratio"))]
+        doubt = "?" if median(_values(stored, "after", "waited") or [0]) > DISTURBED else ""
         pairs = [new / old for new, old in zip(after, before, strict=False)]
         met = after and (median(after) <= stored["limit"] if stored["at_most"] else median(after) >= stored["limit"])
         lines.append((
             row.title, row.target, _short(median(before)) if before else row.before if server == "Valkey" else "",
             f"**{_short(median(after))}**, {_short(min(after))}–{_short(max(after))}" if after else "not measured",
-            f"{median(pairs):.2f}" if pairs else "", "met" if met else "**missed**" if after else "", row.command,
+            f"{median(pairs):.2f}" if pairs else "", ", ".join(ratios),
+            f"met{doubt}" if met else f"**missed{doubt}**" if after else "", row.command,
         ))  # fmt: skip
     yield from markdown(head, lines)
+
+
+def _values(stored: Json, side: str, name: str) -> list[float]:
+    return [float(run[name]) for run in stored.get(side, ()) if run[name] is not None]
 
 
 def _short(value: float) -> str:

@@ -193,10 +193,10 @@ def test_every_row_of_the_table_is_a_target_of_its_benchmark() -> None:
 
 
 def _results(sessions: int, *targets: tuple[str, str, float]) -> list[dict[str, Any]]:
-    results = [
-        {"benchmark": name, "targets": [{"what": what, "actual": actual, "limit": 10, "at_most": True}]}
-        for name, what, actual in targets
-    ]
+    results = []
+    for name, what, actual in targets:
+        target = {"what": what, "actual": actual, "limit": 10, "at_most": True}
+        results.append({"benchmark": name, "ratio": 2 * actual, "waited": 0.02 * actual, "targets": [target]})
     return [{"server": "Valkey 9.1.2", "sessions": sessions, "results": results}]
 
 
@@ -211,12 +211,12 @@ def test_paired_runs_become_medians_ratios_and_a_verdict(tmp_path: Path, monkeyp
     words = {name: [str(tmp_path / f"{name}-{number}.json") for number in range(3)] for name in ("before", "after")}
     assert rows.main(["--before", *words["before"], "--after", *words["after"]]) == 0
     shown = report.part_of(rows.PAGE, "compare")
-    assert "| 30 | **10**, 8–15 | 0.50 | met | `--only search_two --sizes 1m` |" in shown
+    assert "| 30 | **10**, 8–15 | 0.50 | 60.00, 20.00 | met? | `--only search_two --sizes 1m` |" in shown
     assert "| ≤ 44 | 49 | not measured |" in shown
     assert rows.PAGE.read_text().endswith("<!-- compare: end -->\nend\n")
     (tmp_path / "login.json").write_text(json.dumps(_results(10, ("login", "server µs", 44.0))))
     assert rows.main(["--before", str(tmp_path / "login.json"), "--after", str(tmp_path / "login.json")]) == 0
-    assert "0.50 | met" in report.part_of(rows.PAGE, "compare"), "other rows stay"
+    assert "20.00 | met?" in report.part_of(rows.PAGE, "compare"), "other rows stay"
     with pytest.raises(SystemExit):
         rows.main(["--before", *words["before"], "--after", *words["after"][:2]])
 
