@@ -1,12 +1,15 @@
-"""Scripts that move keys to another number of shards. Each replies 1; 0: refused, as its header says."""
+"""Scripts that move keys to another number of shards. READ_KEYS reads; each of the others replies 1; 0: refused, as its
+header says."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from presence_core.scripts.script import Script
 
 CLAIM_FENCE: Final = Script("reshard/claim_fence", safe=True, fenced=False)
+READ_KEYS: Final = Script("reshard/read_keys", safe=True, fenced=False)
 WRITE_KEYS: Final = Script("reshard/write_keys", safe=True, fenced=False)
 REMOVE_KEYS: Final = Script("reshard/remove_keys", safe=True, fenced=False)
 DROP_COPIED_CHANGES: Final = Script("reshard/drop_copied_changes", safe=True, fenced=False)
@@ -14,6 +17,19 @@ COMMIT_LAYOUT: Final = Script("reshard/commit_layout", safe=True, fenced=False)
 FINISH_STEP: Final = Script("reshard/finish_step", safe=True, fenced=False)
 
 
+class KeyDump(NamedTuple):
+    """A key as it is copied."""
+
+    payload: bytes | None  #: of DUMP
+    expires: int  #: ms; -1: never; -2: the key is gone
+    links: Sequence[bytes | None] | None = None  #: of a session's record: its fields c, en, em and q
+
+
+def decode_keys(reply: Sequence[Any]) -> list[KeyDump]:
+    """Decode a reply of reshard/read_keys.lua."""
+    return list(map(KeyDump, reply[::3], reply[1::3], reply[2::3]))
+
+
 def is_done(reply: int) -> bool:
-    """Decode a reply of any of them: whether it did its work. Else the caller has lost its claim."""
+    """Decode a reply of any other script: whether it did its work. Else the caller has lost its claim."""
     return reply == 1

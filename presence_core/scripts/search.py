@@ -16,6 +16,7 @@ READ_WORDS: Final = Script("search/read_words", safe=True)
 COUNT_CANDIDATES: Final = Script("search/count_candidates", safe=True)
 COUNT_LIVE: Final = Script("search/count_live", safe=True)
 INDEX_SESSIONS: Final = Script("search/rebuild/index_sessions", safe=True)
+READ_HASHES: Final = Script("search/rebuild/read_hashes", safe=True)
 REMOVE_WORDS: Final = Script("search/rebuild/remove_words", safe=True)
 REMOVE_ADDRESSES: Final = Script("search/rebuild/remove_addresses", safe=True)
 RECOUNT_FACETS: Final = Script("search/rebuild/recount_facets", safe=True)
@@ -137,6 +138,11 @@ def decode_live(reply: Sequence[Any]) -> LiveCount:
 def decode_active_users(reply: int) -> int:
     """Decode a reply of search/count_active_users.lua: how many users."""
     return reply
+
+
+def decode_hashes(reply: Sequence[bytes | None], fields: int) -> list[tuple[bytes | None, ...]]:
+    """Decode a reply of search/rebuild/read_hashes.lua: the values of so many fields of each hash."""
+    return list(zip(*[iter(reply)] * fields, strict=True))
 
 
 def decode_recount(reply: int) -> bool:

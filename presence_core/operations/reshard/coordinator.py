@@ -287,7 +287,7 @@ def _open(ctx: Context, state: _State) -> Op[None]:
 
 
 def _index(ctx: Context, state: _State, progress: Progress) -> Op[None]:
-    yield from reindex(ctx, lambda done, of: progress("index", done) if progress else None)
+    yield from reindex(ctx, lambda done, of: progress("index", done) if progress else None, is_new=True)
     yield from _finish_step(ctx.keys.layout, state.sealed, "index", "remove")
 
 

@@ -17,19 +17,22 @@ from __future__ import annotations
 from binascii import crc32
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from presence_core.errors import CorruptData
 from presence_core.keyspace import Keyspace, Shard
 from presence_core.operations.reshard.fences import claim_all, lost
 from presence_core.operations.reshard.labels import LabelCopier, Write
 from presence_core.operations.scan import Pairs, scan
-from presence_core.scripts.calls import Call, Op, by_two, call_of, command
-from presence_core.scripts.reshard import DROP_COPIED_CHANGES, WRITE_KEYS, is_done
+from presence_core.scripts.calls import Op, call_of, command
+from presence_core.scripts.reshard import DROP_COPIED_CHANGES, READ_KEYS, WRITE_KEYS, KeyDump, decode_keys, is_done
 
 BATCH: Final = 1_000
 SCRIPT_WRITES: Final = 100
 """Writes in one script, or a few more."""
+
+SCRIPT_KEYS: Final = 100
+"""Keys that one script reads."""
 
 BY_REF: Final = ("sessions", "deadlines", "ended")
 BY_UID: Final = ("users", "people", "blocks")
@@ -57,19 +60,9 @@ class _Key(NamedTuple):
     def new_name(self) -> bytes:
         return self.new.tag.encode() + b":" + self.rest
 
-
-class _Dump(NamedTuple):
-    """The replies to DUMP and PEXPIRETIME."""
-
-    payload: bytes | None
-    expires: int  #: ms; -1: never; -2: the key is gone
-
     @property
-    def is_there(self) -> bool:
-        return self.payload is not None and self.expires != -2
-
-    def restore(self, name: bytes | str) -> Write:
-        return ["RESTORE", name, max(0, self.expires), self.payload, "REPLACE", "ABSTTL"]
+    def is_record(self) -> bool:
+        return self.family == b"session"
 
 
 class _RecordLinks(NamedTuple):
@@ -136,16 +129,18 @@ class Copier:
         if only_missing and keys:
             found = yield from self._exist(keys)
             keys = [key for key, is_there in zip(keys, found, strict=True) if not is_there]
-        dumps, records = yield from self._read(keys)
+        dumps = yield from _read_keys([(key.old, key.name) for key in keys], [key.is_record for key in keys])
+        records = {key: _RecordLinks(*dump.links) for key, dump in zip(keys, dumps, strict=True) if dump and dump.links}
+        yield from self._labels.read((key.old, record.core) for key, record in records.items())
         labels: list[tuple[Shard, list[Write]]] = []
         writes: list[tuple[Shard, list[Write]]] = []
         notes: Notes = {}
         for key, dump in zip(keys, dumps, strict=True):
-            if dump.is_there:
+            if dump:
                 record = records.get(key, _RecordLinks())
                 shared, own = self._labels.writes(key.old, key.new, key.new_name, record.core or b"")
                 labels += [(key.new, [write]) for write in shared]
-                writes.append((key.new, [dump.restore(key.new_name), *own]))
+                writes.append((key.new, [_restore(dump, key.new_name), *own]))
                 for note in record.notes:
                     notes.setdefault((key.old, note), set()).add(key.new)
                 self.copied += 1
@@ -179,29 +174,18 @@ class Copier:
         replies = yield [command(key.new.tag, "EXISTS", key.new_name) for key in keys]
         return replies
 
-    def _read(self, keys: list[_Key]) -> Op[tuple[list[_Dump], dict[_Key, _RecordLinks]]]:
-        """The values of these keys, and the records among them, with the texts of their labels."""
-        sessions = [key for key in keys if key.family == b"session"]
-        calls = [call for key in keys for call in _dump_calls(key.old.tag, key.name)]
-        reads = [command(key.old.tag, "HMGET", key.name, "c", "en", "em", "q", lenient=True) for key in sessions]
-        replies = (yield [*calls, *reads]) if calls else []
-        dumps, rows = _dumps(replies[: len(calls)]), replies[len(calls) :]
-        records = {key: _RecordLinks(*row) for key, row in zip(sessions, rows, strict=True) if row}
-        yield from self._labels.read((key.old, record.core) for key, record in records.items())
-        return dumps, records
-
     def copy_notes(self, notes: Notes) -> Op[None]:
         """Copy texts of staff to the shards that need them."""
         items = list(notes.items())
         for at in range(0, len(items), BATCH):
             part = items[at : at + BATCH]
             names = [note.decode("ascii", "replace") for (_, note), _ in part]
-            keys = [old.note(name) for ((old, _), _), name in zip(part, names, strict=True)]
-            dumps = _dumps((yield [call for key in keys for call in _dump_calls(key, key)]))
+            keys = [(old, old.note(name)) for ((old, _), _), name in zip(part, names, strict=True)]
+            dumps = yield from _read_keys(keys, [False] * len(keys))
             yield from self.write(
-                (new, dump.restore(new.note(name)))
+                (new, _restore(dump, new.note(name)))
                 for (_, shards), name, dump in zip(part, names, dumps, strict=True)
-                if dump.is_there
+                if dump
                 for new in shards
             )
 
@@ -282,6 +266,11 @@ class Copier:
         keys = [key for key in self._keys(names) if key.family not in (b"job", *FIRST)]
         if not keys:
             return
+        copies: dict[Shard, list[bytes]] = {}
+        for key in keys:
+            copies.setdefault(key.new, []).append(key.new_name)
+        if (yield from _count(copies)) == [len(part) for part in copies.values()]:
+            return
         found = yield from self._exist(keys)
         missing = [key for key, is_there in zip(keys, found, strict=True) if not is_there]
         if not missing:
@@ -298,13 +287,33 @@ def shard_of(keys: Keyspace, uid: bytes) -> Shard:
     return keys.shards[crc32(uid) % len(keys.shards)]
 
 
-def _dump_calls(place: str, name: bytes | str) -> tuple[Call, Call]:
-    """``place``: the key or tag that decides the node."""
-    return command(place, "DUMP", name), command(place, "PEXPIRETIME", name)
+def _restore(dump: KeyDump, name: bytes | str) -> Write:
+    return ["RESTORE", name, max(0, dump.expires), dump.payload, "REPLACE", "ABSTTL"]
 
 
-def _dumps(replies: Sequence[Any]) -> list[_Dump]:
-    return [_Dump(*pair) for pair in by_two(replies)]
+def _read_keys(keys: Sequence[tuple[Shard, bytes | str]], records: Sequence[bool]) -> Op[list[KeyDump | None]]:
+    """The values of these keys of the old shards; None of a key that is gone. ``records``: which of them are records of
+    sessions."""
+    places: dict[Shard, list[int]] = {}
+    for place, (shard, _) in enumerate(keys):
+        places.setdefault(shard, []).append(place)
+    parts = [part[at : at + SCRIPT_KEYS] for part in places.values() for at in range(0, len(part), SCRIPT_KEYS)]
+    calls = [
+        call_of(READ_KEYS, (keys[part[0]][0].moved, *(keys[place][1] for place in part)),
+                "".join("01"[records[place]] for place in part))
+        for part in parts
+    ]  # fmt: skip
+    found: list[KeyDump | None] = [None] * len(keys)
+    for part, reply in zip(parts, (yield calls) if calls else (), strict=True):
+        for place, dump in zip(part, decode_keys(reply), strict=True):
+            found[place] = dump if dump.payload is not None and dump.expires != -2 else None
+    return found
+
+
+def _count(names: dict[Shard, list[bytes]]) -> Op[list[int]]:
+    """How many of these keys of each shard there are."""
+    replies: list[int] = yield [command(shard.tag, "EXISTS", *part) for shard, part in names.items()]
+    return replies
 
 
 def _owner(name: str, member: bytes) -> bytes:

@@ -24,9 +24,11 @@ from presence_core.scripts.calls import Call, Op, call_of, command
 from presence_core.scripts.search import (
     INDEX_SESSIONS,
     MEASURE_FACET_DRIFT,
+    READ_HASHES,
     RECOUNT_FACETS,
     REMOVE_ADDRESSES,
     REMOVE_WORDS,
+    decode_hashes,
     decode_recount,
 )
 from presence_core.text.search_text import entries, id_digest, uid_of
@@ -37,6 +39,9 @@ BATCH: Final = 100
 ROUND: Final = 1_000
 """Entries that are read at once."""
 
+HASHES: Final = 500
+"""Hashes of which one script reads some fields: 1 ms of the server's time."""
+
 ENTRIES: Final = frozenset(("uid", "name", "alias"))
 KINDS: Final = {"uid": "u", "name": "n", "alias": "a"}
 
@@ -44,8 +49,9 @@ Progress = Callable[[int, int], object] | None
 """Called with the number of sessions visited so far, and the number of all."""
 
 
-def reindex(ctx: Context, progress: Progress = None, *, restart: bool = False) -> Op[SweepReport]:
-    """Rebuild indexes and facets. ``restart``: keys may be lost, so discard the counts of an interrupted recount."""
+def reindex(ctx: Context, progress: Progress = None, *, restart: bool = False, is_new: bool = False) -> Op[SweepReport]:
+    """Rebuild indexes and facets. ``restart``: keys may be lost, so discard the counts of an interrupted recount.
+    ``is_new``: the indexes began empty, so there is nothing to clean."""
     yield from refresh(ctx)  # its first write has no fence
     shards = ctx.keys.shards
     ctx.indexes = frozenset(ctx.settings.indexes)
@@ -62,7 +68,7 @@ def reindex(ctx: Context, progress: Progress = None, *, restart: bool = False) -
         visited += filling.visited
         put_right += yield from _index_people(ctx, shard)
         cleaning = Cleaning(ctx, [shard])
-        while cleaning.rounds == 0:
+        while cleaning.rounds == 0 and not is_new:
             put_right += yield from cleaning.step()
         yield [command(shard.meta, "HSET", shard.meta, "indexes", named)]
     key = layout_key(ctx.settings.namespace)
@@ -112,16 +118,14 @@ def _drain(ctx: Context, shard: Shard) -> Op[None]:
 
 def _index(ctx: Context, shard: Shard, refs: list[bytes]) -> Op[int]:
     prefix = shard.record_prefix.encode()
-    if not refs:
-        return 0
-    rows = yield [command(shard.tag, "HMGET", prefix + ref, "n", "a", "x", lenient=True) for ref in refs]
+    rows = yield from _read_hashes(shard, shard.record_prefix, refs, ("n", "a", "x"))
     calls = []
     for first in range(0, len(refs), BATCH):
         part = refs[first : first + BATCH]
         keys = [shard.sessions, shard.words, shard.addresses, shard.recount, shard.counted, shard.ids]
         words: list[str | bytes | int] = [1 if "ip" in ctx.indexes else 0, 1]
         for ref, row in zip(part, rows[first : first + BATCH], strict=True):
-            name, aliases, given = row or (None, None, None)
+            name, aliases, given = row
             uid, session_id = split_ref(text(ref))
             found = entries(ctx.indexes, uid, text(name or b""), text(aliases or b""))
             digest = id_digest(session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else b""
@@ -129,7 +133,19 @@ def _index(ctx: Context, shard: Shard, refs: list[bytes]) -> Op[int]:
             keys.append(prefix + ref)  # type: ignore[arg-type]  # as it is in the list
             words += (ref, name or b"", aliases or b"", given or b"", declared, digest, len(found), *found)
         calls.append(call_of(INDEX_SESSIONS, keys, *words))
-    return sum((yield calls))
+    return sum((yield calls)) if calls else 0
+
+
+def _read_hashes(
+    shard: Shard, prefix: str, ends: Sequence[str | bytes], fields: tuple[str, ...]
+) -> Op[list[tuple[bytes | None, ...]]]:
+    """These fields of the hashes whose keys begin with ``prefix`` and end with one of ``ends``."""
+    calls = [
+        call_of(READ_HASHES, (shard.meta,), prefix, len(fields), *fields, *ends[at : at + HASHES])
+        for at in range(0, len(ends), HASHES)
+    ]
+    replies = (yield calls) if calls else []
+    return [row for flat in replies for row in decode_hashes(flat, len(fields))]
 
 
 def _index_people(ctx: Context, shard: Shard) -> Op[int]:
@@ -145,11 +161,10 @@ def _index_names(ctx: Context, shard: Shard, everybody: str) -> Op[int]:
     while True:
         cursor, users = yield from scan_part("ZSCAN", everybody, cursor, ROUND)
         uids = [text(uid) for uid, _ in users]
-        keys = [shard.person(uid) for uid in uids]
-        rows = (yield [command(key, "HMGET", key, "n", "a", lenient=True) for key in keys]) if keys else []
+        rows = yield from _read_hashes(shard, shard.person(""), uids, ("n", "a"))
         members: list[bytes | int] = []
         for uid, row in zip(uids, rows, strict=True):
-            name, aliases = row or (None, None)
+            name, aliases = row
             for entry in entries(ctx.indexes, uid, text(name or b""), text(aliases or b"")):
                 members += (0, entry)
         for first in range(0, len(members), ROUND):
@@ -211,8 +226,8 @@ class Names(NamedTuple):
     aliases: bytes = b""
 
     @classmethod
-    def decode(cls, row: Sequence[bytes | None] | None) -> Names:
-        name, aliases = row or (None, None)
+    def decode(cls, row: Sequence[bytes | None]) -> Names:
+        name, aliases = row
         return cls(name or b"", aliases or b"")
 
 
@@ -235,7 +250,7 @@ def read_users(shard: Shard, uids: list[str]) -> Op[list[IndexedUser]]:
         command(shard.users, "ZMSCORE", shard.users, *uids),
         command(shard.people, "ZMSCORE", shard.people, *uids),
     ]
-    people = yield [command(shard.person(uid), "HMGET", shard.person(uid), "n", "a", lenient=True) for uid in uids]
+    people = yield from _read_hashes(shard, shard.person(""), uids, ("n", "a"))
     live = yield [command(shard.user(uid), "SMEMBERS", shard.user(uid), lenient=True) for uid in uids]
     users = [
         IndexedUser(uid, seen is not None, None if left is None else int(float(left)), Names.decode(person),
@@ -243,8 +258,8 @@ def read_users(shard: Shard, uids: list[str]) -> Op[list[IndexedUser]]:
         for uid, seen, left, person, session_ids in zip(uids, online, offline, people, live, strict=True)
     ]  # fmt: skip
     pairs = [(user, session_id) for user in users for session_id in user.sessions]
-    keys = [shard.record(user.uid, session_id) for user, session_id in pairs]
-    rows = (yield [command(key, "HMGET", key, "n", "a", lenient=True) for key in keys]) if keys else []
+    refs = [f"{user.uid}:{session_id}" for user, session_id in pairs]
+    rows = yield from _read_hashes(shard, shard.record_prefix, refs, ("n", "a"))
     for (user, session_id), row in zip(pairs, rows, strict=True):
         user.sessions[session_id] = Names.decode(row)
     return users

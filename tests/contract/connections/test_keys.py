@@ -31,9 +31,9 @@ DOCUMENTED = {
 }
 """The table of keys, by family. ``name:`` means a key per user, session or text."""
 
-MOVERS = {name for name in {script.name for script in EVERY} if name.startswith("reshard/")}
 TRACKERS = {script.name for script in EVERY if script.name.startswith("trackers/")}  # test_trackers.py watches them
 WRITERS = {script.name for script in EVERY if script.command == "EVALSHA"} - TRACKERS
+MOVERS = {name for name in WRITERS if name.startswith("reshard/")}
 
 SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "max_events": 100, "facets": ("plan",),
                             "truncate_addresses_after": 0}  # fmt: skip

@@ -172,9 +172,9 @@ def test_every_family_of_keys_is_copied_from_one_shard_to_four_and_back_or_docum
     before, goals = _all_of(bed, 1), (4, 1)
     copies: list[dict[str, Any]] = []
 
-    def look(*words: Any) -> Any:
+    def look(*words: Any, **options: Any) -> Any:
         copies.append(_all_of(bed, goals[len(copies)]))
-        return reindex(*words)  # which also completes half-ended sessions
+        return reindex(*words, **options)  # which also completes half-ended sessions
 
     monkeypatch.setattr(coordinator, "reindex", look)
     p.reshard(4)
