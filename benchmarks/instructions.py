@@ -29,6 +29,7 @@ from presence_core import Presence
 
 SESSIONS: Final = 2_000
 CALLS: Final = 100
+SWEPT: Final = 500
 
 
 class Calls:
@@ -59,6 +60,7 @@ class Calls:
                 lambda uid: p.kick(uid, by=BY, reason=REASON, message=MESSAGE),
                 1,
             ),
+            "sweep": (self._past_deadline, lambda _: self._sweep(), SWEPT),
             "login": (lambda: self._rows(1)[0], lambda row: p.login(**row), 1),
             "login_many": (lambda: self._rows(50), p.login_many, 50),
             "counts": (nothing, lambda _: p.counts(), 1),
@@ -66,6 +68,15 @@ class Calls:
             "page": (nothing, lambda _: p.list_sessions(limit=50), 1),
             "validate": (lambda: self._random.choice(self._refs).rpartition(":"), self._validate, 1),
         }
+
+    def _past_deadline(self) -> None:
+        self.presence.login_many([row | {"idle_timeout": 60} for row in self._rows(SWEPT)])
+
+    def _sweep(self) -> None:
+        context = self.presence.internal.context
+        context.now = str(int((time.time() + 3600) * 1000))
+        assert self.presence.sweep(limit=SWEPT).expired == SWEPT
+        context.now = ""
 
     def _validate(self, parts: tuple[str, str, str]) -> object:
         uid, _, session_id = parts

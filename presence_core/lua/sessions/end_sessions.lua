@@ -79,8 +79,8 @@ local function end_with_record(i, at)
     if last < 13 and row[last] then break end
     row[last] = nil
   end
-  local deadline, login = deadline_of(tonumber(row[1]), row[2])
-  add_end(i, login, deadline, now >= deadline and expired_end(tonumber(row[1]), row[2]), full)
+  local deadline, login, is_absolute = deadline_of(tonumber(row[1]), row[2])
+  add_end(i, login, deadline, now >= deadline and expired_end(deadline, is_absolute), full)
 end
 
 for i, sid in ipairs(chosen) do
