@@ -49,7 +49,11 @@ local function remove_from_lists(k, policy, ends)
       ended[#ended + 1], ended[#ended + 2] = at, e.ref
       scored[#scored + 1], scored[#scored + 2] = at, e.ref
     end
-    redis.call('XADD', k.events, 'MAXLEN', '~', most_events, '*', 'k', end_reason, 'r', e.ref, 'a', at)
+    if i == 1 then -- the cap is approximate: once for all is often enough
+      redis.call('XADD', k.events, 'MAXLEN', '~', most_events, '*', 'k', end_reason, 'r', e.ref, 'a', at)
+    else
+      redis.call('XADD', k.events, '*', 'k', end_reason, 'r', e.ref, 'a', at)
+    end
   end
   in_thousands(refs, function(...)
     redis.call('ZREM', k.sessions, ...)
