@@ -25,10 +25,12 @@ import redis
 from benchmarks.data import Row, imported_logins, logins
 from benchmarks.methods.ending import BY, MESSAGE, REASON
 from benchmarks.stage import SETTINGS, binaries
-from presence_core import Presence
+from presence_core import Presence, SessionFilter
 
 SESSIONS: Final = 2_000
 CALLS: Final = 100
+SWEPT: Final = 500
+KICKED: Final = 200
 
 
 class Calls:
@@ -59,6 +61,8 @@ class Calls:
                 lambda uid: p.kick(uid, by=BY, reason=REASON, message=MESSAGE),
                 1,
             ),
+            "kick_where": (self._named, self._kick_where, KICKED),
+            "sweep": (self._past_deadline, lambda _: self._sweep(), SWEPT),
             "login": (lambda: self._rows(1)[0], lambda row: p.login(**row), 1),
             "login_many": (lambda: self._rows(50), p.login_many, 50),
             "counts": (nothing, lambda _: p.counts(), 1),
@@ -66,6 +70,25 @@ class Calls:
             "page": (nothing, lambda _: p.list_sessions(limit=50), 1),
             "validate": (lambda: self._random.choice(self._refs).rpartition(":"), self._validate, 1),
         }
+
+    def _named(self) -> SessionFilter:
+        name = f"Bulk{self._user}"
+        self.presence.login_many([row | {"name": name} for row in self._rows(KICKED)])
+        return SessionFilter(name_prefix=name)
+
+    def _kick_where(self, session_filter: SessionFilter) -> None:
+        time.sleep(0.002)  # a job ends sessions that began before it
+        result = self.presence.kick_where(session_filter, by=BY, reason=REASON, message=MESSAGE, expected=KICKED)
+        assert result.count == KICKED
+
+    def _past_deadline(self) -> None:
+        self.presence.login_many([row | {"idle_timeout": 60} for row in self._rows(SWEPT)])
+
+    def _sweep(self) -> None:
+        context = self.presence.internal.context
+        context.now = str(int((time.time() + 3600) * 1000))
+        assert self.presence.sweep(limit=SWEPT).expired == SWEPT
+        context.now = ""
 
     def _validate(self, parts: tuple[str, str, str]) -> object:
         uid, _, session_id = parts

@@ -11,6 +11,13 @@ CLAIM_JOB: Final = Script("bulk_kick/claim_job", safe=True)
 CHANGE_JOB_STATE: Final = Script("bulk_kick/change_job_state", safe=False)
 CLOSE_JOB: Final = Script("bulk_kick/close_job", safe=True)
 RAISE_JOB_FENCE: Final = Script("bulk_kick/raise_job_fence", safe=True)
+KICK_SESSIONS: Final = Script("bulk_kick/kick_sessions", safe=True)
+"""Sent again, it ends and counts no session twice, and none once another runner has claimed the job. Replies with a
+number for each session; 0: that epoch of the job has ended, and nothing is done."""
+
+KICKED: Final = 1
+FOREIGN: Final = -1
+"""Another program's value is in the place of the user's sessions."""
 
 
 class JobClaim(NamedTuple):

@@ -208,10 +208,8 @@ class EndReply(NamedTuple):
         return self.rows[0]
 
 
-def decode_end(reply: Any) -> EndReply | None:
-    """Decode a reply of sessions/end_sessions.lua; None: nothing was done, that epoch of the bulk kick has ended."""
-    if not reply:
-        return None
+def decode_end(reply: Sequence[Any]) -> EndReply:
+    """Decode a reply of sessions/end_sessions.lua."""
     ended, overdue, rows, block, now, newest = reply
     found = [SessionRow(*row[:10])._replace(**dict(zip(("odd", "place"), row[10:], strict=False))) for row in rows]
     return EndReply(_texts(ended), _texts(overdue), found, block, now, newest)

@@ -10,6 +10,6 @@ fence = whole(fence)
 if fence <= epoch then
   fence = epoch
   redis.call('HSET', job, 'fence', ARGV[1])
-  redis.call('EXPIRE', job, 7776000, 'NX') -- as sessions/end_sessions.lua does
+  redis.call('EXPIRE', job, 7776000, 'NX') -- as kick_sessions.lua does
 end
 return {fence, kicked or ''}

@@ -43,7 +43,7 @@ end
 -- Change the counters by these sums. A key of a foreign type is left as it is: it must stop no login and no end.
 local function change_facets(key, sums)
   for member, by in pairs(sums) do
-    local count = by ~= 0 and redis.pcall('HINCRBY', key, member, by)
+    local count = by ~= 0 and redis.pcall('HINCRBY', key, member, by == -1 and '-1' or by) -- converted at each call
     if type(count) == 'number' and count <= 0 then redis.call('HDEL', key, member) end
   end
 end

@@ -8,9 +8,11 @@ local function shard_keys()
           facets = KEYS[11], recount = KEYS[12], counted = KEYS[13]}, 13
 end
 
--- The four keys of Shard.of_user, from KEYS[first] on.
+-- The four keys of Shard.of_user, from KEYS[first] on. The other fields are those that an end fills in: named here, so
+-- that the table need not grow.
 local function user_keys(uid, first)
-  return {uid = uid, live = KEYS[first], devices = KEYS[first + 1], ended = KEYS[first + 2], person = KEYS[first + 3]}
+  return {uid = uid, live = KEYS[first], devices = KEYS[first + 1], ended = KEYS[first + 2], person = KEYS[first + 3],
+          card = 0, sids = false, scored = false, name = false, aliases = false}
 end
 
 -- Packed by Settings.policy.

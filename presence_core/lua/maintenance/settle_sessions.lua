@@ -39,10 +39,11 @@ local function read_items(users)
   for i = 1, #KEYS - first_record + (is_repair and 0 or 1) do
     local user, sid, record = users[tonumber(ARGV[at])], ARGV[at + 1], KEYS[first_record + i - 1]
     local row = redis.pcall('HMGET', record, unpack(RECORD_FIELDS))
-    local item = {user = user, sid = sid, ref = user.uid .. ':' .. sid, record = record, row = row, has_ended = row[3]}
+    local item = {user = user, sid = sid, ref = user.uid .. ':' .. sid, record = record, row = row, has_ended = row[3],
+                  how = false, core = false, seen = 0, deadline = 0, login = 0, is_absolute = false}
     if is_intact(row[1], row[2]) then
       item.core, item.seen = row[2], tonumber(row[1])
-      item.deadline, item.login = deadline_of(item.seen, row[2])
+      item.deadline, item.login, item.is_absolute = deadline_of(item.seen, row[2])
     else -- a key of a foreign type counts as no record, but is not ours to remove
       item.is_spoiled = not row.err and not row[3] and (row[1] or row[2])
     end
@@ -100,7 +101,7 @@ end
 local function finish_end(e, how)
   closed[#closed + 1] = e.ref
   if e.core and not e.has_ended and not is_listed(e) then
-    e.how = how[2] == 'expired' and expired_end(e.seen, e.core) or how
+    e.how = how[2] == 'expired' and expired_end(e.deadline, e.is_absolute) or how
     with_record[#with_record + 1] = e
     repaired = repaired + 1
   end
@@ -110,7 +111,7 @@ local function end_now(e, deadline, by_watermark)
   if by_watermark then
     e.how = revoked_end(k.meta)
   elseif e.core then
-    e.how = expired_end(e.seen, e.core)
+    e.how = expired_end(e.deadline, e.is_absolute)
   else
     e.how = {'e', 'expired', 'ea', ms(math.min(now, tonumber(deadline or now))), 'ec', 'lost'}
   end

@@ -6,25 +6,22 @@
 -- include: sessions/tombstone
 -- include: staff/audit_entry
 -- include: staff/kept_text
--- KEYS: 1-13 Shard.lists 14-17 Shard.of_user 18 audit 19 note 20 message 21 block 22 blocks 23 job 24… records
+-- KEYS: 1-13 Shard.lists 14-17 Shard.of_user 18 audit 19 note 20 message 21 block 22 blocks 23… records
 -- ARGV: 1 now|'' 2 policy 3 uid 4 end_reason 5 cause 6 by 7 note id|'' 8 note 9 message id|'' 10 message 11 ticket|''
 --       12 block for seconds|'' (no block)
---       13 what records it: 'audit', 'silent' (nothing), or the epoch of the bulk kick that counts it
+--       13 audit|silent (no audit entry)
 --       14 login ms at which it began|'' 15 one|all 16 number of records 17… their session ids, then those to keep
 -- returns: {{sids that this call ended}, {sids found past their deadline, ended as expired},
 --          {for each record of a live session its SESSION_FIELDS, o and g, without empty ones at the end, or {}},
 --          the block as it is now, or {}, now,
 --          latest login ms of those that this call ended, 0 without}
---          or 0: that epoch of the bulk kick has ended, and nothing is done
 local k = shard_keys()
-local audit, note_key, message_key, block, blocks, job = unpack(KEYS, 18, 23)
+local audit, note_key, message_key, block, blocks = unpack(KEYS, 18, 22)
 local given_now, packed_policy, uid, end_reason, cause, by, note_id, note, message_id, message, ticket, block_for,
   recorded_by, began, mode, number_of_records = unpack(ARGV, 1, 16)
 local now, policy, user = clock(given_now), read_policy(packed_policy), user_keys(uid, 14)
 local revoked, revoked_at = watermark(k.meta)
-local is_job = recorded_by ~= 'audit' and recorded_by ~= 'silent'
 local is_audited = recorded_by == 'audit' and end_reason == 'kicked'
-if is_job and redis.call('HGET', job, 'fence') ~= recorded_by then return 0 end -- see fencing_epoch.lua
 local sids = mode == 'one' and {ARGV[17]} or redis.call('SMEMBERS', user.live)
 user.card = mode == 'one' and redis.call('SCARD', user.live) or #sids
 if mode == 'all' and user.card == 0 and redis.call('ZSCORE', k.users, uid) then
@@ -61,7 +58,7 @@ local function add_end(i, login, deadline, expired_how, row)
   end
   ended[#ended + 1] = chosen[i]
   ends[#ends + 1] = {user = user, sid = chosen[i], ref = refs[i], how = how, row = row,
-                     record = row and KEYS[23 + place[chosen[i]]]}
+                     record = row and KEYS[22 + place[chosen[i]]]}
   is_to_note = is_to_note or not row
 end
 
@@ -69,7 +66,7 @@ local function add_stray(i) stray_sids[#stray_sids + 1], stray_refs[#stray_refs 
 
 -- An incomplete session is left to maintenance/settle_sessions.lua.
 local function end_with_record(i, at)
-  local row = redis.pcall('HMGET', KEYS[23 + at], 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'h', 'q', 'o', 'g', 'f', 'e')
+  local row = redis.pcall('HMGET', KEYS[22 + at], 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'h', 'q', 'o', 'g', 'f', 'e')
   if row[14] then return add_stray(i) end
   if not is_intact(row[1], row[2]) then return end
   rows[at] = row
@@ -79,8 +76,8 @@ local function end_with_record(i, at)
     if last < 13 and row[last] then break end
     row[last] = nil
   end
-  local deadline, login = deadline_of(tonumber(row[1]), row[2])
-  add_end(i, login, deadline, now >= deadline and expired_end(tonumber(row[1]), row[2]), full)
+  local deadline, login, is_absolute = deadline_of(tonumber(row[1]), row[2])
+  add_end(i, login, deadline, now >= deadline and expired_end(deadline, is_absolute), full)
 end
 
 for i, sid in ipairs(chosen) do
@@ -124,12 +121,7 @@ if block_for ~= '' then
   block_row, block_fields = write_block(policy, block, blocks, uid, now, {by = by, reason = note, message = message,
     ticket = ticket, at = stamp, changed = stamp, ['until'] = block_end(now, block_for)})
 end
-if is_job then
-  if #done > 0 then
-    redis.pcall('HINCRBY', job, 'kicked', #done) -- a value that is no number stops no kick
-    redis.call('EXPIRE', job, 7776000, 'NX') -- 90 days: longer than any job runs
-  end
-elseif is_audited then
+if is_audited then
   write_audit_entry(audit, policy.audit, stamp, by, 'kick', {uid = uid, session = mode == 'one' and ARGV[17],
     reason = note, message = message, ticket = ticket}, 'ended', #done, unpack(block_fields))
 end

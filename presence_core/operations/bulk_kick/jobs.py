@@ -113,7 +113,7 @@ def raise_fences(ctx: Context, job_id: str, epoch: int) -> Op[list[JobFence]]:
     """Stop the runners of earlier epochs on every shard, and learn how many sessions the job has ended there."""
     calls = [call_of(RAISE_JOB_FENCE, (shard.job(job_id),), epoch) for shard in ctx.keys.shards]
     for call in calls:
-        call.lenient = True  # where the key is another program's, sessions/end_sessions.lua ends no session anyway
+        call.lenient = True  # where the key is another program's, bulk_kick/kick_sessions.lua ends no session anyway
     return [decode_fence(reply) for reply in (yield calls)]
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from presence_core import validation as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
+from presence_core.keyspace import Shard
 from presence_core.models import JOB_FIELDS, Job, KickResult, Session, text
 from presence_core.operations.bulk_kick.jobs import (
     KEEP,
@@ -31,6 +32,7 @@ from presence_core.operations.bulk_kick.jobs import (
 )
 from presence_core.operations.bulk_kick.states import UNKNOWN_JOB, stop_runners
 from presence_core.operations.context import Context
+from presence_core.operations.maintenance.sweep import BATCH as SCRIPT_BATCH
 from presence_core.operations.search import list_sessions
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_changes import (
@@ -40,9 +42,17 @@ from presence_core.operations.sessions.held_changes import (
     read_confirmations,
     wait_calls,
 )
-from presence_core.scripts.bulk_kick import CLAIM_JOB, CLOSE_JOB, JobClaim, count, decode_claim
+from presence_core.scripts.bulk_kick import (
+    CLAIM_JOB,
+    CLOSE_JOB,
+    FOREIGN,
+    KICK_SESSIONS,
+    KICKED,
+    JobClaim,
+    count,
+    decode_claim,
+)
 from presence_core.scripts.calls import Call, Op, call_of, command
-from presence_core.scripts.sessions import decode_end
 
 CLAIM_MS: Final = 10_000
 """How long a claim keeps other runners off without a new step, ms."""
@@ -58,7 +68,7 @@ MOST_ANSWERED: Final = 10_000
 
 NEWER_JOB: Final = "names a job of a newer version: a worker of that version runs it"
 
-FOREIGN: Final = "Some sessions could not be ended: another program wrote to their keys. Run repair, then kick again."
+NOT_ENDED: Final = "Some sessions could not be ended: another program wrote to their keys. Run repair, then kick again."
 
 
 class Progress(NamedTuple):
@@ -68,6 +78,10 @@ class Progress(NamedTuple):
     frozen: bytes | None  #: when the filter was frozen, ms
     cursor: bytes | None  #: where the next page begins
     missed: bytes | None  #: "1": some session could not be ended
+
+
+def _request(job: Job) -> EndRequest:
+    return EndRequest("kicked", "staff", job.by, job.reason, job.message or "", job.ticket or "")
 
 
 class Run:
@@ -206,7 +220,7 @@ class Run:
         if len(chosen) < len(matches):
             next_cursor = str(list_sessions.Cursor((login_ms(chosen[-1]), chosen[-1].ref), job.filter.digest))
         if next_cursor is None:
-            yield from self._close("failed" if missed else "done", FOREIGN if missed else "", epoch)
+            yield from self._close("failed" if missed else "done", NOT_ENDED if missed else "", epoch)
             return 0.0
         self._unsaved = {"cursor": next_cursor, "examined": examined, "missed": "1" if missed else ""}
         return len(chosen) / job.pace if job.pace else 0.0
@@ -234,30 +248,41 @@ class Run:
     def _kick(self, job: Job, epoch: int, sessions: list[Session]) -> Op[bool]:
         """End these sessions. Returns whether some could not be ended. A newer session of the same id is left alone."""
         ctx = self._ctx
-        request = EndRequest(
-            "kicked", "staff", job.by, job.reason, job.message or "", job.ticket or "", job=job.id, epoch=epoch
-        )
-        calls: list[Call] = []
-        for session in sessions:
-            call = request.end_one(ctx, ctx.shard(session.uid), session.uid, session.session_id, login_ms(session))
-            call.safe = True  # sent again, it ends and counts no session twice, and none once another holds the job
-            call.lenient = True  # damage to one user's keys must not protect other users' sessions
-            calls.append(call)
-        shards = [ctx.shard(session.uid) for session in sessions]
+        parts = ctx.parts(sessions, lambda session: session.uid, SCRIPT_BATCH)
+        calls = [self._kick_call(job, epoch, shard, some) for shard, some in parts]
+        shards = [shard for shard, _ in parts]
         waits = wait_calls(ctx, shards)
         replies: list[Any] = yield [*calls, *kicked_calls(ctx, job.id), *waits]
         replicas = read_confirmations(ctx, shards, replies)
         counts = replies[len(calls) : len(replies) - len(waits)]
-        ends = [(session, decode_end(reply)) for session, reply in zip(sessions, replies, strict=False)
-                if reply is not None]  # fmt: skip
-        ended = [session for session, end in ends if end and end.ended]
+        kicked, has_missed = set(), False
+        for (_, some), reply in zip(parts, replies, strict=False):
+            if reply == 0:  # the job was paused, cancelled or claimed by another runner
+                self.has_claim = False
+                continue
+            results = [FOREIGN] * len(some) if reply is None else reply
+            kicked |= {session.ref for session, result in zip(some, results, strict=True) if result == KICKED}
+            has_missed = has_missed or FOREIGN in results
+        ended = [session for session in sessions if session.ref in kicked]
         self.confirmed = self.confirmed and replicas.sure
-        hold_ends(ctx, replicas, request, ended)
+        hold_ends(ctx, replicas, _request(job), ended)
         self.kicked += ended[: MOST_ANSWERED - len(self.kicked)]
         self.job = dataclasses.replace(job, kicked=total_kicked(counts))
-        if any(end is None for _, end in ends):  # the job was paused, cancelled or claimed by another runner
-            self.has_claim = False
-        return len(ends) < len(sessions)
+        return has_missed
+
+    def _kick_call(self, job: Job, epoch: int, shard: Shard, sessions: list[Session]) -> Call:
+        request = _request(job)
+        texts = request.texts
+        places = {uid: place for place, uid in enumerate(dict.fromkeys(session.uid for session in sessions), 1)}
+        keys = (*shard.lists, shard.job(job.id), *request.text_keys(shard),
+                *(key for uid in places for key in shard.of_user(uid)),
+                *(shard.record(session.uid, session.session_id) for session in sessions))  # fmt: skip
+        refs = [part for session in sessions
+                for part in (places[session.uid], session.session_id, login_ms(session))]  # fmt: skip
+        call = call_of(KICK_SESSIONS, keys, self._ctx.now, self._ctx.policy, epoch, job.by, *texts, len(places),
+                       *places, *refs)  # fmt: skip
+        call.lenient = True  # damage to the keys of one shard must not protect the sessions of others
+        return call
 
     def _close(self, state: str, error: str, epoch: int) -> Op[None]:
         """Write that the job has ended and how many sessions it ended, unless staff or another runner were first."""

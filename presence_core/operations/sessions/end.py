@@ -67,7 +67,6 @@ def _end(ctx: Context, shard: Shard, call: Call) -> Op[tuple[EndReply, Replicas]
     """Send a call that ends sessions, and ask whether the replicas have it."""
     raw, *acknowledged = yield [call, *wait_calls(ctx, [shard])]
     reply = decode_end(raw)
-    assert reply is not None, "only the runner of a bulk kick may be refused"
     return reply, read_confirmations(ctx, [shard], acknowledged)
 
 
@@ -137,7 +136,7 @@ def _kick_one(ctx: Context, uid: str, sid: str, request: EndRequest) -> Op[KickR
     reply, replicas = yield from _end(ctx, shard, request.end_one(ctx, shard, uid, sid))
     block = _block_of(ctx, replicas, uid, reply.block)
     if reply.ended or reply.row.core is None:  # it had ended before: perhaps by this call, whose reply was lost
-        hold_end(ctx, replicas, request.without_job(), uid, sid, reply.row.login or reply.now)
+        hold_end(ctx, replicas, request.without_block(), uid, sid, reply.row.login or reply.now)
     if reply.ended:
         kicked = [(yield from _kicked_session(ctx, shard, uid, sid, reply.row))]
         return KickResult(kicked, [], confirmed=replicas.sure, block=block)
@@ -179,7 +178,7 @@ def _kick_all(ctx: Context, uid: str, request: EndRequest, keep: list[str]) -> O
     reply, replicas = yield from _end(ctx, shard, request.end_all_but(ctx, shard, uid, keep, known))
     block = _block_of(ctx, replicas, uid, reply.block)
     # All that had begun, also those that an earlier call ended whose reply was lost. Login may be ahead of the clock.
-    held = HeldEnds(shard, uid, frozenset(keep), max(reply.now, reply.newest), request.without_job())
+    held = HeldEnds(shard, uid, frozenset(keep), max(reply.now, reply.newest), request.without_block())
     hold(ctx, replicas, ("user", request.cause, uid, *sorted(keep)), held)
     rows = dict(zip(known, reply.rows, strict=True))
     rows |= yield from _finish_ends(ctx, shard, uid, reply, rows)

@@ -22,8 +22,6 @@ class EndRequest:
     message: str = ""
     ticket: str = ""
     block_for: str = ""  #: seconds
-    job: str = ""  #: the bulk kick that this is a part of: the job counts the end, in place of an audit entry for each
-    epoch: int = 0  #: of that bulk kick
     silent: bool = False  #: no audit entry: the caller writes its own
 
     def end_one(self, ctx: Context, shard: Shard, uid: str, session_id: str, began: int | str = "") -> Call:
@@ -34,19 +32,27 @@ class EndRequest:
         """End all sessions of a user but those to keep. Those that are ``known`` get their tombstones, too."""
         return self._call(ctx, shard, uid, "", "all", known, keep)
 
-    def without_job(self) -> EndRequest:
-        """Copy without block and job, to apply again later."""
-        return replace(self, job="", epoch=0, block_for="")
+    def without_block(self) -> EndRequest:
+        """A copy to apply again later."""
+        return replace(self, block_for="")
+
+    @property
+    def texts(self) -> tuple[str, str, str, str, str]:
+        """Note id, note, message id, message and ticket, as scripts take them."""
+        note_id = digest(self.note) if self.note else ""
+        message_id = digest(self.message) if self.message else ""
+        return note_id, self.note, message_id, self.message, self.ticket
+
+    def text_keys(self, shard: Shard) -> tuple[str, str]:
+        """The keys of note and message."""
+        note_id, _, message_id, *_ = self.texts
+        return shard.note(note_id), shard.note(message_id)
 
     def _call(
         self, ctx: Context, shard: Shard, uid: str, began: int | str, mode: str, known: Sequence[str], keep: list[str]
     ) -> Call:
-        note_id = digest(self.note) if self.note else ""
-        message_id = digest(self.message) if self.message else ""
-        recorded_by = "silent" if self.silent else self.epoch if self.job else "audit"
-        keys = (*shard.lists, *shard.of_user(uid), shard.audit, shard.note(note_id), shard.note(message_id),
-                shard.block(uid), shard.blocks, shard.job(self.job),
+        keys = (*shard.lists, *shard.of_user(uid), shard.audit, *self.text_keys(shard), shard.block(uid), shard.blocks,
                 *(shard.record(uid, session_id) for session_id in known))  # fmt: skip
-        texts = (note_id, self.note, message_id, self.message, self.ticket)
-        return call_of(END_SESSIONS, keys, ctx.now, ctx.policy, uid, self.end_reason, self.cause, self.by, *texts,
-                       self.block_for, recorded_by, began, mode, len(known), *known, *keep)  # fmt: skip
+        return call_of(END_SESSIONS, keys, ctx.now, ctx.policy, uid, self.end_reason, self.cause, self.by, *self.texts,
+                       self.block_for, "silent" if self.silent else "audit", began, mode, len(known), *known,
+                       *keep)  # fmt: skip

@@ -197,14 +197,14 @@ def hold(ctx: Context, replicas: Replicas, name: Hashable, change: Held) -> None
 
 
 def hold_end(ctx: Context, replicas: Replicas, request: EndRequest, uid: str, session_id: str, upto: int) -> None:
-    """Hold an end; ``request`` has no job and no block (``without_job``)."""
+    """Hold an end; ``request`` has no block (``without_block``)."""
     if replicas.sure is not None and upto:
         hold(ctx, replicas, f"{uid}:{session_id}", HeldEnd(ctx.shard(uid), uid, session_id, upto, request))
 
 
 def hold_ends(ctx: Context, replicas: Replicas, request: EndRequest, ended: Iterable[Session]) -> None:
     """Hold the ends of these sessions."""
-    own = request.without_job()
+    own = request.without_block()
     for session in ended:
         hold_end(ctx, replicas, own, session.uid, session.session_id, login_ms(session))
 

@@ -25,9 +25,10 @@ from presence_core import (
 )
 from presence_core.operations.bulk_kick import runner
 from presence_core.operations.bulk_kick.runner import Run
+from presence_core.scripts.bulk_kick import KICK_SESSIONS
 from presence_core.scripts.calls import Call, Op
 from presence_core.scripts.script import Script
-from presence_core.scripts.sessions import END_SESSIONS
+from presence_core.scripts.search import WALK_SESSIONS
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
@@ -60,7 +61,7 @@ class Held:
     """An operation that stops before its next call of one script."""
 
     def __init__(self, p: P, operation: Op[Any], script: Script) -> None:
-        self._p, self._operation = p, operation
+        self._p, self._operation, self._script = p, operation, script
         self.calls = next(operation)
         while all(call.script is not script for call in self.calls):
             self.calls = operation.send(p.internal.run(_send(self.calls)))
@@ -68,6 +69,10 @@ class Held:
     def send(self) -> list[Any]:
         """Send only this batch of calls, as if it had waited in a socket's buffer; returns the replies."""
         return self._p.internal.run(_send(self.calls))
+
+    def send_script(self) -> list[Any]:
+        """The same; returns only the replies of the script."""
+        return [reply for call, reply in zip(self.calls, self.send(), strict=True) if call.script is self._script]
 
     def wake(self) -> None:
         """Run the operation to its end."""
@@ -355,7 +360,7 @@ def test_an_id_that_logged_in_again_between_page_and_kick_is_spared(bed: Bed) ->
     p.advance(1)
     job = p.start_kick(PHONES, **BY, expected=1)
     run = Run(p.context, job.id)
-    held = Held(p, run.step(), END_SESSIONS)
+    held = Held(p, run.step(), KICK_SESSIONS)
     p.logout("ada", "session-1")
     p.advance(1)
     p.login("ada", device="phone", session_id="session-1")
@@ -403,6 +408,34 @@ def test_sessions_that_end_otherwise_are_not_counted_as_kicked(p: P, monkeypatch
     assert totals["kicked"] + totals["expired"] == 40
     assert totals["kicked"] == run.result.count
     assert totals["expired"] > 0
+
+
+@on("valkey-sync", "cluster-async")
+def test_sessions_past_their_deadline_when_the_kick_arrives_expire(p: P) -> None:
+    p.freeze()
+    p.login("ada", device="phone", idle_timeout=10)
+    p.login("bob", device="phone")
+    p.advance(1)
+    job = p.start_kick(PHONES, **BY, expected=2)
+    held = Held(p, Run(p.context, job.id).step(), WALK_SESSIONS)
+    p.advance(9)
+    held.wake()
+    [ada], [bob] = p.ended("ada").items, p.ended("bob").items
+    assert (ada.reason, ada.cause, bob.reason, bob.note) == ("expired", "idle", "kicked", BY["reason"])
+    assert kicked(p) == 1
+
+
+@on("valkey-sync", "redis7-async")
+def test_fifty_sessions_of_a_page_are_ended_in_one_call(p: P) -> None:
+    p.freeze()
+    p.login_many([{"uid": f"u{n % 40}", "device": "phone"} for n in range(120)])
+    p.advance(0.001)
+    job = p.start_kick(PHONES, **BY, expected=120)
+    held = Held(p, Run(p.context, job.id).step(), KICK_SESSIONS)
+    assert len([call for call in held.calls if call.script is KICK_SESSIONS]) == 3
+    held.wake()
+    assert kicked(p) == len(kicked_events(p)) == 120
+    assert (p.counts().users, len(p.ended("u7").items)) == (0, 3)
 
 
 @on("valkey-sync", "valkey-async")
@@ -815,7 +848,7 @@ def test_damaged_keys_of_one_user_do_not_stop_the_kicks_of_others(bed: Bed) -> N
     result = p.kick_where(PHONES, **BY, expected=20)
     assert result.job is not None
     assert (result.count, result.job.state) == (19, "failed")
-    assert result.job.error == runner.FOREIGN
+    assert result.job.error == runner.NOT_ENDED
 
 
 @on("valkey-sync", "cluster-async")

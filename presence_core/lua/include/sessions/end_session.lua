@@ -8,16 +8,16 @@
 -- include: sessions/session_record
 -- include: sessions/on_behalf
 
-local MOST_ENDED = 100 -- ends that are listed per user
+local LAST_UNLISTED = '-101' -- rank of an end that is not listed any more: 100 are, per user
 
 -- Take a user's ended sessions, `sids`, out of the user's own keys; `scored`: {at, ref, …}, for the list of ends.
-local function remove_from_user(policy, user)
+local function remove_from_user(policy, user, longest)
   user.card = user.card - count_or_zero(redis.pcall('SREM', user.live, unpack(user.sids)))
   if policy.devices then redis.pcall('HDEL', user.devices, unpack(user.sids)) end
   if #user.scored > 0 then -- only readers use the user's own list of ends, so a foreign type there stops no end
     redis.pcall('ZADD', user.ended, unpack(user.scored))
-    redis.pcall('ZREMRANGEBYRANK', user.ended, 0, -MOST_ENDED - 1)
-    redis.pcall('EXPIRE', user.ended, policy.longest)
+    redis.pcall('ZREMRANGEBYRANK', user.ended, '0', LAST_UNLISTED)
+    redis.pcall('EXPIRE', user.ended, longest)
   end
 end
 
@@ -34,6 +34,7 @@ end
 local function remove_from_lists(k, policy, ends)
   if #ends == 0 then return end
   local refs, users, counts, ended, offline = {}, {}, {}, {}, {}
+  local most_events, longest = tostring(policy.events), tostring(policy.longest) -- a number is converted at each call
   for i, e in ipairs(ends) do
     local user, end_reason, at = e.user, e.how[2], e.how[4]
     refs[i] = e.ref
@@ -48,14 +49,18 @@ local function remove_from_lists(k, policy, ends)
       ended[#ended + 1], ended[#ended + 2] = at, e.ref
       scored[#scored + 1], scored[#scored + 2] = at, e.ref
     end
-    redis.call('XADD', k.events, 'MAXLEN', '~', policy.events, '*', 'k', end_reason, 'r', e.ref, 'a', at)
+    if i == 1 then -- the cap is approximate: once for all is often enough
+      redis.call('XADD', k.events, 'MAXLEN', '~', most_events, '*', 'k', end_reason, 'r', e.ref, 'a', at)
+    else
+      redis.call('XADD', k.events, '*', 'k', end_reason, 'r', e.ref, 'a', at)
+    end
   end
   in_thousands(refs, function(...)
     redis.call('ZREM', k.sessions, ...)
     redis.call('ZREM', k.deadlines, ...)
   end)
   for _, user in ipairs(users) do
-    remove_from_user(policy, user)
+    remove_from_user(policy, user, longest)
     if not has_own_session(user) then offline[#offline + 1] = user.uid end
   end
   in_thousands(ended, function(...) redis.call('ZADD', k.ended, ...) end)
@@ -77,10 +82,8 @@ local function extend_devices(policy, devices, core)
   end
 end
 
--- How a session past its deadline ended: in the millisecond of its deadline, whenever that is found.
-local function expired_end(seen, core)
-  local login, idle, absolute = struct.unpack('>I8I4I4', core)
-  local by_idle, by_absolute = seen + idle * 1000, login + absolute * 1000
-  if by_absolute <= by_idle then return {'e', 'expired', 'ea', ms(by_absolute), 'ec', 'absolute'} end
-  return {'e', 'expired', 'ea', ms(by_idle), 'ec', 'idle'}
+-- How a session past its deadline ended: in the millisecond of its deadline, whenever that is found. Arguments: as
+-- deadline_of returns them.
+local function expired_end(deadline, is_absolute)
+  return {'e', 'expired', 'ea', ms(deadline), 'ec', is_absolute and 'absolute' or 'idle'}
 end

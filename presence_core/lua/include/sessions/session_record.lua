@@ -7,10 +7,13 @@ local NO_LABEL, INLINE = '\0\0\0\0', '\255\255\255\255'
 -- Login time, ms.
 local function login_of(core) return (struct.unpack('>I8', core)) end
 
--- The deadline of a session that was last seen at `seen`, and its login time: numbers, ms.
+-- The deadline of a session that was last seen at `seen`, and its login time: numbers, ms; and whether it is the
+-- absolute timeout that ends it.
 local function deadline_of(seen, core)
   local login, idle, absolute = struct.unpack('>I8I4I4', core)
-  return math.min(seen + idle * 1000, login + absolute * 1000), login
+  local by_idle, by_absolute = seen + idle * 1000, login + absolute * 1000
+  local is_absolute = by_absolute <= by_idle
+  return is_absolute and by_absolute or by_idle, login, is_absolute
 end
 
 -- Whether these are last seen and core as we write them. A record with anything else counts as lost.

@@ -4,10 +4,12 @@
 -- include: facets
 -- include: sessions/addresses
 
--- Remove these refs from `counted`. Returns a 1 for each that was there.
-local function remove_counted(k, refs)
-  local found = redis.pcall('SMISMEMBER', k.counted, unpack(refs))
-  if found.err then return {} end
+-- Remove these ends from `counted`, which is there only during a rebuild. Returns a 1 for each that was there.
+local function remove_counted(k, ends)
+  if count_or_zero(redis.pcall('SCARD', k.counted)) == 0 then return {} end
+  local refs = {}
+  for i, e in ipairs(ends) do refs[i] = e.ref end
+  local found = redis.call('SMISMEMBER', k.counted, unpack(refs))
   for i, member in ipairs(found) do
     if member == 1 then redis.call('SREM', k.counted, refs[i]) end
   end
@@ -15,14 +17,18 @@ local function remove_counted(k, refs)
 end
 
 -- For `people`: the latest name and aliases that any session of a user gave.
-local function keep_person(policy, user)
-  local fields = add_given({}, {n = user.name, a = user.aliases})
-  if #fields > 0 then redis.pcall('HSET', user.person, unpack(fields)) end
-  if #fields > 0 or user.card == 0 then redis.pcall('EXPIRE', user.person, policy.people + 86400) end
+local function keep_person(user, seconds)
+  local name, aliases = user.name, user.aliases
+  if name and aliases then
+    redis.pcall('HSET', user.person, 'n', name, 'a', aliases)
+  elseif name or aliases then
+    redis.pcall('HSET', user.person, name and 'n' or 'a', name or aliases)
+  end
+  if name or aliases or user.card == 0 then redis.pcall('EXPIRE', user.person, seconds) end
 end
 
 local function write_tombstone(record, how, keep)
-  if keep == 0 then
+  if keep == '0' then
     redis.call('UNLINK', record)
   else
     redis.call('HSET', record, unpack(how))
@@ -32,18 +38,20 @@ end
 
 local function write_tombstones(k, policy, ends)
   if #ends == 0 then return end
-  local sums, recounted, refs, addresses, users = {}, {}, {}, {}, {}
-  for i, e in ipairs(ends) do refs[i] = e.ref end
-  local counted = remove_counted(k, refs)
+  local counted, keep, seconds = remove_counted(k, ends), {}, tostring(policy.people + 86400)
+  local sums, recounted, addresses, users = {}, {}, {}, {}
   for i, e in ipairs(ends) do
-    add_facets(sums, e.row, -1)
-    if counted[i] == 1 then add_facets(recounted, e.row, -1) end
-    for _, entry in ipairs(address_entries(e.row[2], e.row[9], e.ref)) do addresses[#addresses + 1] = entry end
-    users[e.user] = true
-    e.user.name, e.user.aliases = e.row[4] or e.user.name, e.row[5] or e.user.aliases
-    write_tombstone(e.record, e.how, policy.keep[e.how[2]])
+    local user, row = e.user, e.row
+    add_facets(sums, row, -1)
+    if counted[i] == 1 then add_facets(recounted, row, -1) end
+    address_entries(row[2], row[9], e.ref, addresses)
+    users[user] = true
+    user.name, user.aliases = row[4] or user.name, row[5] or user.aliases
+    local end_reason = e.how[2]
+    keep[end_reason] = keep[end_reason] or tostring(policy.keep[end_reason]) -- a number is converted at each call
+    write_tombstone(e.record, e.how, keep[end_reason])
   end
-  for user in pairs(users) do keep_person(policy, user) end
+  for user in pairs(users) do keep_person(user, seconds) end
   change_facets(k.facets, sums)
   change_facets(k.recount, recounted)
   in_thousands(addresses, function(...) redis.pcall('ZREM', k.addresses, ...) end)
