@@ -63,8 +63,8 @@ class SessionsMethods(Client):
         session_id.
 
         Limits hold exactly under concurrent logins. Raises LoginRefused: the user is blocked, a limit is reached and
-        ``on_limit`` is "reject", or the id belongs to a session that has ended. Cost: O(log N), one round trip; two if
-        a limit ended other sessions.
+        ``on_limit`` is "reject", or the id belongs to a session that has ended. Cost: O(log N), one round trip; up to
+        three if it is refused or a limit ended other sessions.
         """
         given = {
             "uid": uid, "name": name, "aliases": aliases, "device": device, "app": app, "app_version": app_version,
@@ -79,7 +79,9 @@ class SessionsMethods(Client):
 
         All rows are checked before any is sent. Returns a list in the same order; for a refused row it holds the
         LoginRefused. With ``imported=True`` a row may have ``login_at`` and ``last_seen`` in the past (aware datetimes
-        or Unix seconds), so that people who are signed in already keep their times. Cost: one round trip for 500 rows.
+        or Unix seconds), so that people who are signed in already keep their times. Rows of one user are in order.
+
+        Cost: one round trip for 500 rows; up to two more if some are refused, repeat a live session, or end others.
         """
         return self._run(login.login_many(self._ctx, rows, imported))
 

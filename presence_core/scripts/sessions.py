@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -9,6 +10,7 @@ from presence_core.models.sessions import END_FIELDS, ODD_FIELDS, SESSION_FIELDS
 from presence_core.scripts.calls import by_two
 from presence_core.scripts.script import Script
 
+BEGIN_SESSIONS: Final = Script("sessions/begin_sessions", safe=False)
 LOGIN: Final = Script("sessions/login", safe=False)
 VALIDATE: Final = Script("sessions/validate", safe=True, reads_when_frozen=True)
 ROTATE_SECRET: Final = Script("sessions/rotate_secret", safe=False)
@@ -130,6 +132,21 @@ def decode_login(reply: Sequence[Any]) -> LoginReply | RefusedReply:
         kind, message, until = rest
         return RefusedReply("block_rule", False, message, until, kind.decode())
     return RefusedReply(code.decode(), bool(rest))
+
+
+class BegunSession(NamedTuple):
+    """A session that has begun without a decision."""
+
+    login: int  #: ms
+    seen: int  #: ms
+
+
+_BEGUN: Final = struct.Struct(">QQ")
+
+
+def decode_begun(reply: bytes) -> list[BegunSession | None]:
+    """Decode a reply of sessions/begin_sessions.lua: None where a session needs a decision; empty where all do."""
+    return [BegunSession(login, seen) if login else None for login, seen in _BEGUN.iter_unpack(reply)]
 
 
 class ValidateReply(NamedTuple):

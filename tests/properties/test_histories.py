@@ -17,7 +17,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from presence_core.operations.maintenance import repair, sweep
 from presence_core.operations.search import rebuild
-from presence_core.operations.sessions import login, validate
+from presence_core.operations.sessions import login_calls, validate
 from tests.properties.crashes import Crashes
 from tests.properties.drawing import CASES, CRASH_CASES, LOSS_CASES, Case
 from tests.properties.losses import Losses
@@ -57,7 +57,7 @@ def _params(cases: list[Case]) -> list[Any]:
 def play(machine: type[History], server: Server, case: Case) -> None:
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(login, "MAX_LABELS", case.labels)
+        patch.setattr(login_calls, "MAX_LABELS", case.labels)
         loop = EventLoop()
         stack.callback(loop.close)
         bench = Bench(server, case, loop)

@@ -7,7 +7,7 @@
 --   '-' and a long text         makes the hash a hash table from the start. A listpack of some hundred fields would be
 --                               searched from end to end at each login (measured: 3 to 5 µs)
 -- While facets are counted again, `recount` has the new counters, and `counted` the sessions that are in them already.
--- include: sessions/session_record
+-- include: sessions/packed_core
 
 -- The values of a record that facets and tombstones use: a row below.
 local RECORD_FIELDS = {'s', 'c', 'e', 'n', 'a', 'C', 'A', 'f', 'i', 'o', 'g'}

@@ -48,7 +48,7 @@ local refusal = meta[5] and refusing_rule(now, block_rules, meta[5], ip, client_
 if refusal then return refusal end
 user.card = redis.call('SCARD', user.live)
 local was_offline = not is_on_behalf(sid) and redis.call('ZSCORE', k.people, uid)
-local given = {login = given_login, seen = given_seen, idle = idle, absolute = absolute}
+local given = {login = given_login, seen = given_seen, idle = tonumber(idle), absolute = tonumber(absolute)}
 local refused, login, seen, idle_s, absolute_s, is_repeat = login_times(k, now, ref, old, given, revoked, floor)
 if refused then return refused end
 local ends, replaced, late, limit = {}, {}, {}, nil

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from hashlib import blake2b
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final, cast
 
 from presence_core import validation as check
 from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, OutcomeUnknown, RefusalCode, Unavailable
 from presence_core.filters import facet_members
 from presence_core.keyspace import Shard
-from presence_core.models import NO_LABEL, Login, PublicBlock, Session, attributes_of, in_words, moment, text
+from presence_core.models import Login, PublicBlock, Session, attributes_of, in_words, moment, text
 from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.maintenance.sweep import settle_calls, settle_stale, settle_stale_of_shards
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_changes import Replicas, hold_end, read_confirmations, write_and_wait_calls
-from presence_core.operations.sessions.known_devices import digests, need_keys
+from presence_core.operations.sessions.known_devices import need_keys
+from presence_core.operations.sessions.login_calls import (
+    NO_REPLY,
+    LoginAttempt,
+    LoginRow,
+    begin_calls,
+    labels_of,
+    login_call,
+)
 from presence_core.operations.sessions.read import read_call
-from presence_core.operations.sessions.validate import make_token, secret_digest
-from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, later
-from presence_core.scripts.sessions import LIVE, LOGIN, LoginReply, RefusedReply, SessionRow, decode_login
+from presence_core.operations.sessions.validate import make_token
+from presence_core.scripts.calls import CHECKED, Call, Op, checked_first
+from presence_core.scripts.sessions import LIVE, LoginReply, RefusedReply, SessionRow, decode_login
 from presence_core.settings import Settings
-from presence_core.text.search_text import entries, id_digest
-from presence_core.text.user_agents import families
 
 BATCH: Final = 500
 """Logins in one pipeline."""
 
-MAX_LABELS: Final = 8192
-"""Texts that one shard keeps once: a few MB at the very most, and more than the user agents of a real site."""
+FEW_SESSIONS: Final = 10
+"""Below this many sessions a user, logins often end others."""
 
 MOST_ON_BEHALF: Final = 100
 """Live sessions on behalf of one user (include/sessions/on_behalf.lua)."""
@@ -41,32 +45,6 @@ _ARGUMENTS: Final = frozenset(
      "idle_timeout", "absolute_timeout", "methods", "mfa", "device_id", "on_behalf_by", "reason")
 )  # fmt: skip
 _IMPORT_ARGUMENTS: Final = _ARGUMENTS | {"login_at", "last_seen"}
-
-
-@dataclass(slots=True)
-class LoginRow:
-    """A login whose arguments have been checked, ready to send."""
-
-    uid: str
-    session_id: str
-    idle: int
-    absolute: int
-    name: str
-    aliases: str
-    ip: bytes
-    attributes: bytes
-    device: str
-    app: str
-    app_version: str
-    user_agent: str
-    facets: str
-    authentication: str
-    device_id: str | None = None
-    on_behalf_by: str | None = None
-    reason: str = ""
-    login_at: int | str = ""
-    last_seen: int | str = ""
-    place: bytes = b""
 
 
 def check_row(settings: Settings, given: Mapping[str, Any], new_id: str) -> LoginRow:
@@ -124,7 +102,8 @@ def check_on_behalf(given: Mapping[str, Any]) -> tuple[str | None, str]:
 def login(ctx: Context, given: Mapping[str, Any]) -> Op[Login]:
     row = check_row(ctx.settings, given, ctx.new_id())
     yield CHECKED
-    [answer] = yield from _login(ctx, [row])
+    decides = given.get("session_id") is not None or ctx.settings.max_sessions < FEW_SESSIONS
+    [answer] = yield from _login(ctx, [row], decides=decides)
     if isinstance(answer, LoginRefused):
         raise answer
     return answer
@@ -168,31 +147,15 @@ def _check_many_row(ctx: Context, given: Mapping[str, Any], imported: bool) -> L
     return row
 
 
-_NO_REPLY: Final = RefusedReply("")
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """One login on its way."""
-
-    shard: Shard
-    row: LoginRow
-    secret: bytes
-    call: Call
-    reply: LoginReply | RefusedReply
-    replaced: list[Session]
-
-
-def _login(ctx: Context, rows: list[LoginRow]) -> Op[list[Login | LoginRefused]]:
+def _login(ctx: Context, rows: list[LoginRow], *, decides: bool = False) -> Op[list[Login | LoginRefused]]:
+    """``decides``: the logins are likely to need a decision, so that a first try without one would be wasted."""
     attempts = []
     if any(row.device_id for row in rows):
         yield from need_keys(ctx)
     for row in rows:
         row.place = ctx.place_of(row.ip)
-        s, secret = ctx.shard(row.uid), ctx.new_secret()
-        call = later(s.sessions, LOGIN, partial(_call, ctx, s, row, secret))
-        attempts.append(_Attempt(s, row, secret, call, _NO_REPLY, []))
-    yield from _send(attempts)
+        attempts.append(LoginAttempt(ctx.shard(row.uid), row, ctx.new_secret()))
+    yield from _send(ctx, attempts) if decides else _begin(ctx, attempts)
     yield from _retry_refused(ctx, attempts)
     overdue = [attempt for attempt in attempts if isinstance(attempt.reply, RefusedReply) and attempt.reply.is_overdue]
     yield from settle_stale_of_shards(
@@ -202,13 +165,35 @@ def _login(ctx: Context, rows: list[LoginRow]) -> Op[list[Login | LoginRefused]]
     return [_answer(ctx, attempt) for attempt in attempts]
 
 
-def _send(attempts: list[_Attempt]) -> Op[None]:
-    replies = yield [attempt.call for attempt in attempts]
+def _begin(ctx: Context, attempts: list[LoginAttempt]) -> Op[None]:
+    """Begin the sessions that need no decision, many in a call; then, one in a call, those that turned out to need
+    one. Sessions that need one for sure are sent with the first."""
+    begins = begin_calls(ctx, attempts)
+    users = {attempt.row.uid for begin in begins for attempt in begin.attempts}
+    direct = [attempt for attempt in attempts if attempt.row.uid not in users]
+    replies = yield [*(begin.call() for begin in begins), *(login_call(ctx, attempt) for attempt in direct)]
+    for begin, reply in zip(begins, replies, strict=False):
+        begin.take_reply(reply)
+    for attempt, reply in zip(direct, replies[len(begins) :], strict=True):
+        attempt.reply = decode_login(reply)
+    left = [attempt for attempt in attempts if attempt.reply is NO_REPLY]
+    if not left:
+        return
+    try:
+        yield from _send(ctx, left)
+    except Unavailable as error:
+        if len(left) < len(attempts) and not isinstance(error, OutcomeUnknown):
+            raise OutcomeUnknown(error.sentence, error.server, error.code) from error
+        raise
+
+
+def _send(ctx: Context, attempts: list[LoginAttempt]) -> Op[None]:
+    replies = yield [login_call(ctx, attempt) for attempt in attempts]
     for attempt, reply in zip(attempts, replies, strict=True):
         attempt.reply = decode_login(reply)
 
 
-def _retry_refused(ctx: Context, attempts: list[_Attempt]) -> Op[None]:
+def _retry_refused(ctx: Context, attempts: list[LoginAttempt]) -> Op[None]:
     """Try a login again that a limit refused, where some of the user's entries had no live session: a stale entry must
     not keep a user out."""
     again = []
@@ -216,14 +201,14 @@ def _retry_refused(ctx: Context, attempts: list[_Attempt]) -> Op[None]:
         if isinstance(attempt.reply, RefusedReply) and attempt.reply.code in ("limit", "device_limit"):
             again += [attempt] if (yield from _settle_stale_of_user(ctx, attempt.shard, attempt.row.uid)) else []
     if again:
-        yield from _send(again)
+        yield from _send(ctx, again)
 
 
-def _finish_ends(ctx: Context, attempts: list[_Attempt]) -> Op[None]:
+def _finish_ends(ctx: Context, attempts: list[LoginAttempt]) -> Op[None]:
     """Read the sessions that limits ended, write their tombstones, and hold the ends."""
     reads: list[Call] = []
     writes: list[Call] = []
-    over: list[tuple[_Attempt, LoginReply]] = []
+    over: list[tuple[LoginAttempt, LoginReply]] = []
     for attempt in attempts:
         reply, uid = attempt.reply, attempt.row.uid
         if isinstance(reply, RefusedReply) or not (reply.replaced or reply.overdue):
@@ -261,7 +246,7 @@ def _hold(ctx: Context, replicas: Replicas, uid: str, reply: LoginReply, found: 
         hold_end(ctx, replace(replicas, sure=False) if is_lost else replicas, request, uid, sid, upto)
 
 
-def _answer(ctx: Context, attempt: _Attempt) -> Login | LoginRefused:
+def _answer(ctx: Context, attempt: LoginAttempt) -> Login | LoginRefused:
     row, reply = attempt.row, attempt.reply
     if isinstance(reply, RefusedReply):
         return _refusal(ctx, row, reply)
@@ -270,56 +255,10 @@ def _answer(ctx: Context, attempt: _Attempt) -> Login | LoginRefused:
 
 
 def _session(row: LoginRow, stored: SessionRow) -> Session:
-    (_, client), (_, agent) = _labels(row)
+    (_, client), (_, agent) = labels_of(row)
     full = stored._replace(name=row.name.encode(), aliases=row.aliases.encode(), attributes=row.attributes,
                            client=client, agent=agent, place=row.place)  # fmt: skip
     return Session.from_reply(row.uid, row.session_id, full)
-
-
-@lru_cache(maxsize=8192)
-def _label(text: str) -> tuple[bytes, bytes]:
-    """An id and the text. Two texts with one id cost memory, and nothing else: see login_labels.lua."""
-    raw = text.encode()
-    return (blake2b(raw, digest_size=4).digest() if raw else NO_LABEL), raw
-
-
-def _labels(row: LoginRow) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-    """The labels of the client, as the site named it, and of the user agent, with os and browser."""
-    client = f"{row.device}\n{row.app}\n{row.app_version}" if row.device or row.app or row.app_version else ""
-    os, browser = families(row.user_agent)
-    return _label(client), _label(f"{os}\n{browser}\n{row.user_agent}" if row.user_agent else "")
-
-
-def _call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
-    settings = ctx.settings
-    client, agent = _labels(row)
-    keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
-            s.block_rules, s.ids, *_odd_keys(s, row))  # fmt: skip
-    return call_of(
-        LOGIN, keys, ctx.now, ctx.policy, row.uid, row.session_id, secret_digest(secret), str(row.idle),
-        str(row.absolute), row.name, row.aliases, row.ip, row.attributes, *client, *agent, str(MAX_LABELS),
-        "" if row.on_behalf_by else row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0),
-        settings.on_limit, str(row.login_at), str(row.last_seen), row.facets, "1" if "ip" in ctx.indexes else "0",
-        id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else "",
-        row.authentication, _odd(ctx, row), row.place, *entries(ctx.indexes, row.uid, row.name, row.aliases),
-    )  # fmt: skip
-
-
-def _odd_keys(s: Shard, row: LoginRow) -> tuple[str, ...]:
-    if row.on_behalf_by:
-        return (s.audit,)
-    return (s.known(row.uid), s.place(row.uid)) if row.device_id or row.place else ()
-
-
-def _odd(ctx: Context, row: LoginRow) -> str:
-    """What may be odd about a login, as include/login/odd_login.lua reads it."""
-    if row.on_behalf_by:
-        return json.dumps({"by": row.on_behalf_by, "reason": row.reason}, ensure_ascii=False)
-    if not row.device_id or not ctx.settings.keep_devices:
-        return ""
-    devices = digests(ctx, row.uid, row.device_id)
-    given = {"devices": devices, "rotated": ctx.device_key_at, "keep": ctx.settings.keep_devices}
-    return json.dumps(given) if devices else ""
 
 
 def _settle_stale_of_user(ctx: Context, shard: Shard, uid: str) -> Op[bool]:

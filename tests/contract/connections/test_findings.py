@@ -11,7 +11,7 @@ import redis
 from presence_core import CorruptData, InvalidArgument, LoginRefused, Presence, Settings, Unavailable
 from presence_core.cli import main as command
 from presence_core.operations.maintenance import repair as repair_operations
-from presence_core.operations.sessions import login as login_operations
+from presence_core.operations.sessions import login_calls
 from presence_core.transport.pools import SpareConnections
 from tests.conftest import Bed, every_topology, on
 from tests.support.facade import P
@@ -122,7 +122,7 @@ def test_unavailable_quotes_the_error_of_redis() -> None:
 
 @on("redis7-async", "cluster-sync", soak=("valkey-sync",))
 def test_repair_frees_the_labels_that_hostile_user_agents_took(p: P, raw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login_operations, "MAX_LABELS", 20)
+    monkeypatch.setattr(login_calls, "MAX_LABELS", 20)
     monkeypatch.setattr(repair_operations, "PRUNE_FROM", 10)
     kept = p.login("ada", user_agent="kept by a session").session
     over = p.login("ada", user_agent="kept by a tombstone").session

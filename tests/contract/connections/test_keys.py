@@ -44,6 +44,8 @@ def _everything(p: P) -> None:
     logins = [p.login("a:{b}", device=f"d{n % 2}", name="N", user_agent="curl/8", ip="::1") for n in range(5)]
     p.login_many([{"uid": f"u{number}", "idle_timeout": 10} for number in range(40)])
     p.login_many([{"uid": "old", "login_at": time.time() - 60}], imported=True)
+    p.login_many([{"uid": f"o{n}", "name": "N", "ip": "::1", "attributes": {"plan": "pro"}, "login_at": time.time() - n,
+                   "user_agent": f"curl/{n}", "methods": ["pwd"]} for n in range(40)], imported=True)  # fmt: skip
     last = logins[-1]
     p.login("a:{b}", session_id=last.session.session_id, device="other")
     last = p.login("a:{b}", session_id=last.session.session_id)

@@ -14,7 +14,7 @@ import pytest
 from presence_core import CorruptData, InvalidArgument, Login, Page, Session
 from presence_core.filters import SessionFilter
 from presence_core.operations.search import list_sessions, planner, shard_merge
-from presence_core.operations.sessions import login
+from presence_core.operations.sessions import login_calls
 from presence_core.text.search_text import id_digest
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
@@ -728,7 +728,7 @@ def test_facets_are_exact_after_every_kind_of_begin_and_end(bed: Bed) -> None:
 @pytest.mark.parametrize("most", [0, 1])
 @on("valkey-sync", soak=("redis7-async", "cluster-sync"))
 def test_facets_are_exact_when_the_label_table_is_full(bed: Bed, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(login, "MAX_LABELS", most)
+    monkeypatch.setattr(login_calls, "MAX_LABELS", most)
     _play_facets(bed.connect(facets=("plan",), max_sessions=4))
     p = bed.connect(namespace=f"{bed.namespace}-2")
     fill(p, CAST)

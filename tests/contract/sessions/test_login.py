@@ -10,7 +10,7 @@ import pytest
 
 from presence_core import InvalidArgument, Login, LoginRefused, Session
 from presence_core.models import NO_LABEL
-from presence_core.operations.sessions import login as login_operations
+from presence_core.operations.sessions import login_calls
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 
@@ -353,7 +353,7 @@ def test_a_text_shared_by_many_sessions_is_stored_once(p: P, bed: Bed, raw: Any)
 
 @every_topology
 def test_a_full_label_table_grows_no_further_and_loses_no_text(p: P, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login_operations, "MAX_LABELS", 4)
+    monkeypatch.setattr(login_calls, "MAX_LABELS", 4)
     agents = [f"curl/{number}.0" for number in range(12)]
     for number, agent in enumerate(agents):
         p.login("ada", user_agent=agent, device=f"device {number}", app="shop", session_id=f"session-{number}")
@@ -379,7 +379,7 @@ def test_a_full_label_table_grows_no_further_and_loses_no_text(p: P, bed: Bed, m
 
 @on("valkey-sync")
 def test_two_texts_with_the_same_id_are_not_confused(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login_operations, "_label", lambda text: (b"same" if text else NO_LABEL, text.encode()))
+    monkeypatch.setattr(login_calls, "_label", lambda text: (b"same" if text else NO_LABEL, text.encode()))
     first = p.login("ada", device="phone", user_agent="curl/1.0").session
     second = p.login("ada", device="desk", user_agent="curl/2.0").session
     assert p.get("ada", first.session_id) == first

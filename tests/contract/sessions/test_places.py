@@ -268,9 +268,10 @@ def test_a_repeated_login_stays_as_it_was_and_is_reported_once(placed: P) -> Non
     assert len(_reported(placed)) == 1
 
 
-def test_an_import_reports_no_distant_login(placed: P, bed: Bed) -> None:
+@pytest.mark.parametrize("given", [{}, {"device_id": "device-1"}])
+def test_an_import_reports_no_distant_login(placed: P, bed: Bed, given: dict[str, str]) -> None:
     now = placed.clock.ms / 1000
-    rows = [{"uid": "ada", "ip": ip, "login_at": now - 60} for ip in (LYON, TOKYO)]
+    rows = [{"uid": "ada", "ip": ip, "login_at": now - 60} | given for ip in (LYON, TOKYO)]
     placed.login_many(rows, imported=True)
     assert [session.distant for session in placed.sessions("ada")] == [False, False]
     assert placed.facets("country") == {"FR": 1, "JP": 1}

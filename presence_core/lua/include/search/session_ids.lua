@@ -6,8 +6,10 @@
 -- Remove the oldest entries of a bucket until one is live; that one moves to the end. To look for a session takes
 -- longer than all the rest, so this is done only where a bucket is twice as long as the number of sessions explains.
 local MOST_REMOVED = 8
+local usual -- entries of a bucket, as there are sessions; read once
 local function remove_stale_ids(ids, sessions, bucket)
-  local usual = redis.call('ZCARD', sessions) / math.max(1, redis.call('HLEN', ids))
+  if #bucket <= 16 then return bucket end
+  usual = usual or redis.call('ZCARD', sessions) / math.max(1, redis.call('HLEN', ids))
   if #bucket <= 8 * (2 * usual + 2) then return bucket end
   for at = 1, 8 * MOST_REMOVED, 8 do
     local oldest = string.sub(bucket, at, at + 7)

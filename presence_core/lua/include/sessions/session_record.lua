@@ -1,8 +1,7 @@
 -- The session record: models/sessions.py has its table. Every script reads the core by these functions.
 -- include: clock
 -- include: given_fields
-local CORE = '>I8I4I4c16c4c4'
-local NO_LABEL, INLINE = '\0\0\0\0', '\255\255\255\255'
+-- include: sessions/packed_core
 
 -- Login time, ms.
 local function login_of(core) return (struct.unpack('>I8', core)) end

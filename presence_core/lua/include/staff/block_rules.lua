@@ -6,38 +6,38 @@
 -- include: key_types
 -- include: staff/block_end
 
-local function network_field(family, ip, length)
-  local bits = tonumber(length)
-  local whole, rest = math.floor(bits / 8), bits % 8
-  local prefix = string.sub(ip, 1, whole)
-  if rest > 0 then
-    local last = string.byte(ip, whole + 1)
-    prefix = prefix .. string.char(last - last % 2 ^ (8 - rest))
-  end
-  return family .. '/' .. length .. ':' .. prefix
-end
-
--- The fields that could hold a rule for this login. `ip`: packed, or ''; `client`: device, app and version, one a line;
--- `place`: models/places.py, or ''.
-local function rule_fields(lookup, ip, client, place)
-  local fields, family = {}, #ip == 4 and '4' or '6'
-  if ip ~= '' then
-    for length in string.gmatch(lookup, family .. '/(%d+)') do
-      fields[#fields + 1] = network_field(family, ip, length)
-    end
-  end
-  if client ~= '' and string.find(lookup, 'app', 1, true) then
-    fields[#fields + 1] = 'app:' .. string.match(client, '\n(.*)$')
-  end
-  if place ~= '' and string.find(lookup, 'country', 1, true) then
-    fields[#fields + 1] = 'country:' .. string.match(place, '^[^\n]*')
-  end
-  return fields
-end
-
--- The reply that refuses the login, or nil.
+-- The reply that refuses the login, or nil. `ip`: packed, or ''; `client`: device, app and version, one a line;
+-- `place`: models/places.py, or ''. Its functions are inside, because sites without rules do not need them.
 local function refusing_rule(now, block_rules, lookup, ip, client, place)
-  local fields = rule_fields(lookup, ip, client, place)
+  local function network_field(family, length)
+    local bits = tonumber(length)
+    local whole, rest = math.floor(bits / 8), bits % 8
+    local prefix = string.sub(ip, 1, whole)
+    if rest > 0 then
+      local last = string.byte(ip, whole + 1)
+      prefix = prefix .. string.char(last - last % 2 ^ (8 - rest))
+    end
+    return family .. '/' .. length .. ':' .. prefix
+  end
+
+  -- The fields that could hold a rule for this login.
+  local function rule_fields()
+    local fields, family = {}, #ip == 4 and '4' or '6'
+    if ip ~= '' then
+      for length in string.gmatch(lookup, family .. '/(%d+)') do
+        fields[#fields + 1] = network_field(family, length)
+      end
+    end
+    if client ~= '' and string.find(lookup, 'app', 1, true) then
+      fields[#fields + 1] = 'app:' .. string.match(client, '\n(.*)$')
+    end
+    if place ~= '' and string.find(lookup, 'country', 1, true) then
+      fields[#fields + 1] = 'country:' .. string.match(place, '^[^\n]*')
+    end
+    return fields
+  end
+
+  local fields = rule_fields()
   if #fields == 0 then return nil end
   local found = redis.pcall('HMGET', block_rules, unpack(fields))
   if found.err then return foreign('HLEN', block_rules) end

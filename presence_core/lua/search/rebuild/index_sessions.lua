@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Put live sessions into the indexes and, once each, into the counters of a recount.
 -- include: facets
+-- include: sessions/session_record
 -- include: sessions/addresses
 -- include: search/session_ids
 -- KEYS: 1 sessions 2 words 3 addresses 4 recount 5 counted 6 ids, then a record for each ref

@@ -1,0 +1,95 @@
+#!lua
+-- Begin the sessions that need no decision, in all of their lists at once. The others stay as they are, for
+-- sessions/login.lua. What sessions share is written once, with many members.
+-- include: login/plain_rows
+-- include: login/undo
+-- include: facets
+-- include: sessions/addresses
+-- include: search/session_ids
+-- KEYS: 1 sessions 2 deadlines 3 users 4 people 5 events 6 totals 7 meta 8 addresses 9 facets 10 labels 11 words
+--       12 block_rules 13 ids 14… of each row: user, record, block
+-- ARGV: 1 now|'' 2 events to keep 3 record TTL 0|1 4 max sessions 5 label limit 6 index the addresses 0|1 7 number of
+--       labels 8… id and text of each; then of each row: core without its login time, login at|'' and last seen|''
+--       (imported), digest of the session id|'' (not indexed), methods|'', declared attributes (facets.lua), place, how
+--       many words the further fields of the record take, these, number of entries of the index of words, the entries
+-- returns: of each row login and last seen, ms, 8 bytes each, or zeros: it needs a decision. '' if nothing was done
+local sessions, deadlines, users, people, events, totals, meta_key, addresses, facets, labels, words, block_rules, ids =
+  unpack(KEYS, 1, 13)
+local now, most_events, ttl, most_sessions, most_labels, index_addresses, label_count = unpack(ARGV, 1, 7)
+now = clock(now)
+
+-- Where one of these is of a foreign type, login.lua says so.
+local first_row = 8 + 2 * tonumber(label_count)
+local rows, refs = read_rows(sessions, first_row, 14), {}
+for i, row in ipairs(rows) do refs[i] = row.ref end
+local listed = redis.pcall('ZMSCORE', sessions, unpack(refs))
+local meta = redis.pcall('HMGET', meta_key, 'revoked', 'floor', 'recount', 'rules')
+local texts, new_labels = read_labels(labels, {unpack(ARGV, 8, first_row - 1)}, tonumber(most_labels))
+if listed.err or meta.err or not texts or meta[3] then return '' end
+
+local plain, added_labels, reply = choose_plain(
+  rows, now, tonumber(most_sessions),
+  {listed = listed, revoked = tonumber(meta[1] or -1), floor = tonumber(meta[2] or 0),
+   rules = meta[4], texts = texts, new_labels = new_labels, block_rules = block_rules})
+if #plain == 0 then return '' end
+
+local function add_to_lists()
+  local taken, uids, by_login, by_deadline, by_uid, new_users = {}, {}, {}, {}, {'GT'}, {}
+  local by_word, by_address = {}, {}
+  for i, row in ipairs(plain) do
+    local at = 2 * i
+    taken[i], uids[i] = row.ref, row.uid
+    by_login[at - 1], by_login[at] = row.login, row.ref
+    by_deadline[at - 1], by_deadline[at] = row.deadline, row.ref
+    by_uid[at], by_uid[at + 1] = row.seen, row.uid
+    if row.is_first then new_users[#new_users + 1] = row.uid end
+    for word = row.first_word, row.last_word do
+      by_word[#by_word + 1], by_word[#by_word + 2] = 0, ARGV[word]
+    end
+    local address = index_addresses == '1' and indexed_address(string.sub(row.core, 33))
+    if address then
+      by_address[#by_address + 1], by_address[#by_address + 2] = 0, address .. row.ref
+    end
+  end
+  write({'ZREM', sessions, unpack(taken)}, 'ZADD', sessions, unpack(by_login))
+  write({'HINCRBY', totals, 'login', -#plain}, 'HINCRBY', totals, 'login', #plain)
+  for _, row in ipairs(plain) do
+    local id = write(nil, 'XADD', events, 'MAXLEN', '~', most_events, '*', 'k', 'login', 'r', row.ref,
+                     'a', row.login)
+    undo_commands[#undo_commands + 1] = {'XDEL', events, id}
+  end
+  write({'ZREM', deadlines, unpack(taken)}, 'ZADD', deadlines, unpack(by_deadline))
+  write(#new_users > 0 and {'ZREM', users, unpack(new_users)} or nil, 'ZADD', users, unpack(by_uid))
+  in_thousands(by_word, function(...) -- not undone: the user may have had them before
+    write(nil, 'ZADD', words, ...)
+  end)
+  if #by_address > 0 then -- to undo it, ZREM also gets the scores, which are no members
+    write({'ZREM', addresses, unpack(by_address)}, 'ZADD', addresses, unpack(by_address))
+  end
+  write(nil, 'ZREM', people, unpack(uids))
+end
+if all_or_nothing(add_to_lists) then return '' end
+
+-- Nothing below can fail.
+local sums = {}
+for _, row in ipairs(plain) do
+  local core, declared = struct.pack('>I8', row.login) .. row.core, declared_members(facets, row.declared)
+  local fields = {'s', row.seen, 'c', core, unpack(ARGV, row.first_field, row.last_field)}
+  if declared ~= '' then
+    fields[#fields + 1], fields[#fields + 2] = 'f', declared
+  end
+  if row.methods ~= '' then
+    fields[#fields + 1], fields[#fields + 2] = 'h', struct.pack('>I8', row.login) .. row.methods
+  end
+  redis.call('HSET', row.record, unpack(fields))
+  if ttl == '1' then redis.call('PEXPIREAT', row.record, row.expiry) end
+  redis.call('SADD', row.user, string.sub(row.ref, #row.uid + 2))
+  if row.id_digest ~= '' then add_session_id(ids, sessions, row.id_digest, row.login) end
+  add_facets(sums, {false, core, false, false, false, false, false, declared, false, false, row.place}, 1)
+end
+change_facets(facets, sums)
+if #added_labels > 0 then
+  redis.call('HSET', labels, unpack(added_labels))
+  redis.pcall('HSETNX', facets, '-', PAD)
+end
+return reply

@@ -1,0 +1,206 @@
+"""The calls that begin sessions: of one login with all that it may need, and of many that need no decision."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from hashlib import blake2b
+from typing import Final
+
+from presence_core.keyspace import Shard
+from presence_core.models import NO_LABEL, Session
+from presence_core.operations.context import Context
+from presence_core.operations.sessions.known_devices import digests
+from presence_core.operations.sessions.validate import secret_digest
+from presence_core.scripts.calls import Call, call_of, later
+from presence_core.scripts.sessions import BEGIN_SESSIONS, LOGIN, LoginReply, RefusedReply, SessionRow, decode_begun
+from presence_core.text.search_text import entries, id_digest
+from presence_core.text.user_agents import families
+
+MAX_LABELS: Final = 8192
+"""Texts that one shard keeps once: a few MB at the very most, and more than the user agents of a real site."""
+
+BEGUN_TOGETHER: Final = 32
+"""Sessions that one script begins: it holds Redis for 1 to 2 ms."""
+
+LONG_TEXT: Final = 100
+"""Bytes of name and aliases that take as long as a session more, because of their entries in the index of words."""
+
+
+@dataclass(slots=True)
+class LoginRow:
+    """A login whose arguments have been checked, ready to send."""
+
+    uid: str
+    session_id: str
+    idle: int
+    absolute: int
+    name: str
+    aliases: str
+    ip: bytes
+    attributes: bytes
+    device: str
+    app: str
+    app_version: str
+    user_agent: str
+    facets: str
+    authentication: str
+    device_id: str | None = None
+    on_behalf_by: str | None = None
+    reason: str = ""
+    login_at: int | str = ""
+    last_seen: int | str = ""
+    place: bytes = b""
+
+
+NO_REPLY: Final = RefusedReply("")
+
+
+@dataclass(slots=True)
+class LoginAttempt:
+    """One login on its way."""
+
+    shard: Shard
+    row: LoginRow
+    secret: bytes
+    core: bytes = b""  #: of a begin_sessions call: the core of the record behind the login time
+    reply: LoginReply | RefusedReply = NO_REPLY
+    replaced: list[Session] = field(default_factory=list)
+
+
+@lru_cache(maxsize=8192)
+def _label(text: str) -> tuple[bytes, bytes]:
+    """An id and the text. Two texts with one id cost memory, and nothing else: see login_labels.lua."""
+    raw = text.encode()
+    return (blake2b(raw, digest_size=4).digest() if raw else NO_LABEL), raw
+
+
+def labels_of(row: LoginRow) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+    """The labels of the client, as the site named it, and of the user agent, with os and browser."""
+    client = f"{row.device}\n{row.app}\n{row.app_version}" if row.device or row.app or row.app_version else ""
+    os, browser = families(row.user_agent)
+    return _label(client), _label(f"{os}\n{browser}\n{row.user_agent}" if row.user_agent else "")
+
+
+def login_call(ctx: Context, attempt: LoginAttempt) -> Call:
+    """One login, with all keys that its decisions may need."""
+    return later(attempt.shard.sessions, LOGIN, partial(_login_call, ctx, attempt.shard, attempt.row, attempt.secret))
+
+
+def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
+    settings = ctx.settings
+    client, agent = labels_of(row)
+    keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
+            s.block_rules, s.ids, *_odd_keys(s, row))  # fmt: skip
+    return call_of(
+        LOGIN, keys, ctx.now, ctx.policy, row.uid, row.session_id, secret_digest(secret), str(row.idle),
+        str(row.absolute), row.name, row.aliases, row.ip, row.attributes, *client, *agent, str(MAX_LABELS),
+        "" if row.on_behalf_by else row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0),
+        settings.on_limit, str(row.login_at), str(row.last_seen), row.facets, "1" if "ip" in ctx.indexes else "0",
+        id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else "",
+        row.authentication, _odd(ctx, row), row.place, *entries(ctx.indexes, row.uid, row.name, row.aliases),
+    )  # fmt: skip
+
+
+def _odd_keys(s: Shard, row: LoginRow) -> tuple[str, ...]:
+    if row.on_behalf_by:
+        return (s.audit,)
+    return (s.known(row.uid), s.place(row.uid)) if row.device_id or row.place else ()
+
+
+def _odd(ctx: Context, row: LoginRow) -> str:
+    """What may be odd about a login, as include/login/odd_login.lua reads it."""
+    if row.on_behalf_by:
+        return json.dumps({"by": row.on_behalf_by, "reason": row.reason}, ensure_ascii=False)
+    if not row.device_id or not ctx.settings.keep_devices:
+        return ""
+    devices = digests(ctx, row.uid, row.device_id)
+    given = {"devices": devices, "rotated": ctx.device_key_at, "keep": ctx.settings.keep_devices}
+    return json.dumps(given) if devices else ""
+
+
+# -- sessions that need no decision -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class BeginCall:
+    """A call that begins sessions together, and their logins."""
+
+    ctx: Context
+    shard: Shard
+    attempts: list[LoginAttempt] = field(default_factory=list)
+    weight: int = 0
+
+    def call(self) -> Call:
+        return later(self.shard.sessions, BEGIN_SESSIONS, self._call)
+
+    def take_reply(self, raw: bytes) -> None:
+        """Give each login its reply; those that need a decision keep NO_REPLY."""
+        for attempt, begun in zip(self.attempts, decode_begun(raw), strict=False):
+            if begun is not None:
+                login, methods = begun.login.to_bytes(8, "big"), attempt.row.authentication
+                authentication = login + methods.encode() if methods else None
+                stored = SessionRow(b"%d" % begun.seen, login + attempt.core, authentication=authentication)
+                attempt.reply = LoginReply(stored, [], [])
+
+    def _call(self) -> Call:
+        ctx, s, settings = self.ctx, self.shard, self.ctx.settings
+        keys = [s.sessions, s.deadlines, s.users, s.people, s.events, s.totals, s.meta, s.addresses, s.facets, s.labels,
+                s.words, s.block_rules, s.ids]  # fmt: skip
+        labels: dict[tuple[bytes, bytes], None] = {}
+        rows: list[str | bytes] = []
+        for attempt in self.attempts:
+            row = attempt.row
+            keys += s.user(row.uid), s.record(row.uid, row.session_id), s.block(row.uid)
+            client, agent = labels_of(row)
+            labels[client] = labels[agent] = None
+            secret = secret_digest(attempt.secret)
+            attempt.core = _CORE.pack(row.idle, row.absolute, secret, client[0], agent[0]) + row.ip
+            words = entries(ctx.indexes, row.uid, row.name, row.aliases)
+            given = (("n", row.name), ("a", row.aliases), ("x", row.attributes), ("g", row.place))
+            fields = [word for pair in given if pair[1] for word in pair]
+            digest = id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else ""
+            rows += (attempt.core, str(row.login_at), str(row.last_seen), digest, row.authentication, row.facets,
+                     row.place, str(len(fields)), *fields, str(len(words)), *words)  # fmt: skip
+        labels.pop((NO_LABEL, b""), None)
+        return call_of(
+            BEGIN_SESSIONS, keys, ctx.now, str(ctx.events_cap), "1" if settings.record_ttl else "0",
+            str(settings.max_sessions), str(MAX_LABELS), "1" if "ip" in ctx.indexes else "0", str(len(labels)),
+            *(word for label in labels for word in label), *rows,
+        )  # fmt: skip
+
+
+_CORE: Final = struct.Struct(">II16s4s4s")
+
+
+def begin_calls(ctx: Context, attempts: Iterable[LoginAttempt]) -> list[BeginCall]:
+    """Calls that begin those sessions that seem to need no decision: no login of their users names a device id, is on
+    behalf of the user, has a place to compare, or counts for a limit per device.
+
+    All logins of a user are in one call, where they stay in order. Those that do not fit are in none.
+    """
+    attempts = list(attempts)
+    not_plain = {attempt.row.uid for attempt in attempts if not _is_plain(ctx, attempt.row)}
+    open_calls: dict[Shard, BeginCall] = {}
+    by_user: dict[str, BeginCall] = {}
+    calls = []
+    for attempt in attempts:
+        row, shard = attempt.row, attempt.shard
+        if row.uid in not_plain:
+            continue
+        begin = open_calls.get(shard)
+        if begin is None or begin.weight >= BEGUN_TOGETHER:
+            begin = open_calls[shard] = BeginCall(ctx, shard)
+            calls.append(begin)
+        if by_user.setdefault(row.uid, begin) is begin:
+            begin.attempts.append(attempt)
+            begin.weight += 1 + (len(row.name) + len(row.aliases)) // LONG_TEXT
+    return [begin for begin in calls if begin.attempts]
+
+
+def _is_plain(ctx: Context, row: LoginRow) -> bool:
+    counts_for_device = row.device and ctx.settings.max_sessions_per_device
+    return not (row.device_id or row.on_behalf_by or counts_for_device or (row.place and row.login_at == ""))
