@@ -178,11 +178,12 @@ def test_a_value_beyond_the_limit_of_facets_is_counted_as_other(p: P, bed: Bed) 
 
 def test_an_update_during_a_rebuild_is_counted_once(bed: Bed) -> None:
     p = bed.connect(facets=("tenant",))
+    # All of one user, and so on one shard.
     before = p.login("ada", attributes={"tenant": "a"})
-    p.login("eve", attributes={"tenant": "b"})
+    p.login("ada", attributes={"tenant": "b"})
     s = p.context.keys.shard("ada")
     p.internal.run(_begin_recount(s))
-    later = p.login("ida", attributes={"tenant": "c"})  # is in both counts
+    later = p.login("ada", attributes={"tenant": "c"})  # is in both counts
     p.update(later.token, attributes={"tenant": "d"})
     p.update(before.token, attributes={"tenant": "e"})  # is not in the new count yet
     found = [bed.raw.hget(s.recount, b'xtenant\0"%b"' % value) for value in (b"c", b"d", b"e")]
