@@ -41,6 +41,7 @@ from tests.properties.drawing import (
 )
 from tests.properties.ground import relay
 from tests.properties.invariants import Agreement
+from tests.properties.raw import Raw
 from tests.properties.stays import Ref, Stay, said
 
 New = MultipleResults[Issued] | Issued
@@ -95,9 +96,13 @@ class Visits(Agreement):
             times.append((login_at, last_seen))
         answers = self.clients[client].login_many(sent, imported=imported)
         assert len(answers) == len(many)
+        raw = Raw.look(self.bench.look)
+        for index, tag in enumerate(self.tags()):
+            self.model.labels_after[index] = {text.decode() for text in raw.values.get(f"{tag}:labels", {}).values()}
         new: list[Issued] = []
         for row, answer, (login_at, last_seen) in zip(many, answers, times, strict=True):
             new += self.logged_in(answer, row["uid"], row["session_id"], row["given"], login_at, last_seen)
+        self.model.labels_after.clear()
         return multiple(*new)
 
     def logged_in(

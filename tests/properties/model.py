@@ -100,8 +100,9 @@ class Model(State):
         own again."""
         self._index_addresses(stay)
         table = self.labels.setdefault(self.shard(stay.uid), set())
-        is_full = len(table) >= self.labels_kept
-        stay.inline = frozenset(kind for kind, text in stay.texts.items() if is_full and text not in table)
+        stored = self.labels_after.get(self.shard(stay.uid), table)
+        is_full = len(stored) >= self.labels_kept
+        stay.inline = frozenset(kind for kind, text in stay.texts.items() if is_full and text not in stored)
         table |= {text for kind, text in stay.texts.items() if kind not in stay.inline}
 
     def _over_limit(self, new: Stay) -> list[tuple[Stay, str]] | str:

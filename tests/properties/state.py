@@ -39,6 +39,7 @@ class State:
     notes: set[tuple[int, str]] = field(default_factory=set)  #: audit entries of staff, by shard
     jobs: set[str] = field(default_factory=set)  #: bulk kicks
     labels: dict[int, set[str]] = field(default_factory=dict)  #: texts that are stored once, by shard
+    labels_after: dict[int, set[str]] = field(default_factory=dict)  #: the same after a login_many: users have no order
     holds: dict[str, Hold] = field(default_factory=dict)  #: blocked users; some blocks may have expired
     revoked: dict[int, Revocation] = field(default_factory=dict)  #: the watermark of each shard
     ended_from: dict[int, int] = field(default_factory=dict)  #: since then the cap has removed no end of a shard

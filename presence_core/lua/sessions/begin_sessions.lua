@@ -20,33 +20,35 @@ now = clock(now)
 
 -- Where one of these is of a foreign type, login.lua says so.
 local first_row = 8 + 2 * tonumber(label_count)
-local rows, refs = read_rows(sessions, first_row, 14), {}
-for i, row in ipairs(rows) do refs[i] = row.ref end
+local refs = {}
+for key = 15, #KEYS, 3 do refs[(key - 12) / 3] = string.sub(KEYS[key], #sessions + 1) end -- T:session:<ref>
 local listed = redis.pcall('ZMSCORE', sessions, unpack(refs))
 local meta = redis.pcall('HMGET', meta_key, 'revoked', 'floor', 'recount', 'rules')
 local texts, new_labels = read_labels(labels, {unpack(ARGV, 8, first_row - 1)}, tonumber(most_labels))
 if listed.err or meta.err or not texts or meta[3] then return '' end
 
 local plain, added_labels, reply = choose_plain(
-  rows, now, tonumber(most_sessions),
+  refs, 14, first_row, now, tonumber(most_sessions),
   {listed = listed, revoked = tonumber(meta[1] or -1), floor = tonumber(meta[2] or 0),
    rules = meta[4], texts = texts, new_labels = new_labels, block_rules = block_rules})
 if #plain == 0 then return '' end
 
 local function add_to_lists()
   local taken, uids, by_login, by_deadline, by_uid, new_users = {}, {}, {}, {}, {'GT'}, {}
-  local by_word, by_address = {}, {}
+  local by_word, by_address, entries = {}, {}, 0
   for i, row in ipairs(plain) do
     local at = 2 * i
     taken[i], uids[i] = row.ref, row.uid
     by_login[at - 1], by_login[at] = row.login, row.ref
-    by_deadline[at - 1], by_deadline[at] = row.deadline, row.ref
+    local by_idle, by_absolute = row.seen + row.idle * 1000, row.login + row.absolute * 1000
+    by_deadline[at - 1], by_deadline[at] = math.min(by_idle, by_absolute), row.ref
     by_uid[at], by_uid[at + 1] = row.seen, row.uid
     if row.is_first then new_users[#new_users + 1] = row.uid end
-    for word = row.first_word, row.last_word do
-      by_word[#by_word + 1], by_word[#by_word + 2] = 0, ARGV[word]
+    for word = row.last_field + 2, row.last_field + 1 + ARGV[row.last_field + 1] do
+      by_word[entries + 1], by_word[entries + 2] = 0, ARGV[word]
+      entries = entries + 2
     end
-    local address = index_addresses == '1' and indexed_address(string.sub(row.core, 33))
+    local address = index_addresses == '1' and indexed_address(row.ip)
     if address then
       by_address[#by_address + 1], by_address[#by_address + 2] = 0, address .. row.ref
     end
@@ -73,19 +75,20 @@ if all_or_nothing(add_to_lists) then return '' end
 -- Nothing below can fail.
 local sums = {}
 for _, row in ipairs(plain) do
-  local core, declared = struct.pack('>I8', row.login) .. row.core, declared_members(facets, row.declared)
-  local fields = {'s', row.seen, 'c', core, unpack(ARGV, row.first_field, row.last_field)}
+  local record, declared = KEYS[row.key + 1], declared_members(facets, row.declared)
+  local fields = {'s', row.seen, 'c', row.core, unpack(ARGV, row.first_field, row.last_field)}
   if declared ~= '' then
     fields[#fields + 1], fields[#fields + 2] = 'f', declared
   end
   if row.methods ~= '' then
     fields[#fields + 1], fields[#fields + 2] = 'h', struct.pack('>I8', row.login) .. row.methods
   end
-  redis.call('HSET', row.record, unpack(fields))
-  if ttl == '1' then redis.call('PEXPIREAT', row.record, row.expiry) end
-  redis.call('SADD', row.user, string.sub(row.ref, #row.uid + 2))
+  redis.call('HSET', record, unpack(fields))
+  if ttl == '1' then redis.call('PEXPIREAT', record, row.login + (row.absolute + 86400) * 1000) end
+  redis.call('SADD', KEYS[row.key], string.sub(row.ref, #row.uid + 2))
   if row.id_digest ~= '' then add_session_id(ids, sessions, row.id_digest, row.login) end
-  add_facets(sums, {false, core, false, false, false, false, false, declared, false, false, row.place}, 1)
+  add_facets(sums, {false, row.core, false, false, false, false, false, declared, false, false,
+                    row.place ~= '' and row.place}, 1)
 end
 change_facets(facets, sums)
 if #added_labels > 0 then

@@ -180,25 +180,29 @@ def begin_calls(ctx: Context, attempts: Iterable[LoginAttempt]) -> list[BeginCal
     """Calls that begin those sessions that seem to need no decision: no login of their users names a device id, is on
     behalf of the user, has a place to compare, or counts for a limit per device.
 
-    All logins of a user are in one call, where they stay in order. Those that do not fit are in none.
+    The logins of a user are in one call, where they stay in order; those that are too many for it are in none.
     """
-    attempts = list(attempts)
-    not_plain = {attempt.row.uid for attempt in attempts if not _is_plain(ctx, attempt.row)}
-    open_calls: dict[Shard, BeginCall] = {}
-    by_user: dict[str, BeginCall] = {}
-    calls = []
+    by_user: dict[str, list[LoginAttempt]] = {}
     for attempt in attempts:
-        row, shard = attempt.row, attempt.shard
-        if row.uid in not_plain:
+        by_user.setdefault(attempt.row.uid, []).append(attempt)
+    calls: list[BeginCall] = []
+    open_calls: dict[Shard, BeginCall] = {}
+    for of_user in by_user.values():
+        if not all(_is_plain(ctx, attempt.row) for attempt in of_user):
             continue
+        fitting = of_user[: max(1, BEGUN_TOGETHER // max(map(_weight, of_user)))]
+        shard, weight = fitting[0].shard, sum(map(_weight, fitting))
         begin = open_calls.get(shard)
-        if begin is None or begin.weight >= BEGUN_TOGETHER:
+        if begin is None or begin.weight + weight > BEGUN_TOGETHER:
             begin = open_calls[shard] = BeginCall(ctx, shard)
             calls.append(begin)
-        if by_user.setdefault(row.uid, begin) is begin:
-            begin.attempts.append(attempt)
-            begin.weight += 1 + (len(row.name) + len(row.aliases)) // LONG_TEXT
-    return [begin for begin in calls if begin.attempts]
+        begin.attempts += fitting
+        begin.weight += weight
+    return calls
+
+
+def _weight(attempt: LoginAttempt) -> int:
+    return 1 + (len(attempt.row.name) + len(attempt.row.aliases)) // LONG_TEXT
 
 
 def _is_plain(ctx: Context, row: LoginRow) -> bool:
