@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import InvalidArgument, LoginRefused, SessionFilter, Settings, Unavailable
+from presence_core import InvalidArgument, LoginRefused, OutcomeUnknown, SessionFilter, Settings, Unavailable
 from presence_core.operations import cursors
 from presence_core.operations.context import Context
 from presence_core.operations.search import list_sessions, planner
@@ -22,8 +22,10 @@ from presence_core.operations.staff import block_rules, blocks
 from presence_core.scripts.calls import Call, Op
 from presence_core.scripts.search import COUNT_CANDIDATES, decode_live, decode_newest, decode_page, decode_walk
 from presence_core.scripts.sessions import (
+    BEGIN_SESSIONS,
     ENDED,
     LIVE,
+    LOGIN,
     NO_ROW,
     UNKNOWN,
     HeartbeatReply,
@@ -391,6 +393,19 @@ def test_a_refused_login_is_tried_again_only_where_a_stale_entry_was_found() -> 
     with pytest.raises(LoginRefused) as refused:
         finish(op, answer)
     assert refused.value.code == "limit"
+
+
+def test_logins_that_were_made_are_not_denied_if_redis_goes_away_before_the_others_are_decided() -> None:
+    begun = struct.pack(">4Q", NOW, NOW, 0, 0)
+    for reply, error in ((begun, OutcomeUnknown), (b"", Unavailable)):
+        op = login.login_many(context(), [{"uid": "ada"}, {"uid": "bob"}], False)
+        [begin] = next(op)
+        assert begin.script is BEGIN_SESSIONS
+        decisions = op.send([reply])
+        assert [call.script for call in decisions] == [LOGIN] * (1 if reply else 2)
+        with pytest.raises(Unavailable) as raised:
+            op.throw(Unavailable("Redis is away."))
+        assert type(raised.value) is error
 
 
 def test_the_text_of_a_cursor_does_not_change_so_stored_ones_stay_valid() -> None:
