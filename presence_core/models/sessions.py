@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from socket import AF_INET, AF_INET6, inet_ntop
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 from presence_core.models.choices import EndCause, EndReason, FailureCode
 from presence_core.models.places import Place, read_place
@@ -44,6 +44,7 @@ _TIME: Final = struct.Struct(">Q")
 LAST_MOMENT: Final = 253_402_300_799_000  # the end of the year 9999, ms
 NO_LABEL: Final = b"\0\0\0\0"  # no label
 INLINE: Final = b"\xff\xff\xff\xff"  # the label table was full: the text is in the record itself
+_NO_IDS: Final = {NO_LABEL, INLINE, b""}
 
 SESSION_FIELDS: Final = ("s", "c", "n", "a", "i", "x", "C", "A", "h", "q")
 END_FIELDS: Final = ("e", "ea", "ec", "eb", "en", "et", "em", "er")
@@ -65,7 +66,7 @@ Row = Sequence[bytes | None]
 
 def moment(ms: int) -> datetime:
     """Milliseconds since the epoch as an aware UTC time, at most the end of the year 9999."""
-    return datetime.fromtimestamp(min(ms, LAST_MOMENT) / 1000, UTC)
+    return datetime.fromtimestamp((ms if ms < LAST_MOMENT else LAST_MOMENT) / 1000, UTC)
 
 
 def text(raw: bytes) -> str:
@@ -87,7 +88,7 @@ def previous_login(odd: bytes | None) -> tuple[Place | None, datetime | None]:
 
 def label_ids(core: bytes | None) -> set[bytes]:
     """The ids of the labels that a record's core names in its shard's table."""
-    return {core[32:36], core[36:40]} - {NO_LABEL, INLINE, b""} if core else set()
+    return {core[32:36], core[36:40]} - _NO_IDS if core else set()
 
 
 def optional_text(raw: bytes | None) -> str | None:
@@ -167,8 +168,11 @@ class Session(Record):
     @classmethod
     def from_reply(cls, uid: str, session_id: str, row: Row, labels: Labels = NO_LABELS) -> Session:
         """Decode the values of SESSION_FIELDS."""
-        demanded_at = _packed_time(row[9]) if row[9] else None
-        return cls(**_record(uid, session_id, row, labels), sign_in_required_at=demanded_at)
+        draft: Any = object.__new__(_Draft)
+        _fill(draft, uid, session_id, row, labels)
+        draft.sign_in_required_at = _packed_time(row[9]) if row[9] else None
+        draft.__class__ = cls
+        return draft  # type: ignore[no-any-return]
 
 
 def in_words(message: str | None, block: PublicBlock | None) -> str:
@@ -234,24 +238,21 @@ class Ended(Record):
         cls, uid: str, session_id: str, row: Row, labels: Labels = NO_LABELS, notes: Labels = NO_LABELS
     ) -> Ended:
         """Decode the values of SESSION_FIELDS and END_FIELDS. A row without an end is past its deadline."""
-        fields = _record(uid, session_id, row, labels)
+        draft: Any = object.__new__(_EndedDraft)
+        _fill(draft, uid, session_id, row, labels)
         end_reason, at, cause, by, note, ticket, message, replaced_by = row[10:18]
-        expired_by: EndCause = "absolute" if fields["expires_at"] - fields["login_at"] >= _absolute(fields) else "idle"
-        return cls(
-            **fields,
-            reason=cast("EndReason", text(end_reason)) if end_reason else "expired",
-            cause=cast("EndCause", text(cause)) if cause else expired_by,
-            at=moment(int(at)) if at and at.isdigit() else fields["expires_at"],
-            by=optional_text(by),
-            note=optional_text(notes.get(note)) if note else None,
-            ticket=optional_text(ticket),
-            message=optional_text(notes.get(message)) if message else None,
-            replaced_by=optional_text(replaced_by),
-        )
-
-
-def _absolute(fields: Mapping[str, Any]) -> timedelta:
-    return timedelta(seconds=fields["absolute_timeout"])
+        lives_out = draft.expires_at - draft.login_at >= timedelta(seconds=draft.absolute_timeout)
+        draft.reason = text(end_reason) if end_reason else "expired"
+        draft.cause = text(cause) if cause else "absolute" if lives_out else "idle"
+        draft.at = moment(int(at)) if at and at.isdigit() else draft.expires_at
+        draft.by = optional_text(by)
+        draft.note = optional_text(notes.get(note)) if note else None
+        draft.ticket = optional_text(ticket)
+        draft.message = optional_text(notes.get(message)) if message else None
+        draft.replaced_by = optional_text(replaced_by)
+        draft.block = None
+        draft.__class__ = cls
+        return draft  # type: ignore[no-any-return]
 
 
 def login_and_deadline(row: Row) -> tuple[int, int] | None:
@@ -261,52 +262,59 @@ def login_and_deadline(row: Row) -> tuple[int, int] | None:
     if not seen or not core or len(core) < CORE.size or len(seen) > 15 or not seen.isdigit():
         return None
     login, idle, absolute = _TIMES.unpack_from(core)
-    return login, min(int(seen) + idle * 1000, login + absolute * 1000)
+    by_idle, by_age = int(seen) + idle * 1000, login + absolute * 1000
+    return login, by_idle if by_idle < by_age else by_age
 
 
-def _record(uid: str, session_id: str, row: Row, labels: Labels) -> dict[str, Any]:
+class _Draft(Record):
+    """A session while its fields are set. Those of a frozen dataclass take three times as long to set; a page decodes
+    many sessions."""
+
+    __slots__ = ("sign_in_required_at",)
+    __setattr__, __delattr__ = object.__setattr__, object.__delattr__
+
+
+class _EndedDraft(Record):
+    """The same of a tombstone."""
+
+    __slots__ = ("at", "block", "by", "cause", "message", "note", "reason", "replaced_by", "ticket")
+    __setattr__, __delattr__ = object.__setattr__, object.__delattr__
+
+
+def _fill(draft: Any, uid: str, session_id: str, row: Row, labels: Labels) -> None:
+    """Set the fields of Record."""
     seen, core, name, aliases, last_ip, attributes, client, agent, authentication = row[:9]
     assert seen, "scripts return no row without last seen"
     assert core, "scripts return no row without its core"
     login, idle, absolute, _digest, client_label, agent_label = CORE.unpack_from(core)
-    ip = _address(core[CORE.size :])
-    device, app, app_version = _three(labels.get(client_label) if client is None else client)
-    os, browser, user_agent = _three(labels.get(agent_label) if agent is None else agent)
-    last_seen, began = int(seen), moment(login)
-    at, is_strong, methods = began, False, b""
-    if authentication and len(authentication) > _TIME.size:
-        at, is_strong, methods = _packed_time(authentication), authentication[8:9] == b"1", authentication[9:]
+    last_seen = int(seen)
     odd, place = (*row[18:20], None, None)[:2]
-    before, before_at = previous_login(odd)
-    return {
-        "uid": uid,
-        "session_id": session_id,
-        "name": optional_text(name),
-        "aliases": tuple(text(aliases).split("\n")) if aliases else (),
-        "device": device,
-        "app": app,
-        "app_version": app_version,
-        "ip": ip,
-        "last_ip": _address(last_ip) if last_ip else ip,
-        "user_agent": user_agent,
-        "os": os,
-        "browser": browser,
-        "attributes": attributes_of(attributes),
-        "login_at": began,
-        "last_seen": moment(last_seen),
-        "expires_at": moment(min(last_seen + idle * 1000, login + absolute * 1000)),
-        "idle_timeout": idle,
-        "absolute_timeout": absolute,
-        "authenticated_at": at,
-        "methods": tuple(text(methods).split(",")) if methods else (),
-        "mfa": is_strong,
-        "new_device": bool(odd and odd[0] & NEW_DEVICE),
-        "on_behalf_by": text(odd[1:]) if odd and odd[0] & ON_BEHALF else None,
-        "place": read_place(place),
-        "distant": before_at is not None,
-        "previous_place": before,
-        "previous_login_at": before_at,
-    }
+    draft.uid = uid
+    draft.session_id = session_id
+    draft.name = name.decode("utf-8", "replace") if name else None
+    draft.aliases = tuple(aliases.decode("utf-8", "replace").split("\n")) if aliases else ()
+    draft.device, draft.app, draft.app_version = _three(labels.get(client_label) if client is None else client)
+    draft.os, draft.browser, draft.user_agent = _three(labels.get(agent_label) if agent is None else agent)
+    draft.ip = ip = _address(core[CORE.size :])
+    draft.last_ip = _address(last_ip) if last_ip else ip
+    draft.attributes = attributes_of(attributes) if attributes else {}
+    draft.login_at = draft.authenticated_at = moment(login)
+    draft.last_seen = moment(last_seen)
+    by_idle, by_age = last_seen + idle * 1000, login + absolute * 1000
+    draft.expires_at = moment(by_idle if by_idle < by_age else by_age)
+    draft.idle_timeout = idle
+    draft.absolute_timeout = absolute
+    draft.methods = ()
+    draft.mfa = False
+    if authentication and len(authentication) > _TIME.size:
+        methods = authentication[9:]
+        draft.authenticated_at, draft.mfa = _packed_time(authentication), authentication[8:9] == b"1"
+        draft.methods = tuple(text(methods).split(",")) if methods else ()
+    draft.new_device = bool(odd and odd[0] & NEW_DEVICE)
+    draft.on_behalf_by = text(odd[1:]) if odd and odd[0] & ON_BEHALF else None
+    draft.place = read_place(place) if place else None
+    draft.previous_place, draft.previous_login_at = previous_login(odd) if odd else (None, None)
+    draft.distant = draft.previous_login_at is not None
 
 
 class Login:

@@ -82,6 +82,7 @@ _END_NAMES: Final[dict[Any, str]] = {
 }  # fmt: skip
 NO_ROW: Final = SessionRow()
 _STORED: Final = tuple(name.encode() for name in (*SESSION_FIELDS, *END_FIELDS, *ODD_FIELDS))
+_PLACES: Final = {name: place for place, name in enumerate(_STORED)}
 
 
 _LIVE_FIELDS: Final = len(SESSION_FIELDS) + 1
@@ -97,8 +98,12 @@ def _row(values: Sequence[bytes | None]) -> SessionRow:
 
 def decode_record(reply: Any) -> SessionRow:
     """Decode the reply to HGETALL of a record."""
-    fields = reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
-    return SessionRow._make(map(fields.get, _STORED))
+    flat = iter(reply)
+    values: list[bytes | None] = [None] * len(_STORED)
+    for name, value in reply.items() if isinstance(reply, dict) else zip(flat, flat, strict=True):
+        if name in _PLACES:
+            values[_PLACES[name]] = value
+    return SessionRow._make(values)
 
 
 class LoginReply(NamedTuple):

@@ -59,8 +59,8 @@ class _ConnectInTime:
             self.socket_connect_timeout = limit
 
     def read_response(self, *args: Any, **options: Any) -> Any:
-        read, left = super().read_response, _left()  # type: ignore[misc]
-        if left is None or "timeout" in options:
+        read = super().read_response  # type: ignore[misc]  # a mixin of redis-py's connections
+        if "timeout" in options or (left := _left()) is None:
             return read(*args, **options)
         return read_within(left, self, read, *args, **options)
 

@@ -6,7 +6,6 @@ import contextlib
 import math
 import threading
 import time
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from redis.cluster import RedisCluster
@@ -174,15 +173,18 @@ class SyncTransport(BaseTransport):
 
     def _read(self, connection: Any, count: int, step: Send) -> list[Any] | Failed:
         replies: list[Any] = []
+        read = connection.read_response
         is_single = step.first and count == 1 and len(step.groups) == 1 and self._socket_has_our_timeout
         try:
             for _ in range(count):
                 # Setting the time limit of a socket takes longer than reading a reply: a single call uses what it has.
-                read = connection.read_response
-                if not is_single:
-                    read = partial(read_within, max(0.05, step.until - time.monotonic()), connection, read)
                 try:
-                    replies.append(read(disable_decoding=True))
+                    if is_single:
+                        reply = read(disable_decoding=True)
+                    else:
+                        left = max(0.05, step.until - time.monotonic())
+                        reply = read_within(left, connection, read, disable_decoding=True)
+                    replies.append(reply)
                 except ResponseError as error:
                     replies.append(error)
             self._check_master(step.until, connection)  # replies of a master that was replaced do not count

@@ -529,6 +529,24 @@ def test_a_copy_that_differs_is_discarded(bed: Bed) -> None:
     assert p.login("eve").token
 
 
+@on("valkey-sync", "redis7-sync")
+def test_a_key_that_was_not_copied_is_missed_before_the_old_shards_are_frozen(bed: Bed) -> None:
+    p = bed.connect(shards=1, facets=("plan",))
+    uid = p.login("u1", name="N").session.uid
+    p.login("u2", name="M")
+    before, steps = _picture(p), []
+
+    def lose(step: str, _: int) -> None:
+        steps.append(step)
+        if step == "copy":
+            bed.raw.delete(Keyspace(bed.namespace, 2).shard(uid).user(uid))
+
+    with pytest.raises(CorruptData, match="1 keys were not copied"):
+        p.reshard(2, on_progress=lose)
+    assert "last" not in steps
+    assert _picture(p) == before
+
+
 def _die_at(script: Script, patch: pytest.MonkeyPatch) -> None:
     """The coordinator dies before it reports this step."""
 

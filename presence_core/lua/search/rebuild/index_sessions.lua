@@ -17,19 +17,36 @@ redis.call('HLEN', recount)
 redis.call('SCARD', counted)
 redis.call('HLEN', ids)
 
+local missing, at, is_counting, sums = 0, 3, redis.call('EXISTS', recount) == 1, {}
+
 -- Count a session, unless it is counted. `is_current`: its attributes are still those that were read.
 local function count_session(ref, record, row, is_current, declared)
-  if redis.call('EXISTS', recount) == 0 or redis.call('SADD', counted, ref) == 0 then return end
+  if not is_counting or redis.call('SADD', counted, ref) == 0 then return end
   if writes_declared and is_current and (row[8] or '') ~= declared then
     row[8] = declared_members(recount, declared)
     if row[8] == '' then redis.call('HDEL', record, 'f') else redis.call('HSET', record, 'f', row[8]) end
   end
-  local sums = {}
   add_facets(sums, row, 1)
-  change_facets(recount, sums)
+  if row[8] and row[8] ~= '' then -- the next session's declared attributes may be too many
+    change_facets(recount, sums)
+    sums = {}
+  end
 end
 
-local missing, at = 0, 3
+-- Entries for an index, each once, behind its score: one ZADD adds many.
+local new_words, new_addresses, is_added = {}, {}, {}
+local function add(entries, entry)
+  if is_added[entry] then return end
+  is_added[entry] = true
+  entries[#entries + 1] = 0
+  entries[#entries + 1] = entry
+end
+local function write(index, entries)
+  for first = 1, #entries, 1000 do
+    missing = missing + redis.call('ZADD', index, unpack(entries, first, math.min(first + 999, #entries)))
+  end
+end
+
 for i = 7, #KEYS do
   local record, ref, name, aliases, attributes, declared, digest, number = KEYS[i], unpack(ARGV, at, at + 6)
   local row = redis.pcall('HMGET', record, 'x', unpack(RECORD_FIELDS))
@@ -37,17 +54,20 @@ for i = 7, #KEYS do
   if redis.call('ZSCORE', sessions, ref) then
     if is_intact(row[1], row[2]) and not row[3] then
       if (row[4] or '') == name and (row[5] or '') == aliases then -- else a login has changed them
-        for e = at + 7, at + 6 + number do missing = missing + redis.call('ZADD', words, 0, ARGV[e]) end
+        for e = at + 7, at + 6 + number do add(new_words, ARGV[e]) end
       end
       if digest ~= '' and add_session_id(ids, sessions, digest, login_of(row[2])) then missing = missing + 1 end
       for _, entry in ipairs(indexes_addresses and address_entries(row[2], row[9], ref) or {}) do
-        missing = missing + redis.call('ZADD', addresses, 0, entry)
+        add(new_addresses, entry)
       end
       count_session(ref, record, row, is_current, declared)
-    elseif redis.call('EXISTS', recount) == 1 then
+    elseif is_counting then
       redis.call('SADD', counted, ref) -- no record: maintenance/settle_sessions.lua removes it from all lists
     end
   end
   at = at + 7 + number
 end
+write(words, new_words)
+write(addresses, new_addresses)
+change_facets(recount, sums)
 return missing
