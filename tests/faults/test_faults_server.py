@@ -210,7 +210,7 @@ def _is_busy(server: Server) -> bool:
         ("+@all -evalsha_ro", "*", {"counts": "'evalsha_ro'"}),
         ("+@all -zcount", "*", {"counts": r"script search/count_live: \+zcount"}),
         ("+@all -hmget", "*", {"counts": r"'hmget' command \(HMGET on '\{\w[\w-]*\}:layout'\)"}),
-        ("+@all", "{%s}:layout", {"login": r"script sessions/begin_sessions on \{\w[\w-]*:1:0\}: .*, user:\*, session:\*",
+        ("+@all", "{%s}:layout", {"login": r"script sessions/begin_sessions on \{\w[\w-]*:1:0\}: .*, user:\*",
                                  "counts": r"script search/count_live on \{\w[\w-]*:1:0\}: deadlines, users"}),
     ],
 )  # fmt: skip
