@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -26,13 +27,14 @@ from tests.conftest import Servers
 from tests.support.behind_gate import stand_behind_gate
 from tests.support.fair_clock import PATIENT
 
+NUMBERS = itertools.count()
 ALL: tuple[Right, ...] = ("counts", "people", "kick", "bulk", "export", "audit_export", "repair", "staff")
 
 
 @pytest.fixture
 def presence(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Presence]:
     """A client of the site, with the environment of a dashboard."""
-    namespace = f"acc{os.getpid()}-{id(monkeypatch) % 10**9}"
+    namespace = f"acc{os.getpid()}-{next(NUMBERS)}"
     for name, value in (("REDIS_URL", servers.url("valkey")), ("NAMESPACE", namespace), ("TIMEOUT", "0.5")):
         monkeypatch.setenv(f"PRESENCE_{name}", value)
     stand_behind_gate(monkeypatch)
