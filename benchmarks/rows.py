@@ -11,7 +11,6 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -102,8 +101,8 @@ def _table(server: str, runs: Runs) -> Iterator[str]:
         met = after and (median(after) <= stored["limit"] if stored["at_most"] else median(after) >= stored["limit"])
         lines.append((
             row.title, row.target, _short(median(before)) if before else row.before if server == "Valkey" else "",
-            f"**{_short(median(after))}**, {_short(min(after))}–{_short(max(after))}" if after else "not measured",
-            f"{median(pairs):.2f}" if pairs else "", ", ".join(ratios),
+            f"**{_short(median(after))}**{_range(after)}" if after else "not measured",
+            f"{median(pairs):.2f}" if pairs else "", ", ".join(ratios) if pairs else "",
             f"met{doubt}" if met else f"**missed{doubt}**" if after else "", row.command,
         ))  # fmt: skip
     yield from markdown(head, lines)
@@ -111,6 +110,10 @@ def _table(server: str, runs: Runs) -> Iterator[str]:
 
 def _values(stored: Json, side: str, name: str) -> list[float]:
     return [float(run[name]) for run in stored.get(side, ()) if run[name] is not None]
+
+
+def _range(values: list[float]) -> str:
+    return f", {_short(min(values))}–{_short(max(values))}" if len(values) > 1 else ""
 
 
 def _short(value: float) -> str:
@@ -127,12 +130,11 @@ def main(argv: Sequence[str]) -> int:
     for side in SIDES:
         parser.add_argument(f"--{side}", type=Path, nargs="+", default=[], metavar="FILE")
     arguments = parser.parse_args(argv)
-    if len(arguments.before) != len(arguments.after):
-        parser.error("give as many files for --before as for --after: they are paired")
+    if arguments.before and len(arguments.before) != len(arguments.after):
+        parser.error("give as many files for --before as for --after: they are paired; or none for --before")
     found: Runs = {}
-    for pair in zip_longest(arguments.before, arguments.after):
-        for side, file in zip(SIDES, pair, strict=True):
-            read(side, [file], found)
+    for side in SIDES:
+        read(side, getattr(arguments, side), found)
     runs = stored_runs()
     for server, rows in found.items():
         runs.setdefault(server, {}).update(rows)
