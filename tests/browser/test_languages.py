@@ -72,6 +72,8 @@ def test_no_page_is_wider_than_the_window(page: Page, dashboard: Dashboard) -> N
             else:
                 expect(page.locator("table tbody tr").first).to_be_visible()
             assert overflow(page) == 0, (path, width)
+            cut = page.locator(".act").evaluate_all("all => all.filter(it => it.scrollWidth > it.clientWidth).length")
+            assert cut == 0, f"the text of a button is wider than the button: {path}, {width}"
     assert dashboard.presence.validate(login.token)
 
 

@@ -73,7 +73,7 @@ class LoginAttempt:
 
 @lru_cache(maxsize=8192)
 def _label(text: str) -> tuple[bytes, bytes]:
-    """An id and the text. Two texts with one id cost memory, and nothing else: see login_labels.lua."""
+    """An id and the text. Two texts with one id cost memory, and nothing else: see include/login/labels.lua."""
     raw = text.encode()
     return (blake2b(raw, digest_size=4).digest() if raw else NO_LABEL), raw
 
