@@ -27,9 +27,9 @@ from tests.browser.conftest import chromium
 from tests.conftest import Servers
 from tests.dashboard.wire import Wire, answers
 from tests.support.fair_clock import PATIENT
+from tests.support.programs.wheel import ROOT, Environment, build
 from tests.support.servers import free_port, wait_for
 from tests.support.soak import SOAK
-from tests.support.wheel import ROOT, Environment, build
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Any
 from presence_core import Settings
 from presence_core.models import moment
 from tests.properties.stays import AGENTS, End, Hold, NamePlate, Ref, Revocation, Stay, label, words
-from tests.support.oracle import folded, found_by, some_word_starts_with
+from tests.support.expected.oracle import folded, found_by, some_word_starts_with
 
 NO_NAME: NamePlate = (None, ())
 

@@ -12,7 +12,7 @@ from presence_core import Worker
 from presence_core.web.webhooks import AlertWebhook
 from tests.conftest import on
 from tests.support.facade import P
-from tests.support.webhook_receiver import SECRET, Receiver, until
+from tests.support.programs.webhook_receiver import SECRET, Receiver, until
 
 
 @pytest.fixture

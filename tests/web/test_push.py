@@ -19,7 +19,7 @@ from tests.browser.conftest import chromium
 from tests.project.test_demo import Browser, Site, module
 from tests.support.facade import EventLoop
 from tests.support.fair_clock import PATIENT, ends
-from tests.support.proxy import Proxy
+from tests.support.faults.proxy import Proxy
 from tests.support.servers import HOST, KEEPS_ALL, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
 OUTAGE = re.compile(r" presence_\S+: (Redis at \S+ (cannot be reached|answers again) |events (cannot|are) )")

@@ -22,8 +22,8 @@ from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
 from tests.support.place_file import write_place_file
+from tests.support.programs.webhook_receiver import SECRET, Receiver, until
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
-from tests.support.webhook_receiver import SECRET, Receiver, until
 
 QUICK: dict[str, Any] = {"interval": 0.02, "max_wait": 0.05, "timeout": 2}
 

@@ -24,9 +24,9 @@ from presence_core import (
     Worker,
 )
 from tests.conftest import Bed, on
-from tests.support.bad_input import CASES as MOST
-from tests.support.bad_input import LAST_SEEN, MINUTE_SETS
-from tests.support.bad_input_staff import STAFF_CASES
+from tests.support.expected.bad_input import CASES as MOST
+from tests.support.expected.bad_input import LAST_SEEN, MINUTE_SETS
+from tests.support.expected.bad_input_staff import STAFF_CASES
 from tests.support.facade import P
 from tests.support.monitor import Monitor
 from tests.support.trackers import Trackers

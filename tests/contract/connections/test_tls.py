@@ -14,7 +14,7 @@ import pytest
 from presence_core import InvalidArgument, Presence, Unavailable
 from tests.conftest import Bed, one_mode
 from tests.support.fair_clock import PATIENT
-from tests.support.outages import PASSWORD
+from tests.support.faults.outages import PASSWORD
 from tests.support.servers import Cluster, SentinelProcess, Server, free_port, missing, redis_binary
 
 pytestmark = pytest.mark.xdist_group("tls")

@@ -21,8 +21,8 @@ import pytest
 from presence_core import CorruptData, SessionFilter
 from presence_core.operations import layout as layout_operations
 from tests.conftest import Bed, on
-from tests.support.earlier import comparable
 from tests.support.facade import P
+from tests.support.programs.earlier import comparable
 
 SUPPORT = Path(__file__).parents[2] / "support"
 EARLIER = "3b37f3fadf"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.canary import MARK, PLANTED, WAITS, CanarySite, everything, forms
+from tests.support.programs.canary import MARK, PLANTED, WAITS, CanarySite, everything, forms
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
 
 pytestmark = pytest.mark.xdist_group("canary")

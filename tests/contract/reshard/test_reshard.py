@@ -41,7 +41,7 @@ from presence_core.scripts.script import Script
 from presence_core.transport import SyncTransport
 from tests.conftest import Bed, on
 from tests.support.facade import P
-from tests.support.outages import all_at_once, failure
+from tests.support.faults.outages import all_at_once, failure
 from tests.support.servers import wait_for
 from tests.support.soak import size
 

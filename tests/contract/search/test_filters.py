@@ -38,8 +38,8 @@ from presence_core.text.search_text import (
     uid_of,
 )
 from tests.conftest import Servers
-from tests.support.bad_input import FILTERS
-from tests.support.oracle import folded, found_by
+from tests.support.expected.bad_input import FILTERS
+from tests.support.expected.oracle import folded, found_by
 
 few = settings(max_examples=60, deadline=None, database=None, derandomize=True)
 

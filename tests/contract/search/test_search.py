@@ -17,8 +17,8 @@ from presence_core.operations.search import list_sessions, planner, shard_merge
 from presence_core.operations.sessions import login_calls
 from presence_core.text.search_text import id_digest
 from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.expected.oracle import found_by
 from tests.support.facade import P
-from tests.support.oracle import found_by
 from tests.support.soak import size
 
 PIXEL = (

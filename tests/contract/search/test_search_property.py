@@ -20,8 +20,8 @@ from presence_core import Login, Session
 from presence_core.filters import SessionFilter
 from presence_core.operations.search import list_sessions, planner, shard_merge
 from tests.conftest import Bed, on
+from tests.support.expected.oracle import folded, found_by
 from tests.support.facade import P
-from tests.support.oracle import folded, found_by
 from tests.support.place_file import city, write_place_file
 from tests.support.soak import size
 

@@ -14,7 +14,7 @@ from presence_core import Presence, Settings
 from presence_dashboard import texts
 from tests.dashboard.wire import Wire, serve
 from tests.support.fair_clock import PATIENT
-from tests.support.oidc_provider import CLIENT, Provider
+from tests.support.programs.oidc_provider import CLIENT, Provider
 from tests.support.servers import Server, free_port, missing, redis_binary, valkey_binary
 
 _SECRETS: Final = """[auth]

@@ -19,12 +19,12 @@ from presence_core.web.rules import Rules
 from presence_core.web.service.api_keys import make_key
 from tests.conftest import Bed
 from tests.support.fair_clock import PATIENT
-from tests.support.outages import PASSWORD
+from tests.support.faults.outages import PASSWORD
 from tests.support.servers import KEEPS_ALL, Server, missing, valkey_binary, wait_for
 from tests.web.frameworks.sites import wsgi_site
 from tests.web.service.process import served
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import pytest
 
 from presence_core import OutcomeUnknown, Presence, Settings, Unavailable
 from tests.conftest import Bed, one_mode
-from tests.support.agreement import comes_to_agree
+from tests.support.expected.agreement import comes_to_agree
 from tests.support.fair_clock import PATIENT
-from tests.support.outages import failure
+from tests.support.faults.outages import failure
 from tests.support.servers import Cluster, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
 SETTINGS = Settings(namespace="traffic", shards=8, timeout=0.2)

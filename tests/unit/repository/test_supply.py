@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LOCK = (ROOT / "requirements-lock.txt").read_text("utf-8")
 ENTRY = re.compile(r"^([a-z0-9-]+)==(\S+)[^\\\n]*((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n", re.MULTILINE)
 

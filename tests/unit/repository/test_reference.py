@@ -24,7 +24,7 @@ from presence_core.web.rules import Rules, Verdict, Visitor
 from presence_core.web.your_devices.device_list import Device, DeviceList, DevicesPage, PastDevice
 from presence_core.web.your_devices.options import DeviceOptions
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @cache

@@ -24,7 +24,7 @@ from presence_core import Presence, Settings, cli
 from presence_core.web.rules import Rules
 from tests.conftest import Bed, on
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
     for pattern in ("*.md", "docs/*.md", "benchmarks/*.md")

@@ -26,7 +26,7 @@ from presence_core.web.service.app import create_app
 from tests.conftest import BACKENDS, Bed, Servers
 from tests.support.facade import EventLoop, P
 from tests.support.fair_clock import PATIENT
-from tests.support.outages import all_at_once
+from tests.support.faults.outages import all_at_once
 from tests.support.servers import KEEPS_ALL, Server, missing, valkey_binary
 from tests.web.service.process import Held, Service, problem
 from tests.web.service.test_routes import ROUTES

@@ -22,7 +22,7 @@ from presence_core.cli import build_parser
 from presence_core.files.secret_files import SECRETS
 from presence_core.web.service import metrics
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 NAMES = ("worker", "http", "dashboard")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from presence_core import OutcomeUnknown, Presence, Settings, Unavailable
-from tests.support.agreement import comes_to_agree
+from tests.support.expected.agreement import comes_to_agree
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Cluster, Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
 from tests.support.soak import size

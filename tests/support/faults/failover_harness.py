@@ -19,7 +19,7 @@ from typing import Self
 
 from presence_core import AsyncPresence, Login, OutcomeUnknown, Presence, PresenceError, Settings, Unavailable
 from tests.support.facade import EventLoop
-from tests.support.proxy import Proxy
+from tests.support.faults.proxy import Proxy
 from tests.support.servers import HOST, Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
 
 NAMESPACE = "failover"

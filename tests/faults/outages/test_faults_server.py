@@ -19,7 +19,7 @@ from presence_core import OutcomeUnknown, SessionFilter, Unavailable
 from tests.conftest import Backend, Bed, Servers
 from tests.support.facade import Clock, EventLoop
 from tests.support.fair_clock import PATIENT, ends
-from tests.support.outages import READS, WRITES, all_at_once, calls, failure
+from tests.support.faults.outages import READS, WRITES, all_at_once, calls, failure
 from tests.support.servers import Server, missing, redis_binary, valkey_binary, wait_for
 
 AT_ONCE = ("--repl-diskless-sync-delay", "0")

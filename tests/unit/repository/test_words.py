@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).parents[2]
+CHECKOUT = Path(__file__).parents[3]
 
 INSTEAD = {
     "anew": "again",

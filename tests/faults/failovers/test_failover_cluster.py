@@ -7,7 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from presence_core import Login, Presence
-from tests.support.failover_harness import SETTINGS, Log, Validators, kick_each, live_after_kick, stopped, summary
+from tests.support.faults.failover_harness import (
+    SETTINGS,
+    Log,
+    Validators,
+    kick_each,
+    live_after_kick,
+    stopped,
+    summary,
+)
 from tests.support.servers import HOST, Cluster, Server, missing, redis_binary, valkey_binary, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("failover-cluster")]

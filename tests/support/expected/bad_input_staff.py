@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from tests.support.bad_input import BY, CONTROL, MOMENTS, NOT_UNICODE, PROSE, SPACE, UIDS, Case, _same, _text
+from tests.support.expected.bad_input import BY, CONTROL, MOMENTS, NOT_UNICODE, PROSE, SPACE, UIDS, Case, _same, _text
 
 _GOOD: dict[str, Any] = {"by": "staff", "reason": "test"}
 _NAME = "name must be text of 1 to 128 bytes"

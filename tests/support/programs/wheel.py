@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 from tests.support.servers import missing
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def build(directory: Path, *targets: str, source: Path = ROOT) -> list[Path]:

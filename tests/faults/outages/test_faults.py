@@ -21,11 +21,11 @@ import pytest
 
 from presence_core import LoginRefused, OutcomeUnknown, Presence, Settings, Unavailable
 from tests.conftest import Bed, one_mode
-from tests.faults.test_traffic_cluster import Visitors
+from tests.faults.failovers.test_traffic_cluster import Visitors
 from tests.support.facade import EventLoop, P
 from tests.support.fair_clock import PATIENT
-from tests.support.outages import READS, WRITES, all_at_once, calls, failure
-from tests.support.proxy import Proxy
+from tests.support.faults.outages import READS, WRITES, all_at_once, calls, failure
+from tests.support.faults.proxy import Proxy
 from tests.support.servers import KEEPS_ALL, Server, missing, valkey_binary
 from tests.support.workers import until
 

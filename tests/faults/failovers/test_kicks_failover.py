@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from presence_core import Login, LoginRefused, Presence, PresenceError, Settings, Unavailable
-from tests.support.failover_harness import SETTINGS, Check, Kick, Log, Trio, Validators, live_after_kick, summary
+from tests.support.faults.failover_harness import SETTINGS, Check, Kick, Log, Trio, Validators, live_after_kick, summary
 from tests.support.servers import Cluster, Server, missing, redis_binary, valkey_binary
 
 SOAK = bool(os.environ.get("PRESENCE_SOAK"))

@@ -15,8 +15,17 @@ import pytest
 from presence_core import Presence, Settings, Unavailable
 from presence_core.transport import sentinel_watch
 from tests.conftest import Bed, on
-from tests.support.failover_harness import SETTINGS, Log, Trio, Validators, kick_each, live_after_kick, stopped, summary
 from tests.support.fair_clock import PATIENT
+from tests.support.faults.failover_harness import (
+    SETTINGS,
+    Log,
+    Trio,
+    Validators,
+    kick_each,
+    live_after_kick,
+    stopped,
+    summary,
+)
 from tests.support.servers import HOST, SentinelProcess, Server, free_port, wait_for
 
 CONFIRMED = replace(SETTINGS, confirm_replicas=1)

@@ -13,7 +13,7 @@ import pytest
 from presence_core import OutcomeUnknown, Presence, Settings
 from tests.conftest import Bed, one_mode
 from tests.support.fair_clock import PATIENT
-from tests.support.outages import PASSWORD, all_at_once, calls, failure
+from tests.support.faults.outages import PASSWORD, all_at_once, calls, failure
 from tests.support.servers import Cluster, Server, missing, redis_binary, valkey_binary, wait_for
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from presence_core import Login, LoginRefused
 from tests.conftest import Bed, on
-from tests.faults.test_races import RACED, _start_together
+from tests.faults.races.test_races import RACED, _start_together
 from tests.support.soak import size
 
 TOGETHER = size(400, 4_000)

@@ -13,7 +13,7 @@ import redis
 from presence_core import OutcomeUnknown, Presence, Settings
 from tests.conftest import Bed
 from tests.support.fair_clock import PATIENT
-from tests.support.outages import PASSWORD, READS, WRITES, all_at_once, calls, failure, names_the_server
+from tests.support.faults.outages import PASSWORD, READS, WRITES, all_at_once, calls, failure, names_the_server
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary, wait_for
 
 on_both = pytest.mark.parametrize("binary", ["valkey", "redis7"], indirect=True)
