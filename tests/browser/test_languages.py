@@ -85,6 +85,7 @@ def test_two_browsers_each_show_their_own_language_and_one_keeps_another_that_wa
     }
     pages = {language: context.new_page() for language, context in contexts.items()}
     for language, page in pages.items():
+        page.set_default_timeout(60_000)
         page.goto(dashboard.url)
         with in_language(match(language) or ""):
             expect(Tab(page).table).to_be_visible(timeout=60_000)
