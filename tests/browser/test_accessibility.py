@@ -127,12 +127,13 @@ def test_no_page_has_a_serious_violation_in_light_or_in_dark(dashboard: Dashboar
             expect(tab.page.locator(".stApp")).to_have_css("color-scheme", scheme)
             found[f"{where}, {scheme}"] = violations(tab.page)
     tab.page.goto("about:blank")
-    for answer in (
+    gate_pages = (
         html_pages.sign_in_form("", "/", "dana", "Wrong."),
         html_pages.password_again_form("", "/", "dana", "Wrong."),
         html_pages.sign_out_form(""),
-    ):
-        for scheme in SCHEMES:
+    )
+    for number, answer in enumerate(gate_pages):
+        for scheme in size(SCHEMES[number % 2 :][:1], SCHEMES):
             tab.page.emulate_media(color_scheme=scheme)
             tab.page.set_content(bytes(answer.body).decode())
             found[f"gate, {scheme}: {answer.body[:200]!r}"] = violations(tab.page)

@@ -18,8 +18,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
 def test_the_chart_shows_exact_times_and_a_new_login_appears(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 3)
     write_samples(dashboard.presence, time.time() - 1800, [(30 + n % 7, 40 + n % 5, n // 50) for n in range(170)])
-    tab = open_tab()
-    tab.page.get_by_role("link", name=texts.LIVE_PAGE, exact=True).click()
+    tab = open_tab(path="/live")
     chart = tab.page.get_by_test_id("stVegaLiteChart")
     expect(chart.locator("canvas, svg").first).to_be_visible()
     dashboard.presence.login("dana@example.com", name="Dana <b>Novak</b>")

@@ -1,28 +1,22 @@
-"""Ten people at work at once, each in a browser of their own, while others log in."""
+"""Ten people at work at once, each in a browser of their own, while others log in. In `make test` two, in tabs."""
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 import threading
-from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from presence_core import Presence
 from presence_dashboard import texts
-from tests.browser.conftest import ARGS, Dashboard
-from tests.support.servers import missing
+from tests.browser.conftest import Dashboard, NewPage
 from tests.support.soak import size
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2"), pytest.mark.slow, pytest.mark.timeout(300)]
 
 TABS, EACH = size((2, 2), (10, 5))
-PATIENCE = 60_000  # ms: ten browsers share what cores there are
 
 
 @contextmanager
@@ -48,62 +42,68 @@ def people(tab: int) -> list[str]:
     return [f"tab{tab}-person{number}" for number in range(EACH)]
 
 
-async def work(browser: Browser, url: str, tab: int) -> list[str]:
-    """Find five people one after the other and kick them; answers what the toasts said."""
-    context = await browser.new_context(viewport={"width": 1000, "height": 640}, reduced_motion="reduce")
-    context.set_default_timeout(PATIENCE)
-    page = await context.new_page()
-    await page.goto(url)
-    shown = [await kick(page, uid) for uid in people(tab)]
-    await page.get_by_label(texts.SEARCH, exact=True).fill("")
-    for part in ("status", "refresh", "search", "actions", "pager"):
-        await expect(page.locator(f".st-key-{part}")).to_be_visible()
-    await expect(page.get_by_role("table", name=texts.TABLE_LABEL)).to_be_visible()
-    await context.close()
+def search(page: Page, text: str) -> None:
+    page.get_by_label(texts.SEARCH, exact=True).fill(text)
+
+
+def kick(page: Page, uid: str) -> None:
+    rows = page.get_by_role("table", name=texts.TABLE_LABEL).locator("tbody").get_by_role("row")
+    expect(rows).to_have_count(1)
+    expect(rows.locator("[data-column=uid]")).to_have_text(uid)
+    rows.get_by_role("button", name=texts.KICK).click()
+
+
+def confirm(page: Page, uid: str) -> None:
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(uid)
+    dialog.get_by_role("textbox", name=texts.REASON).fill("Clean-up")
+    dialog.get_by_role("button", name=texts.confirm(1)).click()
+
+
+def toast(page: Page, uid: str) -> str:
+    found = page.get_by_test_id("stToast").filter(has_text=f"Name of {uid}")
+    expect(found).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    return found.inner_text()
+
+
+def all_at_work(pages: list[Page], url: str) -> list[str]:
+    """Each finds their people one after the other and kicks them, all at once: no step waits for the dashboard's reply
+    to the step of another. Returns the texts of the toasts."""
+    shown: list[str] = []
+    for page in pages:
+        page.set_default_timeout(60_000)
+        page.set_viewport_size({"width": 1000, "height": 640})
+        page.goto(url)
+    for number in range(EACH):
+        wanted = [(page, people(tab)[number]) for tab, page in enumerate(pages)]
+        for step in (search, kick, confirm):
+            for page, uid in wanted:
+                step(page, uid)
+        shown += [toast(page, uid) for page, uid in wanted]
+    for page in pages:
+        search(page, "")
+    for page in pages:
+        for part in ("status", "refresh", "search", "actions", "pager"):
+            expect(page.locator(f".st-key-{part}")).to_be_visible()
+        expect(page.get_by_role("table", name=texts.TABLE_LABEL)).to_be_visible()
+        page.close()
     return shown
 
 
-async def kick(page: Page, uid: str) -> str:
-    await page.get_by_label(texts.SEARCH, exact=True).fill(uid)
-    rows = page.get_by_role("table", name=texts.TABLE_LABEL).locator("tbody").get_by_role("row")
-    await expect(rows).to_have_count(1)
-    await expect(rows.locator("[data-column=uid]")).to_have_text(uid)
-    await rows.get_by_role("button", name=texts.KICK).click()
-    dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text(uid)
-    await dialog.get_by_role("textbox", name=texts.REASON).fill("Clean-up")
-    await dialog.get_by_role("button", name=texts.confirm(1)).click()
-    toast = page.get_by_test_id("stToast").filter(has_text=f"Name of {uid}")
-    await expect(toast).to_be_visible()
-    await expect(dialog).to_have_count(0)
-    return await toast.inner_text()
-
-
-async def all_at_work(url: str) -> list[list[str]]:
-    found = shutil.which("chromium") or shutil.which("google-chrome") or missing("Chromium on PATH")
-    async with async_playwright() as playwright:
-        expect.set_options(timeout=PATIENCE)
-        browser = await playwright.chromium.launch(executable_path=found, args=ARGS)
-        try:
-            return await asyncio.gather(*(work(browser, url, tab) for tab in range(TABS)))
-        finally:
-            await browser.close()
-
-
-def apart(work: Coroutine[Any, Any, list[list[str]]]) -> list[list[str]]:
-    """In a thread of its own: in this one the browser of the other tests has its event loop."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
-
-
-def test_kicks_from_many_browsers_end_those_people_and_nothing_vanishes(dashboard: Dashboard) -> None:
+def test_kicks_from_many_browsers_end_those_people_and_nothing_vanishes(
+    dashboard: Dashboard, context: BrowserContext, new_page: NewPage
+) -> None:
+    browser = context.browser
+    assert browser is not None
+    open_page: NewPage = size(new_page, lambda: browser.new_page(reduced_motion="reduce"))
     presence = dashboard.presence
     wanted = [uid for tab in range(TABS) for uid in people(tab)]
     for uid in wanted:
         presence.login(uid, name=f"Name of {uid}")
     with others_log_in(presence):
-        shown = apart(all_at_work(dashboard.url))
-    assert ["Kicked Name of" in said for tab in shown for said in tab] == [True] * TABS * EACH
+        shown = all_at_work([open_page() for _ in range(TABS)], dashboard.url)
+    assert ["Kicked Name of" in said for said in shown] == [True] * TABS * EACH
     kicks = [entry for entry in presence.audit(limit=200).items if entry.action == "kick"]
     assert sorted(entry.uid or "" for entry in kicks) == sorted(wanted)
     assert {entry.outcome for entry in kicks} == {"1 session ended"}

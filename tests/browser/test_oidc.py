@@ -30,7 +30,9 @@ def page(context: BrowserContext, new_page: NewPage) -> Iterator[Page]:
     context.clear_cookies()
 
 
-def test_who_signed_in_at_the_provider_sees_that_staff_ended_it_and_starts_again(page: Page, team: OidcTeam) -> None:
+def test_who_signed_in_at_the_provider_starts_again_after_staff_ended_it_or_their_sign_in_is_too_old(
+    page: Page, team: OidcTeam
+) -> None:
     page.goto(f"{team.url}/person")
     page.get_by_role("button", name=texts.SIGN_IN_BUTTON).click()
     expect(page.get_by_text(texts.signed_in_as(team.name, "support"))).to_be_visible()
@@ -49,8 +51,6 @@ def test_who_signed_in_at_the_provider_sees_that_staff_ended_it_and_starts_again
     expect(page.get_by_text(texts.NOT_SIGNED_IN)).to_be_visible()
     assert team.sessions.sessions(team.name) == []
 
-
-def test_who_signed_in_some_time_ago_signs_in_again_and_is_back_on_the_page(page: Page, team: OidcTeam) -> None:
     team.begin()
     team.claim(auth_time=int(time.time()) - 1_000)
     team.presence.login("visitor-7", name="Ada Lovelace", device="Mac")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from presence_dashboard import texts
-from tests.browser.conftest import Dashboard, NewPage, Open, log_in
+from tests.browser.conftest import Dashboard, NewPage, Open, Tab, log_in
 from tests.dashboard.wire import serve
 from tests.support.servers import wait_for
 
@@ -21,22 +21,10 @@ HIDE = """hidden => {
 }"""
 
 
-def test_a_slash_goes_to_the_search_box_but_is_a_letter_inside_of_it(dashboard: Dashboard, open_tab: Open) -> None:
-    log_in(dashboard, 1)
-    tab = open_tab()
-    box = tab.page.locator("input[type=search]").first
-    tab.press("/")
-    expect(box).to_be_focused()
-    expect(box).to_have_value("")
-    tab.page.keyboard.type("192.0.2.0/24")
-    expect(box).to_have_value("192.0.2.0/24")
-
-
 def test_the_report_prints_its_rows_without_the_controls_of_the_page(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 2)
     dashboard.presence.kick("user01", by="alex", reason="Shared account")
-    tab = open_tab()
-    tab.page.get_by_role("link", name=texts.REPORT_PAGE, exact=True).click()
+    tab = open_tab(path="/report")
     row = tab.page.get_by_role("row", name="Shared account")
     expect(row).to_be_visible()
     tab.page.evaluate("window.print = () => { window.printed = true }")
@@ -50,13 +38,26 @@ def test_the_report_prints_its_rows_without_the_controls_of_the_page(dashboard: 
     expect(tab.page.get_by_role("link", name=texts.HISTORY_PAGE)).to_be_hidden()
 
 
-def test_a_hidden_tab_does_not_refresh_until_it_is_visible(dashboard: Dashboard, open_tab: Open) -> None:
+def test_a_tab_opened_in_the_background_or_hidden_later_rests_until_it_is_visible(
+    dashboard: Dashboard, new_page: NewPage
+) -> None:
     log_in(dashboard, 1)
-    tab = open_tab()
-    tab.page.clock.install()
-    tab.page.evaluate(HIDE, True)
-    tab.page.clock.run_for(16_000)
-    expect(tab.page.locator(".st-key-tab-hidden input")).to_be_checked()
+    page = new_page()
+    tab = Tab(page)
+    tab.listen(dashboard.url)
+    hidden = page.locator(".st-key-tab-hidden input")
+    page.add_init_script("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+    page.clock.install()
+    page.goto(dashboard.url)
+    expect(hidden).to_be_attached()
+    page.clock.run_for(16_000)
+    expect(hidden).to_be_checked()
+    page.evaluate(HIDE, False)
+    expect(hidden).not_to_be_checked()
+
+    page.evaluate(HIDE, True)
+    page.clock.run_for(16_000)
+    expect(hidden).to_be_checked()
     heard = -1
 
     def rests() -> bool:
@@ -64,21 +65,22 @@ def test_a_hidden_tab_does_not_refresh_until_it_is_visible(dashboard: Dashboard,
         nonlocal heard
         heard = len(tab.frames)
         tab.settle()
-        tab.page.clock.run_for(30_000)
-        tab.page.wait_for_timeout(2_500)
+        page.clock.run_for(30_000)
+        page.wait_for_timeout(2_500)
         return len(tab.frames) == heard
 
     wait_for("it to rest", rests)
-    tab.page.evaluate(HIDE, False)
-    tab.page.clock.run_for(1_000)
-    expect(tab.page.locator(".st-key-tab-hidden input")).not_to_be_checked()
-    tab.page.clock.run_for(6_000)
+    page.evaluate(HIDE, False)
+    page.clock.run_for(1_000)
+    expect(hidden).not_to_be_checked()
+    page.clock.run_for(6_000)
 
     def is_renewed() -> bool:
-        tab.page.wait_for_timeout(50)
+        page.wait_for_timeout(50)
         return len(tab.frames) > heard
 
     wait_for("it to renew itself", is_renewed)
+    page.close()
 
 
 def test_how_often_figures_renew_and_the_density_are_remembered(
@@ -98,46 +100,23 @@ def test_how_often_figures_renew_and_the_density_are_remembered(
     context.clear_cookies()
 
 
-def test_a_choice_by_keys_alone_is_remembered_too(
-    dashboard: Dashboard, open_tab: Open, context: BrowserContext
-) -> None:
-    log_in(dashboard, 1)
-    tab = open_tab()
-    tab.account()
-    tab.page.get_by_role("combobox", name=texts.REFRESH_EVERY).focus()
-    tab.page.keyboard.press("ArrowDown")
-    expect(tab.page.get_by_role("option", name=texts.refresh_every(30))).to_be_visible()
-    tab.page.keyboard.press("End")
-    tab.page.keyboard.press("Enter")
-    expect(tab.page.locator("[class*=st-key-every-0]")).to_have_count(1)
-    wait_for("the cookie", lambda: "presence_every=0" in tab.page.evaluate("document.cookie"))
-    context.clear_cookies()
-
-
-def test_a_tab_opened_in_the_background_rests_until_it_is_visible(dashboard: Dashboard, new_page: NewPage) -> None:
-    log_in(dashboard, 1)
-    page = new_page()
-    page.add_init_script("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
-    page.clock.install()
-    page.goto(dashboard.url)
-    expect(page.locator(".st-key-tab-hidden input")).to_be_attached()
-    page.clock.run_for(16_000)
-    expect(page.locator(".st-key-tab-hidden input")).to_be_checked()
-    page.evaluate(HIDE, False)
-    expect(page.locator(".st-key-tab-hidden input")).not_to_be_checked()
-    page.close()
-
-
-def test_a_page_whose_dashboard_has_stopped_says_so_and_how_old_its_data_is(
+def test_a_page_whose_dashboard_does_not_answer_or_has_stopped_says_so_and_how_old_its_data_is(
     dashboard: Dashboard, new_page: NewPage, tmp_path: Path
 ) -> None:
     log_in(dashboard, 1)
     page = new_page()
+    page.clock.install()
     with serve({"PRESENCE_REDIS_URL": dashboard.server.url}, tmp_path / "log") as url:
         page.goto(url)
         expect(page.get_by_role("table", name=texts.TABLE_LABEL)).to_contain_text("user00")
         page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
         assert page.locator("#connection-lost").count() == 0
+        page.route("**/healthz", lambda route: route.abort())
+        page.clock.run_for(11_000)
+        expect(page.locator("#connection-lost")).to_be_visible()
+        page.unroute("**/healthz")
+        page.clock.run_for(11_000)
+        expect(page.locator("#connection-lost")).to_have_count(0)
     sentence = re.escape(texts.CONNECTION_LOST).replace(r"\{0\}", r"\d\d:\d\d:\d\d").replace(r"\{1\}", r"\d+ s")
     expect(page.get_by_role("alert").filter(has_text=re.compile(sentence))).to_be_visible()
     seen = page.get_by_role("row").filter(has_text="user00").locator("[data-column=seen]")
@@ -145,29 +124,14 @@ def test_a_page_whose_dashboard_has_stopped_says_so_and_how_old_its_data_is(
     page.close()
 
 
-def test_a_page_that_gets_no_answer_says_so_until_there_is_one(dashboard: Dashboard, new_page: NewPage) -> None:
-    log_in(dashboard, 1)
-    page = new_page()
-    page.clock.install()
-    page.goto(dashboard.url)
-    expect(page.get_by_role("table", name=texts.TABLE_LABEL)).to_be_visible()
-    page.route("**/healthz", lambda route: route.abort())
-    page.clock.run_for(11_000)
-    expect(page.locator("#connection-lost")).to_be_visible()
-    page.unroute("**/healthz")
-    page.clock.run_for(11_000)
-    expect(page.locator("#connection-lost")).to_have_count(0)
-    page.close()
-
-
-def test_the_first_page_is_found_by_its_name_too(dashboard: Dashboard, open_tab: Open) -> None:
+def test_the_first_page_is_found_by_its_name_too(dashboard: Dashboard, new_page: NewPage) -> None:
     log_in(dashboard, 3)
-    tab = open_tab(path="/live")  # below its own address, no page looks for the server in vain
-    tab.settle()
+    tab = Tab(new_page())
     tab.page.goto(f"{dashboard.url}/sessions?q=user01")
     tab.expect_first("user01")
     expect(tab.page).to_have_url(f"{dashboard.url}/?q=user01")
     expect(tab.page.get_by_text(texts.TAB_HIDDEN)).to_be_hidden()
+    tab.page.close()
 
 
 def test_every_page_has_our_script_with_any_content_encoding(dashboard: Dashboard) -> None:

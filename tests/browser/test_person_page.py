@@ -63,9 +63,12 @@ def test_a_ticket_link_opens_the_person_and_a_card_kicks_its_own_session(dashboa
     expect(tab.page.locator(".st-key-timeline")).to_contain_text("Kicked by local operator: Phone")
 
 
-def test_typing_finds_a_person_and_keys_alone_kick_all_their_sessions(dashboard: Dashboard, open_tab: Open) -> None:
+def test_typing_finds_a_person_keys_alone_kick_all_their_sessions_and_history_leads_to_people_and_back(
+    dashboard: Dashboard, open_tab: Open
+) -> None:
     log_in(dashboard, 2)
     tab = open_tab()
+    dashboard.presence.kick("user00", by="alex", reason="Lost device")
     tab.page.get_by_role("link", name=texts.PERSON_PAGE).click()
     tab.settle()
     # The Sessions page has a search box too, and may still be shown.
@@ -82,16 +85,7 @@ def test_typing_finds_a_person_and_keys_alone_kick_all_their_sessions(dashboard:
     expect(tab.page.get_by_text(texts.PERSON_NO_SESSION)).to_be_visible()
     assert dashboard.presence.sessions("user01") == []
 
-
-def test_history_leads_to_the_person_and_back(dashboard: Dashboard, open_tab: Open) -> None:
-    log_in(dashboard, 2)
-    for uid in ("user00", "user01"):
-        dashboard.presence.kick(uid, by="alex", reason="Shared account")
-    log_in(dashboard, 1, "late")
-    tab = open_tab()
-    tab.page.get_by_role("link", name=texts.PERSON_PAGE).click()
-    expect(tab.page.get_by_text(texts.PERSON_START_TITLE)).to_be_visible()
-    tab.page.get_by_role("link", name=texts.HISTORY_PAGE).click()
+    tab.page.get_by_role("link", name=texts.HISTORY_PAGE, exact=True).click()
     expect(tab.page.locator("[data-testid=stDataFrame] canvas").first).to_be_visible()
     tab.settle()
     # This table is still Streamlit's, a canvas: the box of the second row.
@@ -99,7 +93,7 @@ def test_history_leads_to_the_person_and_back(dashboard: Dashboard, open_tab: Op
     expect(tab.page.locator(".st-key-details")).to_contain_text("user00")
     tab.page.get_by_role("link", name=texts.HISTORY_OPEN_PERSON).click()
     expect(tab.page.get_by_role("heading", name="Person 00 user")).to_be_visible()
-    expect(tab.page.locator(".st-key-timeline")).to_contain_text("Shared account")
+    expect(tab.page.locator(".st-key-timeline")).to_contain_text("Lost device")
     tab.page.get_by_role("link", name=texts.PERSON_HISTORY).click()
     expect(tab.page.get_by_label(texts.HISTORY_PERSON, exact=True)).to_have_value("user00")
     expect(tab.page.get_by_role("radio", name=texts.HISTORY_VIEWS["staff"])).to_be_checked()
@@ -137,43 +131,6 @@ def test_a_followed_card_keeps_its_place_and_a_watched_person_is_heard_on_anothe
     context.clear_cookies()
 
 
-def test_a_card_says_that_the_device_was_new_and_that_staff_use_the_session(
-    dashboard: Dashboard, open_tab: Open
-) -> None:
-    log_in(dashboard, 1)
-    for device in ("Phone", "Laptop"):
-        session = dashboard.presence.login("ada", name="Ada", device=device, device_id=f"device-{device}").session
-    staff = dashboard.presence.login("ada", device="Desktop", on_behalf_by="sam *x*", reason="ticket 7").session
-    tab = follow(open_tab, "/person?q=ada", width=390, height=900)
-    card = tab.page.locator(f".st-key-card-{session.session_id}")
-    expect(card).to_contain_text("Laptop")
-    expect(card).to_contain_text(texts.FLAG_NEW_DEVICE)
-    of_staff = tab.page.locator(f".st-key-card-{staff.session_id}")
-    expect(of_staff).to_contain_text(texts.FLAG_ON_BEHALF)
-    expect(of_staff).to_contain_text("sam *x*")
-    expect(tab.page.get_by_text(texts.FLAG_NEW_DEVICE)).to_have_count(1)
-    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-def test_a_card_shows_the_place_as_text_and_that_it_is_far_from_the_last_one(
-    dashboard: Dashboard, open_tab: Open, tmp_path: Path
-) -> None:
-    log_in(dashboard, 1)
-    hostile = city("JP", "<b>東京</b> **x** $y$", (35, 139), 64510, "[Net](http://x.example)")
-    networks = {"192.0.2.0/24": LYON, "203.0.113.0/24": hostile}
-    places = str(write_place_file(tmp_path / "places.mmdb", networks))
-    with Presence.from_url(dashboard.server.url, Settings(place_file=places, timeout=PATIENT)) as presence:
-        presence.login("ada", name="Ada", device="Phone", ip="192.0.2.7")
-        far = presence.login("ada", name="Ada", device="Laptop", ip="203.0.113.7").session
-    tab = follow(open_tab, "/person?q=ada", width=390, height=900)
-    card = tab.page.locator(f".st-key-card-{far.session_id}")
-    for words in (texts.FLAG_DISTANT, "<b>東京</b> **x** $y$, JP", "[Net](http:/", "Lyon, FR, "):
-        expect(card).to_contain_text(words)
-    assert not card.locator("b, a[href], .katex").count()
-    expect(tab.page.get_by_text(texts.FLAG_DISTANT)).to_have_count(1)
-    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
 def test_the_toast_of_a_watched_person_stays_on_their_own_page(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 1)
     # Not Mallory: the dashboard may still have the watch list of the test before.
@@ -198,11 +155,35 @@ def test_the_toast_of_a_watched_person_stays_on_their_own_page(dashboard: Dashbo
     expect(arrival).to_have_count(1)
 
 
-def test_staff_require_a_new_sign_in_until_the_visitor_has_done_so(dashboard: Dashboard, open_tab: Open) -> None:
+def test_a_card_shows_what_is_special_and_staff_require_a_new_sign_in_until_the_visitor_has_done_so(
+    dashboard: Dashboard, open_tab: Open, tmp_path: Path
+) -> None:
+    """A new device, a place as text that is far from the last one, and a session that staff use."""
     log_in(dashboard, 1)
-    phone, laptop = (dashboard.presence.login("ada", name="Ada", device=device) for device in ("Phone", "Laptop"))
+    hostile = city("JP", "<b>東京</b> **x** $y$", (35, 139), 64510, "[Net](http://x.example)")
+    networks = {"192.0.2.0/24": LYON, "203.0.113.0/24": hostile}
+    places = str(write_place_file(tmp_path / "places.mmdb", networks))
+    with Presence.from_url(dashboard.server.url, Settings(place_file=places, timeout=PATIENT)) as presence:
+        phone, laptop = (
+            presence.login("ada", name="Ada", device=device, device_id=f"device-{device}", ip=ip)
+            for device, ip in (("Phone", "192.0.2.7"), ("Laptop", "203.0.113.7"))
+        )
     dashboard.tokens += [phone.token, laptop.token]
+    staff = dashboard.presence.login("ada", device="Desktop", on_behalf_by="sam *x*", reason="ticket 7").session
     tab = follow(open_tab, "/person?q=ada", width=390, height=900)
+    far = tab.page.locator(f".st-key-card-{laptop.session.session_id}")
+    for words in (
+        "Laptop", texts.FLAG_NEW_DEVICE, texts.FLAG_DISTANT, "<b>東京</b> **x** $y$, JP", "[Net](http:/", "Lyon, FR, ",
+    ):  # fmt: skip
+        expect(far).to_contain_text(words)
+    assert not far.locator("b, a[href], .katex").count()
+    expect(tab.page.get_by_text(texts.FLAG_DISTANT)).to_have_count(1)
+    expect(tab.page.get_by_text(texts.FLAG_NEW_DEVICE)).to_have_count(1)
+    of_staff = tab.page.locator(f".st-key-card-{staff.session_id}")
+    expect(of_staff).to_contain_text(texts.FLAG_ON_BEHALF)
+    expect(of_staff).to_contain_text("sam *x*")
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
+
     card = tab.page.locator(f".st-key-card-{phone.session.session_id}")
     button = card.get_by_role("button", name=texts.require_sign_in(1))
     button.click()

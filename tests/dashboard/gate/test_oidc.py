@@ -169,32 +169,24 @@ def test_another_member_who_signs_in_again_is_refused_and_can_sign_in_as_themsel
     assert texts.signed_in_as(in_bold("kim@example.com"), "support") in dana.sign_in()
 
 
-def test_a_stale_address_of_the_sign_in_leads_to_the_dashboard_as_it_is(team: OidcTeam, dana: Visitor) -> None:
-    assert dana.follow("/auth/login?provider=forged&again=1") == "/"
-
-
-@pytest.mark.parametrize(
-    ("query", "path"),
-    [
-        ("next=//evil.example&member={}", "/"),
-        ("next=https://evil.example&member={}", "/"),
-        ("next=/%5Cevil.example&member={}", "/"),
-        ("next=/person", "/"),
-        ("member={}", "/"),
-    ],
-)
-def test_the_way_back_stays_on_this_site(team: OidcTeam, dana: Visitor, query: str, path: str) -> None:
-    assert dana.follow(f"/sign-in-again?{query.format(name_digest(team.name))}") == path
+def test_the_way_back_stays_on_this_site(team: OidcTeam, dana: Visitor) -> None:
+    assert dana.follow("/auth/login?provider=forged&again=1") == "/", "a stale address"
+    for query in (
+        "next=//evil.example&member={}",
+        "next=https://evil.example&member={}",
+        "next=/%5Cevil.example&member={}",
+        "next=/person",
+        "member={}",
+    ):
+        assert dana.follow(f"/sign-in-again?{query.format(name_digest(team.name))}") == "/", query
     assert signed_in_as(team, "support") in dana.read()
 
 
-@pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_a_link_on_another_site_starts_no_new_sign_in_and_locks_no_one_out(
-    team: OidcTeam, dana: Visitor, site: str
-) -> None:
+def test_a_link_on_another_site_starts_no_new_sign_in_and_locks_no_one_out(team: OidcTeam, dana: Visitor) -> None:
     link = f"/sign-in-again?next=/person&member={name_digest('eve@example.com')}"
-    assert dana.follow(link, sec_fetch_site=site) == "/"
-    assert AGAIN not in dana.cookies
+    for site in ("cross-site", "same-site"):
+        assert dana.follow(link, sec_fetch_site=site) == "/"
+        assert AGAIN not in dana.cookies
     assert signed_in_as(team, "support") in dana.read()
     own = f"/sign-in-again?next=/person&member={name_digest(team.name)}"
     assert dana.follow(own, sec_fetch_site="same-origin") == "/person"

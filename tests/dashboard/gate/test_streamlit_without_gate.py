@@ -11,16 +11,14 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import BrowserContext, expect
 
+from presence_core import Presence
 from presence_dashboard import texts
 from presence_dashboard.gate.gate_mark import HEADER
-from tests.browser.conftest import ROOT, Dashboard, log_in
+from tests.dashboard.conftest import log_in
 from tests.dashboard.gate.test_frames import PAGES
-from tests.dashboard.wire import Wire
-from tests.support.servers import free_port, wait_for
-
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
+from tests.dashboard.wire import ROOT, Wire
+from tests.support.servers import Server, free_port, wait_for
 
 
 def address_of_this_machine() -> str:
@@ -35,11 +33,11 @@ def address_of_this_machine() -> str:
 
 
 @pytest.fixture
-def open_door(dashboard: Dashboard, tmp_path: Path) -> Iterator[str]:
+def open_door(server: Server, tmp_path: Path) -> Iterator[str]:
     """Streamlit on main.py, with its own defaults, on all addresses; its address from outside."""
     port = free_port()
     script = str(ROOT / "presence_dashboard" / "main.py")
-    environ = os.environ | {"PRESENCE_REDIS_URL": dashboard.server.url, "PYTHONPATH": str(ROOT)}
+    environ = os.environ | {"PRESENCE_REDIS_URL": server.url, "PYTHONPATH": str(ROOT)}
     options = ["--server.headless", "true", "--server.port", str(port), "--browser.gatherUsageStats", "false"]
     with (tmp_path / "log").open("wb") as output:
         command = [sys.executable, "-m", "streamlit", "run", script, *options]
@@ -60,22 +58,12 @@ def open_door(dashboard: Dashboard, tmp_path: Path) -> Iterator[str]:
         process.wait(30)
 
 
-def test_without_the_gate_every_page_is_one_sentence(
-    open_door: str, dashboard: Dashboard, context: BrowserContext
-) -> None:
-    log_in(dashboard, 2)
-    page = context.new_page()
-    page.goto(f"{open_door}/person?q=user00")
-    expect(page.get_by_role("alert")).to_contain_text("Start it with presence dashboard")
-    expect(page.locator(".stApp")).to_have_attribute("data-test-script-state", "notRunning")
-    drawn = page.locator("[data-testid=stMainBlockContainer]")
-    assert drawn.inner_text().strip() == texts.NO_GATE.replace("`", "")
-    assert page.locator("[data-testid=stDataFrame], [data-testid=stMainBlockContainer] button").count() == 0
-    page.close()
-    for guess in ("", "0" * 64):
-        with Wire.open(open_door, **{HEADER: guess}) as wire:
+def test_without_the_gate_every_page_is_one_sentence(open_door: str, presence: Presence) -> None:
+    log_in(presence, 2)
+    for headers in ({}, {HEADER: ""}, {HEADER: "0" * 64}):
+        with Wire.open(open_door, **headers) as wire:
             for path in PAGES:
                 wire.go(path, "q=user00")
                 [element] = wire.elements()
                 assert element.alert.body == texts.NO_GATE, path
-            assert b"Person 00" not in b"".join(wire.heard)
+            assert b"Person 0" not in b"".join(wire.heard)
