@@ -42,9 +42,7 @@ def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
 
     @functools.wraps(method)
     async def twin(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        coroutine: Any = method(self, *args, **kwargs)
-        result: T = await coroutine
-        return result
+        return await method(self, *args, **kwargs)  # type: ignore[misc, no-any-return]  # _run returns a coroutine here
 
     return twin
 
