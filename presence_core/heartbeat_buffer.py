@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextvars import Context
 from types import TracebackType
 
 from presence_core import validation as check
 from presence_core.client import AsyncPresence, Presence
+from presence_core.drive_generators import drive, drive_async
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
 from presence_core.logs import OutageLog, fields
@@ -103,6 +104,19 @@ class HeartbeatBuffer:
             refs, self._waiting = list(self._waiting), {}
         return refs
 
+    def _send_waiting(self) -> Generator[list[str], list[str], list[str]]:
+        """Yields refs to be sent, and receives those that are no longer live. Returns all of these."""
+        offline: list[str] = []
+        refs = self._take()
+        try:
+            while refs:
+                offline += yield refs[:BATCH]
+                refs = refs[BATCH:]
+        finally:
+            self._put_back(refs)  # not sent because of an outage
+            self._report(offline)
+        return offline
+
     def _put_back(self, refs: list[str]) -> None:
         with self._lock:
             together = list(dict.fromkeys(refs) | self._waiting)
@@ -143,17 +157,8 @@ class HeartbeatBuffer:
         """
         if not isinstance(self._presence, Presence):
             raise RuntimeError("an AsyncPresence's buffer is flushed by aflush()")
-        offline: list[str] = []
         with self._sending:
-            refs = self._take()
-            try:
-                while refs:
-                    offline += self._presence.heartbeats(refs[:BATCH])
-                    refs = refs[BATCH:]
-            finally:
-                self._put_back(refs)  # not sent because of an outage
-                self._report(offline)
-        return offline
+            return drive(self._send_waiting(), self._presence.heartbeats)
 
     def close(self) -> None:
         """Send what waits, and stop. Raises Unavailable if it cannot be sent; then it may be called again."""
@@ -204,19 +209,10 @@ class HeartbeatBuffer:
         """See flush."""
         if not isinstance(self._presence, AsyncPresence):
             raise RuntimeError("a Presence's buffer is flushed by flush()")
-        offline: list[str] = []
         if self._sending_async is None:
             self._sending_async = asyncio.Lock()
         async with self._sending_async:
-            refs = self._take()
-            try:
-                while refs:
-                    offline += await self._presence.heartbeats(refs[:BATCH])
-                    refs = refs[BATCH:]
-            finally:
-                self._put_back(refs)  # not sent because of an outage
-                self._report(offline)
-        return offline
+            return await drive_async(self._send_waiting(), self._presence.heartbeats)
 
     async def aclose(self) -> None:
         """See close."""

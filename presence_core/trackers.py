@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from presence_core import validation as check
-from presence_core.client.base import copy_docstrings
+from presence_core.client.base import awaited
 from presence_core.operations import trackers
 from presence_core.operations.trackers import LastSeen, MinuteSets
 from presence_core.transport import AsyncTransport, SyncTransport, closers, connect
@@ -82,7 +81,7 @@ class _Tracker(_Connects):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -105,9 +104,7 @@ class _AsyncTracker(_Connects):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
 
@@ -198,25 +195,12 @@ class AsyncLastSeenTracker(_AsyncTracker, _LastSeenFromUrl):
         super().__init__(client, timeout)
         self._tracker = LastSeen(key, window, reuse_for, keep_older, self._transport.is_cluster)
 
-    async def touch(self, member: str, now: float | None = None) -> int:
-        return await self._transport.run(trackers.touch(self._tracker, member, now))
-
-    async def count(self, within: int | None = None, now: float | None = None) -> int:
-        return await self._transport.run(trackers.count(self._tracker, within, now))
-
-    async def members(self, within: int | None = None, now: float | None = None) -> list[str]:
-        return await self._transport.run(trackers.members(self._tracker, within, now))
-
-    async def forget(self, member: str) -> bool:
-        return await self._transport.run(trackers.forget(self._tracker, member))
-
-    async def trim(self, now: float | None = None) -> int:
-        return await self._transport.run(trackers.trim(self._tracker, now))
-
-    async def online_friends(
-        self, friends_key: str, within: int | None = None, now: float | None = None, *, reuse_for: int | None = None
-    ) -> list[str]:
-        return await self._transport.run(trackers.online_friends(self._tracker, friends_key, within, now, reuse_for))
+    touch = awaited(LastSeenTracker.touch)
+    count = awaited(LastSeenTracker.count)
+    members = awaited(LastSeenTracker.members)
+    forget = awaited(LastSeenTracker.forget)
+    trim = awaited(LastSeenTracker.trim)
+    online_friends = awaited(LastSeenTracker.online_friends)
 
 
 class MinuteSetTracker(_Tracker, _MinuteSetsFromUrl):
@@ -274,18 +258,7 @@ class AsyncMinuteSetTracker(_AsyncTracker, _MinuteSetsFromUrl):
         super().__init__(client, timeout)
         self._tracker = MinuteSets(prefix, window, bucket, self._transport.is_cluster, time.time)
 
-    async def touch(self, member: str, now: float | None = None) -> None:
-        return await self._transport.run(trackers.mark(self._tracker, member, now))
-
-    async def count(self, within: int | None = None, now: float | None = None) -> int:
-        return await self._transport.run(trackers.count_in_sets(self._tracker, within, now))
-
-    async def members(self, within: int | None = None, now: float | None = None) -> list[str]:
-        return await self._transport.run(trackers.members_in_sets(self._tracker, within, now))
-
-    async def online_friends(self, friends_key: str, within: int | None = None, now: float | None = None) -> list[str]:
-        return await self._transport.run(trackers.friends_in_sets(self._tracker, friends_key, within, now))
-
-
-copy_docstrings(LastSeenTracker, AsyncLastSeenTracker)
-copy_docstrings(MinuteSetTracker, AsyncMinuteSetTracker)
+    touch = awaited(MinuteSetTracker.touch)
+    count = awaited(MinuteSetTracker.count)
+    members = awaited(MinuteSetTracker.members)
+    online_friends = awaited(MinuteSetTracker.online_friends)

@@ -11,6 +11,7 @@ from presence_core import (
     Ended,
     Event,
     InvalidArgument,
+    KickResult,
     Presence,
     Session,
     Settings,
@@ -39,6 +40,12 @@ def of_a_call(presence: Presence, token: str) -> str | None:
 async def of_an_awaited_call(presence: AsyncPresence) -> str | None:
     seen = await presence.validate_session("ada", "session-1")
     return seen.session.name if seen else None
+
+
+async def of_arguments_of_an_awaited_call(presence: AsyncPresence) -> None:
+    assert_type(await presence.kick("ada", by="dana", reason="stolen phone"), KickResult)
+    await presence.set_staff("dana", "suport", by="root")  # type: ignore[arg-type]
+    await presence.rotate()  # type: ignore[call-arg]
 
 
 def misspelt(presence: Presence, event: Event) -> None:

@@ -138,8 +138,21 @@ def client_page(client: type) -> str:
     if client is AsyncPresence:
         text += "\nThe methods are described at [Presence](presence.md).\n"
     for title, members in client_methods(client).items():
-        text += f"\n## {title}\n" + "".join(directive(f"{name}.{member}", 3) for member in members)
+        text += f"\n## {title}\n" + "".join(client_member(client, member) for member in members)
     return text
+
+
+def client_member(client: type, name: str) -> str:
+    """A method of a client. mkdocstrings reads the source, so for one made by ``awaited`` we write the signature."""
+    text = directive(f"{CORE}.{client.__name__}.{name}", 3)
+    method = inspect.getattr_static(client, name)
+    if not inspect.iscoroutinefunction(method) or not hasattr(method, "__wrapped__"):
+        return text
+    source = textwrap.dedent(inspect.getsource(method.__wrapped__))
+    [tree] = ast.parse(source).body
+    assert isinstance(tree, ast.FunctionDef)
+    signature = "\n".join(source.splitlines()[: tree.body[0].lineno - 1])
+    return f"{text}      show_attribute_values: false\n\n```text\nasync {signature} ...\n```\n"
 
 
 def client_methods(client: type) -> dict[str, list[str]]:

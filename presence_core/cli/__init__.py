@@ -16,7 +16,7 @@ from functools import cache, partial
 from typing import Final, NoReturn
 
 import presence_core
-from presence_core.cli.arguments import Changes, Command, LocalCommand, add_embedded
+from presence_core.cli.arguments import AddCommand, Command, LocalCommand, add_embedded
 from presence_core.cli.commands import MODULES
 from presence_core.cli.output import print_error
 from presence_core.cli.replica_wait import wait_for_replicas
@@ -124,24 +124,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="presence", description="See who is online, and end sessions.", epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"presence {presence_core.__version__}")
     add_embedded(parser, default=False)
-    commands = parser.add_subparsers(required=True, metavar="command")
-
-    def add_command(
-        name: str,
-        run: Command | LocalCommand,
-        help: str,
-        *,
-        json: bool = True,
-        changes: Changes = False,
-        connects: bool = True,
-    ) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=help, description=help)
-        command.set_defaults(run=run, changes=changes, connects=connects)
-        add_embedded(command)
-        if json:
-            command.add_argument("--json", action="store_true", help="print the result as JSON")
-        return command
-
+    add_command = AddCommand(parser)
     for module in MODULES:
         module.add_commands(add_command)
     return parser

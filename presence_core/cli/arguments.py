@@ -7,7 +7,7 @@ import getpass
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from presence_core import validation as check
 from presence_core.client import Presence
@@ -24,9 +24,12 @@ Changes = bool | Callable[[argparse.Namespace], bool]
 """Whether a command changes something; a function where that depends on its arguments."""
 
 
-class AddCommand(Protocol):
+class AddCommand:
     """Adds a command to the parser: its name, the function that runs it, its help text, whether it has --json,
     whether it changes something, and whether it gets a client."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._commands = parser.add_subparsers(required=True, metavar="command")
 
     def __call__(
         self,
@@ -37,7 +40,27 @@ class AddCommand(Protocol):
         json: bool = True,
         changes: Changes = False,
         connects: bool = True,
-    ) -> argparse.ArgumentParser: ...
+    ) -> argparse.ArgumentParser:
+        command = self._commands.add_parser(name, help=help, description=help)
+        command.set_defaults(run=run, changes=changes, connects=connects)
+        add_embedded(command)
+        if json:
+            command.add_argument("--json", action="store_true", help="print the result as JSON")
+        return command
+
+
+def action_adder(command: argparse.ArgumentParser) -> Callable[[str, Command, str], argparse.ArgumentParser]:
+    """A function that adds an action, such as "add" of ``presence staff add``: its name, function and help text."""
+    actions = command.add_subparsers(required=True, metavar="action")
+
+    def add_action(name: str, run: Command, help: str) -> argparse.ArgumentParser:
+        action = actions.add_parser(name, help=help, description=help)
+        add_embedded(action)
+        action.set_defaults(run=run, changes=name not in ("list", "preview"))
+        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print the result as JSON")
+        return action
+
+    return add_action
 
 
 LOG_HELP: Final = "PRESENCE_LOG=json logs one JSON object a line on standard error (default: text)."

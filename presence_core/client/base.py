@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import random
 import secrets
 import time
 from binascii import b2a_base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from presence_core.client.internal import AsyncInternal, Internal
 from presence_core.client.replica_ack import ReplicaAckTask, ReplicaAckThread, give_up, seconds_to_wait
@@ -27,8 +28,23 @@ if TYPE_CHECKING:
     from redis.asyncio import RedisCluster as AsyncRedisCluster
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
+
+def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """The asyncio twin of a method, with the same signature and docstring.
+
+    ``method`` ends by returning what the client's ``_run`` returns: the result in a blocking class, in an asyncio class
+    a coroutine.
+    """
+
+    @functools.wraps(method)
+    async def twin(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await method(self, *args, **kwargs)  # type: ignore[misc, no-any-return]  # _run returns a coroutine here
+
+    return twin
 
 
 def copy_docstrings(sync: type, asynchronous: type) -> None:
@@ -198,5 +214,5 @@ class AsyncClient(_Constructors):
             give_up(self._ctx, logging.WARNING)  # an interrupt does not wait
         await self.close()
 
-    async def _run(self, op: Op[T]) -> T:
-        return await self.internal.run(op)
+    def _run(self, op: Op[T]) -> Coroutine[Any, Any, T]:
+        return self.internal.run(op)

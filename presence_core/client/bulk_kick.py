@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterable
 
 from presence_core import validation as check
-from presence_core.client.base import AsyncClient, Client
+from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.errors import Unavailable
 from presence_core.filters import SessionFilter
 from presence_core.models import Job, KickPreview, KickResult, Page
 from presence_core.operations.bulk_kick import creation, jobs, states
 from presence_core.operations.bulk_kick.runner import Run
+from presence_core.scripts.calls import Op
 
 Progress = Callable[[Job], object]
 """Called with the job after each batch."""
@@ -60,7 +61,7 @@ class BulkKickMethods(Client):
         and ``kick``. pace: sessions per second at most, 1…100,000 (default: no limit). delay: seconds in which
         no session is ended, 0…86,400, by the clock of Redis, so that staff can still cancel (``Job.not_before``).
         on_progress: called with the Job after each batch of at most 200, and each second while the job waits because
-        this client holds as many changes as it can (``held``).
+        this client holds as many changes as it can (``held``); with asyncio a plain function, called on the event loop.
 
         ``result.count`` is how many were ended, ``result.kicked`` the first 10,000 that this call itself ended.
         ``result.job`` has the state: another client may pause or cancel the job, and then this returns at once. If
@@ -73,7 +74,7 @@ class BulkKickMethods(Client):
         operation = creation.start(
             self._ctx, filter, by, reason, expected, exclude, message, ticket, pace, delay, token
         )
-        return self._run_to_end(Run(self._ctx, self._run(operation).id, token), on_progress)
+        return self._run_new(operation, token, on_progress)
 
     def start_kick(
         self,
@@ -132,6 +133,9 @@ class BulkKickMethods(Client):
         ``pause_job``."""
         return self._run(states.change_state(self._ctx, "cancel", job_id, by))
 
+    def _run_new(self, operation: Op[Job], token: str, on_progress: Progress | None) -> KickResult:
+        return self._run_to_end(Run(self._ctx, self._run(operation).id, token), on_progress)
+
     def _run_to_end(self, run: Run, on_progress: Progress | None) -> KickResult:
         while not run.over:
             begin, before = time.monotonic(), run.job
@@ -148,68 +152,20 @@ class BulkKickMethods(Client):
 
 
 class AsyncBulkKickMethods(AsyncClient):
-    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
+    """Part of AsyncPresence."""
 
-    async def preview_kick(self, filter: SessionFilter, *, exclude: Iterable[str] = ()) -> KickPreview:
-        return await self._run(creation.preview_kick(self._ctx, filter, exclude))
+    preview_kick = awaited(BulkKickMethods.preview_kick)
+    kick_where = awaited(BulkKickMethods.kick_where)
+    start_kick = awaited(BulkKickMethods.start_kick)
+    run_job = awaited(BulkKickMethods.run_job)
+    jobs = awaited(BulkKickMethods.jobs)
+    job = awaited(BulkKickMethods.job)
+    pause_job = awaited(BulkKickMethods.pause_job)
+    resume_job = awaited(BulkKickMethods.resume_job)
+    cancel_job = awaited(BulkKickMethods.cancel_job)
 
-    async def kick_where(
-        self,
-        filter: SessionFilter,
-        *,
-        by: str,
-        reason: str,
-        expected: int,
-        exclude: Iterable[str] = (),
-        message: str | None = None,
-        ticket: str | None = None,
-        pace: int | None = None,
-        delay: int | None = None,
-        on_progress: Progress | None = None,
-    ) -> KickResult:
-        """See Presence.kick_where. ``on_progress`` is a plain function, called on the event loop."""
-        check.callback("on_progress", on_progress)
-        token = self._ctx.new_id()
-        operation = creation.start(
-            self._ctx, filter, by, reason, expected, exclude, message, ticket, pace, delay, token
-        )
+    async def _run_new(self, operation: Op[Job], token: str, on_progress: Progress | None) -> KickResult:
         return await self._run_to_end(Run(self._ctx, (await self._run(operation)).id, token), on_progress)
-
-    async def start_kick(
-        self,
-        filter: SessionFilter,
-        *,
-        by: str,
-        reason: str,
-        expected: int,
-        exclude: Iterable[str] = (),
-        message: str | None = None,
-        ticket: str | None = None,
-        pace: int | None = None,
-        delay: int | None = None,
-    ) -> Job:
-        return await self._run(
-            creation.start(self._ctx, filter, by, reason, expected, exclude, message, ticket, pace, delay)
-        )
-
-    async def run_job(self, job_id: str, *, on_progress: Progress | None = None) -> KickResult:
-        check.callback("on_progress", on_progress)
-        return await self._run_to_end(Run(self._ctx, job_id), on_progress)
-
-    async def jobs(self, *, limit: int = 50, cursor: str | None = None) -> Page[Job]:
-        return await self._run(jobs.jobs(self._ctx, limit, cursor))
-
-    async def job(self, job_id: str) -> Job | None:
-        return await self._run(jobs.job(self._ctx, job_id))
-
-    async def pause_job(self, job_id: str, *, by: str) -> Job:
-        return await self._run(states.change_state(self._ctx, "pause", job_id, by))
-
-    async def resume_job(self, job_id: str, *, by: str) -> Job:
-        return await self._run(states.change_state(self._ctx, "resume", job_id, by))
-
-    async def cancel_job(self, job_id: str, *, by: str) -> Job:
-        return await self._run(states.change_state(self._ctx, "cancel", job_id, by))
 
     async def _run_to_end(self, run: Run, on_progress: Progress | None) -> KickResult:
         while not run.over:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 
-from presence_core.client.base import AsyncClient, Client
+from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.models import Event
 from presence_core.operations.sessions import events
 
@@ -49,13 +49,10 @@ class EventsMethods(Client):
 
 
 class AsyncEventsMethods(AsyncClient):
-    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
+    """Part of AsyncPresence."""
 
-    async def events(self, *, after: str | None = None, limit: int = 100) -> list[Event]:
-        return await self._run(events.events(self._ctx, after, limit))
-
-    async def events_end(self) -> str:
-        return await self._run(events.latest(self._ctx))
+    events = awaited(EventsMethods.events)
+    events_end = awaited(EventsMethods.events_end)
 
     async def watch(self, *, after: str | None = None) -> AsyncIterator[Event]:
         """See Presence.watch: ``async for event in presence.watch()``. "Now" is when the loop begins."""

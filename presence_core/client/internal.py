@@ -31,18 +31,23 @@ def operation_name(operation: object) -> str:
     return getattr(operation, "__qualname__", "unknown").partition(".")[0].lstrip("_")
 
 
-class Internal:
-    """``Presence.internal``. Safe to share between threads."""
+class _Shared:
+    """What both clients have."""
 
-    def __init__(
-        self, context: Context, redis_client: Any, transport: SyncTransport, replica_acks: ReplicaAckThread
-    ) -> None:
+    def __init__(self, context: Context, redis_client: Any, transport: Any, replica_acks: Any) -> None:
         self.context = context  #: what operations take as their first argument
-        self.redis_client = redis_client  #: a redis.Redis or RedisCluster, for trackers on the same server
+        self.redis_client = redis_client  #: a client of redis-py, for trackers on the same server
         self.observers: list[Observer] = []  #: to measure how long operations take
         self.around: Around | None = None  #: the spans of ``presence_core.otel``
         self._transport = transport
         self._replica_acks = replica_acks
+
+
+class Internal(_Shared):
+    """``Presence.internal``. Safe to share between threads."""
+
+    _transport: SyncTransport
+    _replica_acks: ReplicaAckThread
 
     def run(self, operation: Op[T]) -> T:
         """Run an operation and return its result. Reads the layout first, if it is not known. Raises PresenceError."""
@@ -60,18 +65,11 @@ class Internal:
                 observer(operation, time.perf_counter() - begin)
 
 
-class AsyncInternal:
+class AsyncInternal(_Shared):
     """``AsyncPresence.internal``."""
 
-    def __init__(
-        self, context: Context, redis_client: Any, transport: AsyncTransport, replica_acks: ReplicaAckTask
-    ) -> None:
-        self.context = context  #: what operations take as their first argument
-        self.redis_client = redis_client  #: a redis.asyncio.Redis or RedisCluster, for trackers on the same server
-        self.observers: list[Observer] = []  #: to measure how long operations take
-        self.around: Around | None = None  #: the spans of ``presence_core.otel``
-        self._transport = transport
-        self._replica_acks = replica_acks
+    _transport: AsyncTransport
+    _replica_acks: ReplicaAckTask
 
     async def run(self, operation: Op[T]) -> T:
         """See Internal.run."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from presence_core import validation as check
-from presence_core.client.base import AsyncClient, Client
+from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.models import Health, Sample, SweepReport, WorkerStatus
 from presence_core.operations.maintenance import health, history, leader, repair, sweep
 from presence_core.operations.search import rebuild
@@ -101,25 +101,13 @@ class MaintenanceMethods(Client):
 
 
 class AsyncMaintenanceMethods(AsyncClient):
-    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
+    """Part of AsyncPresence."""
 
-    async def sweep(self, *, limit: int | None = None) -> SweepReport:
-        return await self._run(sweep.sweep(self._ctx, limit))
-
-    async def repair(self) -> SweepReport:
-        return await self._run(repair.repair(self._ctx))
-
-    async def reindex(self, *, on_progress: Callable[[int, int], object] | None = None) -> SweepReport:
-        check.callback("on_progress", on_progress)
-        return await self._run(rebuild.reindex(self._ctx, on_progress))
-
-    async def history(
-        self, since: datetime | float, until: datetime | float | None = None, *, step: int | None = None
-    ) -> list[Sample]:
-        return await self._run(history.history(self._ctx, since, until, step))
-
-    async def worker_status(self) -> WorkerStatus | None:
-        return await self._run(leader.status(self._ctx))
+    sweep = awaited(MaintenanceMethods.sweep)
+    repair = awaited(MaintenanceMethods.repair)
+    reindex = awaited(MaintenanceMethods.reindex)
+    history = awaited(MaintenanceMethods.history)
+    worker_status = awaited(MaintenanceMethods.worker_status)
 
     async def health(self) -> Health:
         transport = self._transport
@@ -133,5 +121,4 @@ class AsyncMaintenanceMethods(AsyncClient):
     async def held(self) -> int:
         return len(self._ctx.held)
 
-    async def confirm(self) -> int:
-        return await self._run(replica_ack.confirm(self._ctx))
+    confirm = awaited(MaintenanceMethods.confirm)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from presence_core.client.base import AsyncClient, Client
+from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.models import EraseReport
 from presence_core.operations.privacy import erase, export
 from presence_core.operations.sessions import known_devices
@@ -28,7 +28,7 @@ class PrivacyMethods(Client):
         wait ``keep_devices`` before the next rotation. Logins use it after a minute, when every client has it; within
         that minute another rotation changes nothing. Cost: four round trips.
         """
-        self._run(known_devices.rotate_device_key(self._ctx, by, reason))
+        return self._run(known_devices.rotate_device_key(self._ctx, by, reason))
 
     def export_person(self, uid: str) -> dict[str, Any]:
         """What is stored about a person, ready for JSON: sessions, ended, person, devices, block, audit, events.
@@ -40,13 +40,8 @@ class PrivacyMethods(Client):
 
 
 class AsyncPrivacyMethods(AsyncClient):
-    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
+    """Part of AsyncPresence."""
 
-    async def erase(self, uid: str, *, by: str, reason: str) -> EraseReport:
-        return await self._run(erase.erase(self._ctx, uid, by, reason))
-
-    async def rotate_device_key(self, *, by: str, reason: str) -> None:
-        await self._run(known_devices.rotate_device_key(self._ctx, by, reason))
-
-    async def export_person(self, uid: str) -> dict[str, Any]:
-        return await self._run(export.export_person(self._ctx, uid))
+    erase = awaited(PrivacyMethods.erase)
+    rotate_device_key = awaited(PrivacyMethods.rotate_device_key)
+    export_person = awaited(PrivacyMethods.export_person)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 
-from presence_core.client.base import AsyncClient, Client
+from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.filters import SessionFilter
 from presence_core.models import Counts, Page, Person, Plan, Session
 from presence_core.operations.search import facets, list_sessions, online_users, people
@@ -124,12 +124,9 @@ class SearchMethods(Client):
 
 
 class AsyncSearchMethods(AsyncClient):
-    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
+    """Part of AsyncPresence."""
 
-    async def list_sessions(
-        self, filter: SessionFilter | None = None, *, limit: int = 50, cursor: str | None = None
-    ) -> Page[Session]:
-        return await self._run(list_sessions.list_sessions(self._ctx, filter, limit, cursor))
+    list_sessions = awaited(SearchMethods.list_sessions)
 
     async def iter_sessions(
         self, filter: SessionFilter | None = None, *, page_size: int = 500
@@ -143,32 +140,13 @@ class AsyncSearchMethods(AsyncClient):
             if cursor is None:
                 return
 
-    async def count_sessions(self, filter: SessionFilter | None = None) -> int:
-        return await self._run(list_sessions.count_sessions(self._ctx, filter))
-
-    async def explain(self, filter: SessionFilter | None = None) -> Plan:
-        return await self._run(list_sessions.explain(self._ctx, filter))
-
-    async def facets(self, field: str) -> dict[str, int]:
-        return await self._run(facets.facets(self._ctx, field))
-
-    async def people(self, text: str, *, limit: int = 20) -> list[Person]:
-        return await self._run(people.people(self._ctx, text, limit))
-
-    async def names_of(self, uids: Iterable[str]) -> dict[str, str]:
-        return await self._run(people.names_of(self._ctx, uids))
-
-    async def counts(self) -> Counts:
-        return await self._run(read.counts(self._ctx))
-
-    async def is_online(self, uid: str, *, count_on_behalf: bool = False) -> bool:
-        return await self._run(read.is_online(self._ctx, uid, count_on_behalf))
-
-    async def online_among(self, uids: Iterable[str]) -> set[str]:
-        return await self._run(online_users.online_among(self._ctx, uids))
-
-    async def online_users(self, within: int = 900) -> list[str]:
-        return await self._run(online_users.online_users(self._ctx, within))
-
-    async def count_users(self, within: int = 600) -> int:
-        return await self._run(online_users.count_users(self._ctx, within))
+    count_sessions = awaited(SearchMethods.count_sessions)
+    explain = awaited(SearchMethods.explain)
+    facets = awaited(SearchMethods.facets)
+    people = awaited(SearchMethods.people)
+    names_of = awaited(SearchMethods.names_of)
+    counts = awaited(SearchMethods.counts)
+    is_online = awaited(SearchMethods.is_online)
+    online_among = awaited(SearchMethods.online_among)
+    online_users = awaited(SearchMethods.online_users)
+    count_users = awaited(SearchMethods.count_users)

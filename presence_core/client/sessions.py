@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from presence_core.client.base import AsyncClient, Client
+from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.errors import LoginRefused
 from presence_core.models import Ended, EndReason, KickResult, Login, Page, Session, SignInResult, Validation
 from presence_core.operations.sessions import authenticate, end, login, read, tombstones, validate
@@ -304,148 +304,25 @@ class SessionsMethods(Client):
 
 
 class AsyncSessionsMethods(AsyncClient):
-    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
+    """Part of AsyncPresence."""
 
-    async def login(
-        self,
-        uid: str,
-        *,
-        name: str | None = None,
-        aliases: Iterable[str] = (),
-        device: str | None = None,
-        app: str | None = None,
-        app_version: str | None = None,
-        ip: str | None = None,
-        user_agent: str | None = None,
-        attributes: Mapping[str, Any] | None = None,
-        session_id: str | None = None,
-        idle_timeout: int | None = None,
-        absolute_timeout: int | None = None,
-        methods: Iterable[str] = (),
-        mfa: bool | None = None,
-        device_id: str | None = None,
-        on_behalf_by: str | None = None,
-        reason: str | None = None,
-    ) -> Login:
-        given = {
-            "uid": uid, "name": name, "aliases": aliases, "device": device, "app": app, "app_version": app_version,
-            "ip": ip, "user_agent": user_agent, "attributes": attributes, "session_id": session_id,
-            "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout, "methods": methods, "mfa": mfa,
-            "device_id": device_id, "on_behalf_by": on_behalf_by, "reason": reason,
-        }  # fmt: skip
-        return await self._run(login.login(self._ctx, given))
-
-    async def login_many(
-        self, rows: Iterable[Mapping[str, Any]], *, imported: bool = False
-    ) -> list[Login | LoginRefused]:
-        return await self._run(login.login_many(self._ctx, rows, imported))
-
-    async def validate(
-        self, token: str, *, touch: bool = True, ip: str | None = None, max_age: int | None = None
-    ) -> Validation:
-        return await self._run(validate.validate(self._ctx, token, touch, ip, max_age))
-
-    async def validate_session(
-        self, uid: str, session_id: str, *, touch: bool = True, ip: str | None = None, max_age: int | None = None
-    ) -> Validation:
-        return await self._run(validate.validate_session(self._ctx, uid, session_id, touch, ip, max_age))
-
-    async def rotate(self, token: str) -> Login:
-        return await self._run(authenticate.rotate(self._ctx, token))
-
-    async def reauthenticated(
-        self,
-        token: str,
-        *,
-        methods: Iterable[str] = (),
-        mfa: bool | None = None,
-        began: datetime | float | None = None,
-    ) -> Login:
-        return await self._run(authenticate.reauthenticated(self._ctx, token, methods, mfa, began))
-
-    async def reauthenticated_session(
-        self,
-        uid: str,
-        session_id: str,
-        *,
-        methods: Iterable[str] = (),
-        mfa: bool | None = None,
-        began: datetime | float | None = None,
-    ) -> Session:
-        """See Presence.reauthenticated_session."""
-        return await self._run(authenticate.reauthenticated_session(self._ctx, uid, session_id, methods, mfa, began))
-
-    async def require_sign_in(
-        self,
-        uid: str,
-        session_id: str | None = None,
-        *,
-        by: str,
-        reason: str,
-        message: str | None = None,
-        ticket: str | None = None,
-        keep: Iterable[str] = (),
-    ) -> SignInResult:
-        return await self._run(
-            authenticate.require_sign_in(self._ctx, uid, session_id, by, reason, message, ticket, keep)
-        )
-
-    async def update(self, token: str, *, attributes: Mapping[str, Any]) -> Validation:
-        return await self._run(validate.update(self._ctx, token, attributes))
-
-    async def update_session(self, uid: str, session_id: str, *, attributes: Mapping[str, Any]) -> Validation:
-        return await self._run(validate.update_session(self._ctx, uid, session_id, attributes))
-
-    async def heartbeat(self, uid: str, session_id: str) -> bool:
-        return await self._run(validate.heartbeat(self._ctx, uid, session_id))
-
-    async def heartbeats(self, refs: Iterable[str]) -> list[str]:
-        return await self._run(validate.heartbeats(self._ctx, refs))
-
-    async def logout(self, uid: str, session_id: str) -> bool:
-        return await self._run(end.logout(self._ctx, uid, session_id))
-
-    async def logout_others(self, uid: str, session_id: str, other: str | None = None) -> list[Session]:
-        return await self._run(end.logout_others(self._ctx, uid, session_id, other))
-
-    async def get(self, uid: str, session_id: str) -> Session | None:
-        return await self._run(read.get(self._ctx, uid, session_id))
-
-    async def sessions(self, uid: str) -> list[Session]:
-        return await self._run(read.sessions(self._ctx, uid))
-
-    async def sessions_among(self, refs: Iterable[str]) -> dict[str, Session | Ended]:
-        """See Presence.sessions_among."""
-        return await self._run(tombstones.sessions_among(self._ctx, refs))
-
-    async def kick(
-        self,
-        uid: str,
-        session_id: str | None = None,
-        *,
-        by: str,
-        reason: str,
-        message: str | None = None,
-        ticket: str | None = None,
-        keep: Iterable[str] = (),
-        block_for: int | None = None,
-    ) -> KickResult:
-        return await self._run(end.kick(self._ctx, uid, session_id, by, reason, message, ticket, keep, block_for))
-
-    async def revoke_before(
-        self, at: datetime | float | None = None, *, by: str, reason: str, message: str | None = None
-    ) -> int:
-        return await self._run(end.revoke_before(self._ctx, at, by, reason, message))
-
-    async def ended(
-        self,
-        uid: str | None = None,
-        *,
-        reason: EndReason | None = None,
-        by: str | None = None,
-        since: datetime | float | None = None,
-        until: datetime | float | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-    ) -> Page[Ended]:
-        return await self._run(tombstones.ended(self._ctx, uid, reason, by, since, until, limit, cursor))
+    login = awaited(SessionsMethods.login)
+    login_many = awaited(SessionsMethods.login_many)
+    validate = awaited(SessionsMethods.validate)
+    validate_session = awaited(SessionsMethods.validate_session)
+    rotate = awaited(SessionsMethods.rotate)
+    reauthenticated = awaited(SessionsMethods.reauthenticated)
+    reauthenticated_session = awaited(SessionsMethods.reauthenticated_session)
+    require_sign_in = awaited(SessionsMethods.require_sign_in)
+    update = awaited(SessionsMethods.update)
+    update_session = awaited(SessionsMethods.update_session)
+    heartbeat = awaited(SessionsMethods.heartbeat)
+    heartbeats = awaited(SessionsMethods.heartbeats)
+    logout = awaited(SessionsMethods.logout)
+    logout_others = awaited(SessionsMethods.logout_others)
+    get = awaited(SessionsMethods.get)
+    sessions = awaited(SessionsMethods.sessions)
+    sessions_among = awaited(SessionsMethods.sessions_among)
+    kick = awaited(SessionsMethods.kick)
+    revoke_before = awaited(SessionsMethods.revoke_before)
+    ended = awaited(SessionsMethods.ended)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from presence_core.client.base import AsyncClient, Client
+from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.models import AuditEntry, Block, BlockRule, BlockRulePreview, Page, StaffMember, StaffRole
 from presence_core.operations.staff import audit, block_rules, blocks, members
 
@@ -156,7 +156,7 @@ class StaffMethods(Client):
         latest uid and reason, so a flood leaves few rows: at most 201 an hour and about 1,000 in all. Cost: O(1), one
         round trip; O(1,000) for the first of its kind in an hour.
         """
-        self._run(audit.denied(self._ctx, by, what, uid, reason))
+        return self._run(audit.denied(self._ctx, by, what, uid, reason))
 
     def audit_note(
         self, *, by: str, what: str, outcome: str | None = None, uid: str | None = None, reason: str | None = None
@@ -166,7 +166,7 @@ class StaffMethods(Client):
         what: the action, 1-64 bytes. outcome, reason: 1-500 characters. uid: the user whom it concerns, if it is one
         user. A repeated call adds a second entry. Cost: O(1), one round trip.
         """
-        self._run(audit.note(self._ctx, by, what, uid, reason, outcome))
+        return self._run(audit.note(self._ctx, by, what, uid, reason, outcome))
 
     def staff(self) -> list[StaffMember]:
         """All staff members by name; those who were removed have the role None. Cost: O(records), one round trip."""
@@ -209,109 +209,23 @@ class StaffMethods(Client):
 
 
 class AsyncStaffMethods(AsyncClient):
-    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
+    """Part of AsyncPresence."""
 
-    async def block(
-        self,
-        uid: str,
-        *,
-        by: str,
-        reason: str,
-        message: str | None = None,
-        duration: int | None = None,
-        until: datetime | float | None = None,
-        ticket: str | None = None,
-        shorten: bool = False,
-    ) -> Block:
-        return await self._run(blocks.block(self._ctx, uid, by, reason, message, duration, ticket, until, shorten))
-
-    async def unblock(self, uid: str, *, by: str, reason: str) -> bool:
-        return await self._run(blocks.unblock(self._ctx, uid, by, reason))
-
-    async def blocked(self, uid: str) -> Block | None:
-        return await self._run(blocks.blocked(self._ctx, uid))
-
-    async def blocked_among(self, uids: Iterable[str]) -> dict[str, Block]:
-        return await self._run(blocks.blocked_among(self._ctx, uids))
-
-    async def blocks(self, *, limit: int = 50, cursor: str | None = None) -> Page[Block]:
-        return await self._run(blocks.blocks(self._ctx, limit, cursor))
-
-    async def preview_block_rule(
-        self,
-        *,
-        network: str | None = None,
-        app: str | None = None,
-        app_version: str | None = None,
-        country: str | None = None,
-    ) -> BlockRulePreview:
-        """See Presence.preview_block_rule."""
-        return await self._run(block_rules.preview_block_rule(self._ctx, network, app, app_version, country))
-
-    async def add_block_rule(
-        self,
-        *,
-        network: str | None = None,
-        app: str | None = None,
-        app_version: str | None = None,
-        country: str | None = None,
-        by: str,
-        reason: str,
-        expected: int,
-        message: str | None = None,
-        ticket: str | None = None,
-        duration: int | None = None,
-        until: datetime | float | None = None,
-        confirm_wide: str | None = None,
-    ) -> BlockRule:
-        """See Presence.add_block_rule."""
-        return await self._run(
-            block_rules.add_block_rule(self._ctx, network, app, app_version, by, reason, expected, message, ticket,
-                                       duration, until, confirm_wide, country)
-        )  # fmt: skip
-
-    async def remove_block_rule(self, rule_id: str, *, by: str, reason: str) -> bool:
-        """See Presence.remove_block_rule."""
-        return await self._run(block_rules.remove_block_rule(self._ctx, rule_id, by, reason))
-
-    async def block_rules(self) -> list[BlockRule]:
-        """See Presence.block_rules."""
-        return await self._run(block_rules.block_rules(self._ctx))
-
-    async def audit(
-        self,
-        *,
-        uid: str | None = None,
-        by: str | None = None,
-        since: datetime | float | None = None,
-        until: datetime | float | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-    ) -> Page[AuditEntry]:
-        return await self._run(audit.audit(self._ctx, uid, by, since, until, limit, cursor))
-
-    async def denied(self, *, by: str, what: str, uid: str | None = None, reason: str | None = None) -> None:
-        await self._run(audit.denied(self._ctx, by, what, uid, reason))
-
-    async def audit_note(
-        self, *, by: str, what: str, outcome: str | None = None, uid: str | None = None, reason: str | None = None
-    ) -> None:
-        await self._run(audit.note(self._ctx, by, what, uid, reason, outcome))
-
-    async def staff(self) -> list[StaffMember]:
-        return await self._run(members.staff(self._ctx))
-
-    async def staff_member(self, name: str) -> StaffMember | None:
-        return await self._run(members.staff_member(self._ctx, name))
-
-    async def set_staff(self, name: str, role: StaffRole, *, by: str, force: bool = False) -> StaffMember:
-        return await self._run(members.set_staff(self._ctx, name, role, by, force))
-
-    async def add_staff(self, name: str, role: StaffRole, *, by: str) -> StaffMember:
-        return await self._run(members.add_staff(self._ctx, name, role, by))
-
-    async def seed_staff(self, name: str, role: StaffRole, *, by: str) -> StaffMember:
-        return await self._run(members.seed_staff(self._ctx, name, role, by))
-
-    async def remove_staff(self, name: str, *, by: str, force: bool = False) -> bool:
-        return await self._run(members.remove_staff(self._ctx, name, by, force))
+    block = awaited(StaffMethods.block)
+    unblock = awaited(StaffMethods.unblock)
+    blocked = awaited(StaffMethods.blocked)
+    blocked_among = awaited(StaffMethods.blocked_among)
+    blocks = awaited(StaffMethods.blocks)
+    preview_block_rule = awaited(StaffMethods.preview_block_rule)
+    add_block_rule = awaited(StaffMethods.add_block_rule)
+    remove_block_rule = awaited(StaffMethods.remove_block_rule)
+    block_rules = awaited(StaffMethods.block_rules)
+    audit = awaited(StaffMethods.audit)
+    denied = awaited(StaffMethods.denied)
+    audit_note = awaited(StaffMethods.audit_note)
+    staff = awaited(StaffMethods.staff)
+    staff_member = awaited(StaffMethods.staff_member)
+    set_staff = awaited(StaffMethods.set_staff)
+    add_staff = awaited(StaffMethods.add_staff)
+    seed_staff = awaited(StaffMethods.seed_staff)
+    remove_staff = awaited(StaffMethods.remove_staff)

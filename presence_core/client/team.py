@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from presence_core.client.base import AsyncClient, Client
+from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.models import SavedItem, SavedKind, Viewer
 from presence_core.operations.staff import saved_items, viewers
 
@@ -56,25 +56,9 @@ class TeamMethods(Client):
 
 
 class AsyncTeamMethods(AsyncClient):
-    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
+    """Part of AsyncPresence."""
 
-    async def saved_items(self, kind: SavedKind, *, owner: str | None = None) -> list[SavedItem]:
-        return await self._run(saved_items.saved_items(self._ctx, kind, owner))
-
-    async def save_item(
-        self,
-        kind: SavedKind,
-        name: str,
-        text: str,
-        *,
-        by: str,
-        shared: bool = False,
-        instead_of: str | None = None,
-    ) -> SavedItem:
-        return await self._run(saved_items.save_item(self._ctx, kind, name, text, by, shared, instead_of))
-
-    async def remove_item(self, kind: SavedKind, name: str, *, by: str, shared: bool = False) -> bool:
-        return await self._run(saved_items.remove_item(self._ctx, kind, name, by, shared))
-
-    async def note_viewer(self, uid: str, *, by: str, closed: bool = False) -> list[Viewer]:
-        return await self._run(viewers.note_viewer(self._ctx, uid, by, closed))
+    saved_items = awaited(TeamMethods.saved_items)
+    save_item = awaited(TeamMethods.save_item)
+    remove_item = awaited(TeamMethods.remove_item)
+    note_viewer = awaited(TeamMethods.note_viewer)

@@ -75,23 +75,15 @@ def rules_version(raw: bytes | None) -> int:
     return int(raw) if raw and raw.isdigit() else 0
 
 
+LAST_ADMIN, TOO_MANY_MEMBERS, HAS_ROLE_ALREADY = -1, -2, -3
+"""Refusals of staff/set_member.lua."""
+
+
 class MemberWrite(NamedTuple):
     """A staff member's record as it is now."""
 
-    code: int  #: 1: written; 0: it was so already; -1: the last admin; -2: too many records; -3: to add, but has a role
+    code: int  #: 1: written; 0: it was so already; or one of the three refusals
     record: bytes
-
-    @property
-    def is_last_admin(self) -> bool:
-        return self.code == -1
-
-    @property
-    def is_full(self) -> bool:
-        return self.code == -2
-
-    @property
-    def has_role_already(self) -> bool:
-        return self.code == -3
 
 
 decode_member: Final = MemberWrite._make
@@ -112,23 +104,15 @@ def decode_audit(reply: Sequence[Any]) -> AuditChunk:
     return AuditChunk(now, total, [(stream_id, dict(by_two(flat))) for stream_id, flat in entries])
 
 
+TOO_MANY_ITEMS, TOO_MANY_BYTES, TOO_MANY_LISTS = -1, -2, -3
+"""Refusals of staff/save_item.lua."""
+
+
 class SavedChange(NamedTuple):
     """The result of a change of a list of saved items."""
 
-    code: int  #: 1: done; 0: there was none to remove; -1: too many items; -2: too many bytes; -3: too many lists
+    code: int  #: 1: done; 0: there was none to remove; or one of the three refusals
     at: int  #: ms
-
-    @property
-    def has_too_many_items(self) -> bool:
-        return self.code == -1
-
-    @property
-    def has_too_many_bytes(self) -> bool:
-        return self.code == -2
-
-    @property
-    def has_too_many_lists(self) -> bool:
-        return self.code == -3
 
 
 def decode_saved(reply: Sequence[Any]) -> SavedChange:

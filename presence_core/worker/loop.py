@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Final, cast
 
 from presence_core import validation as check
@@ -133,7 +132,7 @@ class Worker:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def _is_stopping(self, seconds: float = 0.0) -> bool:

@@ -17,18 +17,8 @@ from presence_core.keyspace import Shard
 from presence_core.models import EraseReport
 from presence_core.operations.context import Context
 from presence_core.operations.maintenance.sweep import settle_calls
+from presence_core.operations.privacy import rewrite
 from presence_core.operations.privacy.identity import Identity, Trace, pseudonym, read, trace, unshared
-from presence_core.operations.privacy.rewrite import (
-    audit_rewriter,
-    changed_since,
-    event_rewriter,
-    rewrite_denied,
-    rewrite_jobs,
-    rewrite_notes,
-    rewrite_rules,
-    rewrite_saved,
-    rewrite_stream,
-)
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_changes import HeldErasure, check_capacity, confirmation, hold, release
 from presence_core.scripts.calls import Op, call_of, command
@@ -56,11 +46,11 @@ def _erase(ctx: Context, uid: str, actor: str, reason: str) -> Op[EraseReport]:
     kicked, ended_at = yield from _end_sessions(ctx, shard, uid, actor)
     report = EraseReport(person.pseudonym, kicked, 0, False, 0, 0, ())
     for _ in range(ROUNDS):
-        streams = [(shard.events, event_rewriter(person))]
-        streams += [(any_shard.audit, audit_rewriter(person)) for any_shard in ctx.keys.shards]
+        streams = [(shard.events, rewrite.event_rewriter(person))]
+        streams += [(any_shard.audit, rewrite.audit_rewriter(person)) for any_shard in ctx.keys.shards]
         last_entries = yield [command(key, "XREVRANGE", key, "+", "-", "COUNT", 1) for key, _ in streams]
         report = yield from _erase_round(ctx, shard, person, report)
-        if report.live or not (yield from changed_since(streams, last_entries)):
+        if report.live or not (yield from rewrite.changed_since(streams, last_entries)):
             break
         person = replace(person)  # a copy compiles its patterns again, with the names that the round has found
     else:
@@ -114,17 +104,17 @@ def _erase_round(ctx: Context, shard: Shard, person: Identity, before: EraseRepo
     """Every step once. Returns the report of all rounds."""
     found = yield from trace(ctx, person)  # before the tombstones: without retention, the records go with them
     yield from _settle_sessions(ctx, shard, person.uid, found, "sweep")
-    yield from rewrite_stream(ctx, shard, shard.events, event_rewriter(person))
+    yield from rewrite.rewrite_stream(ctx, shard, shard.events, rewrite.event_rewriter(person))
     yield from read(shard, person, found)  # the records of sessions that only events name
-    rewritten = yield from rewrite_denied(ctx, person)
-    in_jobs, unfinished = yield from rewrite_jobs(ctx, person)
-    rewritten += in_jobs + (yield from rewrite_notes(shard, person, found))
-    rewritten += yield from rewrite_rules(ctx, person)
-    rewritten += yield from rewrite_saved(ctx, person)
+    rewritten = yield from rewrite.rewrite_denied(ctx, person)
+    in_jobs, unfinished = yield from rewrite.rewrite_jobs(ctx, person)
+    rewritten += in_jobs + (yield from rewrite.rewrite_notes(shard, person, found))
+    rewritten += yield from rewrite.rewrite_rules(ctx, person)
+    rewritten += yield from rewrite.rewrite_saved(ctx, person)
     viewers = ctx.keys.common.viewers(person.uid)
     yield [command(viewers, "UNLINK", viewers)]
     for any_shard in ctx.keys.shards:
-        rewritten += yield from rewrite_stream(ctx, any_shard, any_shard.audit, audit_rewriter(person))
+        rewritten += yield from rewrite.rewrite_stream(ctx, any_shard, any_shard.audit, rewrite.audit_rewriter(person))
     erased = yield from _erase_records(ctx, shard, person, found)
     return replace(
         before,

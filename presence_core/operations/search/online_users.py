@@ -8,15 +8,8 @@ from presence_core import validation as check
 from presence_core.keyspace import Shard
 from presence_core.models import text
 from presence_core.operations.context import Context
+from presence_core.scripts import search as scripts
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
-from presence_core.scripts.search import (
-    COUNT_ACTIVE_USERS,
-    FIND_ONLINE,
-    READ_ONLINE_USERS,
-    decode_active_users,
-    decode_last_seen,
-    decode_online,
-)
 
 BATCH: Final = 1_000
 """Users in one script of ``online_among``."""
@@ -33,10 +26,10 @@ def online_among(ctx: Context, uids: object) -> Op[set[str]]:
     if not parts:
         return set()
     replies = yield [
-        call_of(FIND_ONLINE, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, *some)
+        call_of(scripts.FIND_ONLINE, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, *some)
         for s, some in parts
     ]
-    return set().union(*(decode_online(some, marks) for (_, some), marks in zip(parts, replies, strict=True)))
+    return set().union(*(scripts.decode_online(some, marks) for (_, some), marks in zip(parts, replies, strict=True)))
 
 
 @checked_first
@@ -47,11 +40,11 @@ def online_users(ctx: Context, within: object) -> Op[list[str]]:
     todo: list[tuple[Shard, bytes, int]] = [(s, b"", MOST_READ) for s in ctx.keys.shards]
     while todo:
         replies = yield [
-            call_of(READ_ONLINE_USERS, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, window,
-                    begin, size)
+            call_of(scripts.READ_ONLINE_USERS, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix,
+                    window, begin, size)
             for s, begin, size in todo
         ]  # fmt: skip
-        pages = [decode_last_seen(reply) for reply in replies]
+        pages = [scripts.decode_last_seen(reply) for reply in replies]
         for page in pages:
             seen |= page.seen  # a user seen again while this reads is on two pages: the later counts
         todo = [
@@ -76,7 +69,7 @@ def count_users(ctx: Context, within: object) -> Op[int]:
     window = check.seconds("within", within) * 1000
     yield CHECKED
     replies = yield [
-        call_of(COUNT_ACTIVE_USERS, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, window)
+        call_of(scripts.COUNT_ACTIVE_USERS, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, window)
         for s in ctx.keys.shards
     ]
-    return sum(map(decode_active_users, replies))
+    return sum(map(scripts.decode_active_users, replies))

@@ -131,12 +131,8 @@ def require_sign_in(
         check.short("ticket", ticket, 64) or "",
     )
     yield CHECKED
-    return (yield from _require_sign_in(ctx, request, kept))
-
-
-def _require_sign_in(ctx: Context, request: DemandRequest, kept: Iterable[str]) -> Op[SignInResult]:
-    """Two round trips: the script must declare the records, so their ids are read first. A session that begins in
-    between began after the demand."""
+    # Two round trips: the script must declare the records, so their ids are read first. A session that begins in
+    # between began after the demand.
     check_capacity(ctx)
     uid, s = request.uid, ctx.shard(request.uid)
     [raw] = yield [read_call(ctx, s, uid, [request.session_id] if request.session_id else [])]

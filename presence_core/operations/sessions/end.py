@@ -48,19 +48,17 @@ def logout(ctx: Context, uid: object, session_id: object) -> Op[bool]:
     return bool(reply.ended)
 
 
+@checked_first
 def logout_others(ctx: Context, uid: object, session_id: object, other: object) -> Op[list[Session]]:
     owner, stays = check.uid(uid), check.session_id(session_id)
     ends = None if other is None else check.session_id(other, "other")
     if ends == stays:
         raise InvalidArgument("other", "must not be the session that stays")
+    yield CHECKED
     request = EndRequest("logout", "self", owner)
-    return _logout_others(ctx, owner, request, stays, ends)
-
-
-def _logout_others(ctx: Context, uid: str, request: EndRequest, stays: str, other: str | None) -> Op[list[Session]]:
-    if other is not None:
-        return (yield from _kick_one(ctx, uid, other, request)).kicked
-    return (yield from _kick_all(ctx, uid, request, [stays])).kicked
+    if ends is not None:
+        return (yield from _kick_one(ctx, owner, ends, request)).kicked
+    return (yield from _kick_all(ctx, owner, request, [stays])).kicked
 
 
 def _end(ctx: Context, shard: Shard, call: Call) -> Op[tuple[EndReply, Replicas]]:

@@ -126,6 +126,7 @@ class _Denied(ListPart):
         return list(self._places[self.at]) if self.at < len(self._places) else [0, ""]
 
 
+@checked_first
 def audit(
     ctx: Context, uid: object, by: object, since: object, until: object, limit: object, cursor: object
 ) -> Op[Page[AuditEntry]]:
@@ -137,7 +138,28 @@ def audit(
     )
     size = check.whole("limit", limit, 1, 1000)
     seen, positions = read_cursor(cursor, "audit", wanted.values, _are_positions)
-    return _list_audit(ctx, wanted, size, seen, positions)
+    yield CHECKED
+    if positions is not None and len(positions) != len(ctx.keys.shards) + 1:
+        raise InvalidArgument("cursor", "must be the next_cursor of audit, with the same other arguments")
+    rows = yield from _read_denied(ctx)
+    streams, denied = _parts(ctx, wanted, rows, positions)
+    merge = MergedLists(ctx, [*streams, denied], size)
+    found: list[AuditEntry] = []
+    scanned, next_page = 0, None
+    while scanned < LOOK_AT:
+        if len(found) == size and next_page is None:  # the next match, if there is one, begins the next page
+            next_page = _positions(streams, denied)
+        items = yield from merge.next(1)
+        if not items or (wanted.since is not None and items[0].at < wanted.since - _SLACK):
+            return _page(merge, wanted, found, seen, scanned, len(rows), None)
+        scanned += 1
+        entry = items[0].decode(wanted)
+        if entry is None:
+            continue
+        if len(found) == size:
+            break
+        found.append(entry)
+    return _page(merge, wanted, found, seen, scanned, len(rows), next_page or _positions(streams, denied))
 
 
 def _are_positions(value: Any) -> bool:
@@ -150,32 +172,6 @@ def _are_positions(value: Any) -> bool:
         and isinstance(denied, list)
         and [type(part) for part in denied] == [int, str]
     )
-
-
-def _list_audit(
-    ctx: Context, wanted: _AuditFilter, limit: int, seen: int, positions: list[Any] | None
-) -> Op[Page[AuditEntry]]:
-    if positions is not None and len(positions) != len(ctx.keys.shards) + 1:
-        raise InvalidArgument("cursor", "must be the next_cursor of audit, with the same other arguments")
-    rows = yield from _read_denied(ctx)
-    streams, denied = _parts(ctx, wanted, rows, positions)
-    merge = MergedLists(ctx, [*streams, denied], limit)
-    found: list[AuditEntry] = []
-    scanned, next_page = 0, None
-    while scanned < LOOK_AT:
-        if len(found) == limit and next_page is None:  # the next match, if there is one, begins the next page
-            next_page = _positions(streams, denied)
-        items = yield from merge.next(1)
-        if not items or (wanted.since is not None and items[0].at < wanted.since - _SLACK):
-            return _page(merge, wanted, found, seen, scanned, len(rows), None)
-        scanned += 1
-        entry = items[0].decode(wanted)
-        if entry is None:
-            continue
-        if len(found) == limit:
-            break
-        found.append(entry)
-    return _page(merge, wanted, found, seen, scanned, len(rows), next_page or _positions(streams, denied))
 
 
 def _parts(

@@ -9,8 +9,8 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import STAFF_ROLES, SavedKind, StaffMember
 from presence_core.operations.context import Context
+from presence_core.scripts import staff as scripts
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command, pairs
-from presence_core.scripts.staff import SET_MEMBER, MemberWrite, decode_member
 
 MOST: Final = 10_000
 """Records that there may be, removed members included: removing an admin reads all of them."""
@@ -49,7 +49,7 @@ def add_staff(ctx: Context, name: object, role: object, by: object) -> Op[StaffM
     yield CHECKED
     reply = yield from _write(ctx, known, wanted, actor, "add")
     member = _decoded(known, reply.record)
-    if reply.has_role_already:
+    if reply.code == scripts.HAS_ROLE_ALREADY:
         raise InvalidArgument("name", f"must be new: {known} has the role {member.role} already")
     return member
 
@@ -84,15 +84,15 @@ def staff_role(value: object) -> str:
     return str(value)
 
 
-def _write(ctx: Context, name: str, role: str, by: str, mode: str) -> Op[MemberWrite]:
+def _write(ctx: Context, name: str, role: str, by: str, mode: str) -> Op[scripts.MemberWrite]:
     shard = ctx.keys.shards[0]
     keys = (shard.staff, shard.audit, shard.saved)
     kinds = get_args(SavedKind)
-    [reply] = yield [call_of(SET_MEMBER, keys, ctx.now, ctx.audit_cap, name, role, by, mode, MOST, *kinds)]
-    written = decode_member(reply)
-    if written.is_last_admin:
+    [reply] = yield [call_of(scripts.SET_MEMBER, keys, ctx.now, ctx.audit_cap, name, role, by, mode, MOST, *kinds)]
+    written = scripts.decode_member(reply)
+    if written.code == scripts.LAST_ADMIN:
         raise InvalidArgument("name", "must not be the last admin: make another member admin first")
-    if written.is_full:
+    if written.code == scripts.TOO_MANY_MEMBERS:
         raise InvalidArgument("name", f"cannot be added: the limit of {MOST:,} staff records is reached")
     return written
 

@@ -8,8 +8,8 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import SavedItem, SavedKind, text
 from presence_core.operations.context import Context
+from presence_core.scripts import staff as scripts
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command
-from presence_core.scripts.staff import SAVE_ITEM, SavedChange, decode_saved
 
 MOST: Final = 200
 """Items of one kind that one owner, or everyone together, may have."""
@@ -72,20 +72,20 @@ def remove_item(ctx: Context, kind: object, name: object, by: object, shared: ob
 
 def _change(
     ctx: Context, kind: str, owner: str, name: str, action: str, body: str, by: str, former: str
-) -> Op[SavedChange]:
+) -> Op[scripts.SavedChange]:
     shard = ctx.keys.shards[0]
     [reply] = yield [
-        call_of(SAVE_ITEM, (shard.saved, shard.audit), ctx.now, ctx.audit_cap, kind, owner, name, action, body, by,
-                former, MOST, LIST_BYTES, LISTS)
+        call_of(scripts.SAVE_ITEM, (shard.saved, shard.audit), ctx.now, ctx.audit_cap, kind, owner, name, action, body,
+                by, former, MOST, LIST_BYTES, LISTS)
     ]  # fmt: skip
-    change = decode_saved(reply)
-    if change.has_too_many_items:
+    change = scripts.decode_saved(reply)
+    if change.code == scripts.TOO_MANY_ITEMS:
         raise InvalidArgument("name", f"cannot be added: the limit of {MOST} saved items is reached, remove one first")
-    if change.has_too_many_bytes:
+    if change.code == scripts.TOO_MANY_BYTES:
         raise InvalidArgument(
             "text", f"cannot be added: the limit of {LIST_BYTES:,} bytes of saved items is reached, remove one first"
         )
-    if change.has_too_many_lists:
+    if change.code == scripts.TOO_MANY_LISTS:
         raise InvalidArgument("by", f"cannot save: the limit of {LISTS:,} lists of saved items is reached")
     return change
 

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
-from types import TracebackType
 from typing import Final, Literal, Self
 
 from presence_core import validation as check
@@ -212,7 +211,7 @@ class RevocationCache:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # -- with an AsyncPresence -----------------------------------------------------------------------------------------
@@ -257,7 +256,5 @@ class RevocationCache:
         await self.astart()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()

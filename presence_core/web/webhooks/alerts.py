@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Iterable, Mapping
 from queue import Full, Queue
-from types import TracebackType
 from typing import Any, Final, Self
 from uuid import uuid4
 
@@ -102,7 +101,7 @@ class AlertWebhook:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _serve(self) -> None:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self, get_args
 
 from presence_core import validation as check
@@ -140,7 +139,7 @@ class Webhooks:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # -- one thread for each URL ---------------------------------------------------------------------------------------

@@ -9,9 +9,8 @@ from typing import Final
 from presence_core.cli.arguments import (
     TIME_FORMAT,
     AddCommand,
-    Command,
+    action_adder,
     actor,
-    add_embedded,
     add_staff_fields,
     check_staff_fields,
     parse_time,
@@ -34,16 +33,8 @@ _LIES: Final = "A client can lie about its version."
 
 def add_commands(add_command: AddCommand) -> None:
     """Add these commands to the parser."""
-    rule = add_command("block-rule", _list, "Refuse logins from a network or a country, or with a version of an app.")
-    actions = rule.add_subparsers(required=True, metavar="action")
-
-    def add_action(name: str, run: Command, help: str) -> argparse.ArgumentParser:
-        action = actions.add_parser(name, help=help, description=help)
-        add_embedded(action)
-        action.set_defaults(run=run, changes=name not in ("list", "preview"))
-        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print the result as JSON")
-        return action
-
+    help = "Refuse logins from a network or a country, or with a version of an app."
+    add_action = action_adder(add_command("block-rule", _list, help))
     add_action("list", _list, "List the rules in force, the latest first.")
     preview = add_action("preview", _preview, "Count the people and live sessions that match now.")
     add = add_action("add", _add, "Add a rule; asks first. Live sessions do not end.")

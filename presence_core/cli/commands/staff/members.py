@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from presence_core.cli.arguments import AddCommand, Command, actor, add_by, add_embedded
+from presence_core.cli.arguments import AddCommand, action_adder, actor, add_by
 from presence_core.cli.output import format_time, print_error, print_result, table
 from presence_core.cli.prompts import read_password
 from presence_core.client import Presence
@@ -19,16 +19,7 @@ from presence_core.operations.staff.members import staff_name
 
 
 def add_commands(add_command: AddCommand) -> None:
-    staff = add_command("staff", _list, "Manage the roles and passwords of the dashboard.")
-    actions = staff.add_subparsers(required=True, metavar="action")
-
-    def add_action(name: str, run: Command, help: str) -> argparse.ArgumentParser:
-        action = actions.add_parser(name, help=help, description=help)
-        add_embedded(action)
-        action.set_defaults(run=run, changes=name not in ("list", "preview"))
-        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print the result as JSON")
-        return action
-
+    add_action = action_adder(add_command("staff", _list, "Manage the roles and passwords of the dashboard."))
     add = add_action("add", _add, f"Add a staff member with a role and, where {VARIABLE} is set, a password.")
     role = add_action("role", _role, "Change the role of a staff member.")
     remove = add_action("remove", _remove, "Remove a staff member: role and password.")
@@ -66,9 +57,9 @@ def _add(presence: Presence, args: argparse.Namespace) -> int:
         member = presence.add_staff(name, args.role, by=by)
     if valid_until is None:
         print_result(args, member, [f"{name} is {member.role}, with a password."])
-    else:
-        shown = {"name": name, "role": member.role, "password": password, "valid_until": valid_until}
-        print_result(args, shown, [f"{name} is {member.role}.", *_one_time_lines(password, valid_until)])
+        return 0
+    shown = {"name": name, "role": member.role, "password": password, "valid_until": valid_until}
+    print_result(args, shown, [f"{name} is {member.role}.", *_one_time_lines(password, valid_until)])
     return 0
 
 

@@ -10,32 +10,19 @@ from fastapi import Query as InQuery
 from presence_core.client import AsyncPresence
 from presence_core.errors import LoginRefused
 from presence_core.models import Page, Session
+from presence_core.web.service import schemas
 from presence_core.web.service.authorization import Caller, Reader, Recorder, authorize
 from presence_core.web.service.json_format import json_response
 from presence_core.web.service.problems import not_found
 from presence_core.web.service.routes import Client
-from presence_core.web.service.schemas import (
-    AuthenticationBody,
-    HeartbeatsBody,
-    LoginBody,
-    LoginResponse,
-    LogoutOthersBody,
-    ReauthenticateBody,
-    SessionsQuery,
-    UpdateBody,
-    ValidateBody,
-    ValidateResponse,
-    openapi_of,
-    read_body,
-)
 
 NOT_LIVE: Final = "There is no live session with this id"
 
 router = APIRouter(prefix="/v1", tags=["sessions"])
 
 
-@router.post("/sessions", status_code=201, response_model=LoginResponse)
-async def create(body: LoginBody, presence: Client, caller: Annotated[Caller, Recorder]) -> Response:
+@router.post("/sessions", status_code=201, response_model=schemas.LoginResponse)
+async def create(body: schemas.LoginBody, presence: Client, caller: Annotated[Caller, Recorder]) -> Response:
     """Begin a session. With the session_id of a live session it refreshes that one, so it may be sent again."""
     given = dict(body)
     if body.on_behalf_by:  # the audit names the key too, as it does with X-Actor
@@ -44,11 +31,13 @@ async def create(body: LoginBody, presence: Client, caller: Annotated[Caller, Re
     return json_response({"token": login.token, "session": login.session, "replaced": login.replaced}, 201)
 
 
-@router.post("/validate", response_model=ValidateResponse, openapi_extra=openapi_of(ValidateBody))
+@router.post(
+    "/validate", response_model=schemas.ValidateResponse, openapi_extra=schemas.openapi_of(schemas.ValidateBody)
+)
 async def validate(request: Request) -> Response:
     """Whether the session is live. If not, `ended` has what its user may know about the end, as long as it is kept."""
     await authorize(request, "record")
-    body = await read_body(request, ValidateBody)
+    body = await schemas.read_body(request, schemas.ValidateBody)
     presence: AsyncPresence = request.app.state.presence
     validation = await presence.validate(body.token, touch=body.touch, ip=body.ip, max_age=body.max_age)
     if validation:
@@ -58,8 +47,8 @@ async def validate(request: Request) -> Response:
     return json_response({"live": False, "session": None, "ended": ended} | why)
 
 
-@router.post("/reauthenticate", response_model=LoginResponse, dependencies=[Recorder])
-async def reauthenticate(body: ReauthenticateBody, presence: Client) -> Response:
+@router.post("/reauthenticate", response_model=schemas.LoginResponse, dependencies=[Recorder])
+async def reauthenticate(body: schemas.ReauthenticateBody, presence: Client) -> Response:
     """The visitor has authenticated again: replace the token and note the time. Call it after you have checked the
     password or another factor. The old token opens nothing any more. Do not send it again: its reply has the token."""
     login = await presence.reauthenticated(body.token, **body.options())
@@ -68,22 +57,26 @@ async def reauthenticate(body: ReauthenticateBody, presence: Client) -> Response
 
 @router.post("/users/{uid:quoted}/sessions/{session_id:quoted}/reauthenticate", response_model=Session,
              dependencies=[Recorder])  # fmt: skip
-async def reauthenticate_session(uid: str, session_id: str, body: AuthenticationBody, presence: Client) -> Response:
+async def reauthenticate_session(
+    uid: str, session_id: str, body: schemas.AuthenticationBody, presence: Client
+) -> Response:
     """The same for a site with session ids of its own, which replaces its own key."""
     return json_response(await presence.reauthenticated_session(uid, session_id, **body.options()))
 
 
-@router.post("/heartbeats", response_model=dict[str, list[str]], openapi_extra=openapi_of(HeartbeatsBody))
+@router.post(
+    "/heartbeats", response_model=dict[str, list[str]], openapi_extra=schemas.openapi_of(schemas.HeartbeatsBody)
+)
 async def heartbeats(request: Request) -> Response:
     """Note that these sessions were seen. `offline` lists those that are no longer live."""
     await authorize(request, "record")
-    body = await read_body(request, HeartbeatsBody)
+    body = await schemas.read_body(request, schemas.HeartbeatsBody)
     presence: AsyncPresence = request.app.state.presence
     return json_response({"offline": await presence.heartbeats(body.refs)})
 
 
 @router.get("/sessions", response_model=Page[Session], dependencies=[Reader])
-async def list_sessions(query: Annotated[SessionsQuery, InQuery()], presence: Client) -> Response:
+async def list_sessions(query: Annotated[schemas.SessionsQuery, InQuery()], presence: Client) -> Response:
     """Live sessions in pages, newest login first: all, or those that match. A cursor belongs to its filter."""
     return json_response(await presence.list_sessions(query.to_filter(), limit=query.limit, cursor=query.cursor))
 
@@ -104,7 +97,7 @@ async def session(uid: str, session_id: str, presence: Client) -> Response:
 
 
 @router.patch("/users/{uid:quoted}/sessions/{session_id:quoted}", response_model=Session, dependencies=[Recorder])
-async def update(uid: str, session_id: str, body: UpdateBody, presence: Client) -> Response:
+async def update(uid: str, session_id: str, body: schemas.UpdateBody, presence: Client) -> Response:
     """Change attributes of a live session. Those that are not named stay; null removes one."""
     validation = await presence.update_session(uid, session_id, attributes=body.attributes)
     if validation.code == "sign_in_required":
@@ -124,7 +117,7 @@ async def logout(uid: str, session_id: str, presence: Client) -> Response:
 
 @router.post("/users/{uid:quoted}/sessions/{session_id:quoted}/logout-others",
              response_model=dict[str, list[Session]], dependencies=[Recorder])  # fmt: skip
-async def logout_others(uid: str, session_id: str, body: LogoutOthersBody, presence: Client) -> Response:
+async def logout_others(uid: str, session_id: str, body: schemas.LogoutOthersBody, presence: Client) -> Response:
     """End the user's other sessions on behalf of the user: all but this one, or only `other`. `ended` lists them. The
     site checks that the request comes from this session, and that its user authenticated recently."""
     return json_response({"ended": await presence.logout_others(uid, session_id, body.other)})

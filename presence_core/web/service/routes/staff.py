@@ -8,42 +8,31 @@ from fastapi import APIRouter, Response
 from fastapi import Query as InQuery
 
 from presence_core.models import AuditEntry, Block, BlockRule, BlockRulePreview, Ended, Page, SignInResult
+from presence_core.web.service import schemas
 from presence_core.web.service.authorization import Kicker, Reader, Staff
 from presence_core.web.service.json_format import json_response, parse_time
 from presence_core.web.service.problems import not_found
 from presence_core.web.service.routes import Client
-from presence_core.web.service.schemas import (
-    AuditQuery,
-    BlockBody,
-    EndedQuery,
-    KickBody,
-    KickResponse,
-    Paged,
-    RevocationBody,
-    RuleBody,
-    RulePreviewBody,
-    SignInBody,
-)
 
 router = APIRouter(prefix="/v1", tags=["staff"])
 
 
-@router.post("/kicks", response_model=KickResponse)
-async def kick(body: KickBody, presence: Client, caller: Staff) -> Response:
+@router.post("/kicks", response_model=schemas.KickResponse)
+async def kick(body: schemas.KickBody, presence: Client, caller: Staff) -> Response:
     """End one session of a user, or all but `keep`. After the response, no request with these sessions passes."""
     result = await presence.kick(**dict(body), by=caller.by)
-    return json_response({name: getattr(result, name) for name in KickResponse.model_fields})
+    return json_response({name: getattr(result, name) for name in schemas.KickResponse.model_fields})
 
 
 @router.post("/users/{uid:quoted}/require-sign-in", response_model=SignInResult)
-async def require_sign_in(uid: str, body: SignInBody, presence: Client, caller: Staff) -> Response:
+async def require_sign_in(uid: str, body: schemas.SignInBody, presence: Client, caller: Staff) -> Response:
     """Require a new sign-in in one session of a user, or all but `keep`. They stay listed, but none of them is live for
     `validate` until its visitor has authenticated again."""
     return json_response(await presence.require_sign_in(uid, **dict(body), by=caller.by))
 
 
 @router.post("/revocations", status_code=201, response_model=dict[str, int])
-async def revoke(body: RevocationBody, presence: Client, caller: Staff) -> Response:
+async def revoke(body: schemas.RevocationBody, presence: Client, caller: Staff) -> Response:
     """Sign out everyone whose session began before `at`, by default now."""
     count = await presence.revoke_before(
         parse_time("at", body.at), by=caller.by, reason=body.reason, message=body.message
@@ -52,7 +41,7 @@ async def revoke(body: RevocationBody, presence: Client, caller: Staff) -> Respo
 
 
 @router.put("/users/{uid:quoted}/block", response_model=Block)
-async def block(uid: str, body: BlockBody, presence: Client, caller: Staff) -> Response:
+async def block(uid: str, body: schemas.BlockBody, presence: Client, caller: Staff) -> Response:
     """Block a user: they may not log in. Live sessions continue; to end them use a kick with `block_for`. An existing
     block keeps its tickets and gets no shorter without `shorten`. The response is the resulting block."""
     options = dict(body) | {"until": parse_time("until", body.until)}
@@ -75,19 +64,19 @@ async def blocked(uid: str, presence: Client) -> Response:
 
 
 @router.get("/blocks", response_model=Page[Block], dependencies=[Reader])
-async def blocks(query: Annotated[Paged, InQuery()], presence: Client) -> Response:
+async def blocks(query: Annotated[schemas.Paged, InQuery()], presence: Client) -> Response:
     """Blocked users, the latest block first."""
     return json_response(await presence.blocks(limit=query.limit, cursor=query.cursor))
 
 
 @router.post("/block-rules/preview", response_model=BlockRulePreview, dependencies=[Kicker])
-async def preview_rule(body: RulePreviewBody, presence: Client) -> Response:
+async def preview_rule(body: schemas.RulePreviewBody, presence: Client) -> Response:
     """How many people and sessions a block rule would concern now. Pass `sessions` to POST /v1/block-rules."""
     return json_response(await presence.preview_block_rule(**dict(body)))
 
 
 @router.post("/block-rules", status_code=201, response_model=BlockRule)
-async def add_rule(body: RuleBody, presence: Client, caller: Staff) -> Response:
+async def add_rule(body: schemas.RuleBody, presence: Client, caller: Staff) -> Response:
     """Refuse logins from a network or a country, or with a version of an app. Live sessions continue. After the
     response no such login begins. Behind carrier-grade NAT an address belongs to many people, and a client can lie
     about its version."""
@@ -108,7 +97,7 @@ async def remove_rule(id: str, reason: str, presence: Client, caller: Staff) -> 
 
 
 @router.get("/ended", response_model=Page[Ended], dependencies=[Reader])
-async def ended(query: Annotated[EndedQuery, InQuery()], presence: Client) -> Response:
+async def ended(query: Annotated[schemas.EndedQuery, InQuery()], presence: Client) -> Response:
     """Ended sessions and why they ended, the latest end first, as far as they are kept."""
     page = await presence.ended(query.uid, reason=query.reason, by=query.by, **query.period(), limit=query.limit,
                                 cursor=query.cursor)  # fmt: skip
@@ -116,7 +105,7 @@ async def ended(query: Annotated[EndedQuery, InQuery()], presence: Client) -> Re
 
 
 @router.get("/audit", response_model=Page[AuditEntry], dependencies=[Reader])
-async def audit(query: Annotated[AuditQuery, InQuery()], presence: Client) -> Response:
+async def audit(query: Annotated[schemas.AuditQuery, InQuery()], presence: Client) -> Response:
     """Audit entries: what staff did, newest first."""
     page = await presence.audit(uid=query.uid, by=query.by, **query.period(), limit=query.limit, cursor=query.cursor)
     return json_response(page)
