@@ -29,6 +29,7 @@ from presence_dashboard.data.store import open_store
 from presence_dashboard.drafts import Draft
 from presence_dashboard.error_sentences import plain
 from presence_dashboard.format import cut, literal, name, since
+from presence_dashboard.roles import Denied, SignedOut
 
 NAMED: Final = 10
 """Sessions that the dialog lists before "and N more"."""
@@ -141,7 +142,7 @@ def _next_number() -> int:
 
 def _close() -> None:
     if st.session_state.pop(_REQUEST, None) is not None:
-        with suppress(access.SignedOut):  # then the draft stays
+        with suppress(SignedOut):  # then the draft stays
             drafts.drop()
 
 
@@ -262,7 +263,7 @@ def _needs_fresh_sign_in(request: KickRequest, end: BlockEnd) -> bool:
 def _keep_draft(request: KickRequest) -> None:
     if _REQUEST in st.session_state:
         fields = {field: st.session_state.get(f"{field}-{request.number}") or "" for field in _FIELDS}
-        with suppress(access.SignedOut):
+        with suppress(SignedOut):
             drafts.keep("kick", f"**{_title(request)}** {_people(request)}", request, fields)
 
 
@@ -345,7 +346,7 @@ def _act(request: KickRequest, keep: tuple[str, ...], details: ActionDetails) ->
             results = _require_sign_in(request, details)
         else:
             results = [_block_or_unblock(request, details)]
-    except (InvalidArgument, access.Denied, access.SignedOut) as error:
+    except (InvalidArgument, Denied, SignedOut) as error:
         block_has_ended = isinstance(error, InvalidArgument) and error.field == "until"
         return texts.BLOCK_HAS_ENDED if block_has_ended else texts.action_failed(plain(error))
     notifications.notify(*results)

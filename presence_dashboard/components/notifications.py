@@ -11,12 +11,12 @@ import streamlit as st
 
 from presence_core import Block, Ended, PresenceError, Session, SignInResult
 from presence_dashboard import access, texts, ticket_links
-from presence_dashboard.access import Right
 from presence_dashboard.actions.kick_and_block import KickOutcome, split_ref
 from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.error_sentences import plain
 from presence_dashboard.format import cut, minute, name, since
+from presence_dashboard.roles import Denied, Right, SignedOut
 
 _KEY: Final = "notifications"
 _ICONS: Final = {"done": ":material/check_circle:", "note": ":material/info:", "bad": ":material/warning:"}
@@ -50,7 +50,7 @@ def refused(right: Right, action: str, uid: str | None = None) -> bool:
     """
     try:
         access.require(right, action=action, uid=uid)
-    except (access.Denied, access.SignedOut) as error:
+    except (Denied, SignedOut) as error:
         notify(Notification("bad", texts.action_failed(plain(error))))
         return True
     except PresenceError:

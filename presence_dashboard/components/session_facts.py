@@ -11,10 +11,9 @@ import streamlit as st
 
 from presence_core import Ended, Session
 from presence_dashboard import texts, ticket_links
-from presence_dashboard.access import Actor
 from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.format import cut, exact, literal, name
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 
 
 def time_of_day(moment: datetime) -> str:

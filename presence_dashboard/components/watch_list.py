@@ -11,7 +11,6 @@ from streamlit.delta_generator import DeltaGenerator
 
 from presence_core import SavedItem
 from presence_dashboard import texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import saved_items
 from presence_dashboard.components import notifications
 from presence_dashboard.components.notifications import Notification
@@ -20,6 +19,7 @@ from presence_dashboard.data.store import open_store
 from presence_dashboard.data.watch_list import arrivals, watched
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, name
+from presence_dashboard.roles import Actor
 
 MOST_TOASTS: Final = 4
 

@@ -10,7 +10,6 @@ import streamlit as st
 
 from presence_core import Block, BlockRule, Page
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import block_rules
 from presence_dashboard.components import account, notifications, session_facts
 from presence_dashboard.components.notifications import Notification
@@ -22,7 +21,7 @@ from presence_dashboard.data.shared_reads import names_of
 from presence_dashboard.data.store import Store, open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, literal, minute, name, number
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.blocks import rule_form
 
 access.stop_without_gate()

@@ -15,6 +15,7 @@ from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import plain
 from presence_dashboard.format import code, name, number, span
+from presence_dashboard.roles import Denied, SignedOut
 
 _REQUEST: Final = "health-request"
 _PER_SECOND: Final = 5_000
@@ -107,7 +108,7 @@ def _dialog(kind: MaintenanceKind) -> None:
     if confirmed:
         try:
             started = maintenance_runner().start(open_store().presence, kind)
-        except (PresenceError, InvalidArgument, access.Denied, access.SignedOut) as error:
+        except (PresenceError, InvalidArgument, Denied, SignedOut) as error:
             st.warning(texts.action_failed(plain(error)))
             return
         if not started:

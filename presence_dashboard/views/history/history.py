@@ -11,7 +11,6 @@ import streamlit as st
 
 from presence_core import AuditEntry, Block, Ended, InvalidArgument, Job
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions.history_export import history_export
 from presence_dashboard.components import export_dialog
 from presence_dashboard.components.pagination import pager, refresh_bar
@@ -23,7 +22,7 @@ from presence_dashboard.data.paged_list import PagedList, this_paged_list
 from presence_dashboard.data.shared_reads import names_of, now
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import in_zone, literal, minute
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.time_range import Period, resolve
 from presence_dashboard.views.history import row_details
 

@@ -9,7 +9,6 @@ import streamlit as st
 
 from presence_core import AuditEntry, Block, Ended, Job
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import bulk_kick
 from presence_dashboard.actions.bulk_kick import JobCommand
 from presence_dashboard.components import notifications, session_facts
@@ -20,7 +19,7 @@ from presence_dashboard.data.shared_reads import names_of
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import in_zone, number
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 
 
 def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:

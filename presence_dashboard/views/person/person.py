@@ -10,7 +10,6 @@ import streamlit as st
 from presence_core import Person
 from presence_core.settings import DAY
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import kick_dialog, notifications, session_facts, watch_list
 from presence_dashboard.data.browser_tab import local_time, this_tab
@@ -25,6 +24,7 @@ from presence_dashboard.data.person_state import (
 )
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import code, cut, isolated, literal, name, number, span
+from presence_dashboard.roles import Actor
 from presence_dashboard.views.person import privacy_menu, session_cards
 from presence_dashboard.views.person.timeline_list import history_link, timeline_list
 

@@ -7,7 +7,6 @@ from typing import Final
 import streamlit as st
 
 from presence_dashboard import texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import privacy
 from presence_dashboard.components import account, notifications
 from presence_dashboard.components.notifications import Notification
@@ -16,6 +15,7 @@ from presence_dashboard.data.person_state import PersonState
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import code, isolated
+from presence_dashboard.roles import Actor
 
 _FILE: Final = "privacy-file"
 """Key of the uid and the content of the created file."""

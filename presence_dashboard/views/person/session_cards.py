@@ -8,13 +8,12 @@ import streamlit as st
 
 from presence_core import Session
 from presence_dashboard import texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import kick_dialog, session_facts
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.person_state import Card, PersonFacts, PersonState
 from presence_dashboard.format import cut, name, number
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.person.timeline_list import ended_words
 
 FIRST: Final = 12

@@ -9,13 +9,13 @@ import streamlit as st
 
 from presence_core import Ended, Session
 from presence_dashboard import texts, ticket_links
-from presence_dashboard.access import Actor
 from presence_dashboard.components import session_facts
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.person_state import PersonState
 from presence_dashboard.data.person_timeline import TimelineEvent, by_day
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import cut, in_zone, isolated, minute, name, span
+from presence_dashboard.roles import Actor
 
 ROWS: Final = 25
 """Events that are shown at first, and that each press of the button adds."""

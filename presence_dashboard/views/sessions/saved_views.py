@@ -8,7 +8,6 @@ from typing import Final
 import streamlit as st
 
 from presence_dashboard import texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import saved_items
 from presence_dashboard.components import notifications
 from presence_dashboard.components.notifications import Notification
@@ -18,6 +17,7 @@ from presence_dashboard.data.session_query import ATTRIBUTE
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, name
+from presence_dashboard.roles import Actor
 from presence_dashboard.views.sessions.search_bar import current_address, declared_attributes, set_address
 from presence_dashboard.views.sessions.table_columns import COLUMNS
 

@@ -14,7 +14,6 @@ from streamlit.delta_generator import DeltaGenerator
 
 from presence_core import PresenceError, Session
 from presence_dashboard import texts
-from presence_dashboard.access import Actor
 from presence_dashboard.components.time_picker import time_choices, time_words
 from presence_dashboard.data import session_query
 from presence_dashboard.data.browser_tab import zone
@@ -29,6 +28,7 @@ from presence_dashboard.data.session_query import (
 )
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.format import code, cut, name, number, span
+from presence_dashboard.roles import Actor
 
 PAUSE: Final = "100ms"
 """Time after the last key until the search runs."""

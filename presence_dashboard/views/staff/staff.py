@@ -21,6 +21,7 @@ from presence_dashboard.data.paged_list import PagedList, this_paged_list
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, literal, name
+from presence_dashboard.roles import ROLES
 from presence_dashboard.views.staff import staff_dialogs
 
 access.stop_without_gate()
@@ -186,7 +187,7 @@ def _sign_ins(member_name: str) -> str:
 
 
 def _role(member_name: str, role: str | None, *, disabled: bool) -> None:
-    roles = list(access.ROLES)
+    roles = list(ROLES)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         chosen = st.selectbox(
             texts.STAFF_NEW_ROLE,

@@ -13,10 +13,9 @@ from streamlit.testing.v1 import AppTest
 
 from presence_core import InvalidArgument, Presence, Settings
 from presence_dashboard import access, texts, time_range
-from presence_dashboard.access import Actor
 from presence_dashboard.data import session_query
 from presence_dashboard.data.session_query import SessionQuery
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.sessions import table_columns
 from tests.dashboard.conftest import IMPATIENT, log_in, open_again, table, tables, uids
 from tests.support.place_file import PLACES, city, write_place_file
