@@ -80,7 +80,7 @@ def open_for_person(uid: str, selected: tuple[str, ...] = (), *, keep: bool = Fa
     try:
         found = open_store().presence.sessions(uid)
     except PresenceError as error:
-        notifications.notify(Notification("bad", texts.action_failed(plain(error))))
+        notifications.notify(notifications.failed(plain(error)))
         return
     if not found:
         notifications.notify(Notification("note", texts.NONE_LEFT))
@@ -100,7 +100,7 @@ def open_for_sign_in(uid: str, session: Session | None = None) -> None:
     try:
         found = open_store().presence.sessions(uid) if session is None else [session]
     except PresenceError as error:
-        notifications.notify(Notification("bad", texts.action_failed(plain(error))))
+        notifications.notify(notifications.failed(plain(error)))
         return
     sessions = tuple(filter(kick_and_block.may_require_sign_in, found))
     if not sessions:
@@ -349,6 +349,8 @@ def _act(request: KickRequest, keep: tuple[str, ...], details: ActionDetails) ->
     except (InvalidArgument, Denied, SignedOut) as error:
         block_has_ended = isinstance(error, InvalidArgument) and error.field == "until"
         return texts.BLOCK_HAS_ENDED if block_has_ended else texts.action_failed(plain(error))
+    except PresenceError as error:
+        results = [notifications.failed(plain(error))]
     notifications.notify(*results)
     this_tab().acted += 1
     _close()
@@ -374,14 +376,8 @@ def _kick(request: KickRequest, keep: tuple[str, ...], details: ActionDetails) -
 def _require_sign_in(request: KickRequest, details: ActionDetails) -> list[Notification]:
     """Require a new sign-in. It can be repeated, so an unknown outcome needs no check."""
     presence, first = open_store().presence, request.sessions[0]
-    try:
-        result = kick_and_block.require_sign_in(
-            presence, first.uid, None if request.uid is not None else first.session_id, details
-        )
-    except InvalidArgument:
-        raise
-    except PresenceError as error:
-        return [Notification("bad", texts.action_failed(plain(error)))]
+    session_id = None if request.uid is not None else first.session_id
+    result = kick_and_block.require_sign_in(presence, first.uid, session_id, details)
     if not result and request.uid is None:  # it has just ended
         return list(notifications.outcome_notifications(kick_and_block.check_again(presence, [first.ref])))
     return list(notifications.sign_in_notifications(result, may_be_undone=kick_and_block.may_be_undone(presence)))
@@ -390,24 +386,16 @@ def _require_sign_in(request: KickRequest, details: ActionDetails) -> list[Notif
 def _block_or_unblock(request: KickRequest, details: ActionDetails) -> Notification:
     """Block or unblock. Both can be repeated, so an unknown outcome needs no check."""
     person = name(cut(request.name or request.uid or "", 40))
-    try:
-        presence = open_store().presence
-        if request.act == "block":
-            block = kick_and_block.block(presence, request.uid or "", details)
-            result = notifications.block_result(request.name or block.uid, block)
-            if kick_and_block.may_be_undone(presence):
-                return Notification("note", texts.no_replica_asked(result))
-            return Notification("done" if block.confirmed is not False else "note", result)
-        was_blocked = kick_and_block.unblock(presence, request.uid or "", details.reason)
-        return (
-            Notification("done", texts.unblocked(person))
-            if was_blocked
-            else Notification("note", texts.was_not_blocked(person))
-        )
-    except InvalidArgument:
-        raise
-    except PresenceError as error:
-        return Notification("bad", texts.action_failed(plain(error)))
+    presence = open_store().presence
+    if request.act == "block":
+        block = kick_and_block.block(presence, request.uid or "", details)
+        result = notifications.block_result(request.name or block.uid, block)
+        if kick_and_block.may_be_undone(presence):
+            return Notification("note", texts.no_replica_asked(result))
+        return Notification("done" if block.confirmed is not False else "note", result)
+    if kick_and_block.unblock(presence, request.uid or "", details.reason):
+        return Notification("done", texts.unblocked(person))
+    return Notification("note", texts.was_not_blocked(person))
 
 
 def check_again() -> None:

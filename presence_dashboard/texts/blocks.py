@@ -64,14 +64,12 @@ def rule_preview(match: str, people: str, sessions: str, clock: str, *, is_exact
     elif is_exact:
         sentence = _(
             "{match}: **{people}** with **{sessions}** match now (as of {clock}). They stay signed in, and are "
-            "refused at "
-            "their next login."
+            "refused at their next login."
         )
     else:
         sentence = _(
             "{match}: **at least {people}** with **{sessions}** match now (as of {clock}). They stay signed in, and "
-            "are "
-            "refused at their next login."
+            "are refused at their next login."
         )
     return sentence.format(match=match, people=people, sessions=sessions, clock=clock)
 

@@ -46,20 +46,13 @@ def maintenance_panel() -> None:
     if not access.may("repair"):
         st.caption(texts.HEALTH_MAINTENANCE_READ_ONLY)
         return
-    disabled = this_tab().away or (task is not None and task.is_running)
+    disabled = task is not None and task.is_running
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         for kind, label, help_text in (
             ("repair", texts.HEALTH_REPAIR, texts.HEALTH_REPAIR_HELP),
             ("reindex", texts.HEALTH_REINDEX, texts.HEALTH_REINDEX_HELP),
         ):
-            if st.button(
-                label,
-                key=f"health-{kind}",
-                help=help_text,
-                disabled=disabled,
-                on_click=notifications.check,
-                args=("repair", kind),
-            ):
+            if notifications.checked_button(label, f"health-{kind}", "repair", kind, disabled=disabled, help=help_text):
                 st.session_state[_REQUEST] = kind
                 st.rerun()  # the page draws the dialog, not this fragment
         if this_tab().away:

@@ -156,14 +156,7 @@ def _controls(job: Job) -> None:
 
 def _button(command: JobCommand, label: str, job: Job) -> None:
     kind: Literal["primary", "secondary"] = "primary" if command == "cancel" else "secondary"
-    if st.button(
-        label,
-        key=f"{command}-{job.id}",
-        disabled=this_tab().away,
-        type=kind,
-        on_click=notifications.check,
-        args=("bulk", bulk_kick.audit_name(command)),
-    ):
+    if notifications.checked_button(label, f"{command}-{job.id}", "bulk", bulk_kick.audit_name(command), type=kind):
         notifications.notify(_control(command, job))
         this_tab().acted += 1
         st.rerun()
@@ -174,6 +167,6 @@ def _control(command: JobCommand, job: Job) -> Notification:
     try:
         after = bulk_kick.control_job(store, job, command)
     except REFUSALS as error:
-        return Notification("bad", texts.action_failed(plain(error)))
+        return notifications.failed(plain(error))
     store.shared(("job", job.id), lambda presence: presence.job(job.id), fresh=True)
     return Notification("done", texts.job_steered(texts.JOB_STATES.get(after.state, after.state)))

@@ -33,12 +33,8 @@ def privacy_menu(person: PersonState, actor: Actor) -> None:
 
 def _export(uid: str, *, disabled: bool) -> None:
     st.caption(texts.PRIVACY_EXPORT_EXPLAINED)
-    if st.button(
-        texts.PRIVACY_EXPORT,
-        key="privacy-export",
-        disabled=disabled,
-        on_click=notifications.check,
-        args=("staff", "export_person", uid),
+    if notifications.checked_button(
+        texts.PRIVACY_EXPORT, "privacy-export", "staff", "export_person", uid, disabled=disabled
     ):
         try:
             st.session_state[_FILE] = (uid, privacy.export_person(open_store().presence, uid))
@@ -61,13 +57,9 @@ def _erase(person: PersonState, *, disabled: bool) -> None:
     st.text(texts.privacy_type(isolated(person.uid)))
     typed = st.text_input(texts.LABEL_UID, key="erase-typed", max_chars=256)
     is_confirmed = typed.strip() == person.uid.strip() and bool(reason.strip())
-    pressed = st.button(
-        texts.PRIVACY_ERASE,
-        key="danger-erase",
-        type="primary",
-        disabled=disabled or not is_confirmed,
-        on_click=notifications.check,
-        args=("staff", "forget", person.uid),
+    off = disabled or not is_confirmed
+    pressed = notifications.checked_button(
+        texts.PRIVACY_ERASE, "danger-erase", "staff", "forget", person.uid, disabled=off, type="primary"
     )
     if not pressed or not is_confirmed:
         return
@@ -79,7 +71,7 @@ def _erase(person: PersonState, *, disabled: bool) -> None:
         else:
             notifications.notify(Notification("bad", texts.privacy_not_erased(pseudonym)))
     except REFUSALS as error:
-        notifications.notify(Notification("bad", texts.action_failed(plain(error))))
+        notifications.notify(notifications.failed(plain(error)))
     _drop_file()
     this_tab().acted += 1
     person.refresh()
