@@ -88,20 +88,19 @@ def _panel(rule: BlockRule, actor: Actor) -> None:
         st.subheader(name(cut(_match(rule, actor), 140)), anchor=False)
         if not rule.everywhere:
             st.warning(texts.RULE_UNFINISHED)
-        with st.container(gap="xxsmall"):
-            session_facts.show_facts(
-                {
-                    texts.LABEL_ENDS: minute(rule.until, zone()) if rule.until else texts.RULE_NO_END,
-                    texts.LABEL_SINCE: rule.at,
-                    texts.LABEL_BY: rule.by,
-                    texts.LABEL_REASON: rule.reason,
-                    texts.LABEL_MESSAGE: rule.message,
-                    texts.LABEL_TICKET: rule.ticket,
-                    texts.LABEL_WHEN_ADDED: texts.rule_matched(
-                        texts.rule_sessions(rule.sessions, number(rule.sessions))
-                    ),
-                },
-            )
+        session_facts.show_facts(
+            {
+                texts.LABEL_ENDS: minute(rule.until, zone()) if rule.until else texts.RULE_NO_END,
+                texts.LABEL_SINCE: rule.at,
+                texts.LABEL_BY: rule.by,
+                texts.LABEL_REASON: rule.reason,
+                texts.LABEL_MESSAGE: rule.message,
+                texts.LABEL_TICKET: rule.ticket,
+                texts.LABEL_WHEN_ADDED: texts.rule_matched(
+                    texts.number_of_sessions(rule.sessions, number(rule.sessions))
+                ),
+            },
+        )
         if actor.may("block_rules"):
             with st.popover(texts.RULE_REMOVE, disabled=this_tab().away):
                 _remove(rule)

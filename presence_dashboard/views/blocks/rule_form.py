@@ -99,7 +99,7 @@ def _match_fields(key: int) -> None:
     )
     if kind == english.RULE_VERSION:
         with st.container(horizontal=True, gap="small"):
-            st.text_input(texts.RULE_APP_FIELD, key=f"rule-app-{key}", max_chars=64)
+            st.text_input(texts.LABEL_APP, key=f"rule-app-{key}", max_chars=64)
             st.text_input(texts.RULE_VERSION_FIELD, key=f"rule-version-{key}", max_chars=64)
         st.caption(texts.RULE_LIES)
         return
@@ -141,7 +141,7 @@ def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview, *, disabl
         texts.rule_preview(
             shown,
             texts.rule_people(preview.people, number(preview.people)),
-            texts.rule_sessions(preview.sessions, number(preview.sessions)),
+            texts.number_of_sessions(preview.sessions, number(preview.sessions)),
             local_time(preview.as_of),
             is_exact=preview.people_is_exact,
             is_none=not preview.sessions,

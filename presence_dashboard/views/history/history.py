@@ -95,7 +95,7 @@ def _period(chosen: str, paged: PagedList[Any]) -> Period:
 
 
 _FIELDS: Final[dict[str, Callable[[], str | None]]] = {
-    "person": lambda: _text("person", texts.HISTORY_PERSON, texts.HISTORY_PERSON_HINT, 256),
+    "person": lambda: _text("person", texts.LABEL_PERSON, texts.HISTORY_PERSON_HINT, 256),
     "by": lambda: _text("by", texts.HISTORY_BY, texts.HISTORY_BY_HINT, 256),
     "words": lambda: _text("words", texts.HISTORY_WORDS, texts.HISTORY_WORDS_HINT, 100),
     "how": lambda: _choice("how", texts.LABEL_HOW_IT_ENDED, texts.HISTORY_HOWS),
@@ -133,7 +133,7 @@ def _table(view: HistoryView, query: HistoryQuery, paged: PagedList[Any], items:
 def _export(view: HistoryView, query: HistoryQuery, actor: Actor) -> None:
     if actor.may(EXPORT[view]):
         st.button(
-            texts.HISTORY_EXPORT,
+            texts.EXPORT_CSV,
             key="export-history",
             disabled=this_tab().away,
             on_click=export_dialog.open_dialog,
@@ -223,7 +223,7 @@ _ROWS: Final[dict[HistoryView, Callable[[Any, Actor], dict[str, list[Any]]]]] = 
 def _columns() -> dict[str, Any]:
     column = st.column_config
     return {
-        "when": time_column(texts.HISTORY_WHEN, 150),
+        "when": time_column(texts.LABEL_WHEN, 150),
         "name": column.TextColumn(texts.LABEL_NAME, width=145),
         "uid": column.TextColumn(texts.LABEL_UID, width=130),
         "until": column.TextColumn(texts.FACT_UNTIL, width=160),

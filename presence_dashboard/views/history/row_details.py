@@ -36,24 +36,19 @@ def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:
             if isinstance(row, Block)
             else _entry(row, actor)
         )
-        _facts(facts)
+        session_facts.show_facts(facts)
         if row.uid:
             st.page_link("views/person/person.py", label=texts.HISTORY_OPEN_PERSON, query_params={"q": row.uid})
-
-
-def _facts(facts: dict[str, str | datetime | None]) -> None:
-    with st.container(gap="xxsmall"):
-        session_facts.show_facts(facts)
 
 
 def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
     hides_name, hides_ip = "name" in actor.masked, "ip" in actor.masked
     return {
-        texts.FACT_AT: session.at,
+        texts.LABEL_WHEN: session.at,
         texts.FACT_CAUSE: texts.HISTORY_CAUSES.get(session.cause, session.cause),
         texts.LABEL_BY: session.by,
         texts.LABEL_REASON: session.note,
-        texts.FACT_MESSAGE: session.message,
+        texts.LABEL_MESSAGE: session.message,
         texts.LABEL_TICKET: session.ticket,
         texts.FACT_REPLACED_BY: session.replaced_by,
         texts.LABEL_NAME: HIDDEN if hides_name and session.name else session.name,
@@ -78,19 +73,19 @@ def _block(block: Block, actor: Actor) -> dict[str, str | datetime | None]:
     return {
         texts.LABEL_NAME: names_of([block.uid], actor).get(block.uid),
         texts.LABEL_UID: block.uid,
-        texts.FACT_AT: block.at,
+        texts.LABEL_WHEN: block.at,
         texts.FACT_CHANGED: None if block.changed == block.at else block.changed,
         texts.FACT_UNTIL: block.until or texts.HISTORY_OPEN_END,
         texts.LABEL_BY: block.by,
         texts.LABEL_REASON: block.reason,
-        texts.FACT_MESSAGE: block.message,
+        texts.LABEL_MESSAGE: block.message,
         texts.LABEL_TICKET: block.ticket,
     }
 
 
 def _entry(entry: AuditEntry, actor: Actor) -> dict[str, str | datetime | None]:
     return {
-        texts.FACT_AT: entry.at,
+        texts.LABEL_WHEN: entry.at,
         texts.LABEL_ACTION: texts.act(entry.action),
         texts.LABEL_BY: entry.by,
         texts.LABEL_NAME: names_of([entry.uid], actor).get(entry.uid) if entry.uid else None,
@@ -98,7 +93,7 @@ def _entry(entry: AuditEntry, actor: Actor) -> dict[str, str | datetime | None]:
         texts.FACT_SESSION: entry.session_id,
         texts.LABEL_OUTCOME: in_zone(history_query.outcome(entry, actor), zone()) or None,
         texts.LABEL_REASON: history_query.reason(entry, actor),
-        texts.FACT_MESSAGE: entry.message,
+        texts.LABEL_MESSAGE: entry.message,
         texts.LABEL_TICKET: entry.ticket,
     }
 
@@ -121,15 +116,15 @@ def _job(job_id: str, actor: Actor) -> None:
         return
     state = texts.JOB_STATES.get(job.state, job.state)
     st.progress(share(job), texts.job_progress(state, number(job.kicked), number(job.total)))
-    _facts(
+    session_facts.show_facts(
         {
-            texts.FACT_AT: job.created,
+            texts.LABEL_WHEN: job.created,
             texts.FACT_UPDATED: job.updated,
             texts.FACT_FINISHED: job.finished,
             texts.LABEL_BY: job.by,
             texts.FACT_FILTER: _filter(job, actor),
             texts.LABEL_REASON: job.reason,
-            texts.FACT_MESSAGE: job.message,
+            texts.LABEL_MESSAGE: job.message,
             texts.LABEL_TICKET: job.ticket,
             texts.FACT_ERROR: texts.bulk_job_error(job.error) if job.error else None,
         }

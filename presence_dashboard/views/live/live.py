@@ -139,7 +139,7 @@ def _freshness() -> None:
     reading = _worker()
     worker = reading.value
     if counts.value is not None:
-        st.caption(texts.live_updated(span(counts.age)))
+        st.caption(texts.updated_ago(span(counts.age)))
     if reading.failure is None and (worker is None or not worker.alive):
         st.warning(texts.live_no_worker(span((now() - worker.beat).total_seconds()) if worker else None))
     for alert in worker.alerts if worker else ():
@@ -179,7 +179,7 @@ def _chart() -> None:
         *_in_words(curve, show, window.seconds),
     ]
     if reading.failure is not None:
-        caption.append(texts.live_updated(span(reading.age)))
+        caption.append(texts.updated_ago(span(reading.age)))
     st.caption("  \n".join(caption))
     if picked is not None:
         kicks_at(curve.samples, picked, window.seconds)

@@ -75,7 +75,7 @@ def _event(event: TimelineEvent, known: dict[str, Session | Ended], actor: Actor
                 st.text("\n".join(details))
             ticket = _ticket(event)
             if ticket and ticket_links.address(ticket):
-                st.markdown(texts.fact_line(texts.LABEL_TICKET, ticket_links.markdown(ticket)))
+                st.markdown(texts.labelled(texts.LABEL_TICKET, ticket_links.markdown(ticket)))
 
 
 def _headline(event: TimelineEvent, known: dict[str, Session | Ended]) -> str:
@@ -133,12 +133,12 @@ def _details(event: TimelineEvent, actor: Actor) -> list[str]:
     ticket, outcome = _ticket(event), entry.outcome if entry else ""
     facts = {
         texts.LABEL_REASON: entry.reason if entry else ended.note if ended else None,
-        texts.FACT_MESSAGE: entry.message if entry else ended.message if ended else None,
+        texts.LABEL_MESSAGE: entry.message if entry else ended.message if ended else None,
         texts.LABEL_TICKET: None if ticket_links.address(ticket) else ticket,  # a link is drawn below
         texts.LABEL_OUTCOME: in_zone(outcome, zone()) if not _is_in_headline(event, outcome) else None,
         texts.LABEL_LOGGED_IN: _origin(ended) if ended is not None and len(event.records) == 1 else None,
     }
-    return [texts.fact_line(label, session_facts.lines(value)) for label, value in facts.items() if value]
+    return [texts.labelled(label, session_facts.lines(value)) for label, value in facts.items() if value]
 
 
 def _ticket(event: TimelineEvent) -> str | None:

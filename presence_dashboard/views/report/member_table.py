@@ -18,10 +18,10 @@ def member_table(member: MemberReport, names: Mapping[str, str], actor: Actor) -
     rows = [worded(row, names, actor, zone()) for row in member.rows]
     html_table(
         {
-            texts.REPORT_WHEN: [time_cell(row.at) for row in rows],
+            texts.LABEL_WHEN: [time_cell(row.at) for row in rows],
             texts.LABEL_ACTION: [text_cell(row.action) for row in rows],
             texts.LABEL_PERSON: [_person(row) for row in rows],
-            texts.REPORT_SESSIONS: ["" if row.sessions is None else number(row.sessions) for row in rows],
+            texts.SESSIONS: ["" if row.sessions is None else number(row.sessions) for row in rows],
             texts.LABEL_REASON: [text_cell(row.reason) for row in rows],
             texts.LABEL_TICKET: [text_cell(row.ticket) for row in rows],
             texts.LABEL_OUTCOME: [text_cell("\n".join(filter(None, (row.outcome, row.filter)))) for row in rows],

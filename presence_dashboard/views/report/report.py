@@ -83,7 +83,7 @@ def _buttons(report: ShiftReport, actor: Actor, period: Period) -> None:
             worded_rows(report, actor, UTC), report.as_of, f"**{texts.REPORT_TITLE}**, {words}", f", {words}"
         )
         st.button(
-            texts.REPORT_EXPORT,
+            texts.EXPORT_CSV,
             key="export-report",
             disabled=this_tab().away,
             on_click=export_dialog.open_dialog,

@@ -186,11 +186,11 @@ def _chips(query: SessionQuery, length: int = 24) -> dict[str, str]:
     """
     chips = {"inside": texts.CHIP_INSIDE} if query.inside else {}
     for field, value in query.facets:
-        chips[field] = texts.chip(_facet_label(field), name(cut(value, length)))
+        chips[field] = texts.labelled(_facet_label(field), name(cut(value, length)))
     if query.login:
-        chips["login"] = texts.chip(texts.LABEL_LOGIN, time_words(query.login))
+        chips["login"] = texts.labelled(texts.LABEL_LOGIN, time_words(query.login))
     if query.idle:
-        chips["idle"] = texts.chip(texts.IDLE_FILTER, idle_words(query.idle))
+        chips["idle"] = texts.labelled(texts.IDLE_FILTER, idle_words(query.idle))
     if query.flag:
         chips["flag"] = _flag_words(query.flag)
     return chips

@@ -97,16 +97,15 @@ def _member_panel(entry: StaffEntry, is_read_only: bool) -> None:
     member = entry.member
     with st.container(border=True, gap="small", key="staff-panel"):
         st.subheader(name(cut(member.name, 80)), anchor=False)
-        with st.container(gap="xxsmall"):
-            session_facts.show_facts(
-                {
-                    texts.LABEL_ROLE: texts.staff_role(member.role or texts.STAFF_NO_ROLE),
-                    texts.LABEL_SINCE: member.since,
-                    texts.LABEL_GIVEN_BY: member.by,
-                    texts.LABEL_SIGNED_IN: _sign_ins(member.name) if entry.is_signed_in else texts.STAFF_NO,
-                    texts.LABEL_PASSWORD: texts.STAFF_PASSWORDS[entry.password] if entry.password else None,
-                },
-            )
+        session_facts.show_facts(
+            {
+                texts.LABEL_ROLE: texts.staff_role(member.role or texts.STAFF_NO_ROLE),
+                texts.LABEL_SINCE: member.since,
+                texts.LABEL_GIVEN_BY: member.by,
+                texts.LABEL_SIGNED_IN: _sign_ins(member.name) if entry.is_signed_in else texts.STAFF_NO,
+                texts.LABEL_PASSWORD: texts.STAFF_PASSWORDS[entry.password] if entry.password else None,
+            },
+        )
         # Signing out needs no fresh authentication, as a kick: it must be quick.
         must_sign_in_again = account.must_sign_in_again("staff")
         _role(member.name, member.role, disabled=must_sign_in_again)
