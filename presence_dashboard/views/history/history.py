@@ -12,9 +12,8 @@ from presence_core import AuditEntry, Block, Ended, InvalidArgument, Job
 from presence_dashboard import access, texts
 from presence_dashboard.actions.history_export import history_export
 from presence_dashboard.components import export_dialog
-from presence_dashboard.components.address_choice import address_choice
 from presence_dashboard.components.pagination import load_rows, pager, refresh_bar, row_table, time_column
-from presence_dashboard.components.time_picker import time_menu
+from presence_dashboard.components.time_picker import address_choice, time_menu
 from presence_dashboard.data import history_query
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.history_query import EXPORT, FIELDS, VIEWS, HistoryQuery, HistoryView, page_reader

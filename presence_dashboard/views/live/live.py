@@ -12,8 +12,8 @@ import streamlit as st
 
 from presence_core import Counts, Presence, Sample, WorkerStatus
 from presence_dashboard import access, texts
-from presence_dashboard.components.address_choice import address_choice
 from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.components.time_picker import address_choice
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.chart_data import RANGES, ChartSeries, ChartWindow, CountKind

@@ -13,8 +13,8 @@ import streamlit as st
 
 from presence_core import Sample
 from presence_dashboard import language, texts
-from presence_dashboard.components.address_choice import address_choice
 from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.components.time_picker import address_choice
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.chart_data import ChartWindow, Split, SplitField
 from presence_dashboard.data.shared_reads import shared
