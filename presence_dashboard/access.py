@@ -30,31 +30,7 @@ from presence_dashboard.gate.gate_mark import HEADER, is_marked
 from presence_dashboard.gate.oidc_redirects import AGAIN, is_by_other, name_digest
 from presence_dashboard.gate.staff_sessions import COOKIE, NoRole, SignedInMember, StaffSessions, open_staff_sessions
 from presence_dashboard.gate_settings import Config, Mode
-from presence_dashboard.roles import ROLES, Actor, AuthenticationTooOld, Denied, Right, Role, SignedOut, SignInUnknown
-
-__all__ = [
-    "ROLES",
-    "Actor",
-    "AuthenticationTooOld",
-    "Denied",
-    "Right",
-    "Role",
-    "SignInEnd",
-    "SignInUnknown",
-    "SignedOut",
-    "authentication_too_old",
-    "current",
-    "may",
-    "mode",
-    "require",
-    "require_fresh",
-    "sign_in_again_path",
-    "sign_in_end",
-    "sign_in_id",
-    "sign_out",
-    "stay_signed_in",
-    "stop_without_gate",
-]
+from presence_dashboard.roles import Actor, AuthenticationTooOld, Denied, Right, SignedOut, SignInUnknown
 
 LOCAL_OPERATOR: Final = "local operator"
 

@@ -70,8 +70,7 @@ def cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
-def number(value: int) -> str:
-    return language.number(value)
+number: Final = language.number
 
 
 def exact(moment: datetime) -> str:

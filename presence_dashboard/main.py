@@ -10,11 +10,11 @@ from typing import Final
 import streamlit as st
 
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor, Right
 from presence_dashboard.components import account, kick_dialog, notifications
 from presence_dashboard.components.page_header import outage_notice, page_header
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.language import gettext
+from presence_dashboard.roles import Actor, Right, SignedOut, SignInUnknown
 from presence_dashboard.texts import english
 
 access.stop_without_gate()
@@ -39,10 +39,10 @@ def main() -> None:
     st.set_page_config(page_title=texts.PRODUCT, layout="wide")  # browser_files adds the icon
     try:
         actor = access.current()
-    except access.SignInUnknown:
+    except SignInUnknown:
         account.sign_in_unknown()
         return
-    except access.SignedOut as reason:
+    except SignedOut as reason:
         account.signed_out(str(reason))
         return
     pages = {

@@ -15,9 +15,9 @@ from typing import Final, Literal
 
 from presence_core import Job, KickPreview, Page, Presence, PresenceError, Session, SessionFilter
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor, Denied
 from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.data.store import Reading, Store
+from presence_dashboard.roles import Actor, Denied
 
 STALLED_AFTER: Final = 15.0
 """Seconds without an update after which no runner seems to run a job. A runner updates its job every few seconds."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from presence_core import Presence, SavedItem, SavedKind
 from presence_dashboard import access
-from presence_dashboard.access import Right
+from presence_dashboard.roles import Right
 
 # Names in the audit of denials.
 SAVE: Final = "save"

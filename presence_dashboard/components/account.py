@@ -13,10 +13,10 @@ import streamlit as st
 
 from presence_core.text.languages import LANGUAGES
 from presence_dashboard import access, language, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.data.browser_tab import TICK_AWAY, TICKS, local_time, this_tab, zone
 from presence_dashboard.format import code, cut, name
 from presence_dashboard.gate.sign_in_forms import safe_next
+from presence_dashboard.roles import Actor, SignedOut, SignInUnknown
 
 WARN_BEFORE: Final = 120
 """Seconds before the end of a sign-in in which the page warns; less if a sign-in is short."""
@@ -146,9 +146,9 @@ def sign_in_unknown() -> None:
 def _look_again() -> None:
     try:
         access.current(touch=False)
-    except access.SignInUnknown:
+    except SignInUnknown:
         return
-    except access.SignedOut:
+    except SignedOut:
         pass
     st.rerun()
 

@@ -29,6 +29,7 @@ from presence_dashboard.data.store import open_store
 from presence_dashboard.drafts import Draft
 from presence_dashboard.error_sentences import plain
 from presence_dashboard.format import cut, literal, name, since
+from presence_dashboard.roles import Denied, SignedOut
 
 NAMED: Final = 10
 """Sessions that the dialog lists before "and N more"."""
@@ -79,7 +80,7 @@ def open_for_person(uid: str, selected: tuple[str, ...] = (), *, keep: bool = Fa
     try:
         found = open_store().presence.sessions(uid)
     except PresenceError as error:
-        notifications.notify(Notification("bad", texts.action_failed(plain(error))))
+        notifications.notify(notifications.failed(plain(error)))
         return
     if not found:
         notifications.notify(Notification("note", texts.NONE_LEFT))
@@ -99,7 +100,7 @@ def open_for_sign_in(uid: str, session: Session | None = None) -> None:
     try:
         found = open_store().presence.sessions(uid) if session is None else [session]
     except PresenceError as error:
-        notifications.notify(Notification("bad", texts.action_failed(plain(error))))
+        notifications.notify(notifications.failed(plain(error)))
         return
     sessions = tuple(filter(kick_and_block.may_require_sign_in, found))
     if not sessions:
@@ -141,7 +142,7 @@ def _next_number() -> int:
 
 def _close() -> None:
     if st.session_state.pop(_REQUEST, None) is not None:
-        with suppress(access.SignedOut):  # then the draft stays
+        with suppress(SignedOut):  # then the draft stays
             drafts.drop()
 
 
@@ -262,7 +263,7 @@ def _needs_fresh_sign_in(request: KickRequest, end: BlockEnd) -> bool:
 def _keep_draft(request: KickRequest) -> None:
     if _REQUEST in st.session_state:
         fields = {field: st.session_state.get(f"{field}-{request.number}") or "" for field in _FIELDS}
-        with suppress(access.SignedOut):
+        with suppress(SignedOut):
             drafts.keep("kick", f"**{_title(request)}** {_people(request)}", request, fields)
 
 
@@ -345,9 +346,11 @@ def _act(request: KickRequest, keep: tuple[str, ...], details: ActionDetails) ->
             results = _require_sign_in(request, details)
         else:
             results = [_block_or_unblock(request, details)]
-    except (InvalidArgument, access.Denied, access.SignedOut) as error:
+    except (InvalidArgument, Denied, SignedOut) as error:
         block_has_ended = isinstance(error, InvalidArgument) and error.field == "until"
         return texts.BLOCK_HAS_ENDED if block_has_ended else texts.action_failed(plain(error))
+    except PresenceError as error:
+        results = [notifications.failed(plain(error))]
     notifications.notify(*results)
     this_tab().acted += 1
     _close()
@@ -373,14 +376,8 @@ def _kick(request: KickRequest, keep: tuple[str, ...], details: ActionDetails) -
 def _require_sign_in(request: KickRequest, details: ActionDetails) -> list[Notification]:
     """Require a new sign-in. It can be repeated, so an unknown outcome needs no check."""
     presence, first = open_store().presence, request.sessions[0]
-    try:
-        result = kick_and_block.require_sign_in(
-            presence, first.uid, None if request.uid is not None else first.session_id, details
-        )
-    except InvalidArgument:
-        raise
-    except PresenceError as error:
-        return [Notification("bad", texts.action_failed(plain(error)))]
+    session_id = None if request.uid is not None else first.session_id
+    result = kick_and_block.require_sign_in(presence, first.uid, session_id, details)
     if not result and request.uid is None:  # it has just ended
         return list(notifications.outcome_notifications(kick_and_block.check_again(presence, [first.ref])))
     return list(notifications.sign_in_notifications(result, may_be_undone=kick_and_block.may_be_undone(presence)))
@@ -389,24 +386,16 @@ def _require_sign_in(request: KickRequest, details: ActionDetails) -> list[Notif
 def _block_or_unblock(request: KickRequest, details: ActionDetails) -> Notification:
     """Block or unblock. Both can be repeated, so an unknown outcome needs no check."""
     person = name(cut(request.name or request.uid or "", 40))
-    try:
-        presence = open_store().presence
-        if request.act == "block":
-            block = kick_and_block.block(presence, request.uid or "", details)
-            result = notifications.block_result(request.name or block.uid, block)
-            if kick_and_block.may_be_undone(presence):
-                return Notification("note", texts.no_replica_asked(result))
-            return Notification("done" if block.confirmed is not False else "note", result)
-        was_blocked = kick_and_block.unblock(presence, request.uid or "", details.reason)
-        return (
-            Notification("done", texts.unblocked(person))
-            if was_blocked
-            else Notification("note", texts.was_not_blocked(person))
-        )
-    except InvalidArgument:
-        raise
-    except PresenceError as error:
-        return Notification("bad", texts.action_failed(plain(error)))
+    presence = open_store().presence
+    if request.act == "block":
+        block = kick_and_block.block(presence, request.uid or "", details)
+        result = notifications.block_result(request.name or block.uid, block)
+        if kick_and_block.may_be_undone(presence):
+            return Notification("note", texts.no_replica_asked(result))
+        return Notification("done" if block.confirmed is not False else "note", result)
+    if kick_and_block.unblock(presence, request.uid or "", details.reason):
+        return Notification("done", texts.unblocked(person))
+    return Notification("note", texts.was_not_blocked(person))
 
 
 def check_again() -> None:

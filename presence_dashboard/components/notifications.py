@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import streamlit as st
 
 from presence_core import Block, Ended, PresenceError, Session, SignInResult
 from presence_dashboard import access, texts, ticket_links
-from presence_dashboard.access import Right
 from presence_dashboard.actions.kick_and_block import KickOutcome, split_ref
 from presence_dashboard.components.session_facts import time_of_day
-from presence_dashboard.data.browser_tab import zone
-from presence_dashboard.error_sentences import plain
+from presence_dashboard.data.browser_tab import this_tab, zone
+from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, minute, name, since
+from presence_dashboard.roles import Denied, Right, SignedOut
 
 _KEY: Final = "notifications"
 _ICONS: Final = {"done": ":material/check_circle:", "note": ":material/info:", "bad": ":material/warning:"}
@@ -31,6 +31,21 @@ class Notification:
 def notify(*notifications: Notification) -> None:
     """Show these at the start of the next run. A toast made just before a rerun would be lost."""
     st.session_state[_KEY] = (*st.session_state.get(_KEY, ()), *notifications)
+
+
+def failed(reason: str) -> Notification:
+    """An action was refused or not done. reason: a sentence, safe for Markdown."""
+    return Notification("bad", texts.action_failed(reason))
+
+
+def attempt(act: Callable[[], object]) -> bool:
+    """Whether the action was done. If not, a toast says why."""
+    try:
+        act()
+    except REFUSALS as error:
+        notify(failed(plain(error)))
+        return False
+    return True
 
 
 def show() -> None:
@@ -50,8 +65,8 @@ def refused(right: Right, action: str, uid: str | None = None) -> bool:
     """
     try:
         access.require(right, action=action, uid=uid)
-    except (access.Denied, access.SignedOut) as error:
-        notify(Notification("bad", texts.action_failed(plain(error))))
+    except (Denied, SignedOut) as error:
+        notify(failed(plain(error)))
         return True
     except PresenceError:
         pass
@@ -61,6 +76,14 @@ def refused(right: Right, action: str, uid: str | None = None) -> bool:
 def check(right: Right, action: str, uid: str | None = None) -> None:
     """The first callback of a button: audits a denied click even if the next page no longer has the button."""
     refused(right, action, uid)
+
+
+def checked_button(
+    label: str, key: str, right: Right, action: str, uid: str | None = None, *, disabled: bool = False, **look: Any
+) -> bool:
+    """A button for an action that needs a right: whether it was pressed. Off while Redis is unavailable."""
+    off = disabled or this_tab().away
+    return st.button(label, key=key, disabled=off, on_click=check, args=(right, action, uid), **look)
 
 
 def session_label(record: Session | Ended) -> str:

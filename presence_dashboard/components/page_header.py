@@ -13,12 +13,12 @@ import streamlit as st
 
 from presence_core import Counts, PresenceError
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.components import account
 from presence_dashboard.components.watch_list import announce, watch_menu
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.format import code, number
+from presence_dashboard.roles import Actor, SignedOut
 
 
 def page_header(actor: Actor) -> None:
@@ -50,7 +50,7 @@ def _status(actor: Actor) -> None:
     reading = open_store().counts()
     try:
         now = access.current(touch=False)
-    except access.SignedOut:
+    except SignedOut:
         st.rerun()  # main draws the reason instead of the page
     if now != actor or (reading.failure is not None) != this_tab().away:
         st.rerun()

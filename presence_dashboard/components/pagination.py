@@ -1,15 +1,67 @@
-"""Refresh and paging buttons of a ``PagedList``."""
+"""A ``PagedList`` on a page: its read, its rows, and the buttons that refresh it and turn its pages."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final
 
+import pandas as pd
 import streamlit as st
 
 from presence_dashboard import texts
-from presence_dashboard.data.browser_tab import local_time, this_tab
-from presence_dashboard.data.paged_list import PagedList
+from presence_dashboard.data.browser_tab import local_time, this_tab, zone
+from presence_dashboard.data.paged_list import PagedList, ReadPage
+from presence_dashboard.data.store import open_store
 from presence_dashboard.format import number
+
+ROW_HEIGHT: Final = 31
+
+
+def load_rows(
+    paged: PagedList[Any], query: Hashable, read_page: ReadPage[Any], *, height: int, may_retry: bool = False
+) -> list[Any] | None:
+    """The rows; None if they could not be read, which the page then says. may_retry: with a button."""
+    with st.skeleton(height=height):
+        paged.load(open_store(), query, read_page)
+    has_failed = paged.failure is not None and not this_tab().away
+    if has_failed:
+        st.warning(texts.unreadable(paged.failure or ""))
+    if paged.page is not None:
+        return paged.page.items
+    if has_failed and may_retry:
+        st.button(texts.TRY_AGAIN, key="retry")  # any run of the script retries
+    else:
+        st.info(texts.LIST_UNREAD)
+    return None
+
+
+def row_table(
+    columns: Mapping[str, Sequence[Any]], key: str, alt: str, config: dict[str, Any], *, most_rows: int = 20
+) -> int | None:
+    """Draw a table of which one row can be ticked. Returns its position. most_rows: shown without scrolling."""
+    rows = pd.DataFrame(columns)
+    event = st.dataframe(
+        rows,
+        key=key,
+        on_select="rerun",
+        selection_mode="single-row",
+        column_config=config,
+        hide_index=True,
+        height=ROW_HEIGHT * (min(len(rows), most_rows) + 1) + 2,
+        row_height=ROW_HEIGHT,
+        placeholder="",
+        alt=alt,
+    )
+    return next((position for position in event.selection.rows if position < len(rows)), None)
+
+
+def time_column(label: str | None = None, width: int = 170) -> Any:
+    """A column of times in the reader's time zone."""
+    zone_name = str(zone())
+    help_text = texts.time_column_help(zone_name)
+    return st.column_config.DatetimeColumn(
+        label, width=width, format="YYYY-MM-DD HH:mm:ss", timezone=zone_name, help=help_text
+    )
 
 
 def refresh_bar(paged: PagedList[Any]) -> None:

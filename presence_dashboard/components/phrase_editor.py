@@ -16,7 +16,6 @@ from presence_dashboard.data import phrases
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.phrases import HIDDEN_PHRASE, Phrase, shown_label
 from presence_dashboard.data.store import open_store
-from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import name
 
 _MOST: Final = 500
@@ -86,10 +85,7 @@ def _hide(label: str) -> bool:
 
 def _change(act: Callable[[Presence], object]) -> bool:
     """Whether the change was made. If not, a toast says why."""
-    try:
-        act(open_store().presence)
-    except REFUSALS as error:
-        notifications.notify(Notification("bad", texts.action_failed(plain(error))))
-        return False
-    phrases.phrases(open_store(), fresh=True)
-    return True
+    done = notifications.attempt(lambda: act(open_store().presence))
+    if done:
+        phrases.phrases(open_store(), fresh=True)
+    return done

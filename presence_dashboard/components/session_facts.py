@@ -11,10 +11,9 @@ import streamlit as st
 
 from presence_core import Ended, Session
 from presence_dashboard import texts, ticket_links
-from presence_dashboard.access import Actor
 from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.format import cut, exact, literal, name
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 
 
 def time_of_day(moment: datetime) -> str:
@@ -33,17 +32,18 @@ def time_tag(moment: datetime, shown: str) -> str:
 
 def show_facts(facts: Mapping[str, str | datetime | None]) -> None:
     """Draw labels with values (plain text or times). A value of None is left out."""
-    for label, value in facts.items():
-        if value is None:
-            continue
-        with st.container(horizontal=True, wrap=False, gap="small", vertical_alignment="top"):
-            st.caption(label, width=76)
-            if isinstance(value, datetime):
-                st.html(time_tag(value, time_of_day(value)), width="stretch")
-            elif label == texts.LABEL_TICKET and ticket_links.address(value):
-                st.markdown(ticket_links.markdown(value), width="stretch")
-            else:
-                st.text(lines(value), width="stretch")
+    with st.container(gap="xxsmall"):
+        for label, value in facts.items():
+            if value is None:
+                continue
+            with st.container(horizontal=True, wrap=False, gap="small", vertical_alignment="top"):
+                st.caption(label, width=76)
+                if isinstance(value, datetime):
+                    st.html(time_tag(value, time_of_day(value)), width="stretch")
+                elif label == texts.LABEL_TICKET and ticket_links.address(value):
+                    st.markdown(ticket_links.markdown(value), width="stretch")
+                else:
+                    st.text(lines(value), width="stretch")
 
 
 def lines(text: str) -> str:

@@ -11,15 +11,13 @@ from streamlit.delta_generator import DeltaGenerator
 
 from presence_core import SavedItem
 from presence_dashboard import texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import saved_items
 from presence_dashboard.components import notifications
-from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.store import open_store
 from presence_dashboard.data.watch_list import arrivals, watched
-from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, name
+from presence_dashboard.roles import Actor
 
 MOST_TOASTS: Final = 4
 
@@ -126,11 +124,8 @@ def _called(item: SavedItem, actor: Actor) -> str:
 
 
 def _change(uid: str, called: str, watch: bool, actor: Actor) -> None:
-    try:
-        if watch:
-            saved_items.save(open_store().presence, "watch", uid, called)
-        else:
-            saved_items.remove(open_store().presence, "watch", uid)
-    except REFUSALS as error:
-        notifications.notify(Notification("bad", texts.action_failed(plain(error))))
+    if watch:
+        notifications.attempt(lambda: saved_items.save(open_store().presence, "watch", uid, called))
+    else:
+        notifications.attempt(lambda: saved_items.remove(open_store().presence, "watch", uid))
     watched(open_store(), actor.name, fresh=True)

@@ -45,18 +45,6 @@ class ReportRow:
     sessions: int | None  #: that it ended; None: it ends none
     bulk: BulkKick | None = None
 
-    @property
-    def at(self) -> datetime:
-        return self.entry.at
-
-    @property
-    def reason(self) -> str | None:
-        return self.entry.reason
-
-    @property
-    def ticket(self) -> str | None:
-        return self.entry.ticket
-
 
 @dataclass(frozen=True, slots=True)
 class MemberReport:
@@ -101,7 +89,7 @@ class MemberReport:
     @property
     def tickets(self) -> tuple[str, ...]:
         """Each ticket once, in order."""
-        return tuple(dict.fromkeys(row.ticket for row in self.rows if row.ticket))
+        return tuple(dict.fromkeys(row.entry.ticket for row in self.rows if row.entry.ticket))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,18 +33,6 @@ from presence_dashboard.gate.staff_sessions import open_staff_sessions
 from presence_dashboard.gate_settings import MODE, check_settings
 from presence_dashboard.language import InLanguage
 
-__all__ = [
-    "GateMark",
-    "LoopbackOnly",
-    "SecurityHeaders",
-    "SignedInOnly",
-    "check_oidc",
-    "middleware_and_routes",
-    "refuse_public_address",
-    "security_headers",
-]
-
-
 _OIDC_KEYS: Final = ("redirect_uri", "cookie_secret", "client_id", "client_secret", "server_metadata_url")
 
 

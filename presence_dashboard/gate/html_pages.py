@@ -85,23 +85,24 @@ def redis_away() -> HTMLResponse:
     return page(texts.AWAY_TITLE, texts.AWAY_TITLE, texts.AWAY_LEAD, status=503, Refresh="5", Retry_After="5")
 
 
-def _form(path: str, csrf: str, then: str) -> str:
-    """The beginning of a form that leads to ``then``: also in its address, which is all that a retry keeps."""
+def _form(path: str, csrf: str, then: str, wrong: str) -> str:
+    """The beginning of a form that leads to ``then``: also in its address, which is all that a retry keeps. Above it
+    what was wrong."""
+    alert = f'<div class="wrong" role="alert" id="wrong">{escape(wrong)}</div>' if wrong else ""
     address = f"{path}?next={quote(then, safe='/')}"
-    return f"""<form method="post" action="{escape(address)}">
+    return f"""{alert}<form method="post" action="{escape(address)}">
 <input type="hidden" name="csrf" value="{escape(csrf)}"><input type="hidden" name="next" value="{escape(then)}">"""
 
 
 def sign_in_form(csrf: str, then: str, name: str = "", wrong: str = "", status: int = 200) -> HTMLResponse:
     """The sign-in form. then: the path to open next. The first empty field has the focus."""
-    alert = f'<div class="wrong" role="alert" id="wrong">{escape(wrong)}</div>' if wrong else ""
     described = ' aria-describedby="wrong"' if wrong else ""
     on_name, on_password = ("", " autofocus") if name else (" autofocus", "")
-    form = f"""{alert}{_form("/sign-in", csrf, then)}
+    form = f"""{_form("/sign-in", csrf, then, wrong)}
 <label for="name">{escape(texts.LABEL_NAME)}</label>
 <input id="name" name="name" value="{escape(name)}" autocomplete="username" autocapitalize="none" spellcheck="false"
  maxlength="128" required{described}{on_name}>
-<label for="password">{escape(texts.SIGN_IN_PASSWORD)}</label>
+<label for="password">{escape(texts.LABEL_PASSWORD)}</label>
 <input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024"
  required{described}{on_password}>
 <button>{escape(texts.SIGN_IN_BUTTON)}</button></form>"""
@@ -110,12 +111,11 @@ def sign_in_form(csrf: str, then: str, name: str = "", wrong: str = "", status: 
 
 def password_again_form(csrf: str, then: str, name: str, wrong: str = "", status: int = 200) -> HTMLResponse:
     """The form that asks a signed-in member for their password. The name is shown, and never read from the form."""
-    alert = f'<div class="wrong" role="alert" id="wrong">{escape(wrong)}</div>' if wrong else ""
     described = ' aria-describedby="wrong"' if wrong else ""
-    form = f"""{alert}{_form("/sign-in-again", csrf, then)}
+    form = f"""{_form("/sign-in-again", csrf, then, wrong)}
 <label for="name">{escape(texts.LABEL_NAME)}</label>
 <input id="name" value="{escape(name)}" autocomplete="username" readonly>
-<label for="password">{escape(texts.SIGN_IN_PASSWORD)}</label>
+<label for="password">{escape(texts.LABEL_PASSWORD)}</label>
 <input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024"
  required autofocus{described}>
 <button>{escape(texts.PASSWORD_AGAIN_BUTTON)}</button></form><p></p>
@@ -127,9 +127,8 @@ def first_password_form(
     csrf: str, then: str, name: str, proof: str, wrong: str = "", status: int = 200
 ) -> HTMLResponse:
     """The form in which a new staff member chooses a password. The name is there for password managers."""
-    alert = f'<div class="wrong" role="alert" id="wrong">{escape(wrong)}</div>' if wrong else ""
     described = "rule wrong" if wrong else "rule"
-    form = f"""{alert}{_form("/sign-in", csrf, then)}
+    form = f"""{_form("/sign-in", csrf, then, wrong)}
 <input type="hidden" name="proof" value="{escape(proof)}">
 <label for="name">{escape(texts.LABEL_NAME)}</label>
 <input id="name" name="name" value="{escape(name)}" autocomplete="username" readonly>

@@ -21,7 +21,6 @@ RULE_UNFINISHED: Final = "This rule does not apply to all users yet. This finish
 LABEL_BLOCKS: Final = "Blocks logins of"
 LABEL_ENDS: Final = "End"
 LABEL_WHEN_ADDED: Final = "When added"
-LABEL_MESSAGE: Final = "Message"
 RULE_NO_END: Final = "when removed"
 BLOCK_NO_END: Final = "when unblocked"
 
@@ -46,7 +45,6 @@ RULE_VERSION: Final = "App version"
 RULE_NETWORK_FIELD: Final = "IP address or network"
 RULE_NETWORK_HINT: Final = "198.51.100.0/24 or 2001:db8:7::/48"
 RULE_COUNTRY_FIELD: Final = "Country code"
-RULE_APP_FIELD: Final = "App"
 RULE_VERSION_FIELD: Final = "Version"
 RULE_NAT: Final = (
     "Mobile carriers and offices share one address among many people: all of them are refused. A login without a known "
@@ -64,24 +62,18 @@ def rule_preview(match: str, people: str, sessions: str, clock: str, *, is_exact
     elif is_exact:
         sentence = _(
             "{match}: **{people}** with **{sessions}** match now (as of {clock}). They stay signed in, and are "
-            "refused at "
-            "their next login."
+            "refused at their next login."
         )
     else:
         sentence = _(
             "{match}: **at least {people}** with **{sessions}** match now (as of {clock}). They stay signed in, and "
-            "are "
-            "refused at their next login."
+            "are refused at their next login."
         )
     return sentence.format(match=match, people=people, sessions=sessions, clock=clock)
 
 
 def rule_people(count: int, shown: str) -> str:
     return ngettext("{shown} person", "{shown} people", count).format(shown=shown)
-
-
-def rule_sessions(count: int, shown: str) -> str:
-    return ngettext("{shown} session", "{shown} sessions", count).format(shown=shown)
 
 
 RULE_FOR: Final = "Block logins"

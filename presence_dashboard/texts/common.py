@@ -6,6 +6,7 @@ from datetime import date
 from typing import Final
 
 from presence_dashboard.language import gettext as _
+from presence_dashboard.language import ngettext
 
 PRODUCT: Final = "Who is online"
 
@@ -32,6 +33,18 @@ def open_notice(actor: str) -> str:
 
 def provider(network: str | None, number: str | None) -> str:
     return f"{network} ({number})" if network and number else network or number or ""
+
+
+def labelled(label: str, value: str) -> str:
+    return _("{label}: {value}").format(label=label, value=value)
+
+
+def number_of_sessions(count: int, shown: str) -> str:
+    return ngettext("{shown} session", "{shown} sessions", count).format(shown=shown)
+
+
+def updated_ago(age: str) -> str:
+    return _("Updated {age} ago.").format(age=age)
 
 
 def place_at(place: str, at: str) -> str:
@@ -79,6 +92,10 @@ LABEL_SINCE: Final = "Since"
 LABEL_SIGNED_IN: Final = "Signed in"
 LABEL_GIVEN_BY: Final = "Given by"
 LABEL_HOW_IT_ENDED: Final = "How it ended"
+LABEL_WHEN: Final = "When"
+LABEL_MESSAGE: Final = "Message"
+LABEL_PASSWORD: Final = "Password"
+EXPORT_CSV: Final = "Export CSV"
 REFRESH: Final = "Refresh"
 LIST_UNREAD: Final = "The list appears here as soon as it can be read."
 TRY_AGAIN: Final = "Try again"

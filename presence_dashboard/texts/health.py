@@ -18,10 +18,6 @@ HEALTH_HEADLINES: Final = {
 }
 
 
-def health_as_of(age: str) -> str:
-    return _("Updated {age} ago.").format(age=age)
-
-
 def health_passed(count: int) -> str:
     return _("Checks passed ({count})").format(count=count)
 
@@ -136,7 +132,6 @@ def health_ago(ago: str, clock: str) -> str:
 # -- Retention ---------------------------------------------------------------------------------------------------------
 
 RETENTION: Final = "Stored personal data, and for how long"
-RETENTION_DATA: Final = "Data"
 RETENTION_TIME: Final = "Stored for"
 RETENTION_SETTING: Final = "Setting"
 RETENTION_NOTE: Final = (

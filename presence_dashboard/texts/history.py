@@ -22,7 +22,6 @@ HISTORY_VIEWS: Final = {
 
 # -- Filters -----------------------------------------------------------------------------------------------------------
 
-HISTORY_PERSON: Final = "Person"
 HISTORY_PERSON_HINT: Final = "exact user ID"
 HISTORY_BY: Final = "Staff"
 HISTORY_BY_HINT: Final = "exact name"
@@ -81,7 +80,6 @@ HISTORY_PROGRESS: Final = "Progress"
 HISTORY_KICKED: Final = "Kicked"
 HISTORY_TOTAL: Final = "Of"
 HISTORY_OPEN_END: Final = "until unblocked"
-HISTORY_WHEN: Final = "When"
 
 
 def history_place(first: str, last: str, total: str | None, page: int) -> str:
@@ -94,7 +92,6 @@ def history_as_of(clock: str) -> str:
     return _("Data as of {clock}").format(clock=clock)
 
 
-HISTORY_EXPORT: Final = "Export CSV"
 HISTORY_SELECT_HINT: Final = "Tick a row to see its details."
 
 
@@ -131,7 +128,6 @@ HISTORY_CAUSES: Final = {
     "limit": "replaced by a newer login",
     "device_limit": "replaced by a newer login on the same device",
 }
-FACT_AT: Final = "When"
 FACT_CAUSE: Final = "Cause"
 FACT_SESSION: Final = "Session"
 FACT_REPLACED_BY: Final = "Replaced by"

@@ -25,10 +25,6 @@ def live_peak_help(at: str) -> str:
     return f"{_(LIVE_PEAK_HELP)} {_('Reached at {at}.').format(at=at)}"
 
 
-def live_updated(age: str) -> str:
-    return _("Updated {age} ago.").format(age=age)
-
-
 def live_no_worker(last: str | None) -> str:
     if last is None:
         return _("**The charts have not been updated.** Tell your administrator: the Health page has the details.")
@@ -245,7 +241,6 @@ LIVE_TODAY: Final = "Today"
 LIVE_YESTERDAY: Final = "Yesterday"
 LIVE_SEVEN_DAYS: Final = "Last 7 days"
 LIVE_OTHER_DAYS: Final = "Other days"
-LIVE_FROM: Final = "From"
 LIVE_TO: Final = "To (included)"
 LIVE_FROM_AFTER_TO: Final = "“From” must not be after “To”."
 LIVE_THIS: Final = "This period"

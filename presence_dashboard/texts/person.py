@@ -7,6 +7,7 @@ from typing import Final
 
 from presence_dashboard.language import gettext as _
 from presence_dashboard.language import ngettext
+from presence_dashboard.texts.common import FLAG_SIGN_IN
 from presence_dashboard.texts.history import act
 from presence_dashboard.texts.kick import is_blocked
 
@@ -53,10 +54,6 @@ def person_online(sessions: str) -> str:
     return _(":green-badge[online · {sessions}]").format(sessions=sessions)
 
 
-def person_sessions(count: int, shown: str) -> str:
-    return ngettext("{shown} session", "{shown} sessions", count).format(shown=shown)
-
-
 def person_offline(last_seen: str | None) -> str:
     if last_seen:
         return _(":gray-badge[offline, last active {last_seen}]").format(last_seen=last_seen)
@@ -75,7 +72,6 @@ def person_blocked(block: str) -> str:
 PERSON_SESSIONS: Final = "Live sessions"
 PERSON_NO_SESSION: Final = "No live sessions."
 PERSON_KICK_THIS: Final = "Kick this session"
-PERSON_MUST_SIGN_IN: Final = "Must sign in again"
 PERSON_KEEP_THIS: Final = "Kick all others"
 PERSON_NO_DEVICE: Final = "Unnamed device"
 PERSON_NEWEST: Final = "newest"
@@ -111,7 +107,6 @@ PERSON_FOLLOW_OFF: Final = "Choose a refresh interval at the top of the page to 
 PERSON_CHANGED: Final = "Data has changed – refresh"
 FACT_UNTIL: Final = "Until"
 FACT_CHANGED: Final = "Changed"
-FACT_MESSAGE: Final = "Message"
 
 
 def person_kick_all(count: int, shown: str) -> str:
@@ -121,7 +116,7 @@ def person_kick_all(count: int, shown: str) -> str:
 def must_sign_in(by: str | None, at: str) -> str:
     """by: staff, safe for Markdown."""
     when = _("by {by}, {at}").format(by=by, at=at) if by else _("since {at}").format(at=at)
-    return f":orange-badge[{_(PERSON_MUST_SIGN_IN)}] ({when})"
+    return f":orange-badge[{_(FLAG_SIGN_IN)}] ({when})"
 
 
 def also_open(viewers: list[tuple[str, str]], more: int) -> str:
@@ -277,7 +272,3 @@ def happened_staff(action: str, by: str) -> str:
 
 def devices_and_more(devices: str, more: int) -> str:
     return _("{devices} and {count} more").format(devices=devices, count=more) if more else devices
-
-
-def fact_line(label: str, value: str) -> str:
-    return _("{label}: {value}").format(label=label, value=value)

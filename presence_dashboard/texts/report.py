@@ -15,7 +15,6 @@ REPORT_TITLE: Final = "Shift report"
 
 REPORT_WRONG_RANGE: Final = "The period is wrong: choose a start, and an end that is later or no end."
 REPORT_PRINT: Final = "Print"
-REPORT_EXPORT: Final = "Export CSV"
 
 
 def report_period(since: str, until: str, zone: str) -> str:
@@ -66,9 +65,6 @@ REPORT_NO_NAME: Final = "unknown"
 
 
 # -- Table -------------------------------------------------------------------------------------------------------------
-
-REPORT_WHEN: Final = "When"
-REPORT_SESSIONS: Final = "Sessions"
 
 
 def report_bulk_outcome(kicked: str, total: str, state: str | None) -> str:

@@ -28,10 +28,6 @@ def facet_most(shown: int, known: str) -> str:
     return _("The {shown} most frequent values of {known}.").format(shown=shown, known=known)
 
 
-def chip(label: str, value: str) -> str:
-    return _("{label}: {value}").format(label=label, value=value)
-
-
 def filters_menu(count: int) -> str:
     return _("Filters ({count})").format(count=count) if count else _("Filters")
 

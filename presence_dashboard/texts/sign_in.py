@@ -11,7 +11,6 @@ from presence_dashboard.language import ngettext, number
 
 SIGN_IN_TITLE: Final = "Sign in – Who is online"
 SIGN_IN_LEAD: Final = "Sign in to see who is online."
-SIGN_IN_PASSWORD: Final = "Password"
 SIGN_IN_BUTTON: Final = "Sign in"
 SIGN_IN_WRONG: Final = "Name or password is wrong."
 SIGN_IN_STALE: Final = "This form has expired, or cookies are off. Try again."

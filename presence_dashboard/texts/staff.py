@@ -61,7 +61,6 @@ STAFF_RESET_CONFIRM: Final = "Reset the password"
 STAFF_PASSWORD_TITLE: Final = "One-time password"
 STAFF_PASSWORD_ONCE: Final = "It is shown only now. If it gets lost, reset the password."
 STAFF_PASSWORD_DONE: Final = "Done"
-LABEL_PASSWORD: Final = "Password"
 LABEL_SIGN_IN_AT: Final = "Sign in at"
 STAFF_PASSWORDS: Final = {
     "own": "chosen",

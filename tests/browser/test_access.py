@@ -83,7 +83,7 @@ def test_staff_sign_in_by_keyboard_and_sign_out(page: Page, team: Team) -> None:
     expect(page).to_have_url(f"{team.url}/sign-in?next=/person")
     sign_in(page, "Dana", "wrong horse battery")
     expect(page.get_by_role("alert")).to_have_text(texts.SIGN_IN_WRONG)
-    expect(page.get_by_label(texts.SIGN_IN_PASSWORD)).to_be_focused()
+    expect(page.get_by_label(texts.LABEL_PASSWORD)).to_be_focused()
     page.keyboard.type(SECRET)
     page.keyboard.press("Enter")
     expect(page.get_by_text(texts.signed_in_as("dana", "support"))).to_be_visible()
@@ -94,7 +94,7 @@ def test_staff_sign_in_by_keyboard_and_sign_out(page: Page, team: Team) -> None:
     page.get_by_role("button", name=texts.SIGN_OUT_BUTTON).click()
     expect(page.get_by_text(texts.SIGN_OUT_DONE)).to_be_visible()
     page.goto(f"{team.url}/person")
-    expect(page.get_by_label(texts.SIGN_IN_PASSWORD)).to_be_visible()
+    expect(page.get_by_label(texts.LABEL_PASSWORD)).to_be_visible()
     assert complaints == []
     assert SECRET not in team.log.read_text()
 
@@ -139,7 +139,7 @@ def test_a_bulk_kick_asks_for_the_password_again_and_goes_on_on_the_same_page(
     expect(page.get_by_role("heading", name=texts.PASSWORD_AGAIN)).to_be_visible()
     expect(page.get_by_label(texts.LABEL_NAME)).to_have_value("dana")
     expect(page.get_by_label(texts.LABEL_NAME)).not_to_be_editable()
-    expect(page.get_by_label(texts.SIGN_IN_PASSWORD)).to_be_focused()
+    expect(page.get_by_label(texts.LABEL_PASSWORD)).to_be_focused()
     page.keyboard.type("wrong horse battery")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_have_text(texts.PASSWORD_AGAIN_WRONG)

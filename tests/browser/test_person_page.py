@@ -95,7 +95,7 @@ def test_typing_finds_a_person_keys_alone_kick_all_their_sessions_and_history_le
     expect(tab.page.get_by_role("heading", name="Person 00 user")).to_be_visible()
     expect(tab.page.locator(".st-key-timeline")).to_contain_text("Lost device")
     tab.page.get_by_role("link", name=texts.PERSON_HISTORY).click()
-    expect(tab.page.get_by_label(texts.HISTORY_PERSON, exact=True)).to_have_value("user00")
+    expect(tab.page.get_by_label(texts.LABEL_PERSON, exact=True)).to_have_value("user00")
     expect(tab.page.get_by_role("radio", name=texts.HISTORY_VIEWS["staff"])).to_be_checked()
 
 
@@ -191,11 +191,11 @@ def test_a_card_shows_what_is_special_and_staff_require_a_new_sign_in_until_the_
     expect(dialog).to_contain_text(texts.SIGN_IN_EXPLAINED)
     dialog.get_by_role("textbox", name=texts.REASON).fill("Odd login")
     dialog.get_by_role("button", name=texts.require_sign_in(1)).click()
-    expect(card).to_contain_text(f"{texts.PERSON_MUST_SIGN_IN} (by local operator, ")
+    expect(card).to_contain_text(f"{texts.FLAG_SIGN_IN} (by local operator, ")
     expect(button).to_have_count(0)
     assert live(dashboard, [phone, laptop]) == ["ada"]
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
 
     dashboard.tokens.append(dashboard.presence.reauthenticated(phone.token, methods=["pwd"]).token)
     expect(button).to_be_visible()
-    expect(card).not_to_contain_text(texts.PERSON_MUST_SIGN_IN)
+    expect(card).not_to_contain_text(texts.FLAG_SIGN_IN)

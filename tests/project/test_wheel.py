@@ -22,7 +22,7 @@ import pytest
 from playwright.sync_api import expect
 
 from presence_core import Presence, Settings
-from presence_dashboard import gate
+from presence_dashboard.gate.headers import security_headers
 from tests.browser.conftest import chromium
 from tests.conftest import Servers
 from tests.dashboard.wire import Wire, answers
@@ -206,7 +206,7 @@ def served(whole: Environment, named: dict[str, str], tmp_path: Path) -> Iterato
 def test_the_dashboard_serves_the_pages_behind_the_gate_with_headers_and_theme(served: str) -> None:
     answer = httpx.get(served, headers={"Accept": "text/html"})
     assert answer.status_code == 200
-    for name, value in gate.security_headers().items():
+    for name, value in security_headers().items():
         assert answer.headers[name] == value
     assert "/page/page.js" in answer.text
     refused = httpx.get(served, headers={"Host": "rebound.example"})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from presence_dashboard.gate import GateMark
+from presence_dashboard.gate.gate_mark import GateMark
 
 
 @dataclass

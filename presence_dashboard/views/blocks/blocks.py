@@ -5,30 +5,26 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-import pandas as pd
 import streamlit as st
 
 from presence_core import Block, BlockRule, Page
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import block_rules
 from presence_dashboard.components import account, notifications, session_facts
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.components.pagination import refresh_bar
+from presence_dashboard.components.pagination import load_rows, refresh_bar, row_table, time_column
 from presence_dashboard.components.session_facts import text_cell, time_cell, time_tag
 from presence_dashboard.data.browser_tab import this_tab, zone
-from presence_dashboard.data.paged_list import PagedList, ReadPage, this_paged_list
+from presence_dashboard.data.paged_list import PagedList, this_paged_list
 from presence_dashboard.data.shared_reads import names_of
 from presence_dashboard.data.store import Store, open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, literal, minute, name, number
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.blocks import rule_form
 
 access.stop_without_gate()
 
-ROW_HEIGHT: Final = 31
-MOST_ROWS: Final = 12
 PEOPLE: Final = 20
 """Blocked people that the page shows; History has all."""
 
@@ -52,7 +48,7 @@ def _rules(store: Store, actor: Actor, paged: PagedList[BlockRule]) -> None:
         return Page(rules, None, len(rules), True, len(rules), datetime.now(zone()))
 
     buttons, form = st.container(horizontal=True, vertical_alignment="center", gap="small"), st.container()
-    rows = _load(store, paged, None, read_page)
+    rows = load_rows(paged, None, read_page, height=120)
     with buttons:
         if actor.may("block_rules"):
             rule_form.open_button()
@@ -66,8 +62,7 @@ def _rules(store: Store, actor: Actor, paged: PagedList[BlockRule]) -> None:
         with st.container(border=True, key="no-rules"):
             st.markdown(texts.RULES_EMPTY)
         return
-    zone_name = str(zone())
-    added = texts.rule_added(zone_name)
+    added = texts.rule_added(str(zone()))
     columns: dict[str, list[Any]] = {
         texts.LABEL_BLOCKS: [literal(_match(rule, actor)) for rule in rows],
         texts.LABEL_ENDS: [minute(rule.until, zone()) if rule.until else texts.RULE_NO_END for rule in rows],
@@ -76,39 +71,12 @@ def _rules(store: Store, actor: Actor, paged: PagedList[BlockRule]) -> None:
         texts.LABEL_BY: [literal(rule.by) for rule in rows],
         added: [rule.at for rule in rows],
     }
-    event = st.dataframe(
-        pd.DataFrame(columns),
-        key=f"block-rules-{paged.generation}",
-        on_select="rerun",
-        selection_mode="single-row",
-        column_config={
-            added: st.column_config.DatetimeColumn(
-                format="YYYY-MM-DD HH:mm:ss", timezone=zone_name, width=170, help=texts.time_column_help(zone_name)
-            )
-        },
-        hide_index=True,
-        height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
-        row_height=ROW_HEIGHT,
-        placeholder="",
-        alt=texts.RULES_ALT,
-    )
-    ticked = next(iter(event.selection.rows), None)
-    if ticked is not None and ticked < len(rows):
+    key = f"block-rules-{paged.generation}"
+    ticked = row_table(columns, key, texts.RULES_ALT, {added: time_column()}, most_rows=12)
+    if ticked is not None:
         _panel(rows[ticked], actor)
     else:
         st.caption(texts.RULES_SELECT_HINT if actor.may("block_rules") else texts.RULES_SELECT_HINT_READER)
-
-
-def _load(store: Store, paged: PagedList[Any], query: int | None, read_page: ReadPage[Any]) -> list[Any] | None:
-    """The rows; None if they could not be read, which the page then says."""
-    with st.skeleton(height=120):
-        paged.load(store, query, read_page)
-    if paged.failure is not None and not this_tab().away:
-        st.warning(texts.unreadable(paged.failure))
-    if paged.page is None:
-        st.info(texts.LIST_UNREAD)
-        return None
-    return paged.page.items
 
 
 def _match(rule: BlockRule, actor: Actor) -> str:
@@ -120,20 +88,19 @@ def _panel(rule: BlockRule, actor: Actor) -> None:
         st.subheader(name(cut(_match(rule, actor), 140)), anchor=False)
         if not rule.everywhere:
             st.warning(texts.RULE_UNFINISHED)
-        with st.container(gap="xxsmall"):
-            session_facts.show_facts(
-                {
-                    texts.LABEL_ENDS: minute(rule.until, zone()) if rule.until else texts.RULE_NO_END,
-                    texts.LABEL_SINCE: rule.at,
-                    texts.LABEL_BY: rule.by,
-                    texts.LABEL_REASON: rule.reason,
-                    texts.LABEL_MESSAGE: rule.message,
-                    texts.LABEL_TICKET: rule.ticket,
-                    texts.LABEL_WHEN_ADDED: texts.rule_matched(
-                        texts.rule_sessions(rule.sessions, number(rule.sessions))
-                    ),
-                },
-            )
+        session_facts.show_facts(
+            {
+                texts.LABEL_ENDS: minute(rule.until, zone()) if rule.until else texts.RULE_NO_END,
+                texts.LABEL_SINCE: rule.at,
+                texts.LABEL_BY: rule.by,
+                texts.LABEL_REASON: rule.reason,
+                texts.LABEL_MESSAGE: rule.message,
+                texts.LABEL_TICKET: rule.ticket,
+                texts.LABEL_WHEN_ADDED: texts.rule_matched(
+                    texts.number_of_sessions(rule.sessions, number(rule.sessions))
+                ),
+            },
+        )
         if actor.may("block_rules"):
             with st.popover(texts.RULE_REMOVE, disabled=this_tab().away):
                 _remove(rule)
@@ -178,7 +145,7 @@ def _people(store: Store, actor: Actor, generation: int) -> None:
     def read_page(limit: int, cursor: str | None) -> Page[Block]:
         return store.presence.blocks(limit=PEOPLE)
 
-    rows = _load(store, this_paged_list("blocked-people"), generation, read_page)
+    rows = load_rows(this_paged_list("blocked-people"), generation, read_page, height=120)
     if rows is None:
         return
     if not rows:

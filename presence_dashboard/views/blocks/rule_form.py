@@ -12,6 +12,7 @@ from presence_dashboard import texts
 from presence_dashboard.actions import block_rules
 from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
 from presence_dashboard.components import account, notifications
+from presence_dashboard.components.block_choice import BLOCKS
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.store import open_store
@@ -23,10 +24,7 @@ from presence_dashboard.texts import english
 _FORM: Final = "rule-form"
 
 ENDS: Final[dict[str, int | None]] = {
-    english.BLOCK_HOUR: 3_600,
-    english.BLOCK_DAY: 86_400,
-    english.BLOCK_WEEK: 604_800,
-    english.BLOCK_MONTH: 2_592_000,
+    **{label: seconds for label, seconds in BLOCKS.items() if seconds},
     english.RULE_UNTIL_REMOVED: None,
 }
 """English label → seconds; None: until removed."""
@@ -101,7 +99,7 @@ def _match_fields(key: int) -> None:
     )
     if kind == english.RULE_VERSION:
         with st.container(horizontal=True, gap="small"):
-            st.text_input(texts.RULE_APP_FIELD, key=f"rule-app-{key}", max_chars=64)
+            st.text_input(texts.LABEL_APP, key=f"rule-app-{key}", max_chars=64)
             st.text_input(texts.RULE_VERSION_FIELD, key=f"rule-version-{key}", max_chars=64)
         st.caption(texts.RULE_LIES)
         return
@@ -143,7 +141,7 @@ def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview, *, disabl
         texts.rule_preview(
             shown,
             texts.rule_people(preview.people, number(preview.people)),
-            texts.rule_sessions(preview.sessions, number(preview.sessions)),
+            texts.number_of_sessions(preview.sessions, number(preview.sessions)),
             local_time(preview.as_of),
             is_exact=preview.people_is_exact,
             is_none=not preview.sessions,

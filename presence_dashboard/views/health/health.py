@@ -71,7 +71,7 @@ def _state() -> None:
         fact_table(texts.HEALTH_WORKER, worker_facts(health))
         fact_table(texts.HEALTH_DATA, data_facts(health))
     retention.retention_table(open_store().presence.settings)
-    st.caption(texts.health_as_of(span(reading.age)))
+    st.caption(texts.updated_ago(span(reading.age)))
 
 
 def _summary(health: Health) -> None:

@@ -15,6 +15,7 @@ from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import plain
 from presence_dashboard.format import code, name, number, span
+from presence_dashboard.roles import Denied, SignedOut
 
 _REQUEST: Final = "health-request"
 _PER_SECOND: Final = 5_000
@@ -45,20 +46,13 @@ def maintenance_panel() -> None:
     if not access.may("repair"):
         st.caption(texts.HEALTH_MAINTENANCE_READ_ONLY)
         return
-    disabled = this_tab().away or (task is not None and task.is_running)
+    disabled = task is not None and task.is_running
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         for kind, label, help_text in (
             ("repair", texts.HEALTH_REPAIR, texts.HEALTH_REPAIR_HELP),
             ("reindex", texts.HEALTH_REINDEX, texts.HEALTH_REINDEX_HELP),
         ):
-            if st.button(
-                label,
-                key=f"health-{kind}",
-                help=help_text,
-                disabled=disabled,
-                on_click=notifications.check,
-                args=("repair", kind),
-            ):
+            if notifications.checked_button(label, f"health-{kind}", "repair", kind, disabled=disabled, help=help_text):
                 st.session_state[_REQUEST] = kind
                 st.rerun()  # the page draws the dialog, not this fragment
         if this_tab().away:
@@ -107,7 +101,7 @@ def _dialog(kind: MaintenanceKind) -> None:
     if confirmed:
         try:
             started = maintenance_runner().start(open_store().presence, kind)
-        except (PresenceError, InvalidArgument, access.Denied, access.SignedOut) as error:
+        except (PresenceError, InvalidArgument, Denied, SignedOut) as error:
             st.warning(texts.action_failed(plain(error)))
             return
         if not started:

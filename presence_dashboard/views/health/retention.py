@@ -32,6 +32,6 @@ def retention_table(settings: Settings) -> None:
     with st.expander(texts.RETENTION, key="retention"):
         st.caption(texts.RETENTION_NOTE)
         columns = zip(*retention_rows(settings), strict=True)
-        headings = (texts.RETENTION_DATA, texts.RETENTION_TIME, texts.RETENTION_SETTING)
+        headings = (texts.HEALTH_DATA, texts.RETENTION_TIME, texts.RETENTION_SETTING)
         table = {heading: list(column) for heading, column in zip(headings, columns, strict=True)}
         st.dataframe(table, hide_index=True, height="content", row_height=31, alt=texts.RETENTION)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
-import pandas as pd
 import streamlit as st
 
 from presence_core import AuditEntry, Block, Ended, InvalidArgument, Job
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions.history_export import history_export
 from presence_dashboard.components import export_dialog
-from presence_dashboard.components.pagination import pager, refresh_bar
-from presence_dashboard.components.time_picker import time_menu
+from presence_dashboard.components.pagination import load_rows, pager, refresh_bar, row_table, time_column
+from presence_dashboard.components.time_picker import address_choice, time_menu
 from presence_dashboard.data import history_query
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.history_query import EXPORT, FIELDS, VIEWS, HistoryQuery, HistoryView, page_reader
@@ -23,14 +21,11 @@ from presence_dashboard.data.paged_list import PagedList, this_paged_list
 from presence_dashboard.data.shared_reads import names_of, now
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import in_zone, literal, minute
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.time_range import Period, resolve
 from presence_dashboard.views.history import row_details
 
 access.stop_without_gate()
-
-ROW_HEIGHT: Final = 31
-MOST_ROWS: Final = 20
 
 
 def page() -> None:
@@ -47,45 +42,20 @@ def page() -> None:
         st.warning(texts.TIME_MALFORMED)
         st.button(texts.HISTORY_CLEAR, key="clear", on_click=_clear)
         return
-    with st.skeleton(height=320):
-        paged.load(open_store(), query, page_reader(view, open_store(), query, actor))
-    if paged.failure is not None and not this_tab().away:
-        st.warning(texts.unreadable(paged.failure))
-    if paged.page is None:
-        if paged.failure is None or this_tab().away:
-            st.info(texts.LIST_UNREAD)
-        else:
-            st.button(texts.TRY_AGAIN, key="retry")  # any run of the script retries
-    elif paged.page.items:
-        _table(view, query, paged, actor)
-    else:
+    rows = load_rows(paged, query, page_reader(view, open_store(), query, actor), height=320, may_retry=True)
+    if rows:
+        _table(view, query, paged, rows, actor)
+    elif rows is not None:
         _empty(view, query, paged)
     export_dialog.dialog()
 
 
 def _view() -> HistoryView:
-    if "history-view" not in st.session_state:
-        value = st.query_params.get("view")
-        st.session_state["history-view"] = value if value in VIEWS else VIEWS[0]
-    view = st.segmented_control(
-        texts.HISTORY_VIEW,
-        VIEWS,
-        required=True,
-        key="history-view",
-        format_func=lambda view: texts.HISTORY_VIEWS[view],
-        label_visibility="collapsed",
-        on_change=_into_address,
-        args=("view", "history-view"),
+    labels: dict[str, str] = {view: texts.HISTORY_VIEWS[view] for view in VIEWS}
+    view = address_choice(
+        "view", "history-view", texts.HISTORY_VIEW, labels, default=VIEWS[0], label_visibility="collapsed"
     )
-    return view or VIEWS[0]
-
-
-def _into_address(field: str, key: str) -> None:
-    """Write a choice to the page's address, as the library's word, not as the label."""
-    if st.session_state[key]:
-        st.query_params[field] = st.session_state[key]
-    else:
-        st.query_params.pop(field, None)
+    return cast(HistoryView, view)
 
 
 # -- Filters -----------------------------------------------------------------------------------------------------------
@@ -112,20 +82,7 @@ def _text(key: str, label: str, hint: str, most: int) -> str | None:
 
 
 def _choice(field: str, label: str, options: dict[str, str]) -> str | None:
-    key = f"history-{field}"
-    if key not in st.session_state:
-        value = st.query_params.get(field, "")
-        st.session_state[key] = value if value in options else ""
-    chosen: str = st.selectbox(
-        label,
-        list(options),
-        key=key,
-        format_func=lambda value: options[value],
-        width=138,
-        on_change=_into_address,
-        args=(field, key),
-    )
-    return chosen or None
+    return address_choice(field, f"history-{field}", label, options, as_menu=True, width=138) or None
 
 
 def _period(chosen: str, paged: PagedList[Any]) -> Period:
@@ -137,7 +94,7 @@ def _period(chosen: str, paged: PagedList[Any]) -> Period:
 
 
 _FIELDS: Final[dict[str, Callable[[], str | None]]] = {
-    "person": lambda: _text("person", texts.HISTORY_PERSON, texts.HISTORY_PERSON_HINT, 256),
+    "person": lambda: _text("person", texts.LABEL_PERSON, texts.HISTORY_PERSON_HINT, 256),
     "by": lambda: _text("by", texts.HISTORY_BY, texts.HISTORY_BY_HINT, 256),
     "words": lambda: _text("words", texts.HISTORY_WORDS, texts.HISTORY_WORDS_HINT, 100),
     "how": lambda: _choice("how", texts.LABEL_HOW_IT_ENDED, texts.HISTORY_HOWS),
@@ -157,28 +114,16 @@ def _clear() -> None:
 # -- Rows --------------------------------------------------------------------------------------------------------------
 
 
-def _table(view: HistoryView, query: HistoryQuery, paged: PagedList[Any], actor: Actor) -> None:
-    items: Sequence[Any] = paged.page.items if paged.page else ()
+def _table(view: HistoryView, query: HistoryQuery, paged: PagedList[Any], items: Sequence[Any], actor: Actor) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         _export(view, query, actor)
         refresh_bar(paged)
-    event = st.dataframe(
-        pd.DataFrame(_ROWS[view](items, actor)),
-        key=f"history-{view}-{paged.generation}",
-        on_select="rerun",
-        selection_mode="single-row",
-        column_config=_columns(),
-        hide_index=True,
-        height=ROW_HEIGHT * (min(len(items), MOST_ROWS) + 1) + 2,
-        row_height=ROW_HEIGHT,
-        placeholder="",
-        alt=texts.HISTORY_ALT[view],
-    )
+    key = f"history-{view}-{paged.generation}"
+    row = row_table(_ROWS[view](items, actor), key, texts.HISTORY_ALT[view], _columns())
     pager(paged, len(items))
     if paged.page is not None and paged.page.complete_since is not None:
         st.caption(texts.ended_since(minute(paged.page.complete_since, zone())))
-    row = next(iter(event.selection.rows), None)
-    if row is not None and row < len(items):
+    if row is not None:
         row_details.show(items[row], actor)
     else:
         st.caption(texts.HISTORY_SELECT_HINT)
@@ -187,7 +132,7 @@ def _table(view: HistoryView, query: HistoryQuery, paged: PagedList[Any], actor:
 def _export(view: HistoryView, query: HistoryQuery, actor: Actor) -> None:
     if actor.may(EXPORT[view]):
         st.button(
-            texts.HISTORY_EXPORT,
+            texts.EXPORT_CSV,
             key="export-history",
             disabled=this_tab().away,
             on_click=export_dialog.open_dialog,
@@ -275,15 +220,9 @@ _ROWS: Final[dict[HistoryView, Callable[[Any, Actor], dict[str, list[Any]]]]] = 
 
 
 def _columns() -> dict[str, Any]:
-    column, zone_name = st.column_config, str(zone())
+    column = st.column_config
     return {
-        "when": column.DatetimeColumn(
-            texts.HISTORY_WHEN,
-            width=150,
-            format="YYYY-MM-DD HH:mm:ss",
-            timezone=zone_name,
-            help=texts.time_column_help(zone_name),
-        ),
+        "when": time_column(texts.LABEL_WHEN, 150),
         "name": column.TextColumn(texts.LABEL_NAME, width=145),
         "uid": column.TextColumn(texts.LABEL_UID, width=130),
         "until": column.TextColumn(texts.FACT_UNTIL, width=160),

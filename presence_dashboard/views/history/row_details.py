@@ -9,7 +9,6 @@ import streamlit as st
 
 from presence_core import AuditEntry, Block, Ended, Job
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import bulk_kick
 from presence_dashboard.actions.bulk_kick import JobCommand
 from presence_dashboard.components import notifications, session_facts
@@ -20,7 +19,7 @@ from presence_dashboard.data.shared_reads import names_of
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import in_zone, number
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 
 
 def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:
@@ -37,24 +36,19 @@ def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:
             if isinstance(row, Block)
             else _entry(row, actor)
         )
-        _facts(facts)
+        session_facts.show_facts(facts)
         if row.uid:
             st.page_link("views/person/person.py", label=texts.HISTORY_OPEN_PERSON, query_params={"q": row.uid})
-
-
-def _facts(facts: dict[str, str | datetime | None]) -> None:
-    with st.container(gap="xxsmall"):
-        session_facts.show_facts(facts)
 
 
 def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
     hides_name, hides_ip = "name" in actor.masked, "ip" in actor.masked
     return {
-        texts.FACT_AT: session.at,
+        texts.LABEL_WHEN: session.at,
         texts.FACT_CAUSE: texts.HISTORY_CAUSES.get(session.cause, session.cause),
         texts.LABEL_BY: session.by,
         texts.LABEL_REASON: session.note,
-        texts.FACT_MESSAGE: session.message,
+        texts.LABEL_MESSAGE: session.message,
         texts.LABEL_TICKET: session.ticket,
         texts.FACT_REPLACED_BY: session.replaced_by,
         texts.LABEL_NAME: HIDDEN if hides_name and session.name else session.name,
@@ -79,19 +73,19 @@ def _block(block: Block, actor: Actor) -> dict[str, str | datetime | None]:
     return {
         texts.LABEL_NAME: names_of([block.uid], actor).get(block.uid),
         texts.LABEL_UID: block.uid,
-        texts.FACT_AT: block.at,
+        texts.LABEL_WHEN: block.at,
         texts.FACT_CHANGED: None if block.changed == block.at else block.changed,
         texts.FACT_UNTIL: block.until or texts.HISTORY_OPEN_END,
         texts.LABEL_BY: block.by,
         texts.LABEL_REASON: block.reason,
-        texts.FACT_MESSAGE: block.message,
+        texts.LABEL_MESSAGE: block.message,
         texts.LABEL_TICKET: block.ticket,
     }
 
 
 def _entry(entry: AuditEntry, actor: Actor) -> dict[str, str | datetime | None]:
     return {
-        texts.FACT_AT: entry.at,
+        texts.LABEL_WHEN: entry.at,
         texts.LABEL_ACTION: texts.act(entry.action),
         texts.LABEL_BY: entry.by,
         texts.LABEL_NAME: names_of([entry.uid], actor).get(entry.uid) if entry.uid else None,
@@ -99,7 +93,7 @@ def _entry(entry: AuditEntry, actor: Actor) -> dict[str, str | datetime | None]:
         texts.FACT_SESSION: entry.session_id,
         texts.LABEL_OUTCOME: in_zone(history_query.outcome(entry, actor), zone()) or None,
         texts.LABEL_REASON: history_query.reason(entry, actor),
-        texts.FACT_MESSAGE: entry.message,
+        texts.LABEL_MESSAGE: entry.message,
         texts.LABEL_TICKET: entry.ticket,
     }
 
@@ -122,15 +116,15 @@ def _job(job_id: str, actor: Actor) -> None:
         return
     state = texts.JOB_STATES.get(job.state, job.state)
     st.progress(share(job), texts.job_progress(state, number(job.kicked), number(job.total)))
-    _facts(
+    session_facts.show_facts(
         {
-            texts.FACT_AT: job.created,
+            texts.LABEL_WHEN: job.created,
             texts.FACT_UPDATED: job.updated,
             texts.FACT_FINISHED: job.finished,
             texts.LABEL_BY: job.by,
             texts.FACT_FILTER: _filter(job, actor),
             texts.LABEL_REASON: job.reason,
-            texts.FACT_MESSAGE: job.message,
+            texts.LABEL_MESSAGE: job.message,
             texts.LABEL_TICKET: job.ticket,
             texts.FACT_ERROR: texts.bulk_job_error(job.error) if job.error else None,
         }
@@ -157,14 +151,7 @@ def _controls(job: Job) -> None:
 
 def _button(command: JobCommand, label: str, job: Job) -> None:
     kind: Literal["primary", "secondary"] = "primary" if command == "cancel" else "secondary"
-    if st.button(
-        label,
-        key=f"{command}-{job.id}",
-        disabled=this_tab().away,
-        type=kind,
-        on_click=notifications.check,
-        args=("bulk", bulk_kick.audit_name(command)),
-    ):
+    if notifications.checked_button(label, f"{command}-{job.id}", "bulk", bulk_kick.audit_name(command), type=kind):
         notifications.notify(_control(command, job))
         this_tab().acted += 1
         st.rerun()
@@ -175,6 +162,6 @@ def _control(command: JobCommand, job: Job) -> Notification:
     try:
         after = bulk_kick.control_job(store, job, command)
     except REFUSALS as error:
-        return Notification("bad", texts.action_failed(plain(error)))
+        return notifications.failed(plain(error))
     store.shared(("job", job.id), lambda presence: presence.job(job.id), fresh=True)
     return Notification("done", texts.job_steered(texts.JOB_STATES.get(after.state, after.state)))

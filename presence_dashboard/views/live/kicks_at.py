@@ -18,6 +18,7 @@ from presence_dashboard.data.chart_data import KickMark
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
 from presence_dashboard.format import exact
+from presence_dashboard.roles import SignedOut
 from presence_dashboard.views.live.free_range import forget_selection
 from presence_dashboard.views.live.latest_activity import kick_words, person_row
 
@@ -29,7 +30,7 @@ def kicks_at(samples: Sequence[Sample], picked: datetime, seconds: float) -> Non
     """Draw the kicks of the mark nearest to the clicked time. seconds: length of the chart's range."""
     try:
         actor = access.current(touch=False)
-    except access.SignedOut:
+    except SignedOut:
         return  # the connection banner handles it
     if not actor.may("people"):
         return

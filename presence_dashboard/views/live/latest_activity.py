@@ -16,6 +16,7 @@ from presence_dashboard.data.browser_tab import local_time, zone
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
 from presence_dashboard.format import code, cut, exact, literal, name, since
+from presence_dashboard.roles import SignedOut
 
 LENGTH: Final = 12
 
@@ -75,7 +76,7 @@ def latest_activity() -> None:
         return
     try:
         actor = access.current(touch=False)
-    except access.SignedOut:
+    except SignedOut:
         return  # the connection banner handles it
     if not actor.may("people"):
         return

@@ -13,6 +13,7 @@ import streamlit as st
 from presence_core import Counts, Presence, Sample, WorkerStatus
 from presence_dashboard import access, texts
 from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.components.time_picker import address_choice
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.chart_data import RANGES, ChartSeries, ChartWindow, CountKind
@@ -31,7 +32,6 @@ access.stop_without_gate()
 
 COMPARISONS: Final = {english.LIVE_GHOST_NONE: 0, english.LIVE_GHOST_DAY: DAY, english.LIVE_GHOST_WEEK: 7 * DAY}
 _LINES: Final[dict[str, CountKind]] = {english.USERS: "users", english.SESSIONS: "sessions"}
-_GHOST: Final = "ghost"
 _SLOW: Final = 59.5
 """Seconds for which samples of an earlier day are shared. They do not change."""
 
@@ -139,7 +139,7 @@ def _freshness() -> None:
     reading = _worker()
     worker = reading.value
     if counts.value is not None:
-        st.caption(texts.live_updated(span(counts.age)))
+        st.caption(texts.updated_ago(span(counts.age)))
     if reading.failure is None and (worker is None or not worker.alive):
         st.warning(texts.live_no_worker(span((now() - worker.beat).total_seconds()) if worker else None))
     for alert in worker.alerts if worker else ():
@@ -179,7 +179,7 @@ def _chart() -> None:
         *_in_words(curve, show, window.seconds),
     ]
     if reading.failure is not None:
-        caption.append(texts.live_updated(span(reading.age)))
+        caption.append(texts.updated_ago(span(reading.age)))
     st.caption("  \n".join(caption))
     if picked is not None:
         kicks_at(curve.samples, picked, window.seconds)
@@ -218,25 +218,8 @@ def _choices(free: free_range.Range | None) -> tuple[str, tuple[CountKind, ...],
 
 def _comparison() -> str:
     """The choice of an earlier day. It is in the address in English, so that a link works in each language."""
-    if _GHOST not in st.session_state:
-        value = st.query_params.get(_GHOST)
-        st.session_state[_GHOST] = value if value in COMPARISONS else english.LIVE_GHOST_DAY
-    chosen: str | None = st.segmented_control(
-        texts.LIVE_GHOST,
-        list(COMPARISONS),
-        required=True,
-        key=_GHOST,
-        format_func=gettext,
-        on_change=_comparison_into_address,
-    )
-    return chosen or english.LIVE_GHOST_DAY
-
-
-def _comparison_into_address() -> None:
-    if st.session_state[_GHOST] == english.LIVE_GHOST_DAY:
-        st.query_params.pop(_GHOST, None)
-    else:
-        st.query_params[_GHOST] = st.session_state[_GHOST]
+    labels, usual = {label: gettext(label) for label in COMPARISONS}, english.LIVE_GHOST_DAY
+    return address_choice("ghost", "ghost", texts.LIVE_GHOST, labels, default=usual, left_out=usual)
 
 
 def _earlier(window: ChartWindow, shift: int) -> ChartSeries | None:

@@ -14,6 +14,7 @@ import streamlit as st
 from presence_core import Sample
 from presence_dashboard import language, texts
 from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.components.time_picker import address_choice
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.chart_data import ChartWindow, Split, SplitField
 from presence_dashboard.data.shared_reads import shared
@@ -24,15 +25,13 @@ from presence_dashboard.views.live.count_chart import GREY, RED, time_axis
 HEIGHT: Final = 220
 KEEP: Final = 59.5
 
-_KEY: Final = "split"
-
 _COLOURS: Final = ("#3f7cac", GREY, "#b7791f", RED)
 """Of the end reasons, in the order of REASONS. Red means a kick, as in the first chart."""
 
 
 def split_chart(window: ChartWindow, samples: Sequence[Sample], edges: tuple[float, float]) -> None:
     """Draw the choice of a split, and its chart. samples: of the first chart. edges: of the range in Unix ms."""
-    kind = _choice()
+    kind = address_choice("split", "split", texts.LIVE_SPLIT, texts.LIVE_SPLITS, wrap=True)
     if kind == "reason":
         split = chart_data.events_by(chart_data.REASONS, samples)
         _draw_events(kind, split, edges, texts.LIVE_REASONS, texts.LIVE_NO_ENDS, texts.live_split_ends)
@@ -41,29 +40,6 @@ def split_chart(window: ChartWindow, samples: Sequence[Sample], edges: tuple[flo
         _draw_events(kind, split, edges, texts.LIVE_ODD, texts.LIVE_NO_ODD, texts.live_split_odd)
     elif kind:
         _draw_sessions(cast("SplitField", kind), window, edges)
-
-
-def _choice() -> str:
-    if _KEY not in st.session_state:
-        value = st.query_params.get(_KEY, "")
-        st.session_state[_KEY] = value if value in texts.LIVE_SPLITS else ""
-    chosen: str | None = st.segmented_control(
-        texts.LIVE_SPLIT,
-        list(texts.LIVE_SPLITS),
-        required=True,
-        key=_KEY,
-        format_func=lambda kind: texts.LIVE_SPLITS[kind],
-        wrap=True,
-        on_change=_into_address,
-    )
-    return chosen or ""
-
-
-def _into_address() -> None:
-    if st.session_state[_KEY]:
-        st.query_params[_KEY] = st.session_state[_KEY]
-    else:
-        st.query_params.pop(_KEY, None)
 
 
 def _draw_events(

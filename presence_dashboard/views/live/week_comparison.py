@@ -81,7 +81,7 @@ def _chosen(today: date) -> tuple[date, date] | None:
         if chosen in presets:
             return presets[chosen]
         first = st.date_input(
-            texts.LIVE_FROM, today - timedelta(days=1), max_value=today, key="compare-from", width=150
+            texts.TIME_FROM, today - timedelta(days=1), max_value=today, key="compare-from", width=150
         )
         last = st.date_input(texts.LIVE_TO, today - timedelta(days=1), max_value=today, key="compare-to", width=150)
     if first > last:

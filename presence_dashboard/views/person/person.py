@@ -10,7 +10,6 @@ import streamlit as st
 from presence_core import Person
 from presence_core.settings import DAY
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import kick_dialog, notifications, session_facts, watch_list
 from presence_dashboard.data.browser_tab import local_time, this_tab
@@ -25,6 +24,7 @@ from presence_dashboard.data.person_state import (
 )
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import code, cut, isolated, literal, name, number, span
+from presence_dashboard.roles import Actor
 from presence_dashboard.views.person import privacy_menu, session_cards
 from presence_dashboard.views.person.timeline_list import history_link, timeline_list
 
@@ -109,7 +109,7 @@ def _list(people: tuple[Person, ...]) -> None:
 
 def _presence(person: Person) -> str:
     if person.online:
-        return texts.person_online(texts.person_sessions(person.sessions, number(person.sessions)))
+        return texts.person_online(texts.number_of_sessions(person.sessions, number(person.sessions)))
     return texts.person_offline(session_facts.time_of_day(person.last_seen))
 
 
@@ -155,7 +155,7 @@ def _header(uid: str, facts: PersonFacts, actor: Actor) -> None:
             called = name(cut(facts.name or uid, 80)) if shows_name else texts.PERSON_NAME_HIDDEN
             st.header(called, anchor=False, width="content")
             if count := sum(session.on_behalf_by is None for session in facts.sessions):
-                st.markdown(texts.person_online(texts.person_sessions(count, number(count))), width="content")
+                st.markdown(texts.person_online(texts.number_of_sessions(count, number(count))), width="content")
             else:
                 seen = session_facts.time_of_day(facts.last_seen) if facts.last_seen else None
                 st.markdown(texts.person_offline(seen), width="content")
@@ -163,7 +163,7 @@ def _header(uid: str, facts: PersonFacts, actor: Actor) -> None:
             watch_list.watch_button(uid, facts.name, actor)
         also = [isolated(alias) for alias in facts.aliases if alias != uid]
         if also and shows_name:
-            st.text(texts.fact_line(texts.LABEL_ALIASES, ", ".join(also)))
+            st.text(texts.labelled(texts.LABEL_ALIASES, ", ".join(also)))
 
 
 def _blocked(facts: PersonFacts, actor: Actor) -> None:
@@ -172,15 +172,14 @@ def _blocked(facts: PersonFacts, actor: Actor) -> None:
         return
     with st.container(border=True, gap="xsmall", key="blocked"):
         st.markdown(texts.person_blocked(notifications.block_summary(block)))
-        with st.container(gap="xxsmall"):
-            session_facts.show_facts(
-                {
-                    texts.LABEL_SINCE: block.at,
-                    texts.FACT_CHANGED: None if block.changed == block.at else block.changed,
-                    texts.LABEL_REASON: block.reason,
-                    texts.FACT_MESSAGE: block.message,
-                },
-            )
+        session_facts.show_facts(
+            {
+                texts.LABEL_SINCE: block.at,
+                texts.FACT_CHANGED: None if block.changed == block.at else block.changed,
+                texts.LABEL_REASON: block.reason,
+                texts.LABEL_MESSAGE: block.message,
+            },
+        )
         if actor.may("kick"):
             with st.container(horizontal=True, gap="small"):
                 _ask("unblock", texts.UNBLOCK, kick_dialog.open_for_unblock, block.uid, facts.name)

@@ -7,7 +7,6 @@ from typing import Final
 import streamlit as st
 
 from presence_dashboard import texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import privacy
 from presence_dashboard.components import account, notifications
 from presence_dashboard.components.notifications import Notification
@@ -16,6 +15,7 @@ from presence_dashboard.data.person_state import PersonState
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import code, isolated
+from presence_dashboard.roles import Actor
 
 _FILE: Final = "privacy-file"
 """Key of the uid and the content of the created file."""
@@ -33,12 +33,8 @@ def privacy_menu(person: PersonState, actor: Actor) -> None:
 
 def _export(uid: str, *, disabled: bool) -> None:
     st.caption(texts.PRIVACY_EXPORT_EXPLAINED)
-    if st.button(
-        texts.PRIVACY_EXPORT,
-        key="privacy-export",
-        disabled=disabled,
-        on_click=notifications.check,
-        args=("staff", "export_person", uid),
+    if notifications.checked_button(
+        texts.PRIVACY_EXPORT, "privacy-export", "staff", "export_person", uid, disabled=disabled
     ):
         try:
             st.session_state[_FILE] = (uid, privacy.export_person(open_store().presence, uid))
@@ -61,13 +57,9 @@ def _erase(person: PersonState, *, disabled: bool) -> None:
     st.text(texts.privacy_type(isolated(person.uid)))
     typed = st.text_input(texts.LABEL_UID, key="erase-typed", max_chars=256)
     is_confirmed = typed.strip() == person.uid.strip() and bool(reason.strip())
-    pressed = st.button(
-        texts.PRIVACY_ERASE,
-        key="danger-erase",
-        type="primary",
-        disabled=disabled or not is_confirmed,
-        on_click=notifications.check,
-        args=("staff", "forget", person.uid),
+    off = disabled or not is_confirmed
+    pressed = notifications.checked_button(
+        texts.PRIVACY_ERASE, "danger-erase", "staff", "forget", person.uid, disabled=off, type="primary"
     )
     if not pressed or not is_confirmed:
         return
@@ -79,7 +71,7 @@ def _erase(person: PersonState, *, disabled: bool) -> None:
         else:
             notifications.notify(Notification("bad", texts.privacy_not_erased(pseudonym)))
     except REFUSALS as error:
-        notifications.notify(Notification("bad", texts.action_failed(plain(error))))
+        notifications.notify(notifications.failed(plain(error)))
     _drop_file()
     this_tab().acted += 1
     person.refresh()

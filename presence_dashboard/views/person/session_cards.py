@@ -8,13 +8,12 @@ import streamlit as st
 
 from presence_core import Session
 from presence_dashboard import texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import kick_dialog, session_facts
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.person_state import Card, PersonFacts, PersonState
 from presence_dashboard.format import cut, name, number
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.person.timeline_list import ended_words
 
 FIRST: Final = 12
@@ -54,14 +53,13 @@ def _ended_card(card: Card) -> None:
         st.markdown(f":gray[~~{session_facts.device(session)}~~] :gray-badge[{texts.PERSON_ENDED}]")
         if card.ended is not None:
             st.markdown(ended_words(card.ended))
-        with st.container(gap="xxsmall"):
-            session_facts.show_facts(
-                {
-                    texts.LABEL_BROWSER: session_facts.client(session),
-                    texts.LABEL_LOGIN: session.login_at,
-                    texts.LABEL_ENDED: None if card.ended is None else card.ended.at,
-                },
-            )
+        session_facts.show_facts(
+            {
+                texts.LABEL_BROWSER: session_facts.client(session),
+                texts.LABEL_LOGIN: session.login_at,
+                texts.LABEL_ENDED: None if card.ended is None else card.ended.at,
+            },
+        )
 
 
 def _card(session: Session, total: int, actor: Actor, *, is_newest: bool, demanded_by: str | None) -> None:
@@ -73,22 +71,21 @@ def _card(session: Session, total: int, actor: Actor, *, is_newest: bool, demand
         if session.sign_in_required_at is not None:
             at, by = session_facts.time_of_day(session.sign_in_required_at), demanded_by and name(cut(demanded_by, 40))
             st.markdown(texts.must_sign_in(by, at))
-        with st.container(gap="xxsmall"):
-            session_facts.show_facts(
-                {
-                    texts.LABEL_ON_BEHALF_BY: session.on_behalf_by,
-                    texts.LABEL_BROWSER: session_facts.client(session),
-                    texts.LABEL_APP: session_facts.app(session),
-                    texts.LABEL_IP: session_facts.address(session, actor),
-                    texts.LABEL_LAST_IP: HIDDEN if moved and "ip" in actor.masked else moved,
-                    texts.LABEL_PLACE: session_facts.place(session, actor),
-                    texts.LABEL_NETWORK: session_facts.provider(session, actor),
-                    texts.LABEL_LOGIN_BEFORE: session_facts.login_before(session, actor),
-                    texts.LABEL_LOGIN: session.login_at,
-                    texts.LABEL_LAST_ACTIVE: session.last_seen,
-                    texts.LABEL_EXPIRES: session.expires_at,
-                },
-            )
+        session_facts.show_facts(
+            {
+                texts.LABEL_ON_BEHALF_BY: session.on_behalf_by,
+                texts.LABEL_BROWSER: session_facts.client(session),
+                texts.LABEL_APP: session_facts.app(session),
+                texts.LABEL_IP: session_facts.address(session, actor),
+                texts.LABEL_LAST_IP: HIDDEN if moved and "ip" in actor.masked else moved,
+                texts.LABEL_PLACE: session_facts.place(session, actor),
+                texts.LABEL_NETWORK: session_facts.provider(session, actor),
+                texts.LABEL_LOGIN_BEFORE: session_facts.login_before(session, actor),
+                texts.LABEL_LOGIN: session.login_at,
+                texts.LABEL_LAST_ACTIVE: session.last_seen,
+                texts.LABEL_EXPIRES: session.expires_at,
+            },
+        )
         if actor.may("kick"):
             _buttons(session, total)
 

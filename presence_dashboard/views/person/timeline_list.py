@@ -9,13 +9,13 @@ import streamlit as st
 
 from presence_core import Ended, Session
 from presence_dashboard import texts, ticket_links
-from presence_dashboard.access import Actor
 from presence_dashboard.components import session_facts
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.person_state import PersonState
 from presence_dashboard.data.person_timeline import TimelineEvent, by_day
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import cut, in_zone, isolated, minute, name, span
+from presence_dashboard.roles import Actor
 
 ROWS: Final = 25
 """Events that are shown at first, and that each press of the button adds."""
@@ -75,7 +75,7 @@ def _event(event: TimelineEvent, known: dict[str, Session | Ended], actor: Actor
                 st.text("\n".join(details))
             ticket = _ticket(event)
             if ticket and ticket_links.address(ticket):
-                st.markdown(texts.fact_line(texts.LABEL_TICKET, ticket_links.markdown(ticket)))
+                st.markdown(texts.labelled(texts.LABEL_TICKET, ticket_links.markdown(ticket)))
 
 
 def _headline(event: TimelineEvent, known: dict[str, Session | Ended]) -> str:
@@ -133,12 +133,12 @@ def _details(event: TimelineEvent, actor: Actor) -> list[str]:
     ticket, outcome = _ticket(event), entry.outcome if entry else ""
     facts = {
         texts.LABEL_REASON: entry.reason if entry else ended.note if ended else None,
-        texts.FACT_MESSAGE: entry.message if entry else ended.message if ended else None,
+        texts.LABEL_MESSAGE: entry.message if entry else ended.message if ended else None,
         texts.LABEL_TICKET: None if ticket_links.address(ticket) else ticket,  # a link is drawn below
         texts.LABEL_OUTCOME: in_zone(outcome, zone()) if not _is_in_headline(event, outcome) else None,
         texts.LABEL_LOGGED_IN: _origin(ended) if ended is not None and len(event.records) == 1 else None,
     }
-    return [texts.fact_line(label, session_facts.lines(value)) for label, value in facts.items() if value]
+    return [texts.labelled(label, session_facts.lines(value)) for label, value in facts.items() if value]
 
 
 def _ticket(event: TimelineEvent) -> str | None:

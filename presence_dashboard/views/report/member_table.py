@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from presence_dashboard import texts
-from presence_dashboard.access import Actor
 from presence_dashboard.components.session_facts import html_table, person_cell, text_cell, time_cell
 from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.shift_report import MemberReport
 from presence_dashboard.format import number
+from presence_dashboard.roles import Actor
 from presence_dashboard.views.report.row_words import WordedRow, worded
 
 
@@ -18,10 +18,10 @@ def member_table(member: MemberReport, names: Mapping[str, str], actor: Actor) -
     rows = [worded(row, names, actor, zone()) for row in member.rows]
     html_table(
         {
-            texts.REPORT_WHEN: [time_cell(row.at) for row in rows],
+            texts.LABEL_WHEN: [time_cell(row.at) for row in rows],
             texts.LABEL_ACTION: [text_cell(row.action) for row in rows],
             texts.LABEL_PERSON: [_person(row) for row in rows],
-            texts.REPORT_SESSIONS: ["" if row.sessions is None else number(row.sessions) for row in rows],
+            texts.SESSIONS: ["" if row.sessions is None else number(row.sessions) for row in rows],
             texts.LABEL_REASON: [text_cell(row.reason) for row in rows],
             texts.LABEL_TICKET: [text_cell(row.ticket) for row in rows],
             texts.LABEL_OUTCOME: [text_cell("\n".join(filter(None, (row.outcome, row.filter)))) for row in rows],

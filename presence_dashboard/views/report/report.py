@@ -10,7 +10,6 @@ import streamlit as st
 
 from presence_core import InvalidArgument
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions.report_export import report_export
 from presence_dashboard.components import export_dialog
 from presence_dashboard.components.placeholder import show_placeholder
@@ -19,6 +18,7 @@ from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.shared_reads import now, shared, shown_names
 from presence_dashboard.data.shift_report import ShiftReport, read_report
 from presence_dashboard.format import literal, name
+from presence_dashboard.roles import Actor
 from presence_dashboard.time_range import resolve
 from presence_dashboard.views.report.member_table import member_table
 from presence_dashboard.views.report.row_words import worded_rows
@@ -83,7 +83,7 @@ def _buttons(report: ShiftReport, actor: Actor, period: Period) -> None:
             worded_rows(report, actor, UTC), report.as_of, f"**{texts.REPORT_TITLE}**, {words}", f", {words}"
         )
         st.button(
-            texts.REPORT_EXPORT,
+            texts.EXPORT_CSV,
             key="export-report",
             disabled=this_tab().away,
             on_click=export_dialog.open_dialog,

@@ -41,14 +41,14 @@ def worded(row: ReportRow, names: Mapping[str, str], actor: Actor, zone: tzinfo)
     entry, bulk = row.entry, row.bulk
     if bulk is None:
         return WordedRow(
-            row.at, entry.by or "", texts.act(entry.action), entry.uid, names.get(entry.uid or ""), None,
+            entry.at, entry.by or "", texts.act(entry.action), entry.uid, names.get(entry.uid or ""), None,
             row.sessions,
-            history_query.reason(entry, actor), row.ticket, in_zone(history_query.outcome(entry, actor), zone), None,
+            history_query.reason(entry, actor), entry.ticket, in_zone(history_query.outcome(entry, actor), zone), None,
         )  # fmt: skip
     job = bulk.job
     state = texts.JOB_STATES.get(job.state, job.state)
     return WordedRow(
-        row.at, entry.by or "", texts.act("kick_where"), None, None,
+        entry.at, entry.by or "", texts.act("kick_where"), None, None,
         texts.report_bulk_people(len(bulk.uids), bulk.is_whole), job.kicked, job.reason, job.ticket,
         texts.report_bulk_outcome(f"{job.kicked:,}", f"{job.total:,}", None if job.state == "done" else state),
         _filter_words(job, actor, zone),

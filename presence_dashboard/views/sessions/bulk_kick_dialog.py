@@ -25,6 +25,7 @@ from presence_dashboard.data.store import open_store
 from presence_dashboard.drafts import Draft
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import literal, number, span
+from presence_dashboard.roles import SignedOut
 from presence_dashboard.views.sessions.bulk_kick_progress import jobs_of_tab
 
 SAMPLE: Final = 5
@@ -65,7 +66,7 @@ def open_dialog(matching: SessionFilter, description: str, ticked: tuple[str, ..
 
 def _close() -> None:
     if st.session_state.pop(_REQUEST, None) is not None:
-        with suppress(access.SignedOut):  # then the draft stays
+        with suppress(SignedOut):  # then the draft stays
             drafts.drop()
 
 
@@ -196,7 +197,7 @@ def _form(request: BulkKickRequest, preview: KickPreview, *, disabled: bool) -> 
     reason = st.text_area(texts.REASON, key=f"bulk-reason-{key}", max_chars=500, height=72, help=texts.REASON_HELP)
     message = st.text_area(texts.MESSAGE, key=f"bulk-message-{key}", max_chars=500, height=72, help=texts.MESSAGE_HELP)
     ticket = st.text_input(texts.TICKET, key=f"bulk-ticket-{key}", max_chars=64)
-    with suppress(access.SignedOut):
+    with suppress(SignedOut):
         drafts.keep(
             "bulk",
             f"**{_title(request)}** {request.description}",

@@ -13,10 +13,8 @@ from presence_dashboard import access, texts
 from presence_dashboard.actions import bulk_kick
 from presence_dashboard.actions.bulk_kick import JobCommand
 from presence_dashboard.components import notifications
-from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data.browser_tab import local_time, this_tab
 from presence_dashboard.data.store import Reading, open_store
-from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, name, number
 
 COUNTDOWN_TICK: Final = 1.0
@@ -119,24 +117,11 @@ def _row(job: Job, as_of: datetime, now: datetime) -> None:
 
 
 def _button(job: Job, command: JobCommand, label: str, kind: Literal["primary", "secondary"] = "secondary") -> None:
-    if not st.button(
-        label,
-        key=f"{command}-{job.id}",
-        type=kind,
-        disabled=this_tab().away,
-        on_click=notifications.check,
-        args=("bulk", bulk_kick.audit_name(command)),
-    ):
-        return
-    store = open_store()
-    try:
-        bulk_kick.control_job(store, job, command)
-    except REFUSALS as error:
-        notifications.notify(Notification("bad", texts.action_failed(plain(error))))
-    else:
-        jobs_of_tab()[job.id] = False
-    bulk_kick.jobs(store, fresh=True)
-    st.rerun()
+    if notifications.checked_button(label, f"{command}-{job.id}", "bulk", bulk_kick.audit_name(command), type=kind):
+        if notifications.attempt(lambda: bulk_kick.control_job(open_store(), job, command)):
+            jobs_of_tab()[job.id] = False
+        bulk_kick.jobs(open_store(), fresh=True)
+        st.rerun()
 
 
 def result(job: Job) -> str:

@@ -8,7 +8,6 @@ from typing import Final
 import streamlit as st
 
 from presence_dashboard import texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import saved_items
 from presence_dashboard.components import notifications
 from presence_dashboard.components.notifications import Notification
@@ -16,9 +15,9 @@ from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.saved_views import SavedView, view_text, views_of
 from presence_dashboard.data.session_query import ATTRIBUTE
 from presence_dashboard.data.store import open_store
-from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, name
-from presence_dashboard.views.sessions.search_bar import current_address, declared_attributes, set_address
+from presence_dashboard.roles import Actor
+from presence_dashboard.views.sessions.search_bar import address_of_query, declared_attributes, set_address
 from presence_dashboard.views.sessions.table_columns import COLUMNS
 
 PARAMETER: Final = "view"
@@ -139,7 +138,7 @@ def _save(actor: Actor) -> None:
     if not title:
         notifications.notify(Notification("bad", texts.VIEW_NAME_MISSING))
         return
-    text = view_text(current_address(), st.session_state.get(_COLUMNS) or ())
+    text = view_text(address_of_query(), st.session_state.get(_COLUMNS) or ())
     if _change(actor, lambda: saved_items.save(open_store().presence, "view", title, text, shared=shared)):
         st.session_state["view-name"] = ""
         notifications.notify(Notification("done", texts.view_saved(name(title), shared)))
@@ -169,10 +168,7 @@ def _delete(view: SavedView, actor: Actor) -> None:
 
 def _change(actor: Actor, act: Callable[[], object]) -> bool:
     """Whether the change was made. If not, a toast says why."""
-    try:
-        act()
-    except REFUSALS as error:
-        notifications.notify(Notification("bad", texts.action_failed(plain(error))))
-        return False
-    views_of(open_store(), actor.name, names_hidden=bool(actor.masked), fresh=True)
-    return True
+    done = notifications.attempt(act)
+    if done:
+        views_of(open_store(), actor.name, names_hidden=bool(actor.masked), fresh=True)
+    return done

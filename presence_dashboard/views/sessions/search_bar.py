@@ -14,7 +14,6 @@ from streamlit.delta_generator import DeltaGenerator
 
 from presence_core import PresenceError, Session
 from presence_dashboard import texts
-from presence_dashboard.access import Actor
 from presence_dashboard.components.time_picker import time_choices, time_words
 from presence_dashboard.data import session_query
 from presence_dashboard.data.browser_tab import zone
@@ -29,6 +28,7 @@ from presence_dashboard.data.session_query import (
 )
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.format import code, cut, name, number, span
+from presence_dashboard.roles import Actor
 
 PAUSE: Final = "100ms"
 """Time after the last key until the search runs."""
@@ -155,10 +155,10 @@ def go_to_person() -> None:
     text = st.session_state.pop(_PERSON, None)
     saved = st.session_state.pop(_SAVED_FILTERS, None)
     if text is not None:
-        st.session_state[_SAVED_FILTERS] = _address()
+        st.session_state[_SAVED_FILTERS] = address_of_query()
         _box(False, bound=False)  # unbinds ``q``, which the Person page uses too: a bound value cannot be set
         st.switch_page("views/person/person.py", query_params={"q": text})
-    if saved and not _address():
+    if saved and not address_of_query():
         st.query_params.update(saved)
         st.rerun()  # the box reads the address at the start of a run
 
@@ -172,33 +172,25 @@ def set_address(query: Mapping[str, str]) -> None:
             _choose(field, value)
 
 
-def current_address() -> dict[str, str]:
+def address_of_query() -> dict[str, str]:
     """The query of the page's address."""
-    return _address()
-
-
-def _address() -> dict[str, str]:
-    names = (
-        "q",
-        "inside",
-        *FACETS,
-        *(ATTRIBUTE + attribute for attribute in declared_attributes()),
-        "login",
-        "idle",
-        "flag",
-    )
+    attributes = (ATTRIBUTE + attribute for attribute in declared_attributes())
+    names = ("q", "inside", *FACETS, *attributes, "login", "idle", "flag")
     return {name: st.query_params[name] for name in names if name in st.query_params}
 
 
-def _chips(query: SessionQuery) -> dict[str, str]:
-    """The filters that are set, without the text of the search box: parameter of the address → label of its button."""
+def _chips(query: SessionQuery, length: int = 24) -> dict[str, str]:
+    """The filters that are set, without the text of the search box: parameter of the address → label of its button.
+
+    length: of a value, at most.
+    """
     chips = {"inside": texts.CHIP_INSIDE} if query.inside else {}
     for field, value in query.facets:
-        chips[field] = texts.chip(_facet_label(field), name(cut(value, 24)))
+        chips[field] = texts.labelled(_facet_label(field), name(cut(value, length)))
     if query.login:
-        chips["login"] = texts.chip(texts.LABEL_LOGIN, time_words(query.login))
+        chips["login"] = texts.labelled(texts.LABEL_LOGIN, time_words(query.login))
     if query.idle:
-        chips["idle"] = texts.chip(texts.IDLE_FILTER, idle_words(query.idle))
+        chips["idle"] = texts.labelled(texts.IDLE_FILTER, idle_words(query.idle))
     if query.flag:
         chips["flag"] = _flag_words(query.flag)
     return chips
@@ -333,14 +325,4 @@ def idle_words(idle: str) -> str:
 def in_words(query: SessionQuery) -> str:
     """The whole query in words, safe for Markdown."""
     parts = [code(cut(query.text, 60))] if query.text else []
-    if query.inside:
-        parts.append(texts.CHIP_INSIDE)
-    for field, value in query.facets:
-        parts.append(texts.chip(_facet_label(field), name(cut(value, 40))))
-    if query.login:
-        parts.append(texts.chip(texts.LABEL_LOGIN, time_words(query.login)))
-    if query.idle:
-        parts.append(texts.chip(texts.IDLE_FILTER, idle_words(query.idle)))
-    if query.flag:
-        parts.append(_flag_words(query.flag))
-    return " · ".join(parts) or texts.BULK_EVERYONE
+    return " · ".join([*parts, *_chips(query, 40).values()]) or texts.BULK_EVERYONE

@@ -10,7 +10,6 @@ import streamlit as st
 
 from presence_core import Session
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions import bulk_kick, csv_export
 from presence_dashboard.components import export_dialog, kick_dialog, notifications
 from presence_dashboard.components.notifications import Notification
@@ -19,6 +18,7 @@ from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.session_list import MOST_SELECTED, PAGE_SIZES, Rows, SessionList, this_session_list
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import cut, name, number
+from presence_dashboard.roles import Actor, SignedOut
 from presence_dashboard.views.sessions import bulk_kick_dialog
 from presence_dashboard.views.sessions.search_bar import in_words, request_person
 from presence_dashboard.views.sessions.table_columns import table_columns, table_rows
@@ -49,7 +49,7 @@ def _table(actor: Actor) -> None:
     listing = this_session_list()
     try:
         now = access.current(touch=False)
-    except access.SignedOut:
+    except SignedOut:
         st.rerun()
     if now != actor or st.session_state.pop(_CHANGED, False):
         st.rerun()

@@ -7,13 +7,13 @@ from typing import Final
 import streamlit as st
 
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.components import export_dialog, kick_dialog
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.session_list import SessionList, this_session_list
 from presence_dashboard.data.session_query import SessionQuery
 from presence_dashboard.data.store import Store, open_store
 from presence_dashboard.format import code, cut
+from presence_dashboard.roles import Actor
 from presence_dashboard.views.sessions import bulk_kick_dialog, bulk_kick_progress
 from presence_dashboard.views.sessions.list_refresh import list_refresh
 from presence_dashboard.views.sessions.saved_views import open_linked_view, views_menu

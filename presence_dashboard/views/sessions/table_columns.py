@@ -12,7 +12,6 @@ import streamlit as st
 
 from presence_core import Block, Ended, Session
 from presence_dashboard import texts
-from presence_dashboard.access import Actor
 from presence_dashboard.components import notifications, session_facts
 from presence_dashboard.components.record_table import Column, Row
 from presence_dashboard.components.session_facts import time_of_day
@@ -20,7 +19,7 @@ from presence_dashboard.data.session_list import Rows, SessionList
 from presence_dashboard.data.session_query import ATTRIBUTE
 from presence_dashboard.format import cut, literal
 from presence_dashboard.language import gettext
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.texts import english
 from presence_dashboard.views.sessions.search_bar import declared_attributes
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, cast
 
-import pandas as pd
 import streamlit as st
 
 from presence_core import PresenceError, StaffRole
@@ -15,18 +14,16 @@ from presence_dashboard.actions import staff_members
 from presence_dashboard.actions.staff_members import StaffEntry, StaffQuery
 from presence_dashboard.components import account, notifications, session_facts
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.components.pagination import pager, refresh_bar
+from presence_dashboard.components.pagination import load_rows, pager, refresh_bar, row_table, time_column
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.paged_list import PagedList, this_paged_list
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, literal, name
+from presence_dashboard.roles import ROLES
 from presence_dashboard.views.staff import staff_dialogs
 
 access.stop_without_gate()
-
-ROW_HEIGHT: Final = 31
-MOST_ROWS: Final = 20
 
 
 def page() -> None:
@@ -36,17 +33,12 @@ def page() -> None:
     if is_read_only:
         st.info(texts.STAFF_READ_ONLY)
     paged: PagedList[StaffEntry] = this_paged_list("staff-members")
-    with st.skeleton(height=200):
-        paged.load(store, query, partial(staff_members.list_staff, store, query))
-    if paged.failure is not None and not this_tab().away:
-        st.warning(texts.unreadable(paged.failure))
-    if paged.page is None:
-        st.info(texts.LIST_UNREAD)
-    elif paged.page.items:
-        _table(paged, paged.page.items, is_read_only)
+    rows = load_rows(paged, query, partial(staff_members.list_staff, store, query), height=200)
+    if rows:
+        _table(paged, rows, is_read_only)
         if access.mode() in ("proxy", "oidc"):
             st.caption(texts.STAFF_BY_PROVIDER)
-    else:
+    elif rows is not None:
         _empty(query)
     staff_dialogs.dialog()
 
@@ -80,7 +72,7 @@ def _empty(query: StaffQuery) -> None:
 
 
 def _table(paged: PagedList[StaffEntry], rows: list[StaffEntry], is_read_only: bool) -> None:
-    column, zone_name = st.column_config, str(zone())
+    since = texts.staff_since(str(zone()))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         refresh_bar(paged)
     columns: dict[str, list[Any]] = {
@@ -88,30 +80,14 @@ def _table(paged: PagedList[StaffEntry], rows: list[StaffEntry], is_read_only: b
         texts.LABEL_ROLE: [entry.member.role or texts.STAFF_NO_ROLE for entry in rows],
         texts.LABEL_SIGNED_IN: [texts.STAFF_YES if entry.is_signed_in else texts.STAFF_NO for entry in rows],
         texts.LABEL_PASSWORD: [texts.STAFF_PASSWORDS.get(entry.password or "", texts.NO_VALUE) for entry in rows],
-        texts.staff_since(zone_name): [entry.member.since for entry in rows],
+        since: [entry.member.since for entry in rows],
         texts.LABEL_GIVEN_BY: [literal(entry.member.by) for entry in rows],
     }
     if all(entry.password is None for entry in rows):
         del columns[texts.LABEL_PASSWORD]
-    event = st.dataframe(
-        pd.DataFrame(columns),
-        key=f"staff-members-{paged.generation}",
-        on_select="rerun",
-        selection_mode="single-row",
-        column_config={
-            texts.staff_since(zone_name): column.DatetimeColumn(
-                format="YYYY-MM-DD HH:mm:ss", timezone=zone_name, width=170, help=texts.time_column_help(zone_name)
-            )
-        },
-        hide_index=True,
-        height=ROW_HEIGHT * (min(len(rows), MOST_ROWS) + 1) + 2,
-        row_height=ROW_HEIGHT,
-        placeholder="",
-        alt=texts.STAFF_ALT,
-    )
+    ticked = row_table(columns, f"staff-members-{paged.generation}", texts.STAFF_ALT, {since: time_column()})
     pager(paged, len(rows))
-    ticked = next(iter(event.selection.rows), None)
-    if ticked is not None and ticked < len(rows):
+    if ticked is not None:
         _member_panel(rows[ticked], is_read_only)
     else:
         st.caption(texts.STAFF_SELECT_HINT)
@@ -121,16 +97,15 @@ def _member_panel(entry: StaffEntry, is_read_only: bool) -> None:
     member = entry.member
     with st.container(border=True, gap="small", key="staff-panel"):
         st.subheader(name(cut(member.name, 80)), anchor=False)
-        with st.container(gap="xxsmall"):
-            session_facts.show_facts(
-                {
-                    texts.LABEL_ROLE: texts.staff_role(member.role or texts.STAFF_NO_ROLE),
-                    texts.LABEL_SINCE: member.since,
-                    texts.LABEL_GIVEN_BY: member.by,
-                    texts.LABEL_SIGNED_IN: _sign_ins(member.name) if entry.is_signed_in else texts.STAFF_NO,
-                    texts.LABEL_PASSWORD: texts.STAFF_PASSWORDS[entry.password] if entry.password else None,
-                },
-            )
+        session_facts.show_facts(
+            {
+                texts.LABEL_ROLE: texts.staff_role(member.role or texts.STAFF_NO_ROLE),
+                texts.LABEL_SINCE: member.since,
+                texts.LABEL_GIVEN_BY: member.by,
+                texts.LABEL_SIGNED_IN: _sign_ins(member.name) if entry.is_signed_in else texts.STAFF_NO,
+                texts.LABEL_PASSWORD: texts.STAFF_PASSWORDS[entry.password] if entry.password else None,
+            },
+        )
         # Signing out needs no fresh authentication, as a kick: it must be quick.
         must_sign_in_again = account.must_sign_in_again("staff")
         _role(member.name, member.role, disabled=must_sign_in_again)
@@ -186,7 +161,7 @@ def _sign_ins(member_name: str) -> str:
 
 
 def _role(member_name: str, role: str | None, *, disabled: bool) -> None:
-    roles = list(access.ROLES)
+    roles = list(ROLES)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         chosen = st.selectbox(
             texts.STAFF_NEW_ROLE,
@@ -207,13 +182,11 @@ def _role(member_name: str, role: str | None, *, disabled: bool) -> None:
 def _button(
     key: str, label: str, act: Callable[[], Notification | None], audit_name: str, *, disabled: bool = False
 ) -> None:
-    if st.button(
-        label, key=key, disabled=this_tab().away or disabled, on_click=notifications.check, args=("staff", audit_name)
-    ):
+    if notifications.checked_button(label, key, "staff", audit_name, disabled=disabled):
         try:
             result = act()
         except REFUSALS as error:
-            result = Notification("bad", texts.action_failed(plain(error)))
+            result = notifications.failed(plain(error))
         if result is not None:
             notifications.notify(result)
         this_tab().acted += 1

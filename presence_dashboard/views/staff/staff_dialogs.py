@@ -23,6 +23,7 @@ from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, minute, name
+from presence_dashboard.roles import ROLES
 
 KEEP: Final = 600.0
 """Seconds for which a password is shown."""
@@ -92,10 +93,10 @@ def _form() -> None:
         entered = st.text_input(texts.STAFF_NAME_FIELD, key=f"staff-name-{number}", max_chars=128, autocomplete="off")
         role = st.radio(
             texts.LABEL_ROLE,
-            list(access.ROLES),
+            list(ROLES),
             index=None,
             key=f"staff-role-{number}",
-            captions=[texts.STAFF_ROLES_MEAN[role] for role in access.ROLES],
+            captions=[texts.STAFF_ROLES_MEAN[role] for role in ROLES],
         )
         if staff_members.password_file() is not None:
             st.caption(texts.STAFF_ADD_PASSWORD)

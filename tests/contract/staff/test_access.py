@@ -15,7 +15,6 @@ import streamlit as st
 from presence_core import Login, Presence, SessionFilter, Settings, Unavailable
 from presence_core.files.password_file import PasswordFile, StoredPassword
 from presence_dashboard import access, texts
-from presence_dashboard.access import ROLES, Actor, AuthenticationTooOld, Denied, Right, SignedOut
 from presence_dashboard.actions import block_rules, bulk_kick, csv_export, kick_and_block, privacy, staff_members
 from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
 from presence_dashboard.actions.kick_and_block import ActionDetails
@@ -23,6 +22,7 @@ from presence_dashboard.actions.maintenance import MaintenanceRunner
 from presence_dashboard.data.store import open_store
 from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD, open_staff_sessions
 from presence_dashboard.gate_settings import Config
+from presence_dashboard.roles import ROLES, Actor, AuthenticationTooOld, Denied, Right, SignedOut
 from tests.conftest import Servers
 from tests.support.behind_gate import stand_behind_gate
 from tests.support.fair_clock import PATIENT

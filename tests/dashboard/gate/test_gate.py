@@ -15,8 +15,9 @@ import pytest
 import streamlit as st
 from starlette.types import Message, Receive, Scope, Send
 
-from presence_dashboard import gate
 from presence_dashboard.gate.gate_mark import HEADER, is_marked
+from presence_dashboard.gate.headers import security_headers
+from presence_dashboard.gate.loopback import LoopbackOnly, refuse_public_address
 from tests.support.behind_gate import through_the_mark
 from tests.support.servers import free_port
 
@@ -39,7 +40,7 @@ def ask(kind: str = "http", client: str = "127.0.0.1", server: str = "127.0.0.1"
     given = {"host": "localhost:8501"} | {name.replace("_", "-"): value for name, value in headers.items()}
     scope: dict[str, Any] = {"type": kind, "client": (client, 5000), "server": (server, 8501), "method": "GET"}
     scope["headers"] = [(name.encode(), value.encode()) for name, value in given.items() if value]
-    asyncio.run(gate.LoopbackOnly(inner)(scope, receive, send))
+    asyncio.run(LoopbackOnly(inner)(scope, receive, send))
     return sent
 
 
@@ -71,11 +72,11 @@ def test_others_are_refused(refused: Callable[[str], list[Message]]) -> None:
 def test_a_public_address_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch, address: str | None) -> None:
     monkeypatch.setattr(st, "get_option", {"server.address": address}.get)
     with pytest.raises(SystemExit, match="listens on this machine only"):
-        gate.refuse_public_address()
+        refuse_public_address()
 
 
 def test_every_answer_carries_the_headers() -> None:
-    headers = gate.security_headers()
+    headers = security_headers()
     assert "'unsafe-eval'" not in headers["Content-Security-Policy"]
     assert "script-src 'self' 'sha256-" in headers["Content-Security-Policy"]
     assert headers["X-Frame-Options"] == "DENY"

@@ -25,8 +25,9 @@ from streamlit.proto.ClientState_pb2 import ClientState
 from presence_core import Presence, Settings, Unavailable, cli
 from presence_core.files.password_file import PasswordFile
 from presence_dashboard import texts
-from presence_dashboard.gate import SecurityHeaders, SignedInOnly, security_headers
+from presence_dashboard.gate.headers import SecurityHeaders, security_headers
 from presence_dashboard.gate.sign_in_forms import CSRF, SignInForms, safe_next
+from presence_dashboard.gate.signed_in_only import SignedInOnly
 from presence_dashboard.gate.staff_sessions import COOKIE, KEEP, StaffSessions
 from presence_dashboard.gate_settings import Config, staff_environ
 from presence_dashboard.roles import SignedOut

@@ -13,9 +13,9 @@ from streamlit.testing.v1.element_tree import Block
 
 from presence_core import Presence
 from presence_dashboard import access, texts
-from presence_dashboard.access import Denied
 from presence_dashboard.actions import kick_and_block, privacy
 from presence_dashboard.data.store import open_store
+from presence_dashboard.roles import Denied, SignedOut
 from tests.dashboard.conftest import SCRIPT, log_in
 from tests.support.servers import Server
 
@@ -70,6 +70,6 @@ def test_no_script_draws_more_than_the_sentence(script: Path) -> None:
 )
 def test_no_action_is_done(act: Callable[[], object], presence: Presence) -> None:
     assert not access.may("counts")
-    with pytest.raises((Denied, access.SignedOut), match=texts.NO_GATE[:40]):
+    with pytest.raises((Denied, SignedOut), match=texts.NO_GATE[:40]):
         act()
     assert presence.counts().sessions == 3

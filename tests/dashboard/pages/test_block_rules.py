@@ -139,7 +139,7 @@ def test_a_version_needs_an_app(blocks: AppTest, presence: Presence) -> None:
     _fill(blocks, texts.RULE_VERSION_FIELD, "4.2")
     blocks.button(key="preview-rule").click().run()
     assert _errors(blocks)
-    _fill(blocks, texts.RULE_APP_FIELD, "ios")
+    _fill(blocks, texts.LABEL_APP, "ios")
     blocks.button(key="preview-rule").click().run()
     _write(blocks, texts.REASON, "Broken release")
     _confirm(blocks)

@@ -84,7 +84,7 @@ def test_tickets_are_links_where_the_ticket_system_has_an_address(
     links = ["[**FR-1**](https://tickets.example.com/FR-1)", "[`SP/2`](https://tickets.example.com/SP%2F2)"]
     assert f"({', '.join(links)})" in said(app)
     for link in links:
-        assert texts.fact_line(texts.LABEL_TICKET, link) in said(app), "the timeline has it too"
+        assert texts.labelled(texts.LABEL_TICKET, link) in said(app), "the timeline has it too"
 
 
 def test_changing_a_block_opens_filled_in_and_keeps_the_end(app: AppTest, presence: Presence) -> None:

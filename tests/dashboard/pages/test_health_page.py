@@ -9,12 +9,11 @@ from streamlit.testing.v1 import AppTest
 
 from presence_core import Presence, Settings
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.actions.maintenance import MaintenanceRunner, maintenance_runner
 from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data.shared_reads import health_before
 from presence_dashboard.data.store import Store, open_store
-from presence_dashboard.roles import Role
+from presence_dashboard.roles import Actor, Role
 from presence_dashboard.views.health import retention
 from tests.dashboard.conftest import IMPATIENT, log_in
 from tests.dashboard.wire import ROOT

@@ -15,9 +15,9 @@ from streamlit.testing.v1 import AppTest
 from presence_core import Presence
 from presence_core.operations.maintenance import history
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.store import open_store
+from presence_dashboard.roles import Actor
 from presence_dashboard.views.live.count_chart import moment
 from presence_dashboard.views.live.free_range import FIELDS
 from tests.dashboard.conftest import send

@@ -14,11 +14,11 @@ from streamlit.testing.v1 import AppTest
 
 from presence_core import Presence, Sample, Worker
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor
 from presence_dashboard.data import chart_data
 from presence_dashboard.data import store as store_room
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading, open_store
+from presence_dashboard.roles import Actor
 from presence_dashboard.views.live.latest_activity import merged
 from tests.dashboard.conftest import log_in
 from tests.support.samples import write_samples

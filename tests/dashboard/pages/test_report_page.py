@@ -105,7 +105,7 @@ def test_a_report_of_too_many_actions_says_from_when_on_it_is_complete(
         presence.unblock(f"u{number}", by="dana", reason="Solved")
     report = report_of(presence)
     assert [row.entry.uid for row in report.members[0].rows] == ["u1", "u2", "u3", "u4"]
-    assert report.complete_since == report.members[0].rows[0].at
+    assert report.complete_since == report.members[0].rows[0].entry.at
 
 
 def test_only_the_period_is_reported(presence: Presence) -> None:

@@ -44,14 +44,14 @@ def test_a_card_requires_a_new_sign_in_of_its_own_session(app: AppTest, presence
     assert presence.validate(logins[1].token).message == "Is it you?"
     assert texts.sign_in_required(1, "**dana** (**Device 1**)") in toasts(app)
     assert (set(cards_of(app)), to_ask(app)) == (ids, ids - {asked})
-    assert f"{texts.PERSON_MUST_SIGN_IN}] (by **local operator**, " in said(app)
+    assert f"{texts.FLAG_SIGN_IN}] (by **local operator**, " in said(app)
     assert texts.happened_staff("require_sign_in", "**local operator**") in said(app)
     assert "Reason: Odd login\nMessage: Is it you?\nOutcome: 1 session to sign in again" in said(app)
 
     presence.reauthenticated(logins[1].token, methods=["pwd"])
     app.button(key="refresh-person").click().run()
     assert to_ask(app) == ids
-    assert texts.PERSON_MUST_SIGN_IN not in said(app)
+    assert texts.FLAG_SIGN_IN not in said(app)
 
 
 def test_all_sessions_are_asked_but_those_that_wait_already_and_support_sessions(
@@ -68,8 +68,8 @@ def test_all_sessions_are_asked_but_those_that_wait_already_and_support_sessions
     demanded = "sign_in_required"
     assert codes(presence, waiting, first, late, support) == [demanded, demanded, demanded, "live"]
     assert texts.sign_in_required(2, "**dana**") in toasts(app)
-    assert f"{texts.PERSON_MUST_SIGN_IN}] (by **alex**, " in said(app)
-    assert said(app).count(f"{texts.PERSON_MUST_SIGN_IN}] (by **local operator**, ") == 2
+    assert f"{texts.FLAG_SIGN_IN}] (by **alex**, " in said(app)
+    assert said(app).count(f"{texts.FLAG_SIGN_IN}] (by **local operator**, ") == 2
     assert to_ask(app) == set()
     assert app.button(key="sign-in-all").disabled
 
@@ -80,11 +80,11 @@ def test_the_demand_of_a_colleague_is_followed_and_its_author_may_be_unknown(app
     presence.require_sign_in("dana", **BY_ALEX)
     look_again("dana")
     app.run()
-    assert f"{texts.PERSON_MUST_SIGN_IN}] (by **alex**, " in said(app)
+    assert f"{texts.FLAG_SIGN_IN}] (by **alex**, " in said(app)
     assert f"{texts.act('require_sign_in')} by **alex**: `1 session to sign in again`" in toasts(app)
     app.session_state["person-state"].entries.clear()
     app.run()
-    assert f"{texts.PERSON_MUST_SIGN_IN}] (since " in said(app)
+    assert f"{texts.FLAG_SIGN_IN}] (since " in said(app)
 
 
 def test_a_viewer_sees_the_demand_and_no_button_and_a_lost_role_is_refused(
@@ -101,7 +101,7 @@ def test_a_viewer_sees_the_demand_and_no_button_and_a_lost_role_is_refused(
     [denied] = [entry for entry in presence.audit(uid="dana").items if entry.action == "denied"]
     assert denied.outcome == "require_sign_in refused once"
     app.run()
-    assert f"{texts.PERSON_MUST_SIGN_IN}] (by **alex**, " in said(app)
+    assert f"{texts.FLAG_SIGN_IN}] (by **alex**, " in said(app)
     assert "Novak" not in said(app)
     assert (to_ask(app), "sign-in-all" in keys(app)) == (set(), False)
 

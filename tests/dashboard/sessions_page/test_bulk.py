@@ -14,11 +14,10 @@ from streamlit.testing.v1 import AppTest
 from presence_core import Job, Login, Presence, SessionFilter, Settings
 from presence_core.files.csv_safety import safe_cell
 from presence_dashboard import access, texts
-from presence_dashboard.access import Actor, Denied
 from presence_dashboard.actions import bulk_kick, csv_export, history_export
 from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.data.store import Store, open_store
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor, Denied
 from presence_dashboard.views.history import row_details
 from presence_dashboard.views.sessions import bulk_kick_progress
 from tests.dashboard.conftest import IMPATIENT, cells, log_in, open_again, refs, tick, toasts, uids

@@ -16,6 +16,7 @@ from presence_dashboard.actions.kick_and_block import ActionDetails, kick_person
 from presence_dashboard.data import store as store_room
 from presence_dashboard.data.browser_tab import TICK_AWAY
 from presence_dashboard.data.store import Store
+from presence_dashboard.roles import Actor
 from tests.dashboard.conftest import (
     IMPATIENT,
     cells,
@@ -297,7 +298,7 @@ def test_staff_who_cannot_be_identified_while_redis_is_away_wait_and_are_let_in(
     log_in(presence, 2)
     known, ticks = access._actor, []
 
-    def unknown(**_: bool) -> access.Actor:
+    def unknown(**_: bool) -> Actor:
         raise Unavailable("Redis is away")
 
     def fragment(part: Callable[[], None], run_every: float | None = None) -> Callable[[], None]:

@@ -13,10 +13,9 @@ from streamlit.testing.v1 import AppTest
 
 from presence_core import InvalidArgument, Presence, Settings
 from presence_dashboard import access, texts, time_range
-from presence_dashboard.access import Actor
 from presence_dashboard.data import session_query
 from presence_dashboard.data.session_query import SessionQuery
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.sessions import table_columns
 from tests.dashboard.conftest import IMPATIENT, log_in, open_again, table, tables, uids
 from tests.support.place_file import PLACES, city, write_place_file
@@ -98,7 +97,7 @@ def test_a_link_opens_what_it_asks_for(app: AppTest, crowd: None) -> None:
     app.query_params.update({"q": "dan", "device": "iPhone"})
     assert uids(app.run()) == ["dan@example.com", "u1"]
     assert app.text_input(key="q").value == "dan"
-    assert app.button(key="chip-device").label == texts.chip("Device", "**iPhone**")
+    assert app.button(key="chip-device").label == texts.labelled("Device", "**iPhone**")
 
 
 def test_an_invalid_address_block_is_reported_and_the_list_stays(app: AppTest, crowd: None) -> None:
@@ -194,7 +193,7 @@ def test_an_app_version_is_found_under_its_app_and_can_be_taken_back(app: AppTes
     app.button(key="choose-app_version-10.0").click().run()
     assert uids(app) == ["u3"]
     assert app.query_params["app_version"] == "10.0"
-    assert app.button(key="chip-app_version").label == texts.chip("App version", "`10.0`")
+    assert app.button(key="chip-app_version").label == texts.labelled("App version", "`10.0`")
     app.button(key="chip-app_version").click().run()
     assert len(uids(app)) == 3
 
@@ -202,7 +201,7 @@ def test_an_app_version_is_found_under_its_app_and_can_be_taken_back(app: AppTes
 def test_a_value_without_sessions_stays_chosen_and_finds_none(app: AppTest, crowd: None) -> None:
     app.query_params["device"] = "Nokia"
     assert titles(app.run()) == [texts.NO_MATCH_TITLE]
-    assert app.button(key="chip-device").label == texts.chip("Device", "**Nokia**")
+    assert app.button(key="chip-device").label == texts.labelled("Device", "**Nokia**")
 
 
 @pytest.mark.parametrize(
@@ -246,8 +245,8 @@ def test_country_and_provider_are_filters_and_columns(app: AppTest, crowd: None,
     assert set(table(app).column("place")[:2]) == {"<b>東京</b> **x** [y](z), JP", "Lyon, FR"}
     assert set(table(app).column("network")[:2]) == {"| Net | (AS64510)", "Example Telecom (AS64500)"}
     for key, chip, device in (
-        ("choose-country-FR", texts.chip("Country", "**FR**"), "phone"),
-        ("choose-network-AS64510", texts.chip("Provider", "**AS64510**"), "laptop"),
+        ("choose-country-FR", texts.labelled("Country", "**FR**"), "phone"),
+        ("choose-network-AS64510", texts.labelled("Provider", "**AS64510**"), "laptop"),
         ("flag-distant", texts.FLAG_DISTANT, "laptop"),
     ):
         app.button(key=key).click().run()
