@@ -89,6 +89,7 @@ def _prepare(p: P, uids: list[str]) -> None:
 
 def _shared(bed: Bed, s: Shard) -> dict[str, Any]:
     """The keys of a shard that have entries of every user, whole."""
+    lists: list[tuple[Any, ...]]
     lists = [("zrange", key, 0, -1, False, True) for key in (s.sessions, s.deadlines, s.ended, s.words, s.addresses)]
     lists += [("zrange", key, 0, -1, False, True) for key in (s.users, s.people, s.blocks)]
     lists += [("xrange", s.events), ("xrange", s.audit), ("hgetall", s.closing), ("hgetall", s.staff)]
