@@ -16,7 +16,7 @@ from presence_core.operations.reshard import coordinator
 from presence_core.operations.search.rebuild import reindex
 from presence_core.operations.sessions import end
 from presence_core.scripts.calls import Call
-from tests.conftest import Bed, family, on
+from tests.conftest import Bed, family, on, together
 from tests.support.facade import P
 from tests.support.place_file import write_place_file
 from tests.support.servers import wait_for
@@ -139,7 +139,8 @@ def _divided(bed: Bed, found: dict[str, list[bytes]]) -> dict[str, list[Any]]:
 def _of_the_namespace(bed: Bed) -> dict[bytes, bytes]:
     """The data that belong to no shard."""
     keys = bed.raw.scan_iter(match=f"{{{bed.namespace}}}:*", count=5000)
-    return {key: bed.raw.dump(key) for key in keys if family(key) not in ("layout", "moving")}
+    keys = [key for key in keys if family(key) not in ("layout", "moving")]
+    return dict(zip(keys, together(bed.raw, [("dump", key) for key in keys]), strict=True))
 
 
 def _all_of(bed: Bed, shards: int) -> dict[str, Any]:

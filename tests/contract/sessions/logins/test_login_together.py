@@ -12,7 +12,7 @@ from presence_core.keyspace import Shard
 from presence_core.operations.sessions import login as login_operations
 from presence_core.operations.sessions import login_calls
 from presence_core.scripts.sessions import decode_begun
-from tests.conftest import Bed, every_topology, family, on
+from tests.conftest import Bed, every_topology, family, on, together
 from tests.support.facade import P
 from tests.support.monitor import Monitor
 from tests.support.soak import size
@@ -48,37 +48,44 @@ def _prepare(p: P) -> None:
     p.revoke_before(by="staff", reason="test")
 
 
-def _value(raw: Any, key: bytes) -> Any:
+READS: dict[bytes, tuple[Any, ...]] = {
+    b"string": ("get",), b"zset": ("zrange", 0, -1, False, True), b"set": ("smembers",), b"stream": ("xrange",),
+    b"hash": ("hgetall",),
+}  # fmt: skip
+
+
+def _comparable(key: bytes, kind: bytes, value: Any) -> Any:
     """What a key holds, without what differs by chance: ids of the stream, and digests of secrets and devices."""
-    kind = raw.type(key)
-    if kind == b"string":
-        return raw.get(key)
-    if kind == b"zset":
-        return raw.zrange(key, 0, -1, withscores=True)
-    if kind == b"set":
-        return raw.smembers(key)
     if kind == b"stream":
-        events = [fields for _, fields in raw.xrange(key)]
+        events = [fields for _, fields in value]
         return sorted(events, key=lambda fields: fields[b"r"].rpartition(b":")[0])  # of one user they are in order
+    if kind != b"hash":
+        return value
     if family(key) == "known:":
-        return raw.hlen(key)
-    fields = raw.hgetall(key)
+        return len(value)
     if family(key) == "ids":
-        return {name: sorted(text[at : at + 8] for at in range(0, len(text), 8)) for name, text in fields.items()}
-    if b"c" in fields:
-        fields[b"c"] = fields[b"c"][:16] + fields[b"c"][32:]
-    return fields
+        return {name: sorted(text[at : at + 8] for at in range(0, len(text), 8)) for name, text in value.items()}
+    if b"c" in value:
+        value[b"c"] = value[b"c"][:16] + value[b"c"][32:]
+    return value
 
 
 def _state(p: P, raw: Any) -> dict[bytes, Any]:
     shards: tuple[Shard, ...] = p.context.keys.shards
     state = {}
     for shard in shards:
-        for key in raw.scan_iter(match=f"{shard.tag}:*", count=5000):
-            if family(key) not in ("audit", "meta", "moved", "block_rules", "block:", "blocks"):
-                value, ends = _value(raw, key), raw.pexpiretime(key)
-                is_live = family(key) == "session:" and b"e" not in value
-                state[b"%d:%s" % (shard.index, key.partition(b"}:")[2])] = value, ends if is_live else ends > 0
+        keys = [
+            key
+            for key in raw.scan_iter(match=f"{shard.tag}:*", count=5000)
+            if family(key) not in ("audit", "meta", "moved", "block_rules", "block:", "blocks")
+        ]
+        kinds = together(raw, [("type", key) for key in keys])
+        reads = [(READS[kind][0], key, *READS[kind][1:]) for key, kind in zip(keys, kinds, strict=True)]
+        replies = together(raw, [*reads, *(("pexpiretime", key) for key in keys)])
+        for key, kind, read, ends in zip(keys, kinds, replies[: len(keys)], replies[len(keys) :], strict=True):
+            value = _comparable(key, kind, read)
+            is_live = family(key) == "session:" and b"e" not in value
+            state[b"%d:%s" % (shard.index, key.partition(b"}:")[2])] = value, ends if is_live else ends > 0
     return state
 
 
