@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from presence_core import InvalidArgument, SessionFilter, Settings, Worker
+from presence_core.keyspace import split_ref
 from presence_core.operations.search import rebuild
 from presence_core.scripts.calls import Op
 from tests.conftest import Bed, every_topology, on
@@ -106,8 +107,9 @@ def test_indexes_are_added_and_removed_according_to_the_settings(bed: Bed) -> No
 def _cut_short(op: Op[Any], batches: int) -> Op[None]:
     """Send only the first commands; then the process dies."""
     calls = next(op)
-    for _ in range(batches):
+    for _ in range(batches - 1):
         calls = op.send((yield calls))
+    yield calls
     op.close()
 
 
@@ -118,9 +120,11 @@ def test_an_interrupted_rebuild_begins_again(bed: Bed, monkeypatch: Any) -> None
     _crowd(p, 300)
     before = _state(bed, p)
     bed.raw.delete(*(s.facets for s in p.context.keys.shards)) if not bed.is_cluster else None
-    p.internal.run(_cut_short(rebuild.Filling(p.context, p.context.keys.shards[0]).step(), 3))
+    shard = p.context.keys.shards[0]
+    p.internal.run(_cut_short(rebuild.Filling(p.context, shard).step(), 4))
+    counted = sorted(bed.raw.smembers(shard.counted))
     p.login("late", attributes={"plan": "p9"}, name="Late")
-    p.kick("u1", by="staff", reason="test")
+    p.kick(split_ref(counted[0].decode())[0], by="staff", reason="test")
     p.reindex()
     assert p.facets("plan")["p9"] == 1
     p.kick("late", by="staff", reason="test")
