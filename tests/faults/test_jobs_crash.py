@@ -248,7 +248,7 @@ def test_a_batch_in_progress_during_a_cancel_is_in_every_count(
         stop.wake()
     elif canceller == "dies":
         stop.die()
-    third._run(follower.step())
+    third.internal.run(follower.step())
     assert not any(held.send_script()), "sent twice, by then it is stopped"
     if canceller == "is late":
         stop.wake()
