@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 from presence_core import Presence
 from presence_core.operations.maintenance import history
 from presence_dashboard import access, texts
+from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.store import open_store
 from presence_dashboard.roles import Actor
@@ -68,8 +69,8 @@ def test_a_click_far_from_any_kick_says_that_there_was_none(app: AppTest, presen
     at = kicked_now(presence)
     opened(app)
     pick(app, picked=[{"at": (at - 1800) * 1000}])
-    clock = datetime.fromtimestamp(at - 1800, UTC).strftime("%H:%M:%S")
-    assert texts.live_no_kicks(clock) in captions(app)
+    picked = datetime.fromtimestamp(at - 1800, UTC)  # in the first half hour of a day, a time of yesterday
+    assert texts.live_no_kicks(time_of_day(picked)) in captions(app)
 
 
 @pytest.mark.parametrize("forged", [[{"at": "x"}], [{"at": -1}], [{"at": 1e300}], [{"at": True}], [{}], []])
