@@ -12,6 +12,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from presence_core import Presence
 from presence_dashboard import texts
 from tests.browser.conftest import Dashboard, NewPage
+from tests.support.servers import wait_for
 from tests.support.soak import size
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2"), pytest.mark.slow, pytest.mark.timeout(300)]
@@ -60,11 +61,22 @@ def confirm(page: Page, uid: str) -> None:
     dialog.get_by_role("button", name=texts.confirm(1)).click()
 
 
+NOTE_TOASTS = """() => {
+  window.toasts = new Set();
+  new MutationObserver(() => {
+    for (const toast of document.querySelectorAll('[data-testid=stToast]')) window.toasts.add(toast.innerText);
+  }).observe(document.body, {childList: true, subtree: true, characterData: true});
+}"""
+"""A toast stays for some seconds, which on a busy machine are over before the others have acted."""
+
+
 def toast(page: Page, uid: str) -> str:
-    found = page.get_by_test_id("stToast").filter(has_text=f"Name of {uid}")
-    expect(found).to_be_visible()
+    def found() -> list[str]:
+        return [text for text in page.evaluate("[...window.toasts]") if f"Name of {uid}" in text]
+
+    wait_for(f"the toast of {uid}", found)
     expect(page.get_by_role("dialog")).to_have_count(0)
-    return found.inner_text()
+    return found()[-1]
 
 
 def all_at_work(pages: list[Page], url: str) -> list[str]:
@@ -75,6 +87,7 @@ def all_at_work(pages: list[Page], url: str) -> list[str]:
         page.set_default_timeout(60_000)
         page.set_viewport_size({"width": 1000, "height": 640})
         page.goto(url)
+        page.evaluate(NOTE_TOASTS)
     for number in range(EACH):
         wanted = [(page, people(tab)[number]) for tab, page in enumerate(pages)]
         for step in (search, kick, confirm):

@@ -428,9 +428,9 @@ def test_once_the_call_has_returned_no_login_passes_however_many_run(bed: Bed) -
 @pytest.mark.parametrize("value", [b"5", b"[]", b"{", b'{"until":null}', b'{"until":"x","message":7}'])
 def test_a_value_of_another_program_refuses_and_breaks_nothing(p: P, raw: Any, value: bytes) -> None:
     p.add_block_rule(network=NETWORK, **BY, expected=0)
-    shard = p.context.shard("ada")
-    [field] = raw.hkeys(shard.block_rules)
-    raw.hset(shard.block_rules, field, value)
+    [field] = raw.hkeys(p.context.shard("ada").block_rules)
+    for shard in p.context.keys.shards:
+        raw.hset(shard.block_rules, field, value)
     with pytest.raises(LoginRefused) as refused:
         p.login("ada", ip="198.51.100.7")
     assert (refused.value.code, refused.value.message, refused.value.until) == ("block_rule", None, None)
