@@ -2,7 +2,8 @@
 
 ``gate_settings``, next to this package, has the settings. ``loopback`` and ``signed_in_only`` refuse requests,
 ``sign_in_forms`` and ``html_pages`` are the sign-in, ``oidc_redirects`` completes that of Streamlit, ``staff_sessions``
-keeps sign-ins and roles, and ``gate_mark`` tells pages that the gate is there.
+keeps sign-ins and roles, ``page_messages`` drops what no page sends, and ``gate_mark`` tells pages that the gate is
+there.
 Imports ``texts``, ``format``, ``roles`` and ``data.store``; ``access``, ``actions`` and ``dashboard.py`` import it.
 Start with ``middleware_and_routes`` below. The manual is docs/access.md.
 """
@@ -27,6 +28,7 @@ from presence_dashboard.gate.gate_mark import GateMark
 from presence_dashboard.gate.headers import SecurityHeaders, security_headers
 from presence_dashboard.gate.loopback import LoopbackOnly, refuse_public_address
 from presence_dashboard.gate.oidc_redirects import OidcRedirects, sign_in_again
+from presence_dashboard.gate.page_messages import PageMessagesOnly
 from presence_dashboard.gate.sign_in_forms import SignInForms
 from presence_dashboard.gate.signed_in_only import SignedInOnly
 from presence_dashboard.gate.staff_sessions import open_staff_sessions
@@ -43,14 +45,14 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
     """
     _disable_proxy_headers()
     first = [Middleware(InLanguage), Middleware(SecurityHeaders, security_headers())]
-    mark = Middleware(GateMark)
+    last = [Middleware(PageMessagesOnly), Middleware(GateMark)]
     try:
         start_logs(os.environ)
         config = check_settings(os.environ)
         if config.mode == "open":
             refuse_public_address()
             _require_redis()
-            return [*first, Middleware(LoopbackOnly), mark], []
+            return [*first, Middleware(LoopbackOnly), *last], []
         _check_server_options()
         if config.mode == "oidc":
             check_oidc()
@@ -61,11 +63,11 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
     signed_in_only = Middleware(SignedInOnly, staff)
     if config.mode == "oidc":
         redirects = Middleware(OidcRedirects, config)
-        return [*first, signed_in_only, redirects, mark], [Route("/sign-in-again", sign_in_again)]
+        return [*first, signed_in_only, redirects, *last], [Route("/sign-in-again", sign_in_again)]
     forms = SignInForms(staff)
     handlers = {"/sign-in": forms.sign_in, "/sign-in-again": forms.sign_in_again, "/sign-out": forms.sign_out}
     routes = [Route(path, handler, methods=["GET", "POST"]) for path, handler in handlers.items()]
-    return [*first, signed_in_only, mark], list(routes)
+    return [*first, signed_in_only, *last], list(routes)
 
 
 def check_oidc() -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from presence_core import Presence, Session, SessionFilter, Settings, StaffRole
@@ -264,6 +266,21 @@ def test_who_must_not_see_names_and_addresses_is_sent_none_on_any_page(house: Ho
     everything = b"".join(seen)
     for there in (b"Clean-up", b"1 session exported", b"wrong password, from", HIDDEN.encode(), b"text = "):
         assert there in everything
+
+
+def test_a_message_that_no_page_sends_is_not_passed_on(house: House) -> None:
+    def connections() -> set[str]:
+        clients = house.server.command("CLIENT", "LIST").splitlines()
+        return {client.partition(" addr")[0] for client in clients if "cmd=client|list" not in client}
+
+    with opened(house, "stan") as stan:
+        stan.go("health")
+        before = connections()
+        for message in (BackMsg(clear_cache=True), BackMsg(load_git_info=True), BackMsg(set_run_on_save=True)):
+            stan.socket.send(message.SerializeToString())
+        stan.go("health")
+    assert before <= connections(), "the store was closed"
+    assert {ForwardMsg.FromString(frame).WhichOneof("type") for frame in stan.heard} & {"git_info_changed"} == set()
 
 
 def test_a_foreign_origin_a_foreign_host_and_a_bent_cookie_open_nothing(house: House) -> None:
