@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Final, Literal, cast, get_args
 
 from presence_core import AuditEntry, Block, Ended, EndReason, Job, Page, SessionFilter
 from presence_core.models import plain
 from presence_dashboard.data.paged_list import ReadPage, scan
+from presence_dashboard.data.person_state import exact_uid
 from presence_dashboard.data.store import Store
 from presence_dashboard.roles import HIDDEN, Actor, Right
 
@@ -93,9 +93,15 @@ def reason(entry: AuditEntry, actor: Actor) -> str | None:
 
 def page_reader(view: HistoryView, store: Store, query: HistoryQuery, actor: Actor | None = None) -> ReadPage[Any]:
     """The function that reads a page of a view. actor: searches do not match text that is masked for them."""
-    if view == "staff":
-        return partial(_staff, store, query, actor)
-    return partial(_READERS[view], store, query)
+
+    def read_page(limit: int, cursor: str | None) -> Page[Any]:
+        uid = None if query.person is None else exact_uid(store.presence, query.person)
+        known = replace(query, person=uid)
+        if view == "staff":
+            return _staff(store, known, actor, limit, cursor)
+        return _READERS[view](store, known, limit, cursor)
+
+    return read_page
 
 
 def _ended(store: Store, query: HistoryQuery, limit: int, cursor: str | None) -> Page[Ended]:

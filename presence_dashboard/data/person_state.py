@@ -41,7 +41,17 @@ def find(store: Store, wanted: str, *, by_name: bool, fresh: bool = False) -> Re
     return store.shared(("find", wanted, by_name), lambda presence: _find(presence, wanted, by_name), fresh=fresh)
 
 
+def exact_uid(presence: Presence, text: str) -> str:
+    """The user id of a text: without the spaces around it, unless there is data of a user whose id has them."""
+    without = text.strip()
+    if text == without or not without:
+        return without
+    is_user = any(person.uid == text for person in presence.people(text)) or _is_known(presence, text, everywhere=False)
+    return text if is_user else without
+
+
 def _find(presence: Presence, wanted: str, by_name: bool) -> PersonMatches:
+    wanted = exact_uid(presence, wanted)
     people = presence.people(wanted, limit=MOST_FOUND if by_name else 1)
     if not by_name:
         people = [person for person in people if person.uid == wanted]

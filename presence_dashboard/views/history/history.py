@@ -78,7 +78,8 @@ def _text(key: str, label: str, hint: str, most: int) -> str | None:
         "search" if key == "person" else "default"
     )  # the key "/" focuses the search field
     text = st.text_input(label, key=key, type=kind, bind="query-params", placeholder=hint, max_chars=most, width=138)
-    return (text or "").strip() or None
+    words = (text or "").strip()
+    return (text if key == "person" else words) if words else None  # a user id may have spaces around it
 
 
 def _choice(field: str, label: str, options: dict[str, str]) -> str | None:

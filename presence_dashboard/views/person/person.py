@@ -50,8 +50,7 @@ def page() -> None:
         label_visibility="collapsed",
         width=520,
     )
-    wanted = (wanted or "").strip()
-    if not wanted:
+    if not (wanted or "").strip():
         _note("start", texts.PERSON_START_TITLE, texts.PERSON_START if by_name else texts.PERSON_START_MASKED)
         return
     reading = find(open_store(), wanted, by_name=by_name)

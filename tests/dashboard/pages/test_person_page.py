@@ -15,7 +15,7 @@ from presence_dashboard.data.person_state import current_state, find
 from presence_dashboard.data.person_timeline import TimelineEvent, by_day, merge
 from presence_dashboard.data.store import open_store
 from presence_dashboard.views.person import session_cards
-from tests.dashboard.conftest import confirm, open_again, toasts
+from tests.dashboard.conftest import confirm, open_again, open_page, toasts
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server
 
@@ -115,6 +115,22 @@ def test_a_link_opens_the_person_by_uid_or_email(app: AppTest, presence: Presenc
         assert app.code[0].value == "u1"
         assert "192.0.2.7" in said(app)
         assert app.session_state["q"] == wanted
+
+
+def test_a_uid_with_a_space_at_its_end_opens_that_person_and_not_the_one_without(
+    app: AppTest, presence: Presence
+) -> None:
+    presence.login("ada", name="Ada")
+    mallory = presence.login("ada ", name="Mallory")
+    look_for(app, "ada ")
+    assert [header.value for header in app.header] == ["**Mallory**"]
+    presence.kick("ada ", mallory.session.session_id, by="sam", reason="test")
+    look_for(app, " ada")
+    assert [header.value for header in app.header] == ["**Ada**"]
+    look_for(app, "ada ")
+    assert [header.value for header in app.header] == ["**Mallory**"], "also while offline"
+    history = open_page("history", person="ada ")
+    assert [list(table.value["uid"]) for table in history.dataframe] == [["ada "]]
 
 
 def test_a_name_lists_people_who_are_online_or_were_and_one_is_opened(app: AppTest, presence: Presence) -> None:
