@@ -137,8 +137,8 @@ def _wish_single() -> None:
 
 
 def open_single(query: SessionQuery, found: Sequence[Session]) -> None:
-    """After Enter in the search box: open the person of these sessions, if there is only one. Call it with all sessions
-    of the query, or with none."""
+    """After Enter in the search box: open the person of these sessions, if there is only one. Call it once in each
+    run, with all sessions of the query, or with none: an Enter that opens no one is forgotten."""
     uids = {session.uid for session in found}
     if st.session_state.pop(_SINGLE, False) and query.text and len(uids) == 1:
         request_person(uids.pop())

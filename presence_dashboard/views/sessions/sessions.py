@@ -46,6 +46,7 @@ def page() -> None:
         refresh = st.container(width="content", key="list-refresh")  # for one fragment: a shared one may vanish
     faults = link_faults(query)
     if faults:
+        open_single(query, ())
         listing.clear()
         _update_availability(store)
         with refresh:
@@ -61,9 +62,8 @@ def page() -> None:
     else:  # the old list stays until the new one is read, so that it does not flicker while typing
         listing.load(store, query, zone())
     _update_availability(store)
-    if listing.rows is not None and listing.query == query and listing.problem is None:
-        are_all = listing.rows.next_cursor is None and listing.page == 1
-        open_single(query, listing.rows.sessions if are_all else ())
+    rows = listing.rows if listing.query == query and listing.problem is None else None
+    open_single(query, rows.sessions if rows and rows.next_cursor is None and listing.page == 1 else ())
     if not this_tab().away:
         listing.update(store)
     with refresh:

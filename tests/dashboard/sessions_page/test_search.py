@@ -110,6 +110,13 @@ def test_an_invalid_address_block_is_reported_and_the_list_stays(app: AppTest, c
     assert not app.warning
 
 
+def test_an_enter_that_opens_no_one_is_forgotten(app: AppTest, crowd: None) -> None:
+    search(app.run(), "192.0.2.7/99")
+    app.button(key="open-single").click().run()
+    search(app, "Okafor")
+    assert len(uids(app)) == 1, "typing alone opens no one"
+
+
 def test_what_matches_nothing_can_be_looked_for_inside_names(app: AppTest, crowd: None) -> None:
     search(app.run(), "ordan")
     assert titles(app) == [texts.NO_MATCH_TITLE]
@@ -385,6 +392,15 @@ def test_login_times_are_those_of_the_reader(query: SessionQuery, after: datetim
     asked = query.filter(NOW, ZoneInfo("Asia/Tokyo"))  # where it is 21:30, midnight was at 15:00 UTC
     assert asked is not None
     assert (asked.logged_in_after, asked.logged_in_before) == (after, before)
+
+
+@pytest.mark.parametrize(("hours", "ago"), [(1.25, 0.75), (3, 1.5), (23, 21.5)])
+def test_since_a_time_of_day_is_the_last_time_that_a_clock_showed_it(hours: float, ago: float) -> None:
+    """Summer time ends at 01:00 UTC, so a clock in Berlin shows 02:30 at 00:30 and at 01:30."""
+    now = datetime(2026, 10, 25, tzinfo=UTC) + timedelta(hours=hours)
+    since, _ = time_range.resolve("since-02:30", now, ZoneInfo("Europe/Berlin"))
+    assert since is not None
+    assert now - since.astimezone(UTC) == timedelta(hours=ago)
 
 
 def test_a_range_of_times_comes_back_from_its_link() -> None:
