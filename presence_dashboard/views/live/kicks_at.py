@@ -13,12 +13,12 @@ from presence_dashboard import access, texts
 from presence_dashboard.components.placeholder import show_placeholder
 from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data import chart_data
-from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.chart_data import KickMark
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
 from presence_dashboard.format import exact
 from presence_dashboard.roles import SignedOut
+from presence_dashboard.time_range import format_range
 from presence_dashboard.views.live.free_range import forget_selection
 from presence_dashboard.views.live.latest_activity import kick_words, person_row
 
@@ -68,5 +68,5 @@ def _list(mark: KickMark, masked: bool) -> None:
 
 def _in_history(mark: KickMark) -> dict[str, str]:
     """The address of these kicks on the History page, whose times are whole minutes."""
-    since, until = (at.astimezone(zone()) for at in (mark.since, mark.until + timedelta(seconds=59)))
-    return {"view": "ended", "how": "kicked", "since": f"{since:%Y-%m-%dT%H:%M}", "until": f"{until:%Y-%m-%dT%H:%M}"}
+    time = format_range(mark.since, mark.until + timedelta(seconds=59))
+    return {"view": "ended", "how": "kicked", "time": time}
