@@ -230,7 +230,7 @@ def _body(request: KickRequest) -> None:
         help_text = texts.TICKET_CHANGE_HELP if request.existing_block is not None else None
         ticket = st.text_input(texts.TICKET, key=f"ticket-{number}", max_chars=64, help=help_text)
         details = replace(details, ticket=ticket.strip() or None)
-    _keep_draft(request)
+    _keep_draft(replace(request, keep_selected=bool(keep)))
     with st.form(f"kick-{number}", border=False, enter_to_submit=False):
         problem = st.container()
         with st.container(horizontal=True, gap="small"):

@@ -5,6 +5,7 @@ The bulk kick uses the filter with which the dialog was opened, and ends no more
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ class BulkKickRequest:
     filter: SessionFilter
     description: str  #: the filter in words, safe for Markdown
     ticked: tuple[str, ...]  #: refs that can be kept
+    keeps: bool = False  #: whether the box that keeps them is ticked
     preview: KickPreview | None = None
     people: PeopleCount | None = None  #: counted with the preview
     failure: str | None = None  #: why it could not be counted
@@ -84,6 +86,7 @@ def _continue(draft: Draft) -> None:
     open_dialog(before.filter, before.description, before.ticked)
     request: BulkKickRequest | None = st.session_state.get(_REQUEST)
     if request is not None:
+        st.session_state[_keep_key(request)] = before.keeps
         for field, value in draft.fields.items():
             st.session_state[f"bulk-{field}-{request.number}"] = value
 
@@ -127,7 +130,7 @@ def _body(request: BulkKickRequest) -> None:
         session_preview(sample, texts.BULK_SAMPLE, total=total, found_by=_found_by(matched))
         _people(matched, sample)
     if request.ticked:
-        st.checkbox(
+        request.keeps = st.checkbox(
             texts.bulk_spare(len(request.ticked)), key=_keep_key(request), on_change=_count_again, args=(request,)
         )
     if limit is not None and total > limit:
@@ -227,12 +230,17 @@ def _form(request: BulkKickRequest, preview: KickPreview, *, disabled: bool) -> 
         details = ActionDetails(reason.strip(), message.strip() or None, ticket.strip() or None)
         if not details.reason:
             request.problem = texts.REASON_MISSING
-        elif typed.strip().replace(",", "") != str(preview.total):
+        elif not is_number(typed, preview.total):
             request.problem = texts.bulk_mistyped(total)
         else:
             request.problem = _start(request, preview, details)
     if request.problem is not None:
         problem.warning(request.problem)
+
+
+def is_number(typed: str, total: int) -> bool:
+    """Whether this text is the number, with or without the separators of any language."""
+    return re.sub(r"[\s.,’']", "", typed) == str(total)
 
 
 def _start(request: BulkKickRequest, preview: KickPreview, details: ActionDetails) -> str:

@@ -13,7 +13,7 @@ from presence_core import Presence
 from presence_dashboard import texts
 from presence_dashboard.components.block_choice import choice_key
 from presence_dashboard.gate.staff_sessions import COOKIE, StaffSessions
-from tests.dashboard.conftest import click, log_in, open_page, press, sign_in, tables, tick_member
+from tests.dashboard.conftest import click, log_in, open_page, press, sign_in, tables, tick, tick_member
 from tests.support.behind_gate import stand_behind_gate
 
 TOO_OLD = texts.password_too_old("15 min")
@@ -31,6 +31,12 @@ def token(staff: StaffSessions, presence: Presence, monkeypatch: pytest.MonkeyPa
 def labelled(app: AppTest, label: str) -> str:
     [key] = [button.key for button in app.button if button.label == label and button.proto.is_form_submitter]
     return str(key)
+
+
+def renew(token: str, staff: StaffSessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enter the password again."""
+    [session] = staff.sessions.sessions("dana")
+    stand_behind_gate(monkeypatch, {COOKIE: staff.authenticated_again(token, session.last_seen)})
 
 
 def bulk_kick() -> tuple[AppTest, str]:
@@ -91,8 +97,7 @@ def test_a_dialog_says_at_once_that_the_password_is_needed_again(
     assert app.button(key=confirm).disabled
     assert link(app)
 
-    [session] = staff.sessions.sessions("dana")
-    stand_behind_gate(monkeypatch, {COOKIE: staff.authenticated_again(token, session.last_seen)})
+    renew(token, staff, monkeypatch)
     app, confirm = place()
     assert TOO_OLD not in [element.value for element in app.markdown]
     assert not app.button(key=confirm).disabled
@@ -144,8 +149,7 @@ def test_a_sign_in_that_gets_too_old_meanwhile_stops_the_action_and_its_texts_ar
     assert presence.blocked("user00") is None
     assert presence.jobs().items == []
 
-    [session] = staff.sessions.sessions("dana")
-    stand_behind_gate(monkeypatch, {COOKIE: staff.authenticated_again(token, session.last_seen)})
+    renew(token, staff, monkeypatch)
     app = click(open_page(), "draft-continue")
     assert app.text_area(key=f"{prefix}reason-1").value == "Chargeback 4711"
     if prefix:
@@ -153,6 +157,25 @@ def test_a_sign_in_that_gets_too_old_meanwhile_stops_the_action_and_its_texts_ar
     click(app, confirm)
     assert presence.counts().sessions == (0 if prefix else 2)
     assert (presence.blocked("user00") is None) == bool(prefix)
+
+
+@pytest.mark.parametrize("button", ["kick-all", "kick-person"])
+def test_an_action_that_is_continued_spares_the_sessions_that_it_spared_before(
+    token: str, staff: StaffSessions, presence: Presence, monkeypatch: pytest.MonkeyPatch, button: str
+) -> None:
+    presence.login("user00", name="Person 0", device="iPhone")
+    app = click(tick(open_page(q="user00"), 0), button)
+    keep, reason, confirm = (
+        ("bulk-keep-1", "bulk-reason-1", "bulk-confirm-1")
+        if button == "kick-all"
+        else ("keep-1", "reason-1", "danger-1")
+    )
+    app.checkbox(key=keep).check().run()
+    app.text_area(key=reason).set_value("Chargeback").run()
+    renew(token, staff, monkeypatch)
+    app = click(open_page(), "draft-continue")
+    assert app.checkbox(key=keep).value
+    assert app.button(key=confirm).label == texts.confirm(1)
 
 
 def test_unblocking_asks_too(token: str, presence: Presence) -> None:

@@ -13,13 +13,17 @@ from streamlit.testing.v1 import AppTest
 
 from presence_core import Job, Login, Presence, SessionFilter, Settings
 from presence_core.files.csv_safety import safe_cell
+from presence_core.text.languages import LANGUAGES
 from presence_dashboard import access, texts
 from presence_dashboard.actions import bulk_kick, csv_export, history_export
 from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.data.store import Store, open_store
+from presence_dashboard.format import number
+from presence_dashboard.language import in_language
 from presence_dashboard.roles import HIDDEN, Actor, Denied
 from presence_dashboard.views.history import row_details
 from presence_dashboard.views.sessions import bulk_kick_progress
+from presence_dashboard.views.sessions.bulk_kick_dialog import is_number
 from tests.dashboard.conftest import IMPATIENT, cells, log_in, open_again, refs, tick, toasts, uids
 from tests.support.place_file import city, write_place_file
 from tests.support.servers import Server
@@ -39,10 +43,10 @@ def ask(app: AppTest) -> AppTest:
 
 
 def kick_all(app: AppTest, typed: str, reason: str = "Shared account") -> AppTest:
-    number = app.session_state["bulk-number"]
-    app.text_area(key=f"bulk-reason-{number}").set_value(reason)
-    app.text_input(key=f"bulk-typed-{number}").set_value(typed)
-    return app.button(key=f"bulk-confirm-{number}").click().run()
+    dialog = app.session_state["bulk-number"]
+    app.text_area(key=f"bulk-reason-{dialog}").set_value(reason)
+    app.text_input(key=f"bulk-typed-{dialog}").set_value(typed)
+    return app.button(key=f"bulk-confirm-{dialog}").click().run()
 
 
 def words(app: AppTest) -> str:
@@ -68,8 +72,8 @@ def test_the_dialog_says_how_each_person_was_found(app: AppTest, presence: Prese
     log_in(presence, 6, "x")
     presence.login("berg", name="Anna")
     presence.login("u1", name="Sam O'Berg", aliases=["berg@example.com"])
-    for number in range(5):
-        presence.login(f"u1{number}", name="Van-den-Berg")
+    for n in range(5):
+        presence.login(f"u1{n}", name="Van-den-Berg")
     app.query_params["q"] = "berg"
     ask(app.run())
     people = app.dataframe[0].value
@@ -109,6 +113,14 @@ def test_the_number_must_be_typed_as_it_is(app: AppTest, presence: Presence, typ
     kick_all(ask(app.run()), typed)
     assert texts.bulk_mistyped("3") in words(app)
     assert len(live(presence, users)) == 3
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_number_may_be_typed_with_the_separators_of_each_language(language: str) -> None:
+    with in_language(language):
+        for typed in (number(1_234_567), "1234567", "1 234 567"):
+            assert is_number(typed, 1_234_567)
+    assert not is_number("1234568", 1_234_567)
 
 
 def test_a_bulk_kick_needs_a_reason(app: AppTest, presence: Presence) -> None:
