@@ -41,7 +41,7 @@ floor: $(TOOLS)/.made  ## The contract tests with the oldest packages that are s
 	@.venv-floor/bin/python -m pip install --quiet --disable-pip-version-check -r build/floor.txt
 	.venv-floor/bin/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(or $(ARGS),tests/contract)
 
-soak: $(DEV)  ## The tests whole: every backend, new random histories, full sizes; an hour or two
+soak: $(DEV)  ## The tests whole: every backend, new random histories, full sizes; forty minutes
 	PRESENCE_SOAK=1 $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 mutants: $(DEV)  ## Small wrong changes to the code, one at a time: each must fail a test (ARGS="-k search")
