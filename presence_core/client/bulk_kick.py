@@ -63,7 +63,8 @@ class BulkKickMethods(Client):
         on_progress: called with the Job after each batch of at most 200, and each second while the job waits because
         this client holds as many changes as it can (``held``); with asyncio a plain function, called on the event loop.
 
-        ``result.count`` is how many were ended, ``result.kicked`` the first 10,000 that this call itself ended.
+        ``result.count`` is how many were ended, ``result.kicked`` the first 10,000 that this call itself ended, without
+        those of a reply that was lost.
         ``result.job`` has the state: another client may pause or cancel the job, and then this returns at once. If
         Redis does not answer for longer than ``settings.timeout``, this raises Unavailable. The job is kept, and a
         worker or ``run_job`` continues it, also after this process dies; each session is ended and counted once. Cost:
