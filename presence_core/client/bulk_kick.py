@@ -121,7 +121,8 @@ class BulkKickMethods(Client):
         """Pause a bulk kick: once this has returned, it ends no session.
 
         Until then, and after an error, a batch may still be running: call it again. Raises InvalidArgument for a job
-        that has ended or does not exist. A job that is paused for 30 days is deleted. Cost: O(P), four round trips.
+        that has ended or does not exist. A job that is paused for 30 days is deleted. A failover may undo it, also
+        with ``confirm_replicas``, and a worker continues the job: look at ``jobs`` then. Cost: O(P), four round trips.
         """
         return self._run(states.change_state(self._ctx, "pause", job_id, by))
 
@@ -130,8 +131,8 @@ class BulkKickMethods(Client):
         return self._run(states.change_state(self._ctx, "resume", job_id, by))
 
     def cancel_job(self, job_id: str, *, by: str) -> Job:
-        """End a bulk kick for good: once this has returned, it ends no session. Ended sessions stay ended. See
-        ``pause_job``."""
+        """End a bulk kick for good: once this has returned, it ends no session. Ended sessions stay ended. A
+        failover may undo it, as it may a pause. See ``pause_job``."""
         return self._run(states.change_state(self._ctx, "cancel", job_id, by))
 
     def _run_new(self, operation: Op[Job], token: str, on_progress: Progress | None) -> KickResult:
