@@ -63,7 +63,8 @@ class BulkKickMethods(Client):
         on_progress: called with the Job after each batch of at most 200, and each second while the job waits because
         this client holds as many changes as it can (``held``); with asyncio a plain function, called on the event loop.
 
-        ``result.count`` is how many were ended, ``result.kicked`` the first 10,000 that this call itself ended.
+        ``result.count`` is how many were ended, ``result.kicked`` the first 10,000 that this call itself ended, without
+        those of a reply that was lost.
         ``result.job`` has the state: another client may pause or cancel the job, and then this returns at once. If
         Redis does not answer for longer than ``settings.timeout``, this raises Unavailable. The job is kept, and a
         worker or ``run_job`` continues it, also after this process dies; each session is ended and counted once. Cost:
@@ -120,7 +121,8 @@ class BulkKickMethods(Client):
         """Pause a bulk kick: once this has returned, it ends no session.
 
         Until then, and after an error, a batch may still be running: call it again. Raises InvalidArgument for a job
-        that has ended or does not exist. A job that is paused for 30 days is deleted. Cost: O(P), four round trips.
+        that has ended or does not exist. A job that is paused for 30 days is deleted. A failover may undo it, also
+        with ``confirm_replicas``, and a worker continues the job: look at ``jobs`` then. Cost: O(P), four round trips.
         """
         return self._run(states.change_state(self._ctx, "pause", job_id, by))
 
@@ -129,8 +131,8 @@ class BulkKickMethods(Client):
         return self._run(states.change_state(self._ctx, "resume", job_id, by))
 
     def cancel_job(self, job_id: str, *, by: str) -> Job:
-        """End a bulk kick for good: once this has returned, it ends no session. Ended sessions stay ended. See
-        ``pause_job``."""
+        """End a bulk kick for good: once this has returned, it ends no session. Ended sessions stay ended. A
+        failover may undo it, as it may a pause. See ``pause_job``."""
         return self._run(states.change_state(self._ctx, "cancel", job_id, by))
 
     def _run_new(self, operation: Op[Job], token: str, on_progress: Progress | None) -> KickResult:

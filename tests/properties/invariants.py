@@ -168,6 +168,7 @@ class Agreement(Answers):
         indexes = "uid.3,name.3,alias.3,ip.2"
         about = raw.hash(f"{tag}:meta")
         assert about.pop("indexes", indexes) == indexes
+        assert (about.pop("revoked_call", None) is not None) <= (index in model.revoked)
         assert about.pop("recount", None) in ("1" if self.counting else None, None)
         assert about == meta
         layout = {"schema": "1", "shards": str(self.bench.case.shards), "indexes": indexes}

@@ -6,12 +6,12 @@
 -- include: staff/kept_text
 -- KEYS: 1 meta 2 sessions 3 note 4 message 5 audit
 -- ARGV: 1 now|'' 2 policy's audit cap 3 watermark, ms: the same for all shards, so it may be ahead of this shard's
---       clock 4 by 5 note id 6 note 7 message id|'' 8 message 9 seconds that the texts are kept 10 write an audit entry
---       0|1
+--       clock 4 by 5 note id 6 note 7 message id|'' 8 message 9 seconds that the texts are kept 10 id of the call,
+--       on the shard that writes the audit entry|'': a call whose reply was lost is sent again, and writes one entry
 -- returns: {now, watermark, sessions in the list that it ends}
 local meta, sessions, note_key, message_key, audit = unpack(KEYS)
 local now, audit_cap, upto = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local by, note_id, note, message_id, message, keep, writes_audit = unpack(ARGV, 4)
+local by, note_id, note, message_id, message, keep, call_id = unpack(ARGV, 4)
 redis.call('XLEN', audit)
 local before = tonumber(redis.call('HGET', meta, 'revoked') or -1)
 if upto > before then
@@ -21,7 +21,8 @@ if upto > before then
   keep_text(message_key, message_id, message, keep)
 end
 local ended = redis.call('ZCOUNT', sessions, before < upto and '(' .. ms(before) or '-inf', ms(math.max(upto, before)))
-if writes_audit == '1' then
+if call_id ~= '' and redis.call('HGET', meta, 'revoked_call') ~= call_id then
+  redis.call('HSET', meta, 'revoked_call', call_id)
   write_audit_entry(audit, audit_cap, ms(now), by, 'revoke_before', {reason = note, message = message},
                     'until', ms(upto + 1))
 end

@@ -256,16 +256,18 @@ class Run:
         replicas = read_confirmations(ctx, shards, replies)
         counts = replies[len(calls) : len(replies) - len(waits)]
         kicked, has_missed = set(), False
+        reached: list[Session] = []  # ended by this call, or before it: perhaps by an earlier try whose reply was lost
         for (_, some), reply in zip(parts, replies, strict=False):
             if reply == 0:  # the job was paused, cancelled or claimed by another runner
                 self.has_claim = False
                 continue
             results = [FOREIGN] * len(some) if reply is None else reply
             kicked |= {session.ref for session, result in zip(some, results, strict=True) if result == KICKED}
+            reached += [session for session, result in zip(some, results, strict=True) if result != FOREIGN]
             has_missed = has_missed or FOREIGN in results
         ended = [session for session in sessions if session.ref in kicked]
         self.confirmed = self.confirmed and replicas.sure
-        hold_ends(ctx, replicas, _request(job), ended)
+        hold_ends(ctx, replicas, _request(job), reached)
         self.kicked += ended[: MOST_ANSWERED - len(self.kicked)]
         self.job = dataclasses.replace(job, kicked=total_kicked(counts))
         return has_missed

@@ -104,8 +104,8 @@ def revoke_before(ctx: Context, at: object, by: object, reason: object, message:
     shards = ctx.keys.shards
     upto = yield from _watermark(ctx, given)
     calls = [
-        *mark_calls(ctx, shards[:1], str(upto), who, note, public, 1),
-        *mark_calls(ctx, shards[1:], str(upto), who, note, public, 0),
+        *mark_calls(ctx, shards[:1], str(upto), who, note, public, ctx.new_id()),
+        *mark_calls(ctx, shards[1:], str(upto), who, note, public, ""),
     ]
     replies = yield [*calls, *wait_calls(ctx, shards)]
     hold(ctx, read_confirmations(ctx, shards, replies), ("revoke", upto), HeldMark(None, "", upto, who, note, public))

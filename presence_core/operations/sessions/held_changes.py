@@ -323,13 +323,14 @@ class DemandRequest:
 
 
 def mark_calls(
-    ctx: Context, shards: Iterable[Shard], upto: str, by: str, note: str, message: str, writes_audit: int
+    ctx: Context, shards: Iterable[Shard], upto: str, by: str, note: str, message: str, call_id: str
 ) -> list[Call]:
-    """Raise the watermark of these shards to ``upto``, ms. ``writes_audit``: 1 for one shard, 0 for the others."""
+    """Raise the watermark of these shards to ``upto``, ms. ``call_id``: "", or on the shard that writes the
+    audit entry an id by which the script knows a call that is sent again."""
     note_id, message_id = digest(note), digest(message) if message else ""
     return [
         call_of(REVOKE_BEFORE, (s.meta, s.sessions, s.note(note_id), s.note(message_id), s.audit), ctx.now,
-                ctx.audit_cap, upto, by, note_id, note, message_id, message, ctx.settings.keep_kicked, writes_audit)
+                ctx.audit_cap, upto, by, note_id, note, message_id, message, ctx.settings.keep_kicked, call_id)
         for s in shards
     ]  # fmt: skip
 

@@ -46,7 +46,7 @@ def rotate_device_key(ctx: Context, by: object, reason: object) -> Op[None]:
     if now < ctx.device_key_at + OVERLAP:  # a second one now would drop the key that all devices are noted by
         return
     changed = b"%s,%s,%d" % (ctx.new_secret().hex().encode(), ctx.device_keys[0], now)
+    audit = ctx.keys.shards[0].audit  # first: after the change, a repeated call would not write it
+    yield [call_of(WRITE_AUDIT, (audit,), ctx.now, ctx.audit_cap, actor, "rotate_device_key", "", why, "")]
     yield [command(key, "HSET", key, "device_keys", changed)]
     ctx.know_device_keys(changed)
-    audit = ctx.keys.shards[0].audit
-    yield [call_of(WRITE_AUDIT, (audit,), ctx.now, ctx.audit_cap, actor, "rotate_device_key", "", why, "")]

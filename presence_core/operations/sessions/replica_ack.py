@@ -251,7 +251,7 @@ def _check_everywhere(ctx: Context, change: Held) -> Op[tuple[bool, dict[Shard, 
         calls = rules_calls(ctx, shards, change.version, change.rules)
     else:
         assert isinstance(change, HeldMark)
-        calls = mark_calls(ctx, shards, str(change.upto), change.by, change.note, change.message, 0)
+        calls = mark_calls(ctx, shards, str(change.upto), change.by, change.note, change.message, "")
     replies = yield [*calls, *write_and_wait_calls(ctx, shards)]
     replicas = read_confirmations(ctx, shards, replies)
     return bool(replicas.sure), replicas.servers

@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 
 from presence_core import SessionFilter, Unavailable, cli
+from presence_core.operations.bulk_kick.runner import Run
 from presence_core.operations.sessions import held_changes
+from presence_core.scripts.bulk_kick import KICK_SESSIONS
 from tests.conftest import Bed, on, one_mode
+from tests.contract.bulk_kick.test_jobs import Held
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, in_sync, missing, redis_binary, valkey_binary, wait_for
@@ -158,6 +161,30 @@ def _until(p: P, uid: str) -> datetime:
 
 def _in(seconds: float) -> datetime:
     return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+@one_mode("sync")
+def test_sessions_of_a_bulk_kick_whose_reply_was_lost_are_ended_again_after_a_failover(
+    anywhere: Bed, three: Three
+) -> None:
+    p = _connect(anywhere, three.master)
+    tokens = [p.login(uid).token for uid in ("ada", "bob", "logged-out")]
+    job = p.start_kick(SessionFilter(logged_in_after=1.0), expected=3, **SAID)
+    three.promote()
+
+    run = Held(p, Run(p.context, job.id).step(), KICK_SESSIONS)
+    p.logout("logged-out", p.sessions("logged-out")[0].session_id)
+    [results] = run.send_script()
+    assert sorted(results) == [0, 1, 1]
+    run.wake()  # the reply was lost, so the transport sends it again
+    assert p.held() == 3
+
+    direct = _connect(anywhere, three.other, confirm_replicas=0)
+    assert all(direct.validate(token) for token in tokens), "all of them live again"
+    three.take_over()
+    wait_for("all to be ended again", lambda: p.counts().sessions == 0)
+    assert not any(p.validate(token) for token in tokens)
+    assert [p.ended(uid).items[0].reason for uid in ("ada", "bob")] == ["kicked"] * 2
 
 
 @one_mode("sync")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from presence_core import InvalidArgument, LoginRefused, SessionFilter
+from presence_core.operations.sessions.end import revoke_before
+from presence_core.scripts.sessions import REVOKE_BEFORE
 from tests.conftest import Bed, every_backend, every_topology, on
+from tests.contract.bulk_kick.test_jobs import Held
 from tests.support.facade import P
 
 
@@ -103,6 +106,18 @@ def test_a_revocation_is_one_audit_entry_and_may_be_repeated(p: P) -> None:
     assert p.revoke_before(by="staff", reason="test") == 20
     assert p.revoke_before(by="staff", reason="test") == 0, "they are out already"
     assert [(entry.action, entry.by, entry.uid) for entry in p.audit()] == [("revoke_before", "staff", None)] * 2
+
+
+@pytest.mark.parametrize("at", [None, 1.0])
+@on("valkey-sync", "cluster-async")
+def test_a_revocation_whose_reply_was_lost_is_one_audit_entry(p: P, at: float | None) -> None:
+    p.freeze()
+    p.login("ada")
+    for number in (1, 2):
+        held = Held(p, revoke_before(p.context, at, "staff", "test", None), REVOKE_BEFORE)
+        held.send()
+        held.wake()  # the transport sends it again
+        assert [entry.action for entry in p.audit()] == ["revoke_before"] * number
 
 
 @pytest.mark.parametrize("at", ["now", True, -1, 0, 4e9])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
 import pytest
 
 from presence_core import InvalidArgument, LoginRefused, Session, SessionFilter
-from tests.conftest import Bed, every_backend, every_topology
+from presence_core.keyspace import layout_key
+from presence_core.operations.sessions.known_devices import rotate_device_key
+from presence_core.scripts.calls import Call, Op
+from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 
 DAY = 86_400
@@ -158,6 +162,28 @@ def test_devices_stay_known_when_the_key_is_rotated_and_other_clients_have_the_o
     fresh = bed.connect()
     assert [_login(fresh, device_id=device_id).new_device for device_id in (PHONE, TABLET)] == [False] * 2
     assert _login(fresh, device_id="device-other").new_device
+
+
+@on("valkey-sync", "cluster-async")
+def test_a_rotation_that_breaks_off_at_any_call_is_in_the_audit_if_the_key_has_changed(p: P, bed: Bed) -> None:
+    _login(p)
+    key = layout_key(bed.namespace)
+    before = bed.raw.hget(key, "device_keys")
+    rotation = rotate_device_key(p.context, "sue", "each year")
+    calls = next(rotation)
+    with contextlib.suppress(StopIteration):
+        while True:
+            replies = p.internal.run(_send(calls))
+            has_changed = bed.raw.hget(key, "device_keys") != before
+            assert len(p.audit()) >= has_changed
+            calls = rotation.send(replies)
+    p.rotate_device_key(by="sue", reason="each year")
+    assert has_changed
+    assert [entry.action for entry in p.audit()] == ["rotate_device_key"], "the second one does nothing"
+
+
+def _send(calls: list[Call]) -> Op[list[Any]]:
+    return (yield calls)
 
 
 def test_a_device_is_noted_once_after_a_rotation_too(p: P, bed: Bed) -> None:
