@@ -478,6 +478,35 @@ def test_bad_settings_are_reported_in_one_sentence(presence: Presence, name: str
     here.check_settings()
 
 
+def test_settings_come_from_the_site_then_from_the_environment_then_from_django(
+    presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from django.core.exceptions import ImproperlyConfigured
+    from django.test import override_settings
+
+    from presence_core.web.django.apps import config
+
+    def used(**given: Any) -> tuple[str, int, int, int | None, bool]:
+        with override_settings(PRESENCE_SETTINGS=given):
+            found = Settings.from_env(config().environ())
+            return (found.namespace, found.idle_timeout, found.absolute_timeout, found.max_sessions_per_device,
+                    config().has_timeouts)  # fmt: skip
+
+    age = 1_209_600
+    assert used() == ("online", age, age, None, False)
+    monkeypatch.setenv("PRESENCE_NAMESPACE", "shop")
+    monkeypatch.setenv("PRESENCE_MAX_SESSIONS_PER_DEVICE", "2")
+    assert used() == ("shop", age, age, 2, False)
+    monkeypatch.setenv("PRESENCE_IDLE_TIMEOUT", "900")
+    assert used() == ("shop", 900, age, 2, True)
+    monkeypatch.setenv("PRESENCE_IDLE_TIMEOUT", "200000")
+    assert used(absolute_timeout=300_000) == ("shop", 200_000, 300_000, 2, True)
+    assert used(namespace="site", idle_timeout=60, max_sessions_per_device=None) == ("site", 60, age, None, True)
+    monkeypatch.setenv("PRESENCE_TIMEOUT", "long")
+    with pytest.raises(ImproperlyConfigured, match="PRESENCE_TIMEOUT must be a number"):
+        used()
+
+
 def test_hooks_describe_a_login_and_answer_refused_visitors(presence: Presence) -> None:
     from django.http import HttpResponse
     from django.test import override_settings
