@@ -80,6 +80,7 @@ def test_bad_input_is_answered_with_a_sentence_that_names_the_field(bed: Bed) ->
         ("GET", "/v1/sessions?devise=phone", None, "devise"),
         ("GET", "/v1/sessions?ip=here", None, "ip"),
         ("GET", "/v1/sessions?attribute=tenant", None, "attribute"),
+        ("GET", "/v1/sessions?attribute=floor=1&attribute=floor=2", None, "attribute"),
         ("GET", "/v1/sessions?logged_in_after=nan", None, "logged_in_after"),
         ("GET", "/v1/sessions?logged_in_after=99999999999999", None, "logged_in_after"),
         ("GET", "/v1/sessions?uid=%FF", None, ""),
