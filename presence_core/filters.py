@@ -348,6 +348,8 @@ def read_attributes(pairs: Iterable[str]) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not equals:
             raise InvalidArgument("attribute", "must be NAME=VALUE")
+        if name in attributes:
+            raise InvalidArgument("attribute", "must name each attribute once")
         try:
             attributes[name] = json.loads(value)
         except (ValueError, RecursionError):

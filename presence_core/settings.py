@@ -151,23 +151,28 @@ class Settings:
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Settings:
         """Settings from ``PRESENCE_<FIELD>`` variables, for example ``PRESENCE_IDLE_TIMEOUT=900``."""
-        given: dict[str, Any] = {}
-        for item in fields(cls):
-            variable = f"PRESENCE_{item.name.upper()}"
-            raw = environ.get(variable, "").strip()
-            if not raw:
-                continue
-            if item.name in ("namespace", "on_limit", "place_file"):
-                given[item.name] = raw
-            elif item.name in ("indexes", "facets"):
-                given[item.name] = tuple(word.strip() for word in raw.split(",") if word.strip() not in ("", "none"))
-            elif item.name in ("record_ttl", "heal"):
-                if raw.lower() not in ("1", "0", "true", "false", "yes", "no"):
-                    raise InvalidArgument(variable, "must be true or false")
-                given[item.name] = raw.lower() in ("1", "true", "yes")
-            else:
-                try:
-                    given[item.name] = float(raw) if item.name == "timeout" else int(raw)
-                except ValueError:
-                    raise InvalidArgument(variable, "must be a number") from None
-        return cls(**given)
+        return cls(**fields_of_environ(environ))
+
+
+def fields_of_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of Settings that ``PRESENCE_<FIELD>`` variables name, each by itself."""
+    given: dict[str, Any] = {}
+    for item in fields(Settings):
+        variable = f"PRESENCE_{item.name.upper()}"
+        raw = environ.get(variable, "").strip()
+        if not raw:
+            continue
+        if item.name in ("namespace", "on_limit", "place_file"):
+            given[item.name] = raw
+        elif item.name in ("indexes", "facets"):
+            given[item.name] = tuple(word.strip() for word in raw.split(",") if word.strip() not in ("", "none"))
+        elif item.name in ("record_ttl", "heal"):
+            if raw.lower() not in ("1", "0", "true", "false", "yes", "no"):
+                raise InvalidArgument(variable, "must be true or false")
+            given[item.name] = raw.lower() in ("1", "true", "yes")
+        else:
+            try:
+                given[item.name] = float(raw) if item.name == "timeout" else int(raw)
+            except ValueError:
+                raise InvalidArgument(variable, "must be a number") from None
+    return given

@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 import presence_core
 from presence_core.cli.arguments import AddCommand, Command, LocalCommand, add_embedded
 from presence_core.cli.commands import MODULES
-from presence_core.cli.output import print_error
+from presence_core.cli.output import discard, print_error
 from presence_core.cli.replica_wait import wait_for_replicas
 from presence_core.client import Presence
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
@@ -59,10 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             print_error(args.advice_if_unavailable)
         return 3
     except BrokenPipeError:  # the reader of the output has closed it, as head does
-        _discard_output()
+        discard(sys.stdout)
         return 0
     except OSError as error:  # the disk behind standard output is full, for example
-        _discard_output()
+        discard(sys.stdout)
         print_error(f"The output could not be written: {error.strerror or error}.")
         return 4
     except KeyboardInterrupt:
@@ -102,11 +102,6 @@ def _prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _discard_output() -> None:
-    """Send what is left in the buffer of standard output to /dev/null."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _UsageError(Exception):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from presence_core.logs import printable as printable
 from presence_core.models import Page, Place, plain
@@ -19,7 +20,21 @@ _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 
 def print_error(text: str) -> None:
     """Print a line on standard error: an error, a warning, or a note that is not part of the result."""
-    print(printable(text), file=sys.stderr)
+    write_error(printable(text) + "\n")
+
+
+def write_error(text: str) -> None:
+    """Write to standard error. If that fails, the command goes on without it: it may be in the middle of a change."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        discard(sys.stderr)
+
+
+def discard(stream: IO[str]) -> None:
+    """Send what is left in the buffer of a stream, and what follows, to /dev/null."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def print_result(args: argparse.Namespace, value: Any, lines: Iterable[str]) -> None:
@@ -106,11 +121,11 @@ class ProgressLine:
         """Replace the text of the line."""
         if sys.stderr.isatty():
             self._printed = True
-            print(f"\r{printable(text)}", end="", file=sys.stderr, flush=True)
+            write_error(f"\r{printable(text)}")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._printed:
-            print(file=sys.stderr)
+            print_error("")

@@ -6,7 +6,7 @@ import argparse
 import getpass
 import sys
 
-from presence_core.cli.output import print_error
+from presence_core.cli.output import print_error, printable, write_error
 from presence_core.errors import InvalidArgument
 from presence_core.files.password_file import check_password
 
@@ -29,7 +29,7 @@ def _confirmed(matches: bool) -> bool:
 
 def _ask(found: str, request: str) -> str:
     print_error(found)
-    print(f"To {request}: ", end="", file=sys.stderr, flush=True)
+    write_error(f"To {printable(request)}: ")
     return _read_line().strip()
 
 

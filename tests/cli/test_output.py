@@ -48,6 +48,32 @@ def test_a_command_works_with_closed_output(
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+@pytest.mark.parametrize("stderr", ["a closed pipe", "a full disk"])
+@on("valkey-sync")
+def test_a_command_makes_its_change_where_standard_error_cannot_be_written(
+    p: P, environ: dict[str, str], stderr: str
+) -> None:
+    if stderr == "a closed pipe":
+        reader, writer = os.pipe()
+        os.close(reader)
+    elif os.path.exists("/dev/full"):
+        writer = os.open("/dev/full", os.O_WRONLY)
+    else:
+        pytest.skip("only Linux has a disk that is always full")
+    command = [sys.executable, "-m", "presence_core.cli"]
+    try:
+        for words, typed in ((["kick", "ada"], ""), (["kick-where", "--uid", "ada"], "1\n")):
+            p.login("ada")
+            shell = [*command, *words, "--reason", "x"]
+            done = subprocess.run(
+                shell, cwd=ROOT, env=environ, input=typed, stdout=subprocess.PIPE, stderr=writer, text=True
+            )
+            assert (done.returncode, "1 session" in done.stdout, p.sessions("ada")) == (0, True, []), done.stdout
+        assert subprocess.run([*command, "no-such-command"], cwd=ROOT, env=environ, stderr=writer).returncode == 2
+    finally:
+        os.close(writer)
+
+
 EVIL = "\x1b]0;owned\x07\x1b[31mRED\nFAKE ROW\x9b2J\u202e"
 
 

@@ -85,12 +85,17 @@ def test_the_options_make_a_webhook_with_their_limits() -> None:
         assert alerts is None
 
 
+_URL = "--alert-url must be a URL: http or https, in ASCII, without user and password."
+
+
 @pytest.mark.parametrize(
     ("words", "environ", "sentence"),
     [
         ("worker --alert-ends 5", ENVIRON, "--alert-url must be given for alerts: where to send them."),
         ("worker --alert-url http://x", ENVIRON, "--alert-ends or --alert-logins must be given: the limit per minute."),
-        ("worker --alert-url x --alert-ends 5", ENVIRON, "--alert-url must be an http or https URL."),
+        ("worker --alert-url x --alert-ends 5", ENVIRON, _URL),
+        ("worker --alert-url https://hunter2@x/ --alert-ends 5", ENVIRON, _URL),
+        ("worker --alert-ends 5", ENVIRON | {URL: "https://key:hunter2@x/"}, _URL),
         (
             "worker --alert-url http://x --alert-ends 0",
             ENVIRON,

@@ -294,10 +294,21 @@ def test_the_script_is_short_and_works_on_every_page(bed: Bed) -> None:
 @pytest.mark.parametrize(
     ("options", "field"),
     [({"origins": ["shop.example"]}, "origins"), ({"origins": ["https://shop.example/"]}, "origins"),
-     ({"origins": ["*"]}, "origins"), ({"friends_key": "friends"}, "friends_key")],
+     ({"origins": ["*"]}, "origins"), ({"friends_key": "friends"}, "friends_key"),
+     *(({"origins": [origin]}, "origins") for origin in (
+         "https://Shop.example", "https://shop.example:443", "http://shop.example:80", "https://größe.example",
+         "https://sam@shop.example", "https://shop.example:", "https://shop example", "https://[::1]:443")),
+     ({"cookie": "a;b"}, "cookie"), ({"cookie": ""}, "cookie")],
 )  # fmt: skip
 def test_invalid_requests_of_pages_are_refused(options: dict[str, Any], field: str) -> None:
     missing: Any = None
     with pytest.raises(InvalidArgument) as caught:
         Pages(counter=missing, visits=missing, **options)
     assert caught.value.field == field
+
+
+def test_origins_that_browsers_send_are_accepted() -> None:
+    missing: Any = None
+    origins = ("https://shop.example", "http://shop.example:443", "https://shop.example:8443", "http://localhost:8080",
+               "http://127.0.0.1", "http://[::80]", "https://[::1]:8443", "https://xn--gre-6ka8i.example")  # fmt: skip
+    assert Pages(counter=missing, visits=missing, origins=origins).origins == origins

@@ -340,15 +340,28 @@ def test_a_signature_depends_on_body_secret_and_time() -> None:
         assert not verify(SECRET, nonsense, body, now=1000)
 
 
+_URLS = "urls must be a list of 1 to 100 URLs: http or https, in ASCII, without user and password."
 _KINDS = "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, new_device, distant, gap."
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"urls": "http://x"}, "urls must be a list of 1 to 100 http or https URLs."),
-        ({"urls": ["ftp://x"]}, "urls must be a list of 1 to 100 http or https URLs."),
-        ({"urls": ["http://"]}, "urls must be a list of 1 to 100 http or https URLs."),
+        ({"urls": "http://x"}, _URLS),
+        ({"urls": ["ftp://x"]}, _URLS),
+        ({"urls": ["http://"]}, _URLS),
+        *(
+            ({"urls": [url]}, _URLS)
+            for url in (
+                "https://key:hunter2@x/hook",
+                "https://hunter2@x/hook",
+                "https://@x/hook",
+                "https://x/größe",
+                "https://größe/",
+                "https://x/a b",
+                "https://x/\n",
+            )
+        ),
         ({"secret": "short"}, "secret must be text of at least 16 bytes, or a list of up to 4 such texts."),
         ({"secret": []}, "secret must be text of at least 16 bytes, or a list of up to 4 such texts."),
         ({"position": ""}, "position must be a directory."),
@@ -356,7 +369,7 @@ _KINDS = "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_req
             {"kinds": ["login"]},
             _KINDS,
         ),
-        ({"urls": [["http://x"]]}, "urls must be a list of 1 to 100 http or https URLs."),
+        ({"urls": [["http://x"]]}, _URLS),
         (
             {"kinds": [["kicked"]]},
             _KINDS,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from typing import Final
 
@@ -115,7 +114,7 @@ def _pause_interrupted(presence: Presence, args: argparse.Namespace, job: Job) -
         outcome = f"Paused after {paused.kicked:,} of {paused.total:,} sessions."
     except PresenceError as error:
         outcome = f"The job could not be paused ({error}). A worker may continue it."
-    print(file=sys.stderr)
+    print_error("")
     print_error(outcome)
     print_error(f"Resume: presence job {job.id} --resume")
     print_error(f"Cancel: presence job {job.id} --cancel")

@@ -27,9 +27,10 @@ class PresenceConfig(SiteConfig):
     ======================  ============================================================================================
     PRESENCE_REDIS_URL      URL of Redis, or "embedded"; default: as ``Presence.from_env`` finds it
     PRESENCE_TEST_REDIS_URL the same for a test run; default: the embedded server. Each process has its own namespace
-    PRESENCE_SETTINGS       dict of Settings: ``{"idle_timeout": 1800, …}``. Default of both timeouts: the expiry that
-                            ``set_expiry`` gave the session before login, else SESSION_COOKIE_AGE. With
-                            SESSION_SAVE_EVERY_REQUEST the absolute timeout is a year
+    PRESENCE_SETTINGS       dict of Settings: ``{"idle_timeout": 1800, …}``. A field that is not in it is read from the
+                            environment: ``PRESENCE_<FIELD>``. Default of both timeouts: the expiry that ``set_expiry``
+                            gave the session before login, else SESSION_COOKIE_AGE. With SESSION_SAVE_EVERY_REQUEST the
+                            absolute timeout is a year
     PRESENCE_RULES          dict of Rules: ``{"mode": "adopt", "routes": {"/feed": "open"}, …}``. ``cookie`` and
                             ``bearer`` have no effect, and anonymous visitors pass: Django handles them
     PRESENCE_DESCRIBE       "path.to.function": (request, user) → dict of login's arguments such as name, device, app

@@ -20,7 +20,7 @@ from presence_core.client import Presence
 from presence_core.client.server_choice import VARIABLE
 from presence_core.errors import InvalidArgument
 from presence_core.files.secret_files import with_secret
-from presence_core.settings import Settings
+from presence_core.settings import Settings, fields_of_environ
 from presence_core.web.django.test_server import TestServer, is_test_run
 from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.rules import Rules
@@ -53,7 +53,7 @@ class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
         return Rules(**{"anonymous": "pass", **given, "cookie": None, "bearer": False})
 
     def _settings(self) -> Settings:
-        given = dict(_dict("PRESENCE_SETTINGS"))
+        given = {**fields_of_environ(os.environ), **_dict("PRESENCE_SETTINGS")}
         self.has_timeouts = bool({"idle_timeout", "absolute_timeout"} & given.keys())
         # By default a session lives as long as the Django session.
         age = settings.SESSION_COOKIE_AGE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
@@ -83,7 +84,9 @@ class PresenceMiddleware:
             visitor = _visitor(request)
             return visitor
 
-        calls = app.checker.check(read_environ(request.META), user_of)
+        # Django has decoded the path in META, unlike a WSGI server.
+        path = request.META.get("SCRIPT_NAME", "") + request.META.get("PATH_INFO", "")
+        calls = app.checker.check(replace(read_environ(request.META), path=path or "/"), user_of)
         verdict = drive(calls, lambda call: call(app.presence))
         request.presence_session, request.presence_verdict = verdict.session, verdict
         if not verdict.passes:

@@ -7,8 +7,10 @@ joined. From there on its queue has the events. So each event arrives once, and 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -158,13 +160,13 @@ class EventPoller:
         try:
             await self._start()
             resume = None if after is None or seen is None else await self._resume_from(after, seen)
-            queue = ReaderQueue()
+            queue, key = ReaderQueue(), _KeyCheck(allowed)
             if self._watermark >= 0:
                 queue.put(revoked_frame(self._watermark))
             self._queues.add(queue)  # no await since the position was read, so nothing falls in between
             if resume is None:
-                return EventStream(self, queue, _from_queue(queue, allowed, self._cursor))
-            return EventStream(self, queue, self._resumed(queue, resume, allowed))
+                return EventStream(self, queue, _from_queue(queue, key, self._cursor))
+            return EventStream(self, queue, self._resumed(queue, resume, key))
         except BaseException:
             self._release()
             raise
@@ -259,7 +261,7 @@ class EventPoller:
 
     # -- one reader ---------------------------------------------------------------------------------------------------
 
-    async def _resumed(self, queue: ReaderQueue, resume: _Resume, allowed: Allowed | None) -> AsyncIterator[bytes]:
+    async def _resumed(self, queue: ReaderQueue, resume: _Resume, key: _KeyCheck) -> AsyncIterator[bytes]:
         """What the reader missed up to the target, then its queue."""
         cursor, seen, target = resume.cursor, resume.seen, resume.target
         gap = b"".join(event_frame(event, event.cursor) for event in resume.gap)
@@ -267,6 +269,8 @@ class EventPoller:
         # A reader ahead of the target reads too: the poller was at the end of the streams, so these are others.
         is_behind = seen != target
         while is_behind and not queue.closed:
+            if not await key.is_valid():
+                return
             try:
                 batch = await self._presence.events(after=cursor, limit=BATCH)
             except Unavailable:
@@ -281,7 +285,7 @@ class EventPoller:
             is_behind = bool(batch) and any(ours < theirs for ours, theirs in zip(seen, target, strict=True))
             if frames:
                 yield frames
-        async for data in _from_queue(queue, allowed):
+        async for data in _from_queue(queue, key):
             yield data
 
 
@@ -302,23 +306,37 @@ def _wake(waiters: list[asyncio.Future[None]], error: Exception | None = None) -
         waiter.set_result(None) if error is None else waiter.set_exception(error)
 
 
-async def _from_queue(queue: ReaderQueue, allowed: Allowed | None, cursor: str = "") -> AsyncIterator[bytes]:
+class _KeyCheck:
+    """Whether the key of a reader is still valid. The key is looked up when ``due`` has come."""
+
+    def __init__(self, allowed: Allowed | None) -> None:
+        self._allowed = allowed
+        self.due = math.inf if allowed is None else time.monotonic() + RECHECK_INTERVAL
+
+    async def is_valid(self) -> bool:
+        """False if the reader must get nothing more."""
+        if self._allowed is None or time.monotonic() < self.due:
+            return True
+        self.due = time.monotonic() + RECHECK_INTERVAL
+        return await self._allowed()
+
+
+async def _from_queue(queue: ReaderQueue, key: _KeyCheck, cursor: str = "") -> AsyncIterator[bytes]:
     if cursor:
         yield _position_frame(cursor)
-    checked_at = time.monotonic()
+    comment_due = time.monotonic() + COMMENT_INTERVAL
     while True:
-        try:
-            async with asyncio.timeout(COMMENT_INTERVAL):
+        data: bytes | None = b""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(comment_due, key.due) - time.monotonic()):
                 data = await queue.get()
-        except TimeoutError:
-            data = b": still here\n\n"
-        if allowed is not None and time.monotonic() - checked_at >= RECHECK_INTERVAL:
-            checked_at = time.monotonic()
-            if not await allowed():
-                return
-        if data is None:
+        if data is None or not await key.is_valid():
             return
-        yield data
+        if not data and time.monotonic() >= comment_due:
+            data = b": still here\n\n"
+        if data:
+            yield data
+            comment_due = time.monotonic() + COMMENT_INTERVAL
 
 
 class EventStream(StreamingResponse):

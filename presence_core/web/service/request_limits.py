@@ -83,11 +83,10 @@ async def _read_body(scope: Scope, receive: Receive) -> tuple[Response | None, R
 
     Returns a refusal if it is too long or too slow, and the ``receive`` that gives the body to the app.
     """
-    length = _content_length(scope)
-    if length is None or length == b"0":
-        return None, receive
-    if length and (not re.fullmatch(rb"\d{1,18}", length) or int(length) > MAX_BODY):
-        return _too_long(), receive
+    for name, value in scope["headers"]:
+        if name == b"content-length" and (not re.fullmatch(rb"\d{1,18}", value) or int(value) > MAX_BODY):
+            return _too_long(), receive
+    # No header says that there is no body: HTTP/2 needs none for one. A request without a body has one empty message.
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -109,17 +108,6 @@ async def _read_body(scope: Scope, receive: Receive) -> tuple[Response | None, R
         return messages.pop() if messages else await receive()
 
     return None, replay
-
-
-def _content_length(scope: Scope) -> bytes | None:
-    """The Content-Length; empty for a chunked body, None without a body."""
-    length = None
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            length = value
-        elif name == b"transfer-encoding":
-            length = b""
-    return length
 
 
 def _too_long() -> Response:

@@ -14,7 +14,7 @@ from presence_core.errors import InvalidArgument
 from presence_core.fork_safety import renew_in_child
 from presence_core.logs import fields
 from presence_core.models import Alert, AlertCount
-from presence_core.web.webhooks.signed_post import SignedPost, host_of_url, is_http
+from presence_core.web.webhooks.signed_post import URL_RULE, SignedPost, host_of_url, is_http
 
 MAX_LIMIT: Final = 1_000_000_000
 
@@ -27,9 +27,8 @@ log = logging.getLogger(__name__)
 class AlertWebhook:
     """``with AlertWebhook(url, secret, ends=500) as alerts, Worker(presence, alerts=alerts): …``
 
-    url: http or https; use http only for hosts of your own network. secret: text of at least 16 bytes, or two while you
-    replace it. ends, logins: the limits per minute, 1…1,000,000,000; a count without a limit is not checked. An alert
-    is sent when a count goes above its limit, and one when it is back at the limit or below.
+    url, secret: as those of ``Webhooks``. ends, logins: the limits per minute, 1…1,000,000,000; a count without a limit
+    is not checked. An alert is sent when a count goes above its limit, and one when it is back at the limit or below.
 
     An alert that is not answered with 2xx within ``timeout`` seconds (0.05…60) is tried again after 1 s, 2 s, 4 s, … up
     to ``max_wait`` (0.01…3600). After ``give_up`` seconds (1…604,800) it is dropped, logged and counted in ``dropped``.
@@ -48,7 +47,7 @@ class AlertWebhook:
         give_up: float = 600.0,
     ) -> None:
         if not is_http(url):
-            raise InvalidArgument("url", "must be an http or https URL")
+            raise InvalidArgument("url", f"must be a URL: {URL_RULE}")
         given: dict[AlertCount, int | None] = {"ends": ends, "logins": logins}
         self.limits: Mapping[AlertCount, int] = {
             count: check.whole(count, limit, 1, MAX_LIMIT) for count, limit in given.items() if limit is not None

@@ -16,7 +16,7 @@ from presence_core.fork_safety import renew_in_child
 from presence_core.logs import OutageLog, fields
 from presence_core.web.webhooks.deliveries import DeliveryReader, Kind, begin_now
 from presence_core.web.webhooks.position import Position
-from presence_core.web.webhooks.signed_post import SignedPost, host_of_url, is_http
+from presence_core.web.webhooks.signed_post import URL_RULE, SignedPost, host_of_url, is_http
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
@@ -26,9 +26,10 @@ log = logging.getLogger(__name__)
 class Webhooks:
     """``with Webhooks(presence, [url], secret, position="/var/lib/site/webhooks"): …``
 
-    presence: a Presence. urls: http or https; use http only for hosts of your own network. secret: text of at least 16
-    bytes, or two while you replace it. position: a directory, in which a small file for each URL holds its position. A
-    new URL begins now. kinds: the types to send.
+    presence: a Presence. urls: http or https, in ASCII and without user and password: a key of the receiver belongs in
+    the path or the query. Use http only for hosts of your own network. secret: text of at least 16 bytes, or two while
+    you replace it. position: a directory, in which a small file for each URL holds its position. A new URL begins now.
+    kinds: the types to send.
 
     Of all processes that use the same directory, one serves a URL. If it ends, even by a kill, another one continues
     from its position within one or two seconds. Machines that share no directory do not know of each other, and each
@@ -179,7 +180,7 @@ class Webhooks:
 def _check_urls(urls: object) -> list[str]:
     targets = [] if isinstance(urls, str) or not isinstance(urls, Iterable) else list(urls)
     if not 1 <= len(targets) <= 100 or not all(is_http(url) for url in targets):
-        raise InvalidArgument("urls", "must be a list of 1 to 100 http or https URLs")
+        raise InvalidArgument("urls", f"must be a list of 1 to 100 URLs: {URL_RULE}")
     return targets
 
 

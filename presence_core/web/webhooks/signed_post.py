@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -97,11 +98,18 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
+URL_RULE: Final = "http or https, in ASCII, without user and password"
+
+
 def is_http(url: object) -> bool:
-    """Whether this is an http or https URL with a host."""
+    """Whether this is a URL as ``URL_RULE`` says. urllib takes a user and a password for a part of the host."""
+    if not isinstance(url, str) or not re.fullmatch(r"[!-~]+", url):
+        return False
     try:
-        parts = urlsplit(url) if isinstance(url, str) else None
-        return parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+        )
     except ValueError:
         return False
 

@@ -391,6 +391,13 @@ def test_the_file_has_the_places_or_masks_them_with_the_address(server: Server, 
         ("a;=1", "a;'=1"),  # where a comma is the decimal point, a semicolon separates cells
         (";-1;@x", ";'-1;'@x"),
         ("a; b", "a; b"),
+        (" =1", "' =1"),
+        ("\u00a0=1", "'\u00a0=1"),
+        ("\u3000+1", "'\u3000+1"),
+        ("\ufeff=1", "'\ufeff=1"),
+        ("\u200b=1", "'\u200b=1"),
+        ("a; =1", "a;' =1"),  # as aliases are joined
+        ("a; b=1", "a; b=1"),
         ("Dana", "Dana"),
         ("", ""),
     ],

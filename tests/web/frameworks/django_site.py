@@ -143,7 +143,7 @@ def _views() -> dict[str, Any]:
     async def pay_async(request: Any) -> Any:
         return HttpResponse("paid")
 
-    return {"pay": pay, "async/pay": pay_async, "by-rules": home,
+    return {"pay": pay, "async/pay": pay_async, "by-rules": home, "größe": home,
             "sign-in": sign_in, "sign-out": sign_out, "": home, "password": new_password, "act": act,
             "async/sign-in": sign_in_async, "async/sign-out": sign_out_async,
             "async/password": new_password_async}  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import Presence, Settings
+from presence_core import Presence, Session, Settings
 from presence_core.web.cookies import DEVICE_COOKIE
 from presence_core.web.rules import hashed_id
 from tests.support.fair_clock import PATIENT
@@ -99,6 +99,16 @@ def test_a_kicked_browser_is_logged_out_of_django_and_gets_the_reason(presence: 
     assert len(presence.sessions(uid("ada"))) == 2
 
 
+def authenticated_long_ago(server: Server, presence: Presence) -> Session:
+    """Ada's only session, whose authentication is moved back by 61 seconds."""
+    [session] = presence.sessions(uid("ada"))
+    record = presence.internal.context.shard(session.uid).record(session.uid, session.session_id)
+    past = round(session.login_at.timestamp() * 1000) - 61_000
+    with server.client() as raw:
+        raw.hset(record, "h", struct.pack(">Q", past) + b"0")
+    return session
+
+
 @pytest.mark.parametrize("path", ["/pay", "/async/pay", "/by-rules"])
 def test_a_view_may_need_a_fresh_session_and_a_new_sign_in_makes_it_fresh(
     server: Server, presence: Presence, path: str
@@ -107,11 +117,7 @@ def test_a_view_may_need_a_fresh_session_and_a_new_sign_in_makes_it_fresh(
         client = browser()
         assert sign_in(client).content == b"in"
         assert client.get(path).status_code == 200
-        [session] = presence.sessions(uid("ada"))
-        record = presence.internal.context.shard(session.uid).record(session.uid, session.session_id)
-        past = round(session.login_at.timestamp() * 1000) - 61_000
-        with server.client() as raw:
-            raw.hset(record, "h", struct.pack(">Q", past) + b"0")
+        session = authenticated_long_ago(server, presence)
         answer = client.get(path)
         assert (answer.status_code, answer.headers["Location"]) == (302, f"/sign-in?next={path}")
         assert client.post(path).headers["Location"] == "/sign-in"
@@ -127,6 +133,34 @@ def test_a_view_may_need_a_fresh_session_and_a_new_sign_in_makes_it_fresh(
         [same] = presence.sessions(uid("ada"))
         assert (same.session_id, same.login_at) == (session.session_id, session.login_at)
         assert same.authenticated_at > session.login_at
+
+
+@pytest.mark.parametrize("gateway", ["wsgi", "asgi"])
+def test_rules_match_a_path_that_is_not_ascii(server: Server, presence: Presence, gateway: str) -> None:
+    from asgiref.sync import async_to_sync
+    from django.test import AsyncClient, override_settings
+
+    def status(path: str) -> int:
+        return int(get(path, headers={"accept": "application/json"}).status_code)
+
+    class DecodingClient(AsyncClient):  # type: ignore[misc]  # Django ships no types
+        def _base_scope(self, **request: Any) -> Any:
+            scope = super()._base_scope(**request)
+            return scope | {"path": scope["path"].encode("latin-1").decode()}  # as a server decodes it
+
+    client = browser() if gateway == "wsgi" else DecodingClient()
+    get = client.get if gateway == "wsgi" else async_to_sync(client.get)
+    with rules(public=("/größe",), anonymous="refuse"):
+        assert (status("/größe"), status("/by-rules")) == (200, 401)
+    in_thread = browser()
+    sign_in(in_thread)
+    client.cookies = in_thread.cookies
+    assert status("/größe") == 200
+    authenticated_long_ago(server, presence)
+    with rules(fresh={"/größe": 60}):
+        assert (status("/größe"), status("/by-rules")) == (401, 200)
+    with rules(routes={"/größe": "open"}), override_settings(PRESENCE_REDIS_URL="redis://127.0.0.1:1"):
+        assert (status("/größe"), status("/by-rules")) == (200, 503)
 
 
 def test_a_browser_that_must_sign_in_again_gets_the_message_of_staff_and_a_new_session(presence: Presence) -> None:
@@ -442,6 +476,35 @@ def test_bad_settings_are_reported_in_one_sentence(presence: Presence, name: str
     with pytest.raises(ImproperlyConfigured, match=word), override_settings(**{name: value}):
         pass
     here.check_settings()
+
+
+def test_settings_come_from_the_site_then_from_the_environment_then_from_django(
+    presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from django.core.exceptions import ImproperlyConfigured
+    from django.test import override_settings
+
+    from presence_core.web.django.apps import config
+
+    def used(**given: Any) -> tuple[str, int, int, int | None, bool]:
+        with override_settings(PRESENCE_SETTINGS=given):
+            found = Settings.from_env(config().environ())
+            return (found.namespace, found.idle_timeout, found.absolute_timeout, found.max_sessions_per_device,
+                    config().has_timeouts)  # fmt: skip
+
+    age = 1_209_600
+    assert used() == ("online", age, age, None, False)
+    monkeypatch.setenv("PRESENCE_NAMESPACE", "shop")
+    monkeypatch.setenv("PRESENCE_MAX_SESSIONS_PER_DEVICE", "2")
+    assert used() == ("shop", age, age, 2, False)
+    monkeypatch.setenv("PRESENCE_IDLE_TIMEOUT", "900")
+    assert used() == ("shop", 900, age, 2, True)
+    monkeypatch.setenv("PRESENCE_IDLE_TIMEOUT", "200000")
+    assert used(absolute_timeout=300_000) == ("shop", 200_000, 300_000, 2, True)
+    assert used(namespace="site", idle_timeout=60, max_sessions_per_device=None) == ("site", 60, age, None, True)
+    monkeypatch.setenv("PRESENCE_TIMEOUT", "long")
+    with pytest.raises(ImproperlyConfigured, match="PRESENCE_TIMEOUT must be a number"):
+        used()
 
 
 def test_hooks_describe_a_login_and_answer_refused_visitors(presence: Presence) -> None:

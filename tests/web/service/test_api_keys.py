@@ -179,7 +179,28 @@ def test_the_service_listens_on_a_network_only_with_keys(bed: Bed, capsys: pytes
         assert said.startswith(f"Cannot listen on {host}:0: ")
         assert said.count(host) == 1, "not the message of Python, with the address once more"
     assert refused("--port", "70000") == "port must be a whole number from 0 to 65535.\n"
-    assert refused("--port", "0", "--origins", "nonsense").startswith("origins must be like")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--origins nonsense", "origins must be like https://shop.example: "),
+        ("--origins https://Shop.example:443", "origins must be like https://shop.example: "),
+        ("--origins https://shop.example --friends-key friends", "friends_key must hold {uid}."),
+        ("--origins https://shop.example --cookie a;b", "cookie must be 1 to 128 characters"),
+        ("--origins --proxies here", "trusted_proxies must be a list"),
+        *((words, "--origins must be given for the options of a site's own pages: it turns them on.")
+          for words in ("--friends-key friends:{uid}", "--public", "--cookie sid", "--proxies 10.0.0.0/8")),
+    ],
+)  # fmt: skip
+@on("valkey-sync")
+@pytest.mark.usefixtures("environ")
+def test_wrong_options_for_pages_end_the_command_before_it_listens(
+    capsys: pytest.CaptureFixture[str], words: str, sentence: str
+) -> None:
+    assert cli.main(["serve", "--port", "0", "--worker", *words.split()]) == 2
+    said = capsys.readouterr()
+    assert (said.out, without_server_line(said.err)[: len(sentence)]) == ("", sentence)
 
 
 @on("valkey-sync")

@@ -397,6 +397,37 @@ def test_a_stream_ends_when_its_key_is_removed(bed: Bed, monkeypatch: pytest.Mon
     assert s.app.state.event_poller.readers == 0
 
 
+@pytest.mark.parametrize("is_behind", [False, True])
+@once
+def test_a_stream_ends_when_its_key_is_removed_also_without_any_event(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, is_behind: bool
+) -> None:
+    """Also if it comes back, and what it missed cannot be read."""
+    monkeypatch.setattr(event_stream, "RECHECK_INTERVAL", 0.05)
+    s = service(bed)
+    answers = [True, True, False]
+
+    async def allowed() -> bool:
+        return answers.pop(0)
+
+    async def away(**_: Any) -> Any:
+        raise Unavailable("away")
+
+    async def run() -> None:
+        async with _poller(s.app.state.presence) as poller:
+            after = await poller._presence.events_end()
+            if is_behind:
+                await poller._presence.login("ada")
+            stream = await poller.open(after if is_behind else None, allowed)
+            if is_behind:
+                monkeypatch.setattr(poller._presence, "events", away)
+            async with asyncio.timeout(event_stream.COMMENT_INTERVAL - 1):
+                frames = [frame async for frame in stream.body_iterator]
+            assert (answers, b": still here" in b"".join(frames)) == ([], False)  # type: ignore[arg-type]
+
+    bed.loop.run(run())
+
+
 @everywhere
 def test_a_cancelled_call_is_cancelled_at_every_step(bed: Bed) -> None:
     """redis-py sends by asyncio.wait_for, and that of CPython 3.11 may return instead of being cancelled. Then a

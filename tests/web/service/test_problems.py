@@ -80,6 +80,7 @@ def test_bad_input_is_answered_with_a_sentence_that_names_the_field(bed: Bed) ->
         ("GET", "/v1/sessions?devise=phone", None, "devise"),
         ("GET", "/v1/sessions?ip=here", None, "ip"),
         ("GET", "/v1/sessions?attribute=tenant", None, "attribute"),
+        ("GET", "/v1/sessions?attribute=floor=1&attribute=floor=2", None, "attribute"),
         ("GET", "/v1/sessions?logged_in_after=nan", None, "logged_in_after"),
         ("GET", "/v1/sessions?logged_in_after=99999999999999", None, "logged_in_after"),
         ("GET", "/v1/sessions?uid=%FF", None, ""),
@@ -239,6 +240,30 @@ def test_a_body_is_at_most_64_kb_however_it_is_sent(bed: Bed) -> None:
     assert s.ask("POST", "/v1/sessions", {"uid": "ada", "user_agent": "x" * 60_000}).status_code == 201
 
 
+CHUNKED, EMPTY = (b"transfer-encoding", b"chunked"), (b"content-length", b"0")
+
+
+@pytest.mark.parametrize("headers", [[], [CHUNKED], [CHUNKED, EMPTY], [EMPTY, CHUNKED], [EMPTY]])
+@once
+def test_a_body_is_counted_also_where_its_headers_declare_none(bed: Bed, headers: list[tuple[bytes, bytes]]) -> None:
+    """HTTP/2 declares neither a length nor an encoding."""
+    s = service(bed)
+    said: list[Any] = []
+    reads = 0
+
+    async def receive() -> Any:
+        nonlocal reads
+        reads += 1
+        return {"type": "http.request", "body": b" " * 40_000, "more_body": True}
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    scope = _scope("/v1/validate", [(b"content-type", b"application/json"), *headers])
+    bed.loop.run(s.app(scope, receive, send))
+    assert (said[0]["status"], reads) == (413, 2)
+
+
 @once
 def test_slow_bodies_time_out(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_limits, "BODY_SECONDS", 0.05)
@@ -271,11 +296,14 @@ def test_a_truncated_body_has_no_effect_although_it_looks_complete(bed: Bed) -> 
         (b"content-type", b"application/json"),
         (b"content-length", b"99"),
     ]
-    scope = {"type": "http", "method": "POST", "path": "/v1/kicks", "raw_path": b"/v1/kicks", "query_string": b"",
-             "headers": headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "state": {}}  # fmt: skip
-    bed.loop.run(s.app(scope, receive, send))
+    bed.loop.run(s.app(_scope("/v1/kicks", headers), receive, send))
     assert said[0]["status"] == 400
     assert s.p.counts().sessions == 1
+
+
+def _scope(path: str, headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+    return {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"",
+            "headers": headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "state": {}}  # fmt: skip
 
 
 def _said(at: str, raw: bytes, seconds: float = 5.0) -> bytes:

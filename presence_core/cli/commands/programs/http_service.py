@@ -52,7 +52,7 @@ def add_commands(add_command: AddCommand) -> None:
     pages.add_argument(
         "--friends-key", default="", metavar="KEY", help="Redis key of a user's friends, like friends:{uid}"
     )
-    pages.add_argument("--cookie", default="presence", help="the site's cookie with the token (default presence)")
+    pages.add_argument("--cookie", help="the site's cookie with the token (default presence)")
     pages.add_argument("--public", action="store_true", help="let anyone read the names in /online")
     pages.add_argument("--proxies", nargs="+", default=[], metavar="NETWORK", help="trust X-Forwarded-For from these")
     keys = add_command(
@@ -73,6 +73,7 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
         from presence_core.web.service.access_log import ACCESS_LOG
         from presence_core.web.service.api_keys import list_keys
         from presence_core.web.service.server import Offer, await_sigterm, listen, serve
+        from presence_core.web.service.site_pages.options import check_pages
     except ModuleNotFoundError:
         print_error(_INSTALL)
         return 2
@@ -81,12 +82,16 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
     if not args.access_log:
         logging.getLogger(ACCESS_LOG).setLevel(logging.WARNING)
     check.whole("port", args.port, 0, 65_535)
+    cookie = "presence" if args.cookie is None else args.cookie
+    check_pages(args.origins or (), args.friends_key, cookie)
+    if args.origins is None and (args.friends_key or args.cookie is not None or args.public or args.proxies):
+        raise InvalidArgument("--origins", "must be given for the options of a site's own pages: it turns them on")
     alerting = alert_webhook(args, os.environ)
     with_keys = bool(list_keys(presence))
     if not with_keys and not is_loopback(args.host):
         raise InvalidArgument("host", "must be 127.0.0.1 as long as there is no API key: presence keys add NAME")
     offer = Offer(with_keys=with_keys, with_pages=args.origins is not None, origins=tuple(args.origins or ()),
-                  friends_key=args.friends_key, cookie=args.cookie, public=args.public,
+                  friends_key=args.friends_key, cookie=cookie, public=args.public,
                   proxies=Proxies(args.proxies), with_telemetry=with_telemetry)  # fmt: skip
     try:
         listening = listen(args.host, args.port)

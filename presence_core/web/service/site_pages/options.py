@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
 from presence_core.errors import InvalidArgument
 from presence_core.trackers import AsyncLastSeenTracker, AsyncMinuteSetTracker
+from presence_core.web.cookies import check_cookie
 from presence_core.web.proxies import Proxies
 
 NO_PROXIES: Final = Proxies()
+
+_ORIGIN: Final = re.compile(r"(http://(?!.*:80$)|https://(?!.*:443$))([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
+"""An origin as browsers send it. Another form of it would never match."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +33,17 @@ class Pages:
     proxies: Proxies = NO_PROXIES  #: proxies whose X-Forwarded-For is trusted
 
     def __post_init__(self) -> None:
-        for origin in self.origins:
-            parts = urlsplit(origin)
-            is_http = parts.scheme in ("http", "https") and parts.netloc
-            if not is_http or origin != f"{parts.scheme}://{parts.netloc}":
-                raise InvalidArgument("origins", "must be like https://shop.example, without a path")
-        if self.friends_key and "{uid}" not in self.friends_key:
-            raise InvalidArgument("friends_key", "must hold {uid}")
+        check_pages(self.origins, self.friends_key, self.cookie)
+
+
+def check_pages(origins: Sequence[str], friends_key: str, cookie: str) -> None:
+    """Raise InvalidArgument if these options of ``Pages`` are wrong."""
+    if not all(_ORIGIN.fullmatch(origin) for origin in origins):
+        rule = "must be like https://shop.example: in lower case, without a path and without the default port"
+        raise InvalidArgument("origins", rule)
+    if friends_key and "{uid}" not in friends_key:
+        raise InvalidArgument("friends_key", "must hold {uid}")
+    try:
+        check_cookie(cookie)
+    except InvalidArgument as error:
+        raise InvalidArgument("cookie", error.rule) from None
