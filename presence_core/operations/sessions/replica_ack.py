@@ -171,11 +171,12 @@ def _check_shard(ctx: Context, s: Shard, part: list[Held]) -> Op[tuple[bool, dic
         live = [found for found in found_rows(change.uid, reply) if found.state == LIVE]
         if not isinstance(change, HeldErasure):
             lost += [call for found in live for call in _repair(ctx, s, change, found)]
-        elif next(ends_left) or any(found.row.login <= change.upto for found in live):
+        elif next(ends_left) or change.is_lost or any(found.row.login <= change.upto for found in live):
             erased.append(change)
     # A block that has ended, or that staff have changed since, is not set: 0.
     set_blocks = any((yield [*lost, *blocks])[len(lost) :]) if lost or blocks else False
     for person in erased:
+        person.is_lost = True
         yield from person.again()
     return not (lost or set_blocks or erased) and bool(replicas.sure), replicas.servers
 

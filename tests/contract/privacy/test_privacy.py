@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from presence_core import Place, SessionFilter, Settings, Unavailable, Worker, cli
-from presence_core.client import reshard
+from presence_core.client import replica_ack, reshard
 from presence_core.operations.bulk_kick import runner
 from presence_core.operations.privacy import erase, rewrite
 from presence_core.operations.reshard import coordinator
+from presence_core.operations.sessions.replica_ack import confirm
 from presence_core.scripts.calls import Op
 from presence_core.scripts.privacy import REWRITE_STREAM
 from tests.conftest import Bed, every_topology, on
@@ -387,6 +388,50 @@ def test_a_held_change_of_an_erased_person_is_dropped(bed: Bed) -> None:
     assert p.unconfirmed() == 4
     p.erase(UID, by="dpo", reason="asked")
     assert p.unconfirmed() == 3, "what bob has, and that the person was erased"
+
+
+def _broken(*given: object) -> Op[Any]:
+    yield []
+    raise Unavailable("It is away.")
+
+
+@on("valkey-sync")
+def test_held_changes_of_a_person_stay_held_where_the_erasure_fails(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_ack, "ROUND_SECONDS", 1000)
+    p = bed.connect(confirm_replicas=1, confirm_timeout=20, confirm_hold=600)
+    p.login(UID)
+    p.kick(UID, block_for=600, **TEST)
+    held = dict(p.internal.context.held)
+    assert len(held) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(erase, "_erase_round", _broken)
+        with pytest.raises(Unavailable):
+            p.erase(UID, **TEST)
+    assert p.internal.context.held == held
+    p.erase(UID, **TEST)
+    assert list(p.internal.context.held) == [("erased", UID)]
+
+
+@on("valkey-sync")
+def test_an_erasure_that_a_round_could_not_repeat_is_repeated_by_the_next(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_ack, "ROUND_SECONDS", 1000)
+    p = bed.connect(confirm_replicas=1, confirm_timeout=20, confirm_hold=600)
+    token = p.login(UID, name=NAME).token
+    before = {key: bed.raw.dump(key) for key in bed.raw.keys("*")}
+    p.erase(UID, **TEST)
+    bed.raw.flushdb()
+    for key, value in before.items():
+        bed.raw.restore(key, 0, value)
+    with monkeypatch.context() as patch:
+        patch.setattr(erase, "_erase_round", _broken)
+        with pytest.raises(Unavailable):
+            p.internal.run(confirm(p.internal.context))
+    assert not p.validate(token), "the round has ended the session and failed later"
+    p.internal.run(confirm(p.internal.context))
+    assert p.names_of([UID]) == {}
+    assert p.ended(UID).items == []
 
 
 @on("valkey-sync", "cluster-sync")
