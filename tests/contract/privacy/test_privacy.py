@@ -359,6 +359,17 @@ def test_a_uid_that_is_a_small_number_removes_no_number_from_texts_about_others(
 
 
 @on("valkey-sync")
+def test_saved_items_whose_names_differ_only_in_the_case_of_the_erased_name_are_all_kept(p: P) -> None:
+    p.login(UID, name=NAME)
+    for number, name in enumerate((NAME, NAME.upper(), NAME.lower())):
+        p.save_item("view", name, f"q={number}", by="dana")
+    pseudonym = p.erase(UID, by="dpo", reason="asked").pseudonym
+    kept = {item.name: item.text for item in p.saved_items("view", owner="dana")}
+    assert sorted(kept) == [pseudonym, f"{pseudonym} (2)", f"{pseudonym} (3)"]
+    assert sorted(kept.values()) == ["q=0", "q=1", "q=2"]
+
+
+@on("valkey-sync")
 def test_a_text_shared_with_the_ended_session_of_another_user_stays(p: P) -> None:
     for uid in (UID, "bob"):
         p.kick(uid, p.login(uid, device="slate", user_agent=f"curl/{uid}").session.session_id, **TEST)
