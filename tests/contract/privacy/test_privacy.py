@@ -445,6 +445,33 @@ def test_an_erasure_that_a_round_could_not_repeat_is_repeated_by_the_next(
     assert p.ended(UID).items == []
 
 
+@pytest.mark.parametrize("left", ["a block", "an offline person", "a device"])
+@on("valkey-sync")
+def test_an_erasure_that_a_failover_lost_is_repeated_for_a_person_without_sessions(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    monkeypatch.setattr(replica_ack, "ROUND_SECONDS", 1000)
+    p = bed.connect(confirm_replicas=1, confirm_timeout=20, confirm_hold=600, keep_logout=0)
+    if left == "a block":
+        p.block(UID, **TEST)
+    else:
+        p.logout(UID, p.login(UID, name=NAME, device_id="device-12345").session.session_id)
+    p.internal.context.held.clear()
+    if left == "a device":
+        bed.raw.zrem(p.internal.context.shard(UID).people, UID)
+    before = {key: bed.raw.dump(key) for key in bed.raw.keys("*")}
+    p.erase(UID, **TEST)
+    after = set(bed.raw.keys("*"))
+    bed.raw.flushdb()
+    for key, value in before.items():
+        bed.raw.restore(key, 0, value)
+    p.confirm()
+    assert set(bed.raw.keys("*")) == after
+    p.block(UID, **TEST)
+    p.confirm()
+    assert p.blocked(UID), "the new block is later than the erasure"
+
+
 @on("valkey-sync", "cluster-sync")
 def test_during_a_reshard_no_person_is_reported_as_erased(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     """The old keys still exist, and no search would look at them."""
