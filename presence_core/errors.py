@@ -82,9 +82,10 @@ class Unavailable(PresenceError):
 
 
 class OutcomeUnknown(Unavailable):
-    """A write was sent and no reply came: it may have happened. Read the data, or call again. A second call changes
-    nothing more; not so ``rotate``, ``reauthenticated``, ``require_sign_in``, ``login`` without a session id,
-    ``start_kick``, ``kick_where``, ``audit_note``."""
+    """A write was sent and no reply came: it may have happened. Or a part of a larger change was made, and Redis
+    refused the rest. Read the data, or call again. A second call changes nothing more; not so ``rotate``,
+    ``reauthenticated``, ``require_sign_in``, ``login`` without a session id, ``start_kick``, ``kick_where``,
+    ``audit_note``."""
 
 
 class CorruptData(PresenceError):

@@ -7,6 +7,7 @@ that a failover cannot undo it (``operations`` has the rules). Each round looks 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -78,8 +79,10 @@ class ReplicaAckThread:
     def start(self) -> None:
         """Start the thread unless it runs or the client is closed."""
         if not self._stopped.is_set() and (self._thread is None or not self._thread.is_alive()):
-            self._thread = threading.Thread(target=self._run, name="presence-confirming", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="presence-confirming", daemon=True)
+            with contextlib.suppress(RuntimeError):  # no thread can be started now: the next call tries again
+                thread.start()
+                self._thread = thread
 
     def stop(self, until: float) -> None:
         """Wait until nothing is held, at most until this time (monotonic); then end the thread."""
@@ -87,8 +90,10 @@ class ReplicaAckThread:
             return
         while self._ctx.held and not self._stopped.is_set() and (left := until - time.monotonic()) > 0:
             self.start()
-            if self._thread is not None:
+            if self._thread is not None and self._thread.is_alive():
                 self._thread.join(left)
+            else:  # it has just ended, or no thread can be started
+                self._stopped.wait(min(MASTER_CHECK_SECONDS, left))
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()

@@ -122,6 +122,7 @@ class AsyncTransport(BaseTransport):
 
     async def _send_to(self, node: Any, calls: list[Call], until: float) -> list[Any] | Failed:
         connection = None
+        replies: list[Any] = []
         requests = _cancel_requests()
         try:
             await self._check_master(until)
@@ -131,14 +132,16 @@ class AsyncTransport(BaseTransport):
                 connection = await self._borrow(node)
                 await connection.send_packed_command(pack(calls))
                 _raise_if_cancelled(requests)
-                replies = await _read(connection, len(calls))
+                await _read(connection, len(calls), replies)
             await self._check_master(until, connection)  # replies of a master that was replaced do not count
         except BaseException as error:  # also cancellation: the next user must not read our replies
             if connection is not None:
                 await connection.disconnect(nowait=True)
             if not isinstance(error, (*LOST, RedisError, Unavailable)):
                 raise
-            return Failed(error, sent=connection is not None and code_of(error) not in NOT_RUN)
+            # redis-py raises LOADING as a ConnectionError. Calls before it may have run.
+            may_have_run = bool(replies) or code_of(error) not in NOT_RUN
+            return Failed(error, sent=connection is not None and may_have_run)
         finally:
             if connection is not None:
                 await self._give_back(node, connection)
@@ -185,9 +188,8 @@ class AsyncTransport(BaseTransport):
             await asyncio.wait({self._refreshing}, timeout=self._timeout)
 
 
-async def _read(connection: Any, count: int) -> list[Any]:
-    """Replies and error replies."""
-    replies: list[Any] = []
+async def _read(connection: Any, count: int, replies: list[Any]) -> None:
+    """Add the replies and error replies to ``replies``."""
     # A timer for each reply costs more than the reply, and the caller has one around them all. The first reply needs
     # one: without it, redis-py takes the network's own timeout, of a connection that died while idle, for a None.
     limit = None
@@ -197,4 +199,3 @@ async def _read(connection: Any, count: int) -> list[Any]:
             limit = math.inf
         except ResponseError as error:
             replies.append(error)
-    return replies

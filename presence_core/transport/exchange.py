@@ -7,7 +7,8 @@ These are generators that both drivers follow. They yield a step, receive its re
 - ``Pause``: wait, and perhaps read the layout again.
 
 A call may be sent again in three cases: it was never written to a socket; Redis replied without running it (MOVED,
-TRYAGAIN, LOADING, …); it is ``safe``. A write whose reply was lost is none of these: it ends as OutcomeUnknown.
+TRYAGAIN, LOADING, …); it is ``safe``. A write whose reply was lost is none of these: it ends as OutcomeUnknown. So does
+a batch of which a part was done.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from redis.exceptions import (
     SlotNotCoveredError,
 )
 
-from presence_core.errors import PresenceError, Unavailable
+from presence_core.errors import OutcomeUnknown, PresenceError, Unavailable
 from presence_core.scripts import EVERY
 from presence_core.scripts.calls import Call, Op, command
 from presence_core.scripts.script import Script
@@ -49,6 +50,8 @@ from presence_core.transport.routing import Router, group_by_node, server_of
 
 _PAUSES: Final = (0.02, 0.05, 0.1, 0.2)
 """Seconds between attempts; the last one repeats. The time limit of the call ends them."""
+
+_NO_REPLY: Final = object()
 
 T = TypeVar("T")
 
@@ -119,6 +122,16 @@ def exchange(router: Router, calls: list[Call], timeout: float) -> Steps[list[An
     if not router.is_ready:
         yield Connect()
     batch = _Batch(router, calls, time.monotonic() + timeout)
+    try:
+        return (yield from _send_until_done(batch))
+    except Unavailable as error:
+        if isinstance(error, OutcomeUnknown) or not batch.is_begun():
+            raise
+        sentence = f"A part of the change may be done: check before you repeat it. {error.sentence}"
+        raise OutcomeUnknown(sentence, error.server, error.code) from error
+
+
+def _send_until_done(batch: _Batch) -> Steps[list[Any]]:
     attempts = 0
     while True:
         yield from batch.send(is_first=attempts == 0)
@@ -158,7 +171,7 @@ class _Batch:
         self._router = router
         self._calls = calls
         self._until = until
-        self._replies: list[Any] = [None] * len(calls)
+        self._replies: list[Any] = [_NO_REPLY] * len(calls)
         self._pending = list(range(len(calls)))
         self._shared: dict[int, int] = {}  # a WAIT or INFO that is not sent → the one whose reply it shares
         self.retry: _Retry | None = None
@@ -176,11 +189,19 @@ class _Batch:
         self._pending = []
         sent = [(node, [self._calls[place] for place in places]) for node, places in groups]
         answers = yield Send(sent, self._until, is_first)
-        for (node, places), answer in zip(groups, answers, strict=True):
+        zipped = zip(groups, answers, strict=True)
+        # Every answer is taken before one of them may raise: is_begun asks for all.
+        unsettled = [(*group, answer) for group, answer in zipped if self._take_answer(*group, answer)]
+        for node, places, answer in unsettled:
             if isinstance(answer, Failed):
                 self._take_failure(node, places, answer)
-            elif self._take_replies(places, answer):
+            else:
                 yield from self._settle(node, places)
+
+    def is_begun(self) -> bool:
+        """Whether a change that must not run twice was answered without an error."""
+        replies = zip(self._calls, self._replies, strict=True)
+        return any(not (call.safe or reply is _NO_REPLY or isinstance(reply, Exception)) for call, reply in replies)
 
     def all_replies(self) -> list[Any]:
         for place, sent in self._shared.items():
@@ -227,13 +248,19 @@ class _Batch:
             retry.refresh = retry.refresh or self.retry.refresh
         self.retry = retry
 
+    def _take_answer(self, node: Any, places: list[int], answer: list[Any] | Failed) -> bool:
+        """Keep the replies of a node; whether anything failed. Raises if a write may have run."""
+        if not isinstance(answer, Failed):
+            return self._take_replies(places, answer)
+        if answer.sent and not all(self._calls[place].safe for place in places):
+            raise outcome_unknown(answer.error, self._router.name(node)) from answer.error
+        return True
+
     def _take_failure(self, node: Any, places: list[int], failed: Failed) -> None:
-        """Send the calls again, or raise if that is useless or might run a write twice."""
+        """Send the calls again, or raise if that is useless."""
         server, error = self._router.name(node), failed.error
         is_refusal = tls.is_refusal(error)
         retry = _Retry(error, server, self._router.tls if is_refusal or not failed.sent else None)
-        if failed.sent and not all(self._calls[place].safe for place in places):
-            raise outcome_unknown(error, server) from error
         if is_refusal or isinstance(error, AuthenticationError):
             raise retry.explained() from error
         self._send_again(places, retry)
@@ -300,10 +327,10 @@ class _Batch:
                 for place in waiting:
                     self._replies[place] = answer.error
                 return answer.error
+            self._take_replies(part, answer[len(loads) :])
             for reply in answer[: len(loads)]:
                 if isinstance(reply, Exception):
                     raise explained(reply, self._router.name(node)) from reply
-            self._take_replies(part, answer[len(loads) :])
             waiting = self._not_run(part) + waiting[len(part) :]
             if not waiting:
                 if has_waits_elsewhere:

@@ -189,7 +189,8 @@ class SyncTransport(BaseTransport):
                     replies.append(error)
             self._check_master(step.until, connection)  # replies of a master that was replaced do not count
         except (*LOST, RedisError, Unavailable) as error:
-            return Failed(error, sent=code_of(error) not in NOT_RUN)  # redis-py raises LOADING as a ConnectionError
+            # redis-py raises LOADING as a ConnectionError. Calls before it may have run.
+            return Failed(error, sent=bool(replies) or code_of(error) not in NOT_RUN)
         return replies
 
     def nodes(self, *, refresh: bool = False) -> list[str]:

@@ -43,7 +43,22 @@ def _erase(ctx: Context, uid: str, actor: str, reason: str) -> Op[EraseReport]:
     shard = ctx.shard(uid)
     yield from _check_layout(ctx)
     person = Identity(uid, (yield from pseudonym(ctx, uid)))
-    kicked, ended_at = yield from _end_sessions(ctx, shard, uid, actor)
+    released = release(ctx, uid)  # else this client would set a block again, or write a kick again
+    try:
+        report, ended_at = yield from _erase_all(ctx, shard, person, actor, reason)
+        replicas = yield from confirmation(ctx, ctx.keys.shards)
+    except BaseException:  # also cancellation
+        for name, change in released.items():
+            ctx.held.setdefault(name, change)
+        raise
+    again = HeldErasure(shard, uid, ended_at, lambda: _erase(ctx, uid, actor, reason))
+    hold(ctx, replicas, ("erased", uid), again)
+    return report
+
+
+def _erase_all(ctx: Context, shard: Shard, person: Identity, actor: str, reason: str) -> Op[tuple[EraseReport, int]]:
+    """The report, and when their sessions ended, ms."""
+    kicked, ended_at = yield from _end_sessions(ctx, shard, person.uid, actor)
     report = EraseReport(person.pseudonym, kicked, 0, False, 0, 0, ())
     for _ in range(ROUNDS):
         streams = [(shard.events, rewrite.event_rewriter(person))]
@@ -55,14 +70,11 @@ def _erase(ctx: Context, uid: str, actor: str, reason: str) -> Op[EraseReport]:
         person = replace(person)  # a copy compiles its patterns again, with the names that the round has found
     else:
         raise Unavailable("The person logs in again, or staff act on them: call erase again.")
-    actor = person.pseudonym if actor == uid else actor
+    actor = person.pseudonym if actor == person.uid else actor
     stripped = person.strip(reason, about=True)
     yield [call_of(WRITE_AUDIT, (shard.audit,), ctx.now, ctx.audit_cap, actor, "forget", person.pseudonym, stripped,
                    _outcome(report))]  # fmt: skip
-    replicas = yield from confirmation(ctx, ctx.keys.shards)
-    again = HeldErasure(shard, uid, ended_at, lambda: _erase(ctx, uid, actor, reason))
-    hold(ctx, replicas, ("erased", uid), again)
-    return report
+    return report, ended_at
 
 
 def _outcome(report: EraseReport) -> str:
@@ -81,7 +93,6 @@ def _check_layout(ctx: Context) -> Op[None]:
 
 def _end_sessions(ctx: Context, shard: Shard, uid: str, actor: str) -> Op[tuple[int, int]]:
     """Kick their live sessions: how many, and when, ms."""
-    release(ctx, uid)  # else this client would set a block again, or write a kick again
     online, live = yield [
         command(shard.users, "ZSCORE", shard.users, uid),
         command(shard.user(uid), "SMEMBERS", shard.user(uid), lenient=True),

@@ -304,9 +304,11 @@ def _saved_list(person: Identity, saved: saved_items.SavedList) -> bytes:
             continue
         is_by = isinstance(row, dict) and row.get("by") == person.uid
         row = person.strip_json(row, own=True)
-        new[person.strip(name, own=True) if saved.kind != "watch" else name] = (
-            row | {"by": person.pseudonym} if is_by else row
-        )
+        stripped = person.strip(name, own=True) if saved.kind != "watch" else name
+        free, number = stripped, 2
+        while free in new or (free != name and free in stored):  # two names may differ only in case or accents
+            free, number = f"{stripped} ({number})", number + 1
+        new[free] = row | {"by": person.pseudonym} if is_by else row
     return saved.value if new == stored else json.dumps(new, ensure_ascii=False).encode()
 
 

@@ -89,6 +89,7 @@ class HeldErasure(Held):
 
     upto: int  #: when, ms
     again: Callable[[], Op[object]]  #: erases them again where data from before ``upto`` is back
+    is_lost: bool = field(default=False, init=False)  #: data is back; ``again`` removes it in steps, and may fail
 
 
 @dataclass(slots=True, eq=False)
@@ -245,11 +246,12 @@ def hold_rules(ctx: Context, replicas: Replicas, version: int, rules: Mapping[by
         hold(ctx, replicas, "block_rules", HeldRules(None, "", version, rules))
 
 
-def release(ctx: Context, uid: str) -> None:
-    """Stop holding changes of this user."""
-    for name, change in list(ctx.held.items()):
-        if change.uid == uid:
-            ctx.held.pop(name, None)
+def release(ctx: Context, uid: str) -> dict[Hashable, Held]:
+    """Stop holding changes of this user; returns them."""
+    released = {name: change for name, change in list(ctx.held.items()) if change.uid == uid}
+    for name in released:
+        ctx.held.pop(name, None)
+    return released
 
 
 def login_ms(session: Session) -> int:

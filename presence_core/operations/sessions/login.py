@@ -155,8 +155,14 @@ def _login(ctx: Context, rows: list[LoginRow], *, decides: bool = False) -> Op[l
     for row in rows:
         row.place = ctx.place_of(row.ip)
         attempts.append(LoginAttempt(ctx.shard(row.uid), row, ctx.new_secret()))
-    yield from _send(ctx, attempts) if decides else _begin(ctx, attempts)
-    yield from _retry_refused(ctx, attempts)
+    try:
+        yield from _send(ctx, attempts) if decides else _begin(ctx, attempts)
+        yield from _retry_refused(ctx, attempts)
+    except Unavailable as error:
+        is_begun = any(isinstance(attempt.reply, LoginReply) for attempt in attempts)
+        if is_begun and not isinstance(error, OutcomeUnknown):
+            raise OutcomeUnknown(error.sentence, error.server, error.code) from error
+        raise
     overdue = [attempt for attempt in attempts if isinstance(attempt.reply, RefusedReply) and attempt.reply.is_overdue]
     yield from settle_stale_of_shards(
         ctx, [(attempt.shard, (attempt.row.uid, attempt.row.session_id)) for attempt in overdue]
@@ -177,14 +183,8 @@ def _begin(ctx: Context, attempts: list[LoginAttempt]) -> Op[None]:
     for attempt, reply in zip(direct, replies[len(begins) :], strict=True):
         attempt.reply = decode_login(reply)
     left = [attempt for attempt in attempts if attempt.reply is NO_REPLY]
-    if not left:
-        return
-    try:
+    if left:
         yield from _send(ctx, left)
-    except Unavailable as error:
-        if len(left) < len(attempts) and not isinstance(error, OutcomeUnknown):
-            raise OutcomeUnknown(error.sentence, error.server, error.code) from error
-        raise
 
 
 def _send(ctx: Context, attempts: list[LoginAttempt]) -> Op[None]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from itertools import islice
 from typing import Any, Final
 
 from presence_core.errors import CorruptData, Unavailable
@@ -39,11 +40,12 @@ from presence_core.operations.sessions.held_changes import (
     write_and_wait_calls,
 )
 from presence_core.operations.sessions.read import read_call
-from presence_core.scripts.calls import Call, Op, call_of, command, server_info
+from presence_core.scripts.calls import Call, Op, call_of, command, pairs, server_info
 from presence_core.scripts.sessions import LIVE
 from presence_core.scripts.staff import BLOCK_USER, READ_BLOCKS, decode_blocks
 
 _AT_ONCE: Final = 100  # changes in one batch
+_TRACES: Final = 4  # reads for an erasure: see _trace_calls
 _TRIES: Final = 2  # of a server that does not answer; the rest of its changes wait for the next round
 
 
@@ -155,11 +157,11 @@ def _check_shard(ctx: Context, s: Shard, part: list[Held]) -> Op[tuple[bool, dic
     # the connection's own last write, which is made here.
     replies = yield [
         *(_read_change(ctx, s, change) for change in part),
-        *(_count_ends(s, change) for change in part if isinstance(change, HeldErasure)),
+        *(call for change in part if isinstance(change, HeldErasure) for call in _trace_calls(s, change)),
         *write_and_wait_calls(ctx, [s]),
     ]
     replicas = read_confirmations(ctx, [s], replies)
-    ends_left = iter(replies[len(part) :])
+    traces = iter(replies[len(part) :])
     lost: list[Call] = []
     blocks: list[Call] = []
     erased: list[HeldErasure] = []
@@ -171,18 +173,36 @@ def _check_shard(ctx: Context, s: Shard, part: list[Held]) -> Op[tuple[bool, dic
         live = [found for found in found_rows(change.uid, reply) if found.state == LIVE]
         if not isinstance(change, HeldErasure):
             lost += [call for found in live for call in _repair(ctx, s, change, found)]
-        elif next(ends_left) or any(found.row.login <= change.upto for found in live):
+        elif _is_back(change, live, list(islice(traces, _TRACES))) or change.is_lost:
             erased.append(change)
     # A block that has ended, or that staff have changed since, is not set: 0.
     set_blocks = any((yield [*lost, *blocks])[len(lost) :]) if lost or blocks else False
     for person in erased:
+        person.is_lost = True
         yield from person.again()
     return not (lost or set_blocks or erased) and bool(replicas.sure), replicas.servers
 
 
-def _count_ends(s: Shard, change: HeldErasure) -> Call:
-    """Count the user's ended sessions from before they were erased."""
-    return command(s.ended_of(change.uid), "ZCOUNT", s.ended_of(change.uid), "-inf", change.upto)
+def _trace_calls(s: Shard, change: HeldErasure) -> list[Call]:
+    """Read what may be left of a person: ends from before they were erased, and the times of what else they have."""
+    ended, known, uid = s.ended_of(change.uid), s.known(change.uid), change.uid
+    calls = [
+        command(ended, "ZCOUNT", ended, "-inf", change.upto),
+        command(s.people, "ZSCORE", s.people, uid),
+        command(s.blocks, "ZSCORE", s.blocks, uid),
+        command(known, "HGETALL", known),
+    ]
+    assert len(calls) == _TRACES
+    return calls
+
+
+def _is_back(change: HeldErasure, live: list[FoundSession], traces: list[Any]) -> bool:
+    """Whether the person has anything from before they were erased."""
+    ends, offline, blocked, devices = traces
+    times = [float(time) for time in (offline, blocked) if time is not None]
+    times += [int(time) for _, time in pairs(devices) if time.isdigit()]
+    times += [found.row.login for found in live]
+    return ends > 0 or any(time <= change.upto for time in times)
 
 
 def _read_change(ctx: Context, s: Shard, change: Held) -> Call:

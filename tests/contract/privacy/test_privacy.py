@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from presence_core import Place, SessionFilter, Settings, Unavailable, Worker, cli
-from presence_core.client import reshard
+from presence_core.client import replica_ack, reshard
 from presence_core.operations.bulk_kick import runner
 from presence_core.operations.privacy import erase, rewrite
 from presence_core.operations.reshard import coordinator
+from presence_core.operations.sessions.replica_ack import confirm
 from presence_core.scripts.calls import Op
 from presence_core.scripts.privacy import REWRITE_STREAM
 from tests.conftest import Bed, every_topology, on
@@ -358,6 +359,17 @@ def test_a_uid_that_is_a_small_number_removes_no_number_from_texts_about_others(
 
 
 @on("valkey-sync")
+def test_saved_items_whose_names_differ_only_in_the_case_of_the_erased_name_are_all_kept(p: P) -> None:
+    p.login(UID, name=NAME)
+    for number, name in enumerate((NAME, NAME.upper(), NAME.lower())):
+        p.save_item("view", name, f"q={number}", by="dana")
+    pseudonym = p.erase(UID, by="dpo", reason="asked").pseudonym
+    kept = {item.name: item.text for item in p.saved_items("view", owner="dana")}
+    assert sorted(kept) == [pseudonym, f"{pseudonym} (2)", f"{pseudonym} (3)"]
+    assert sorted(kept.values()) == ["q=0", "q=1", "q=2"]
+
+
+@on("valkey-sync")
 def test_a_text_shared_with_the_ended_session_of_another_user_stays(p: P) -> None:
     for uid in (UID, "bob"):
         p.kick(uid, p.login(uid, device="slate", user_agent=f"curl/{uid}").session.session_id, **TEST)
@@ -387,6 +399,77 @@ def test_a_held_change_of_an_erased_person_is_dropped(bed: Bed) -> None:
     assert p.unconfirmed() == 4
     p.erase(UID, by="dpo", reason="asked")
     assert p.unconfirmed() == 3, "what bob has, and that the person was erased"
+
+
+def _broken(*given: object) -> Op[Any]:
+    yield []
+    raise Unavailable("It is away.")
+
+
+@on("valkey-sync")
+def test_held_changes_of_a_person_stay_held_where_the_erasure_fails(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_ack, "ROUND_SECONDS", 1000)
+    p = bed.connect(confirm_replicas=1, confirm_timeout=20, confirm_hold=600)
+    p.login(UID)
+    p.kick(UID, block_for=600, **TEST)
+    held = dict(p.internal.context.held)
+    assert len(held) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(erase, "_erase_round", _broken)
+        with pytest.raises(Unavailable):
+            p.erase(UID, **TEST)
+    assert p.internal.context.held == held
+    p.erase(UID, **TEST)
+    assert list(p.internal.context.held) == [("erased", UID)]
+
+
+@on("valkey-sync")
+def test_an_erasure_that_a_round_could_not_repeat_is_repeated_by_the_next(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_ack, "ROUND_SECONDS", 1000)
+    p = bed.connect(confirm_replicas=1, confirm_timeout=20, confirm_hold=600)
+    token = p.login(UID, name=NAME).token
+    before = {key: bed.raw.dump(key) for key in bed.raw.keys("*")}
+    p.erase(UID, **TEST)
+    bed.raw.flushdb()
+    for key, value in before.items():
+        bed.raw.restore(key, 0, value)
+    with monkeypatch.context() as patch:
+        patch.setattr(erase, "_erase_round", _broken)
+        with pytest.raises(Unavailable):
+            p.internal.run(confirm(p.internal.context))
+    assert not p.validate(token), "the round has ended the session and failed later"
+    p.internal.run(confirm(p.internal.context))
+    assert p.names_of([UID]) == {}
+    assert p.ended(UID).items == []
+
+
+@pytest.mark.parametrize("left", ["a block", "an offline person", "a device"])
+@on("valkey-sync")
+def test_an_erasure_that_a_failover_lost_is_repeated_for_a_person_without_sessions(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    monkeypatch.setattr(replica_ack, "ROUND_SECONDS", 1000)
+    p = bed.connect(confirm_replicas=1, confirm_timeout=20, confirm_hold=600, keep_logout=0)
+    if left == "a block":
+        p.block(UID, **TEST)
+    else:
+        p.logout(UID, p.login(UID, name=NAME, device_id="device-12345").session.session_id)
+    p.internal.context.held.clear()
+    if left == "a device":
+        bed.raw.zrem(p.internal.context.shard(UID).people, UID)
+    before = {key: bed.raw.dump(key) for key in bed.raw.keys("*")}
+    p.erase(UID, **TEST)
+    after = set(bed.raw.keys("*"))
+    bed.raw.flushdb()
+    for key, value in before.items():
+        bed.raw.restore(key, 0, value)
+    p.confirm()
+    assert set(bed.raw.keys("*")) == after
+    p.block(UID, **TEST)
+    p.confirm()
+    assert p.blocked(UID), "the new block is later than the erasure"
 
 
 @on("valkey-sync", "cluster-sync")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from redis.exceptions import AskError, MovedError, ResponseError
 
-from presence_core.errors import OutcomeUnknown
+from presence_core.errors import OutcomeUnknown, Unavailable
 from presence_core.scripts.calls import Call, command, wait
 from presence_core.transport.exchange import Failed, Pause, Send, Steps, exchange
 from presence_core.transport.routing import new_outage_log
@@ -103,3 +103,55 @@ def test_a_call_whose_reply_was_lost_is_sent_again_only_where_that_is_safe() -> 
     steps = begin(CHANGE)
     assert isinstance(steps.send([Failed(ConnectionResetError("gone"), sent=False)]), Pause)
     assert sent(steps.send(None)) == ("here", [CHANGE])
+
+
+class TwoNodes(Router):
+    """A cluster of two nodes, "a" and "b", each with the key of its name."""
+
+    is_cluster = True
+
+    def node(self, key: str) -> str:
+        return key
+
+
+def change(key: str) -> Call:
+    return Call(key, ("INCR", key), False)
+
+
+FULL = ResponseError("OOM command not allowed when used memory > 'maxmemory'.")
+FROZEN = ResponseError("LAYOUT frozen")
+
+
+@pytest.mark.parametrize("refusal", [FULL, FROZEN], ids=["full", "frozen"])
+def test_a_batch_of_which_a_part_was_done_is_not_a_plain_failure(refusal: Exception) -> None:
+    steps = exchange(Router(), [CHANGE, CHANGE], 0.0)
+    next(steps)
+    with pytest.raises(OutcomeUnknown, match="A part of the change may be done: check before you repeat it") as failure:
+        steps.send([[1, refusal]])
+    assert failure.value.code in ("OOM", "LAYOUT")
+    assert failure.value.server == "here"
+
+
+@pytest.mark.parametrize("refused", ["a", "b"])
+def test_a_batch_of_which_another_node_did_a_part_is_not_a_plain_failure(refused: str) -> None:
+    steps = exchange(TwoNodes(), [change("a"), change("b")], 5.0)
+    next(steps)
+    with pytest.raises(OutcomeUnknown, match="out of memory"):
+        steps.send([[FULL if node == refused else 1] for node in "ab"])
+
+
+@pytest.mark.parametrize("lost", ["a", "b"])
+def test_a_batch_of_which_one_node_may_have_done_a_part_is_not_a_plain_failure(lost: str) -> None:
+    steps = exchange(TwoNodes(), [change("a"), change("b")], 5.0)
+    next(steps)
+    with pytest.raises(OutcomeUnknown):
+        steps.send([Failed(ConnectionResetError("gone"), sent=True) if node == lost else [FULL] for node in "ab"])
+
+
+@pytest.mark.parametrize("replies", [[b"1", FULL], [FULL, FULL]])
+def test_a_batch_of_which_nothing_was_done_is_a_plain_failure(replies: list[Any]) -> None:
+    steps = exchange(Router(), [READ, CHANGE], 5.0)
+    next(steps)
+    with pytest.raises(Unavailable) as failure:
+        steps.send([replies])
+    assert type(failure.value) is Unavailable

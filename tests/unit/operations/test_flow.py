@@ -122,6 +122,41 @@ def test_many_logins_of_which_some_ran_are_not_a_plain_failure(servers: Servers,
     bed.close()
 
 
+def test_many_logins_of_which_one_shard_takes_none_are_not_a_plain_failure(servers: Servers, loop: EventLoop) -> None:
+    bed = Bed(BACKENDS[0], servers, loop)
+    p = bed.connect(shards=4, timeout=0.2)
+    p.counts()
+    shards = p.context.keys.shards
+    for shard in shards[1:]:
+        bed.raw.hset(shard.moved, mapping={"state": "frozen", "token": "x"})
+    rows = [{"uid": f"u{number}"} for number in range(12)]
+    with pytest.raises(OutcomeUnknown, match="A part of the change may be done"):
+        p.login_many(rows)
+    assert 0 < p.counts().sessions < 12
+    bed.raw.hset(shards[0].moved, mapping={"state": "frozen", "token": "x"})
+    with pytest.raises(Unavailable) as failure:
+        p.login_many(rows)
+    assert type(failure.value) is Unavailable
+    bed.close()
+
+
+def test_a_login_that_is_tried_again_in_vain_is_not_a_plain_failure_for_others(
+    servers: Servers, loop: EventLoop
+) -> None:
+    bed = Bed(BACKENDS[0], servers, loop)
+    p = bed.connect(max_sessions=1, on_limit="reject")
+    p.login("ada")
+    op = login.login_many(p.context, [{"uid": "ada"}, {"uid": "bob"}], False)
+    begun = _replies(bed.raw, next(op))
+    refused = _replies(bed.raw, op.send(begun))
+    [read] = op.send(refused)
+    assert read.safe, "it looks for sessions of ada's that are over"
+    with pytest.raises(OutcomeUnknown):
+        op.throw(Unavailable("It is away."))
+    assert p.counts().sessions == 2
+    bed.close()
+
+
 def test_a_new_secret_is_returned_although_a_second_read_was_cut_off(servers: Servers, loop: EventLoop) -> None:
     bed = Bed(BACKENDS[0], servers, loop)
     p = bed.connect()

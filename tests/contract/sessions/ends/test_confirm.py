@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -169,6 +170,21 @@ def test_a_closed_client_does_nothing_more_even_in_the_http_service(bed: Bed) ->
         await presence.close()
 
     asyncio.run(run())
+
+
+@on("valkey-sync")
+def test_a_kick_is_held_where_no_thread_can_be_started(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    p = bed.connect(confirm_replicas=1, confirm_timeout=10)
+    p.login("ada")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert p.kick("ada", **SAID).kicked
+        assert p.held() == 1
+        p.close(wait=0.2)
+    assert p.held() == 0
 
 
 @on("valkey-sync")
