@@ -122,26 +122,22 @@ def exchange(router: Router, calls: list[Call], timeout: float) -> Steps[list[An
     if not router.is_ready:
         yield Connect()
     batch = _Batch(router, calls, time.monotonic() + timeout)
+    attempts = 0
     try:
-        return (yield from _send_until_done(batch))
+        while True:
+            yield from batch.send(is_first=attempts == 0)
+            if batch.retry is None:
+                return batch.all_replies()
+            if batch.gives_up(attempts):
+                raise batch.retry.explained() from batch.retry.error
+            yield batch.pause(attempts)
+            batch.prepare_retry()
+            attempts += 1
     except Unavailable as error:
         if isinstance(error, OutcomeUnknown) or not batch.is_begun():
             raise
         sentence = f"A part of the change may be done: check before you repeat it. {error.sentence}"
         raise OutcomeUnknown(sentence, error.server, error.code) from error
-
-
-def _send_until_done(batch: _Batch) -> Steps[list[Any]]:
-    attempts = 0
-    while True:
-        yield from batch.send(is_first=attempts == 0)
-        if batch.retry is None:
-            return batch.all_replies()
-        if batch.gives_up(attempts):
-            raise batch.retry.explained() from batch.retry.error
-        yield batch.pause(attempts)
-        batch.prepare_retry()
-        attempts += 1
 
 
 @dataclass(slots=True)
@@ -189,9 +185,12 @@ class _Batch:
         self._pending = []
         sent = [(node, [self._calls[place] for place in places]) for node, places in groups]
         answers = yield Send(sent, self._until, is_first)
-        zipped = zip(groups, answers, strict=True)
         # Every answer is taken before one of them may raise: is_begun asks for all.
-        unsettled = [(*group, answer) for group, answer in zipped if self._take_answer(*group, answer)]
+        unsettled = [
+            (node, places, answer)
+            for (node, places), answer in zip(groups, answers, strict=True)
+            if self._take_answer(node, places, answer)
+        ]
         for node, places, answer in unsettled:
             if isinstance(answer, Failed):
                 self._take_failure(node, places, answer)
