@@ -6,8 +6,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --prefer-binary --no-compile
-# What pip would do on one core, done on all.
-BYTES  := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+# pip would compile on one core; this uses all.
+BYTECODE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 TOOLS  := $(VENV)/tools
 # LOCKED=yes installs only the packages of requirements-lock.txt, each file checked by its digest, as the CI does.
 LOCK   := requirements-lock.txt
@@ -27,7 +27,7 @@ export PYTHONDONTWRITEBYTECODE :=
 run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (Ctrl-C ends it)
 	@exec $(BIN)/python -m presence_dashboard.demo
 
-# In a new clone pytest rewrites each test module once, while mypy has the other core; else each of its workers would.
+# In a new clone, one process compiles the test modules while mypy has the other core. Otherwise each worker would.
 test: $(DEV)  ## Lint, types, then the tests (ARGS="-k kick" for some of them)
 	@[ -d tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 & $(MAKE) --no-print-directory lint && wait
 	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
@@ -120,20 +120,20 @@ endef
 $(VENV)/.run: requirements.txt
 	$(ensure_venv)
 	@$(PIP) -r requirements.txt
-	@$(BYTES)
+	@$(BYTECODE)
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.txt requirements.txt
 	$(ensure_venv)
 	@$(PIP) -r requirements-dev.txt
-	@$(BYTES)
+	@$(BYTECODE)
 	@touch $(VENV)/.run $@
 
 # A separate stamp: packages installed without the lock may differ from those of the CI.
 $(VENV)/.dev-locked: $(LOCK) requirements-dev.txt requirements.txt
 	$(ensure_venv)
 	@$(PIP) --require-hashes -r $(LOCK)
-	@$(BYTES)
+	@$(BYTECODE)
 	@touch $(VENV)/.run $(VENV)/.dev $@
 
 # The tools have their own environment, so that they are not among the packages they check.

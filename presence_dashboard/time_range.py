@@ -39,7 +39,7 @@ def resolve(chosen: str, now: datetime, zone: tzinfo) -> Period:
         return midnight - timedelta(days=1), midnight
     if found := _SINCE.fullmatch(chosen):
         begin = midnight.replace(hour=int(found[1]), minute=int(found[2]))
-        # At the end of summer time a clock shows an hour twice; two times of one zone compare as the clock shows them.
+        # At the end of summer time a clock shows an hour twice. So the times are compared in UTC.
         shown = [(begin - timedelta(days=days)).replace(fold=fold) for days in (0, 1) for fold in (0, 1)]
         return max((at for at in shown if at.astimezone(UTC) <= now), key=lambda at: at.astimezone(UTC)), None
     return parse_range(chosen)

@@ -42,7 +42,7 @@ def find(store: Store, wanted: str, *, by_name: bool, fresh: bool = False) -> Re
 
 
 def exact_uid(presence: Presence, text: str) -> str:
-    """The user id of a text: without the spaces around it, unless there is data of a user whose id has them."""
+    """The user id that staff mean by this text. Spaces around it count only if a user has exactly this id."""
     without = text.strip()
     if text == without or not without:
         return without

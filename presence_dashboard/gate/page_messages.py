@@ -1,7 +1,7 @@
-"""ASGI middleware that passes only those messages of an open page on to Streamlit that a page of ours needs.
+"""ASGI middleware: Streamlit receives only the messages that our pages send.
 
-Streamlit answers others from anyone, too: ``clear_cache`` would close the store of this process with the kicks that it
-holds, ``load_git_info`` tell where the program was installed from.
+Streamlit obeys others from every role: ``clear_cache`` closes the store of this process, which gives up the kicks that
+it holds, and ``load_git_info`` tells where the program was installed from.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NEEDED: Final = ("rerun_script", "stop_script", "app_heartbeat", "file_urls_req
 
 
 class PageMessagesOnly:
-    """For all modes. A message that nobody can read passes: Streamlit closes the connection."""
+    """The same for all modes of sign-in. A malformed message passes, and Streamlit closes the connection."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
