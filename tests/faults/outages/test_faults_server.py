@@ -5,9 +5,7 @@ Reads and ends work wherever Redis allows them. A refused call says why and what
 
 from __future__ import annotations
 
-import asyncio
 import re
-import socketserver
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -16,17 +14,16 @@ from typing import Any
 
 import pytest
 import redis
-import redis.asyncio
 
 from presence_core import OutcomeUnknown, SessionFilter, Unavailable
 from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.staff import WRITE_AUDIT
-from presence_core.transport import AsyncTransport, SyncTransport
 from tests.conftest import Backend, Bed, Servers
 from tests.support.facade import Clock, EventLoop
 from tests.support.fair_clock import PATIENT, ends
 from tests.support.faults.outages import READS, WRITES, all_at_once, calls, failure
-from tests.support.servers import HOST, Server, missing, redis_binary, valkey_binary, wait_for
+from tests.support.faults.proxy import Proxy
+from tests.support.servers import Server, missing, redis_binary, valkey_binary, wait_for
 
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
 REPLICA = (*AT_ONCE, "--replicaof")
@@ -94,41 +91,23 @@ def test_while_a_server_loads_its_data_it_is_unavailable_and_no_count_is_0(
         assert (set(counts), seen) == ({1501}, [True]), "the first answer is the truth"
 
 
-class _Loading(socketserver.StreamRequestHandler):
-    """A server that begins to load its data behind the first of a client's changes."""
+def test_a_change_whose_reply_came_is_not_sent_again_because_the_next_one_met_a_loading_server(
+    anywhere: Bed, server: Server, loop: EventLoop
+) -> None:
+    def second_is_loading(replies: bytes) -> bytes:
+        return re.sub(rb":1\r\n:1\r\n$", b":1\r\n-LOADING Redis is loading the dataset in memory\r\n", replies)
 
-    def handle(self) -> None:
-        changes = 0
-        while head := self.rfile.readline():
-            words = [self.rfile.read(int(self.rfile.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:]))]
-            reply = b"+OK"
-            if words[0] == b"EVALSHA":
-                changes += 1
-                self.server.ran.append(words[-1])  # type: ignore[attr-defined]
-                reply = b"+1-1" if changes == 1 else b"-LOADING Redis is loading the dataset in memory"
-            self.wfile.write(reply + b"\r\n")
-
-
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_a_change_whose_reply_came_is_not_sent_again_because_the_next_one_met_a_loading_server(mode: str) -> None:
     def changes() -> Op[None]:
-        yield [call_of(WRITE_AUDIT, ("{online:1:0}:audit",), "", 10, "staff", number) for number in ("1", "2")]
+        audit = p.context.shard("ada").audit
+        yield [call_of(WRITE_AUDIT, (audit,), "", 10, "staff", "export", "", number, "") for number in ("1", "2")]
 
-    with socketserver.ThreadingTCPServer((HOST, 0), _Loading) as fake:
-        fake.daemon_threads = True
-        fake.ran = []  # type: ignore[attr-defined]
-        threading.Thread(target=fake.serve_forever, daemon=True).start()
-        port = fake.server_address[1]
-        try:
-            if mode == "sync":
-                error = failure(lambda: SyncTransport(redis.Redis(port=port, protocol=2), 1.0).run(changes()))
-            else:
-                client = AsyncTransport(redis.asyncio.Redis(port=port, protocol=2), 1.0)
-                error = failure(lambda: asyncio.run(client.run(changes())))
-        finally:
-            fake.shutdown()
-        assert isinstance(error, OutcomeUnknown)
-        assert fake.ran == [b"1", b"2"]  # type: ignore[attr-defined]
+    with Proxy(server, loop) as proxy:
+        p = anywhere.connect_to(proxy.url, timeout=1.0)
+        p.counts()
+        proxy.rewrite = second_is_loading
+        assert isinstance(failure(lambda: p.internal.run(changes())), OutcomeUnknown)
+        proxy.rewrite = lambda replies: replies
+        assert sorted(entry.reason or "" for entry in p.audit()) == ["1", "2"]
 
 
 # -- READONLY ----------------------------------------------------------------------------------------------------------

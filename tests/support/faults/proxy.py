@@ -1,4 +1,4 @@
-"""A proxy in front of a server, which is slow, cuts connections, or loses data."""
+"""A proxy in front of a server, which is slow, cuts connections, loses data, or changes replies."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Proxy:
         self.delay = 0.0  #: seconds by which each reply is delayed
         self.lost = 0  #: number of replies to swallow; their connection is cut: the server has run the calls
         self.halved = 0  #: number of requests that reach the server only in part; their connection is cut
+        self.rewrite: Callable[[bytes], bytes] = lambda replies: replies  #: changes what the server has replied
         self.holds: Callable[[str], bool] = lambda source: False  #: callers, by address, whose data wait both ways
         self._target = server.port if isinstance(server, Server) else server
         self._loop = loop
@@ -86,6 +87,6 @@ class Proxy:
             if self.lost > 0:
                 self.lost -= 1
                 break
-            writer.write(data)
+            writer.write(self.rewrite(data))
             await writer.drain()
         raise ConnectionError("the server has gone, or its answer was lost")
