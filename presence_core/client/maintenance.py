@@ -71,6 +71,7 @@ class MaintenanceMethods(Client):
         namespace. Fit to be called every few seconds.
         """
         transport = self._transport
+        transport.await_sentinels()
         asking = health.health(
             self._ctx, transport.nodes(), transport.server_of, time.perf_counter, time.time, transport.sentinels
         )
@@ -111,6 +112,7 @@ class AsyncMaintenanceMethods(AsyncClient):
 
     async def health(self) -> Health:
         transport = self._transport
+        await transport.await_sentinels()
         nodes = await transport.nodes()
         asking = health.health(self._ctx, nodes, transport.server_of, time.perf_counter, time.time, transport.sentinels)
         return await transport.run(asking)

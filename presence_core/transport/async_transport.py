@@ -96,6 +96,11 @@ class AsyncTransport(BaseTransport):
             for seconds in self._watch.wait(self, until, since=since):
                 await asyncio.sleep(seconds)
 
+    async def await_sentinels(self) -> None:
+        if self._watch is not None:
+            for seconds in self._watch.wait_for_each(self, time.monotonic() + self._timeout):
+                await asyncio.sleep(seconds)
+
     async def _check_master(self, until: float, connection: Any = None) -> None:
         if self._watch is not None:
             await self._await_master(until)

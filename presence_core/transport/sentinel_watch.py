@@ -91,6 +91,7 @@ class SentinelWatch:
         self._clients: WeakSet[Any] = WeakSet()
         self._connections: WeakSet[Any] = WeakSet()
         self._answers: dict[int, Answer] = {}
+        self._failed: set[int] = set()  #: the Sentinels whose latest connection has failed
         self._lease = -inf  #: monotonic
         self._stopping: threading.Event | None = None  #: of the threads that run now
         self._events: dict[int, Any] = {}
@@ -113,6 +114,12 @@ class SentinelWatch:
                 return
             yield min(pause, left)
             pause = min(pause * 1.5, 0.05)
+
+    def wait_for_each(self, client: Any, until: float) -> Iterator[float]:
+        """Yield seconds to sleep, until each Sentinel has answered or failed, or the time is up."""
+        self._run_for(client)
+        while len(self._answers.keys() | self._failed) < len(self.sentinels) and time.monotonic() < until:
+            yield 0.01
 
     def check(self, connection: Any = None) -> None:
         """Raise unless the master is sure, and this connection leads to it."""
@@ -185,7 +192,7 @@ class SentinelWatch:
         if self._stopping is not None:
             self._stopping.set()
             self._stopping = None
-            self._answers, self._lease = {}, -inf  # it will be outdated for the next client
+            self._answers, self._failed, self._lease = {}, set(), -inf  # outdated for the next client
             for events in list(self._events.values()):
                 _shut(events.connection)  # wakes the thread that reads there
             self._events = {}
@@ -197,7 +204,7 @@ class SentinelWatch:
                 redis.Redis(*address, **self._kwargs) as sentinel,
             ):
                 self._converse(number, sentinel, stopping)
-            self._expire(number)
+            self._expire(number, stopping)
             stopping.wait(ASK_EVERY)
 
     def _converse(self, number: int, sentinel: Any, stopping: threading.Event) -> None:
@@ -259,11 +266,15 @@ class SentinelWatch:
 
     def _take(self, number: int, answer: Answer) -> None:
         self._answers[number] = answer
+        self._failed.discard(number)
         self._choose_master()
 
-    def _expire(self, number: int) -> None:
-        """Drop the last answer of a silent Sentinel, when it is old enough."""
+    def _expire(self, number: int, stopping: threading.Event) -> None:
+        """Note that a Sentinel is silent. Drop its last answer, when it is old enough."""
         with self._lock:
+            if stopping.is_set():
+                return
+            self._failed.add(number)
             last = self._answers.get(number)
             if last is not None and time.monotonic() - last.asked > ANSWER_COUNTS:
                 del self._answers[number]

@@ -74,6 +74,12 @@ class SyncTransport(BaseTransport):
             for seconds in self._watch.wait(self, until, since=since):
                 time.sleep(seconds)
 
+    def await_sentinels(self) -> None:
+        """Behind Sentinel, wait until each has answered or failed, or the time is up."""
+        if self._watch is not None:
+            for seconds in self._watch.wait_for_each(self, time.monotonic() + self._timeout):
+                time.sleep(seconds)
+
     def _check_master(self, until: float, connection: Any = None) -> None:
         """Raise if the master is not known, or if this connection is to another server."""
         if self._watch is not None:

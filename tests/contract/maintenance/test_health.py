@@ -25,6 +25,8 @@ from presence_core.scripts import EVERY
 from tests.conftest import Bed, every_backend, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
+from tests.support.faults.proxy import Proxy
+from tests.support.servers import HOST
 
 OPERATIONS = Path(asking.__file__).parents[1]
 DOCUMENT = Path(__file__).parents[3] / "docs" / "operations.md"
@@ -206,6 +208,25 @@ def test_persistence_settings_are_findings(p: P, bed: Bed) -> None:
         assert "only snapshots" in said(health, "persistence")
     with configured(bed.raw, appendonly="yes"):
         assert levels(p.health(), "persistence") == ["ok"]
+
+
+@on("sentinel")
+def test_the_first_report_of_a_client_waits_for_each_sentinel_and_counts_those_that_are_down(bed: Bed) -> None:
+    names, _, master = bed.url.removeprefix("redis+sentinel://").partition("/")
+    first, second, third = (int(name.rpartition(":")[2]) for name in names.split(","))
+    with Proxy(third, bed.loop) as slow:
+        slow.delay = 0.2
+        url = f"redis+sentinel://{HOST}:{first},{HOST}:{second},{slow.address}/{master}"
+        p = bed.connect_to(url, timeout=PATIENT)
+        health = p.health()
+        p.close()  # the next client asks them again: open clients share the answers
+    assert health.sentinels is not None
+    assert (health.sentinels.named, health.sentinels.answering) == (3, 3)
+    assert "do not reply" not in said(health, "sentinel")
+    health = bed.connect_to(url, timeout=PATIENT).health()  # nothing listens where the proxy did
+    assert health.sentinels is not None
+    assert (health.sentinels.named, health.sentinels.answering) == (3, 2)
+    assert "1 of 3 Sentinels do not reply" in said(health, "sentinel")
 
 
 @on("sentinel")
