@@ -36,14 +36,14 @@ def presence(server: Server) -> Iterator[Presence]:
 
     server.command("FLUSHALL")
     users = get_user_model().objects
-    users.all().delete()
-    users.create_user("ada", "ada@example.org", PASSWORD, first_name="Ada", last_name="Lovelace")
-    users.create_user("eve", "eve@example.org", PASSWORD)
     quick = {"namespace": "site", "timeout": PATIENT}
     with (
         override_settings(PRESENCE_REDIS_URL=server.url, PRESENCE_SETTINGS=quick, PRESENCE_RULES={}),
         Presence.from_url(server.url, Settings("site", timeout=PATIENT)) as watching,
     ):
+        users.all().delete()  # the product ends their sessions, on the server that the settings name
+        users.create_user("ada", "ada@example.org", PASSWORD, first_name="Ada", last_name="Lovelace")
+        users.create_user("eve", "eve@example.org", PASSWORD)
         yield watching
 
 
