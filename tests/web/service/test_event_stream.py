@@ -24,7 +24,7 @@ from tests.support.fair_clock import PATIENT
 from tests.support.place_file import write_place_file
 from tests.support.servers import KEEPS_ALL, Server, missing, valkey_binary
 from tests.support.soak import size
-from tests.web.service.process import problem, served, service
+from tests.web.service.process import problem, served, served_on_thread, service
 
 everywhere = on("valkey-async", "redis7-async", "cluster-async")
 once = on("valkey-async")
@@ -540,5 +540,5 @@ def test_a_stream_survives_an_outage_of_redis(tmp_path: Path) -> None:
                 reader.close()
                 again.close()
 
-            with served(server.url, "outage") as at:
+            with served_on_thread(server.url, "outage") as at:
                 asyncio.run(run(at))
