@@ -17,9 +17,13 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 
 from presence_core import Login, Presence, Settings
+from presence_core.drive_generators import drive
 from presence_core.files.password_file import PasswordFile
+from presence_core.scripts.calls import Op
+from presence_core.transport.exchange import run_operation
+from presence_core.transport.sync_transport import SyncTransport
 from presence_dashboard import texts
-from presence_dashboard.data.store import open_store
+from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD, StaffSessions, open_staff_sessions
 from tests.dashboard.wire import events_of
 from tests.support.behind_gate import stand_behind_gate
@@ -27,8 +31,8 @@ from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, missing, redis_binary, valkey_binary
 
 SCRIPT = str(Path(__file__).parents[2] / "presence_dashboard" / "main.py")
-IMPATIENT = Settings(timeout=1.5)
-"""How long a test waits for the text that a page shows while Redis hangs."""
+AWAY = 0.3
+"""Seconds for which each call of a test waits for a Redis that it has paused."""
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +43,16 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def server(shared_server: Server) -> Iterator[Server]:
+def server(shared_server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """The server. Calls wait for it as long as a slow machine needs, and briefly while it is paused."""
+
+    def run(transport: SyncTransport, operation: Op[Any]) -> Any:
+        runs = shared_server.running
+        transport._socket_has_our_timeout = runs
+        limit = transport._timeout if runs else AWAY
+        return drive(run_operation(transport._router, operation, limit), transport._carry_out)
+
+    monkeypatch.setattr(SyncTransport, "run", run)
     yield shared_server
     if not shared_server.running:
         shared_server.restart()
@@ -75,7 +88,7 @@ def no_components(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def app(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppTest]:
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
-    monkeypatch.setenv("PRESENCE_TIMEOUT", str(IMPATIENT.timeout))
+    monkeypatch.setenv("PRESENCE_TIMEOUT", str(PATIENT))
     monkeypatch.delenv("PRESENCE_DEMO", raising=False)
     st.cache_resource.clear()
     yield AppTest.from_file(SCRIPT, default_timeout=30)
@@ -226,6 +239,12 @@ def confirm(app: AppTest, reason: str = "Shared account") -> AppTest:
         element for element in app.button if element.proto.is_form_submitter and element.label != texts.CANCEL
     )
     return button.click().run()
+
+
+def age_cache() -> None:
+    """As some seconds later: what the pages share is too old, and still there."""
+    for kept in open_store()._shared.values():
+        kept.reading = Reading(kept.reading.value, kept.reading.read)
 
 
 def open_again(app: AppTest) -> AppTest:

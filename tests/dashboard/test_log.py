@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.dashboard.wire import ROOT, Wire, serve
 from tests.support.servers import free_port, wait_for
@@ -35,6 +36,7 @@ def test_pages_without_redis_are_one_warning_in_json(tmp_path: Path) -> None:
     assert "canary" not in log.read_text()
 
 
+@pytest.mark.soak
 def test_a_wrong_format_ends_the_dashboard_with_one_sentence() -> None:
     environ = os.environ | {"PRESENCE_REDIS_URL": "redis://127.0.0.1:1/0", "PRESENCE_LOG": "xml"}
     command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.port", str(free_port())]

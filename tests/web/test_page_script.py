@@ -19,7 +19,7 @@ from presence_core.web.service.api_keys import make_key
 from tests.browser.conftest import chromium
 from tests.conftest import Bed, on
 from tests.support.servers import wait_for
-from tests.web.service.process import served
+from tests.web.service.process import served_on_thread
 
 pytestmark = pytest.mark.browser
 
@@ -81,7 +81,7 @@ def test_a_page_sends_beats_pauses_while_hidden_and_says_goodbye(bed: Bed, shop:
         [(_, score)] = bed.raw.zrange(visitors, 0, -1, withscores=True)
         return float(score)
 
-    with served(bed.url, bed.namespace, "--origins", shop) as at:
+    with served_on_thread(bed.url, bed.namespace, origins=(shop,)) as at:
         page = context.new_page()
         beats: list[float] = []
         page.on("request", lambda request: beats.append(time.monotonic()) if "/counter" in request.url else None)
@@ -160,7 +160,7 @@ def test_an_event_source_cut_off_before_its_first_event_gets_the_kick_in_between
     with Presence.from_url(bed.url, Settings(namespace=bed.namespace)) as staff:
         _, key = make_key(staff, "reader", ["read"])
         staff.login("ada")
-        with served(bed.url, bed.namespace) as at, _Gateway(("127.0.0.1", 0), _Events) as gateway:
+        with served_on_thread(bed.url, bed.namespace) as at, _Gateway(("127.0.0.1", 0), _Events) as gateway:
             gateway.key, gateway.events, gateway.came_with = key, at, []
             gateway.daemon_threads = True
             threading.Thread(target=gateway.serve_forever, daemon=True).start()

@@ -24,6 +24,7 @@ from tests.support.fair_clock import PATIENT
 from tests.support.place_file import write_place_file
 from tests.support.programs.webhook_receiver import SECRET, Receiver, until
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
+from tests.support.soak import size
 
 QUICK: dict[str, Any] = {"interval": 0.02, "max_wait": 0.05, "timeout": 2}
 
@@ -198,28 +199,29 @@ with Webhooks(presence, [sys.argv[3]], sys.argv[4], position=sys.argv[5], interv
 @on("valkey-sync")
 def test_a_killed_process_loses_nothing(p: P, bed: Bed, receiver: Receiver, tmp_path: Path) -> None:
     arguments = [sys.executable, "-c", _PROCESS, bed.url, bed.namespace, receiver.url, SECRET, str(tmp_path)]
-    kicked = [f"u{number:02}" for number in range(30)]
+    parts = size(2, 3)
+    kicked = [f"u{number:02}" for number in range(parts * 10)]
     standing_by = Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK)
 
     def reached(count: int) -> bool:
         return len(receiver.taken) >= count
 
     p.login_many({"uid": uid} for uid in kicked)
-    for part in range(3):
+    for part in range(parts):
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
             for uid in kicked[part * 10 : part * 10 + 10]:
                 p.kick(uid, by="sam", reason="test")
             until(partial(reached, part * 10 + 3))
-            if part == 2:
+            if part == parts - 1:
                 standing_by.start()
             os.kill(process.pid, signal.SIGKILL)
     with standing_by:
         until(lambda: {uid for _, uid in receiver.received()} == set(kicked))
     firsts = list(dict.fromkeys(uid for _, uid in receiver.received()))
     assert firsts == kicked, "in order; a repeated event has the same id"
-    assert len({event["id"] for event in receiver.taken}) == 30
+    assert len({event["id"] for event in receiver.taken}) == len(kicked)
 
 
 @on("valkey-sync")

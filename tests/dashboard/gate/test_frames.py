@@ -21,10 +21,9 @@ from presence_core import Presence, Session, SessionFilter, Settings, StaffRole
 from presence_core.files.password_file import PasswordFile
 from presence_dashboard import texts
 from presence_dashboard.data.history_query import VIEWS
-from presence_dashboard.data.store import KEEP
 from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD
 from presence_dashboard.roles import HIDDEN
-from tests.dashboard.wire import Wire, pressed, serve, ticked
+from tests.dashboard.wire import KEEP, Wire, pressed, serve, ticked
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, missing, redis_binary, valkey_binary
 

@@ -15,7 +15,7 @@ from presence_dashboard.data.shared_reads import health_before
 from presence_dashboard.data.store import Store, open_store
 from presence_dashboard.roles import Actor, Role
 from presence_dashboard.views.health import retention
-from tests.dashboard.conftest import IMPATIENT, log_in
+from tests.dashboard.conftest import age_cache, log_in
 from tests.dashboard.wire import ROOT
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, wait_for
@@ -211,7 +211,7 @@ def test_an_admin_who_is_demoted_before_the_first_click_is_refused_too(
 
 
 def test_work_that_loses_redis_says_so_and_may_be_begun_again(app: AppTest, presence: Presence, server: Server) -> None:
-    bench, store = MaintenanceRunner(), Store(lambda: Presence.from_url(server.url, IMPATIENT))
+    bench, store = MaintenanceRunner(), Store(lambda: Presence.from_url(server.url, Settings(timeout=PATIENT)))
     client = store.presence
     client.counts()
     server.pause()
@@ -269,11 +269,11 @@ def test_while_redis_is_away_no_headline_says_how_all_is(app: AppTest, server: S
     assert len(headlines()) == 1
     server.pause()
     try:
-        wait_for(
-            "the notice", lambda: any("cannot be read at the moment" in element.value for element in app.run().warning)
-        )
+        age_cache()
+        app.run()
     finally:
         server.resume()
+    assert any("cannot be read at the moment" in element.value for element in app.warning)
     assert headlines() == []
     assert app.metric, "the last figures stay, with their age"
 

@@ -21,7 +21,7 @@ from presence_dashboard.format import minute
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.history import row_details as job_details
 from presence_dashboard.views.sessions.bulk_kick_progress import result
-from tests.dashboard.conftest import IMPATIENT, open_again, toasts
+from tests.dashboard.conftest import open_again, toasts
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, wait_for
 
@@ -155,7 +155,7 @@ def test_what_the_library_has_no_index_of_is_looked_for_page_by_page(
     for number in range(12):
         presence.block(f"u{number:02}", by="alex", reason="rare" if number in (3, 7) else "usual")
     monkeypatch.setattr(paged_list, "_SCAN_STEP", 2)
-    store = Store(lambda: Presence.from_url(server.url, IMPATIENT))
+    store = Store(lambda: Presence.from_url(server.url, Settings(timeout=PATIENT)))
     ask = page_reader("blocks", store, HistoryQuery(words="RARE"))
     first = ask(1, None)
     assert ([ended.uid for ended in first], first.total_is_exact) == (["u07"], False)

@@ -17,10 +17,10 @@ from presence_dashboard import access, texts
 from presence_dashboard.data import chart_data
 from presence_dashboard.data import store as store_room
 from presence_dashboard.data.shared_reads import shared
-from presence_dashboard.data.store import Reading, open_store
+from presence_dashboard.data.store import open_store
 from presence_dashboard.roles import Actor
 from presence_dashboard.views.live.latest_activity import merged
-from tests.dashboard.conftest import log_in
+from tests.dashboard.conftest import age_cache, log_in
 from tests.support.samples import write_samples
 from tests.support.servers import Server
 
@@ -149,8 +149,7 @@ def test_an_outage_leaves_the_last_good_data_on_the_page(app: AppTest, presence:
     opened(app)
     server.pause()
     try:
-        for kept in open_store()._shared.values():
-            kept.reading = Reading(kept.reading.value, kept.reading.read)  # too old for the cache
+        age_cache()
         app.run()
     finally:
         server.resume()

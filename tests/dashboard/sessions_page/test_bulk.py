@@ -24,7 +24,8 @@ from presence_dashboard.roles import HIDDEN, Actor, Denied
 from presence_dashboard.views.history import row_details
 from presence_dashboard.views.sessions import bulk_kick_progress
 from presence_dashboard.views.sessions.bulk_kick_dialog import is_number
-from tests.dashboard.conftest import IMPATIENT, cells, log_in, open_again, refs, tick, toasts, uids
+from tests.dashboard.conftest import cells, log_in, open_again, refs, tick, toasts, uids
+from tests.support.fair_clock import PATIENT
 from tests.support.place_file import city, write_place_file
 from tests.support.servers import Server
 
@@ -299,7 +300,7 @@ def test_a_job_without_a_runner_is_taken_up(
 ) -> None:
     users = log_in(presence, 3)
     job = presence.start_kick(SessionFilter(text="user"), by="alex", reason="Clean-up", expected=3)
-    store = Store(lambda: Presence.from_url(server.url, IMPATIENT))
+    store = Store(lambda: Presence.from_url(server.url, Settings(timeout=PATIENT)))
     bulk_kick.jobs(store)
     assert len(live(presence, users)) == 3, "a worker may just be about to begin"
     monkeypatch.setattr(bulk_kick, "STALLED_AFTER", -1.0)

@@ -9,7 +9,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from presence_core import OutcomeUnknown, Presence, Unavailable
+from presence_core import OutcomeUnknown, Presence, Settings, Unavailable
 from presence_dashboard import access, texts
 from presence_dashboard import format as fmt
 from presence_dashboard.actions.kick_and_block import ActionDetails, kick_person, kick_sessions
@@ -18,7 +18,6 @@ from presence_dashboard.data.browser_tab import TICK_AWAY
 from presence_dashboard.data.store import Store
 from presence_dashboard.roles import Actor
 from tests.dashboard.conftest import (
-    IMPATIENT,
     cells,
     confirm,
     log_in,
@@ -31,6 +30,7 @@ from tests.dashboard.conftest import (
     toasts,
     uids,
 )
+from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server
 
 HOSTILE = [
@@ -342,7 +342,7 @@ def test_a_kick_without_an_answer_says_so_and_is_looked_at_again(
 
 def test_a_failure_is_shared_for_a_moment_and_not_longer(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_room, "KEEP_FAILURE", 60.0)
-    store = Store(lambda: Presence.from_url(server.url, IMPATIENT))
+    store = Store(lambda: Presence.from_url(server.url, Settings(timeout=PATIENT)))
     assert store.counts().failure is None
     server.pause()
     failed = store.counts(fresh=True)
@@ -357,10 +357,9 @@ def test_a_failure_is_shared_for_a_moment_and_not_longer(server: Server, monkeyp
 
 def test_an_action_stops_where_redis_is_away(server: Server, presence: Presence) -> None:
     logins = log_in(presence, 3)
-    with Presence.from_url(server.url, IMPATIENT) as impatient:
-        assert impatient.counts().sessions == 3
-        server.pause()
-        outcome = kick_sessions(impatient, refs(*logins), WHY)
+    assert presence.counts().sessions == 3
+    server.pause()
+    outcome = kick_sessions(presence, refs(*logins), WHY)
     assert (outcome.unanswered or outcome.not_tried)[0] == logins[0].session.ref
     assert outcome.not_tried[-2:] == tuple(refs(*logins[1:]))
     assert outcome.failure

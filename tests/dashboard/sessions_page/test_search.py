@@ -17,7 +17,8 @@ from presence_dashboard.data import session_query
 from presence_dashboard.data.session_query import SessionQuery
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.sessions import table_columns
-from tests.dashboard.conftest import IMPATIENT, log_in, open_again, table, tables, uids
+from tests.dashboard.conftest import log_in, open_again, table, tables, uids
+from tests.support.fair_clock import PATIENT
 from tests.support.place_file import PLACES, city, write_place_file
 from tests.support.servers import Server
 
@@ -451,7 +452,7 @@ def test_where_matches_are_rare_the_page_says_how_far_it_looked_and_goes_on(
 ) -> None:
     monkeypatch.setattr("presence_core.operations.search.list_sessions.BUDGET", 20)
     monkeypatch.setattr("presence_core.operations.search.shard_merge.STEP", 20)
-    with Presence.from_url(server.url, IMPATIENT) as presence:
+    with Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
         people = [{"uid": f"u{number:03}", "attributes": {"rare": number == 0}} for number in range(600)]
         presence.login_many(people)
         presence.login("newest", attributes={"rare": True})

@@ -36,14 +36,14 @@ def presence(server: Server) -> Iterator[Presence]:
 
     server.command("FLUSHALL")
     users = get_user_model().objects
-    users.all().delete()
-    users.create_user("ada", "ada@example.org", PASSWORD, first_name="Ada", last_name="Lovelace")
-    users.create_user("eve", "eve@example.org", PASSWORD)
     quick = {"namespace": "site", "timeout": PATIENT}
     with (
         override_settings(PRESENCE_REDIS_URL=server.url, PRESENCE_SETTINGS=quick, PRESENCE_RULES={}),
         Presence.from_url(server.url, Settings("site", timeout=PATIENT)) as watching,
     ):
+        users.all().delete()  # the product ends their sessions, on the server that the settings name
+        users.create_user("ada", "ada@example.org", PASSWORD, first_name="Ada", last_name="Lovelace")
+        users.create_user("eve", "eve@example.org", PASSWORD)
         yield watching
 
 
@@ -102,11 +102,16 @@ def test_a_kicked_browser_is_logged_out_of_django_and_gets_the_reason(presence: 
 def authenticated_long_ago(server: Server, presence: Presence) -> Session:
     """Ada's only session, whose authentication is moved back by 61 seconds."""
     [session] = presence.sessions(uid("ada"))
+    authenticate_earlier(server, presence, session)
+    return session
+
+
+def authenticate_earlier(server: Server, presence: Presence, session: Session) -> None:
+    """Move its authentication back by 61 seconds."""
     record = presence.internal.context.shard(session.uid).record(session.uid, session.session_id)
     past = round(session.login_at.timestamp() * 1000) - 61_000
     with server.client() as raw:
         raw.hset(record, "h", struct.pack(">Q", past) + b"0")
-    return session
 
 
 @pytest.mark.parametrize("path", ["/pay", "/async/pay", "/by-rules"])

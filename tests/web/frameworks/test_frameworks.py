@@ -29,6 +29,7 @@ from presence_core import Presence, Settings
 from presence_core.web.cookies import DEVICE_COOKIE
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
+from tests.support.soak import size
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs/frameworks.md").read_text("utf-8")
@@ -126,13 +127,7 @@ def test_the_lines_for_fastapi_and_flask(framework: str, server: Server, presenc
         status, _, body = ask(port, "GET", "/me", cookie=cookie)
         assert (status, json.loads(body)) == (200, {"uid": framework})
         assert ask(port, "GET", "/me", authorization=f"Bearer {cookie.partition('=')[2]}")[0] == 200
-        kick = [sys.executable, "-m", "presence_core", "kick", framework, "--by", "sam", "--reason", "test"]
-        subprocess.run(
-            [*kick, "--message", "Please call us."],
-            env=os.environ | {"PRESENCE_REDIS_URL": server.url},
-            check=True,
-            timeout=60,
-        )
+        presence.kick(framework, by="sam", reason="test", message="Please call us.")
         status, headers, body = ask(port, "GET", "/me", cookie=cookie)
         assert (status, headers["Content-Type"]) == (401, "application/problem+json")
         assert json.loads(body)["message"] == "Please call us."
@@ -145,6 +140,7 @@ def test_the_lines_for_fastapi_and_flask(framework: str, server: Server, presenc
         )
 
 
+@pytest.mark.soak
 def test_a_visitor_over_a_unix_socket_has_no_address(server: Server, presence: Presence, tmp_path: Path) -> None:
     (tmp_path / "mysite.py").write_text(BLOCKS["fastapi"], "utf-8")
     path = str(tmp_path / "s")
@@ -171,18 +167,20 @@ def run_in(client: TestClient, close: Any) -> None:
 def test_a_site_is_tested_with_the_test_client_of_its_framework(
     server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = lines("fastapi", server, monkeypatch)
-    with TestClient(site["app"], base_url="https://testserver") as client:
-        assert client.post("/sign-in?who=tess").status_code == 200
-        assert client.get("/me").json() == {"uid": "tess"}
-        run_in(client, site["presence"].close)
+    peers: dict[str, Any] = {"tess": ("testclient", 1), "uma": None}  # None: of a Unix socket
+    for who, peer in peers.items():
+        site = lines("fastapi", server, monkeypatch)
+        with TestClient(site["app"], base_url="https://testserver", client=peer) as client:
+            assert client.post(f"/sign-in?who={who}").status_code == 200
+            assert client.get("/me").json() == {"uid": who}
+            run_in(client, site["presence"].close)
     site = lines("flask", server, monkeypatch)
     answer = (
         site["app"].test_client().post("/sign-in?who=finn", environ_overrides={"REMOTE_ADDR": ""})
     )  # gunicorn --bind unix:
     assert answer.status_code == 204
     site["presence"].close()
-    assert [presence.sessions(who)[0].ip for who in ("tess", "finn")] == [None, None]
+    assert [presence.sessions(who)[0].ip for who in (*peers, "finn")] == [None, None, None]
 
 
 @pytest.mark.parametrize("place", ["inside", "outside"])
@@ -279,7 +277,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("interface", ["wsgi", "asgi"])
+@pytest.mark.parametrize("interface", size(["asgi"], ["wsgi", "asgi"]))
 def test_the_lines_for_django(
     server: Server, presence: Presence, prepared: Path, tmp_path: Path, interface: str
 ) -> None:

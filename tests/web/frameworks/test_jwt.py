@@ -15,7 +15,8 @@ import pytest
 
 from presence_core import AsyncPresence, InvalidArgument, Login, Presence, Session, Settings
 from presence_core.drive_generators import drive
-from presence_core.web.jwt import RevocationCache
+from presence_core.heartbeat_buffer import HeartbeatBuffer
+from presence_core.web.jwt import RevocationCache, ended_sessions, revocation_cache
 from presence_core.web.jwt.ended_sessions import NEVER
 from tests.conftest import Bed, on
 from tests.support.facade import P
@@ -103,7 +104,10 @@ def test_lost_events_are_recovered(bed: Bed) -> None:
 
 
 @on("valkey-sync")
-def test_a_revocation_of_all_is_known_before_the_sweep_has_reported_each_end(p: P) -> None:
+def test_a_revocation_of_all_is_known_before_the_sweep_has_reported_each_end(
+    p: P, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ended_sessions, "COUNT_INTERVAL", 0.1)
     before = p.login("ada").session.session_id
     with RevocationCache(p) as cache:
         p.revoke_before(by="staff", reason="keys leaked")
@@ -220,8 +224,6 @@ def stays(p: P, cache: RevocationCache, session: Session, ask: Callable[[], bool
     """A user whose requests carry a JWT is active for longer than the idle timeout."""
     ahead = [0.0]
     cache.clock = lambda: time.monotonic() + ahead[0]
-    assert cache._buffer is not None
-    cache._buffer._interval = 0.01
 
     def seen_since(before: datetime) -> bool:
         return p.sessions(session.uid)[0].last_seen > before
@@ -237,7 +239,13 @@ def stays(p: P, cache: RevocationCache, session: Session, ask: Callable[[], bool
     assert p.counts().sessions == 1
 
 
+@pytest.fixture
+def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(revocation_cache, "HeartbeatBuffer", partial(HeartbeatBuffer, interval=0.01))
+
+
 @on("valkey-sync", "cluster-sync")
+@pytest.mark.usefixtures("quick_heartbeats")
 def test_an_active_user_does_not_expire(p: P) -> None:
     session = p.login("ada").session
     with RevocationCache(p) as cache:
@@ -245,6 +253,7 @@ def test_an_active_user_does_not_expire(p: P) -> None:
 
 
 @on("valkey-sync")
+@pytest.mark.usefixtures("quick_heartbeats")
 @pytest.mark.parametrize("thread", ["of the loop", "of a pool"])
 def test_with_asyncio_an_active_user_does_not_expire(p: P, bed: Bed, thread: str) -> None:
     """A framework may call a plain function in a pool of threads, where no loop runs."""

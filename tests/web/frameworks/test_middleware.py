@@ -455,7 +455,7 @@ def test_each_route_decides_what_happens_while_redis_is_down(server: Server, awa
     with Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
         known, stranger = presence.login("ada").token, presence.login("eve").token
     routes = {"/feed": "open", "/read": "grace", "/read/money": "closed"}
-    site = away(routes=routes, grace=30, public=("/sign-in",), breaker_seconds=0.5, max_known=100)
+    site = away(routes=routes, grace=30, public=("/sign-in",), breaker_seconds=0.2, max_known=100)
     watching = away(mode="observe")
     now = [100.0]
     site.checker.known.clock = lambda: now[0]
@@ -490,7 +490,7 @@ def test_each_route_decides_what_happens_while_redis_is_down(server: Server, awa
 def test_threads_do_not_pile_up_while_redis_hangs(server: Server, away: Callable[..., Site]) -> None:
     with Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
         token = presence.login("ada").token
-    site = away(timeout=0.5, breaker_failures=2, breaker_seconds=1)
+    site = away(timeout=0.5, breaker_failures=2, breaker_seconds=0.3)
     wait_for("a first answer within its 0.5 s", lambda: site.ask(**brought("cookie", token)).status == 200)
     server.pause()
     try:

@@ -1,4 +1,4 @@
-"""Helpers of the HTTP service's tests: the app on a test's loop, and the real service in a process of its own."""
+"""Helpers of the HTTP service's tests: the app on a test's loop, and the real service on a thread or in a process."""
 
 from __future__ import annotations
 
@@ -7,20 +7,25 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import httpx
+import pytest
 
-from presence_core import AsyncPresence
+from presence_core import AsyncPresence, Settings
 from presence_core.models import ApiKey, moment
+from presence_core.web.service import server
 from presence_core.web.service.api_keys import digest
 from presence_core.web.service.app import create_app
 from presence_core.web.service.site_pages.options import Pages
 from tests.conftest import Bed
 from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
+from tests.support.servers import wait_for
 
 ROOT = Path(__file__).parents[3]
 SCOPES = ("record", "read", "kick")
@@ -93,6 +98,39 @@ def problem(answer: httpx.Response, status: int) -> dict[str, Any]:
     assert said["detail"].endswith(".")
     assert "\n" not in said["detail"]
     return said
+
+
+class _Stoppable(server.Server):
+    """Can be stopped without a signal."""
+
+    made: ClassVar[list[_Stoppable]] = []
+
+    def __init__(self, config: Any, terminated: threading.Event) -> None:
+        super().__init__(config, terminated)
+        self.made.append(self)
+
+
+@contextlib.contextmanager
+def served_on_thread(url: str, namespace: str, *, port: int = 0, **options: Any) -> Iterator[str]:
+    """The service for clients with a key, on a thread: its address. For tests of its clients: a process takes a second
+    to start. ``options``: see ``server.Offer``."""
+    settings = Settings(namespace, timeout=PATIENT)
+    offer = server.Offer(**{"with_keys": True, "with_pages": "origins" in options} | options)
+
+    def run() -> None:
+        server.serve(lambda: AsyncPresence.from_url(url, settings), offer, listening, threading.Event())
+
+    with server.listen("127.0.0.1", port) as listening, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "Server", _Stoppable)
+        patch.setattr(_Stoppable, "made", [])
+        thread = threading.Thread(target=run)
+        thread.start()
+        wait_for("the service", lambda: _Stoppable.made)
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            _Stoppable.made[0].should_exit = True
+            thread.join()
 
 
 @contextlib.contextmanager

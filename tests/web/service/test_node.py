@@ -23,7 +23,7 @@ from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import free_port, missing, wait_for
-from tests.web.service.process import served
+from tests.web.service.process import served_on_thread
 
 DOCS = Path(__file__).parents[3] / "docs"
 BLOCKS = dict(re.findall(r"^```js (\w+)\n(.*?)^```", (DOCS / "node.md").read_text("utf-8"), re.M | re.S))
@@ -100,7 +100,7 @@ def test_the_calls_of_the_page_print_what_it_says(p: P, bed: Bed, key: str, tmp_
     code = BLOCKS["calls"].replace("console.log(", "print(")
     prelude = "const printed = []; const print = (...words) => printed.push(words.join(' '));\n"
     with (
-        served(bed.url, bed.namespace) as url,
+        served_on_thread(bed.url, bed.namespace) as url,
         node(tmp_path, f"{prelude}{code}const answer = () => printed;{LOOP}", url, key) as site,
     ):
         assert site.ask({}) == said
@@ -148,7 +148,7 @@ def test_the_express_site_of_the_page_signs_in_and_answers_401_with_the_reason_a
     port = free_port()
     code = code.replace("process.env.PORT", str(port))
     with (
-        served(bed.url, bed.namespace) as url,
+        served_on_thread(bed.url, bed.namespace) as url,
         node(tmp_path, f"{code}const answer = () => null;{LOOP}", url, key) as site,
         httpx.Client(base_url=f"http://127.0.0.1:{port}") as browser,
     ):
@@ -181,7 +181,7 @@ def test_a_jwt_is_refused_after_a_kick_and_after_a_revocation_of_all(p: P, bed: 
     p.kick("eve", by="sam", reason="test")
     refused = "This session has ended."
     with (
-        served(bed.url, bed.namespace) as url,
+        served_on_thread(bed.url, bed.namespace) as url,
         node(tmp_path, BLOCKS["jwt"].replace("keep: 900", "keep: 900, heartbeat: 0.05") + JWT, url, key) as site,
     ):
         old = json.dumps({"sub": "eve", "jti": "ended-before", "auth_time": 1})
@@ -198,22 +198,22 @@ def test_a_jwt_is_refused_after_a_kick_and_after_a_revocation_of_all(p: P, bed: 
         assert site.ask({"token": site.ask({"uid": "bob"})}) == "bob", "a later login is live"
     late = tmp_path / "late"
     late.mkdir()
-    with served(bed.url, bed.namespace) as url, node(late, BLOCKS["jwt"] + JWT, url, key) as site:
+    with served_on_thread(bed.url, bed.namespace) as url, node(late, BLOCKS["jwt"] + JWT, url, key) as site:
         assert site.ask({"token": bob}) == refused, "the revocation is older than this process"
 
 
 @valkey
 def test_the_cache_continues_where_it_stopped_after_a_lost_connection(p: P, bed: Bed, key: str, tmp_path: Path) -> None:
-    port = ("--port", str(free_port()))
+    port = free_port()
     with ExitStack() as open_:
-        with served(bed.url, bed.namespace, *port) as url:
+        with served_on_thread(bed.url, bed.namespace, port=port) as url:
             site = open_.enter_context(node(tmp_path, BLOCKS["jwt"] + JWT, url, key))
             ada, bob, cyd = (site.ask({"uid": who}) for who in ("ada", "bob", "cyd"))
             p.kick("cyd", by="sam", reason="test")
             wait_for("the first kick", lambda: site.ask({"token": cyd}) == "This session has ended.")
         p.kick("ada", by="sam", reason="test")
         assert site.ask({"token": ada}) == "ada", "the service is away, and the cache is not old yet"
-        with served(bed.url, bed.namespace, *port):
+        with served_on_thread(bed.url, bed.namespace, port=port):
             wait_for("the missed kick", lambda: site.ask({"token": ada}) == "This session has ended.")
             assert site.ask({"token": bob}) == "bob"
             open_.close()
@@ -246,7 +246,7 @@ def test_an_open_page_learns_of_its_kick(p: P, bed: Bed, key: str, tmp_path: Pat
         for who, session in sessions.items()
     }
     with (
-        served(bed.url, bed.namespace) as url,
+        served_on_thread(bed.url, bed.namespace) as url,
         node(tmp_path, BLOCKS["nextjs"] + NEXTJS, url, key) as site,
     ):
         assert site.ask({"open": "nobody", "claims": None}) == 401
@@ -283,7 +283,7 @@ const answer = (asked) => new Promise((resolve, reject) => {
 @valkey
 def test_the_express_middleware_adopts_a_session_with_its_lifetime(p: P, bed: Bed, key: str, tmp_path: Path) -> None:
     """With sessions that the real express-session wrote."""
-    with served(bed.url, bed.namespace) as url, node(tmp_path, SITE, url, key) as site:
+    with served_on_thread(bed.url, bed.namespace) as url, node(tmp_path, SITE, url, key) as site:
         for number, (record, _, life) in enumerate(CAPTURED.values()):
             ask = {"sid": f"83zv9FtcgEJa5o35Ceu6mFWXmqnEf65{number}", "session": json.loads(record), "mode": "adopt"}
             assert site.ask(ask | {"session": {"cookie": {}}}) == "next", "no user is signed in"

@@ -30,7 +30,7 @@ from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, missing, valkey_binary, wait_for
-from tests.web.service.process import ROOT, served
+from tests.web.service.process import ROOT, served_on_thread
 
 Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
 """Name of a sample → labels → value."""
@@ -153,6 +153,7 @@ def test_a_worker_exports_metrics_also_while_redis_is_away(server: Server, tmp_p
 RULE = "--metrics must be HOST:PORT, such as 127.0.0.1:9109 or [::1]:9109.\n"
 
 
+@on("valkey-sync")
 @pytest.mark.parametrize(
     ("address", "says"),
     [
@@ -166,13 +167,13 @@ RULE = "--metrics must be HOST:PORT, such as 127.0.0.1:9109 or [::1]:9109.\n"
     ],
 )
 def test_a_bad_address_is_one_sentence(
-    server: Server, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, address: str, says: str
+    bed: Bed, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, address: str, says: str
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         if address == "TAKEN":
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             says = says.replace("TAKEN", address)
-        monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+        monkeypatch.setenv("PRESENCE_REDIS_URL", bed.url)
         monkeypatch.setattr(Worker, "run", lambda *_: pytest.fail("it started"))
         assert main(["worker", "--metrics", address]) == 2
     assert capfd.readouterr().err == says
@@ -228,7 +229,7 @@ def test_the_dashboard_the_rules_and_the_documents_use_metrics_that_are_exported
     tally, registry = Counter[str](), CollectorRegistry()
     with (
         worker_with_metrics(server.url, "online", tmp_path / "worker.log") as worker_url,
-        served(server.url, "online") as service_url,
+        served_on_thread(server.url, "online", with_keys=False) as service_url,
         Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence,
     ):
         site = wsgi.PresenceMiddleware(_app, presence, rules=Rules(), tally=tally)

@@ -13,7 +13,7 @@ from presence_core.web.service.api_keys import make_key
 from tests.conftest import Bed, on
 from tests.support.fair_clock import PATIENT
 from tests.support.soak import size
-from tests.web.service.process import served
+from tests.web.service.process import served_on_thread
 
 EXAMPLES = size(2, 5)
 
@@ -31,7 +31,7 @@ def test_no_request_of_the_schema_is_answered_with_5xx(bed: Bed) -> None:
         p.login("ada", session_id="session-1", device="phone")
         _, key = make_key(p, "any", ["record", "read", "kick"])
     asked = 0
-    with served(bed.url, bed.namespace, "--origins", "--friends-key", "friends:{uid}") as at:
+    with served_on_thread(bed.url, bed.namespace, origins=(), friends_key="friends:{uid}") as at:
         schema = schemathesis.openapi.from_url(f"{at}/openapi.json").exclude(path="/v1/events")  # it does not end
         for found in schema.get_all_operations():
             operation: Any = cast(Any, found).ok()
