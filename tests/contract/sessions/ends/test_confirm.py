@@ -65,7 +65,7 @@ def chain(anywhere: Bed, chains: Callable[[str], Chain], monkeypatch: pytest.Mon
     return chains(anywhere.backend.mode)
 
 
-def _connect(bed: Bed, server: Server, confirm_timeout: int = 400) -> P:
+def _connect(bed: Bed, server: Server, confirm_timeout: int = 100) -> P:
     p = bed.connect_to(
         server.url, timeout=PATIENT, confirm_replicas=1, confirm_timeout=confirm_timeout, confirm_hold=0, keep_logout=0
     )

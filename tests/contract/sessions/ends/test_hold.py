@@ -191,14 +191,14 @@ def test_sessions_of_a_bulk_kick_whose_reply_was_lost_are_ended_again_after_a_fa
 def test_a_held_change_costs_no_calls_and_close_waits_for_its_end(
     anywhere: Bed, three: Three, caplog: pytest.LogCaptureFixture
 ) -> None:
-    p = _connect(anywhere, three.master, confirm_hold=2)
+    p = _connect(anywhere, three.master, confirm_hold=1)
     p.login_many({"uid": f"u{number}"} for number in range(50))
     assert p.kick_where(SessionFilter(logged_in_after=1.0), expected=50, **SAID).confirmed
     assert (p.held(), p.unconfirmed()) == (50, 0)
     scripts = _scripts(three.master)
     begun = time.monotonic()
     p.close()
-    assert time.monotonic() - begun > 1.5
+    assert time.monotonic() - begun > 0.75
     assert p.held() == 0
     assert _scripts(three.master) == scripts, "only INFO, once a round"
     assert caplog.records == []
