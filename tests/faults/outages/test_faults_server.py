@@ -124,8 +124,8 @@ def test_an_old_connection_to_a_demoted_master_can_read_but_not_write(
         server.command("REPLICAOF", "127.0.0.1", other.port or 0)
         wait_for("the turn of the roles", lambda: "master_link_status:up" in server.command("INFO", "replication"))
         changes = dict(WRITES) | {"block": lambda p, token: p.block("ada", **STAFF)}
-        for name, change in changes.items():
-            error = failure(lambda change=change: change(p, token))  # type: ignore[misc]
+        errors = all_at_once({name: partial(change, p, token) for name, change in changes.items()})
+        for name, error in errors.items():
             assert (error.code, isinstance(error, OutcomeUnknown)) == ("READONLY", False), name
             assert str(error).endswith("is a replica and takes no writes; try again.")
         error = failure(lambda: p.validate(token))
