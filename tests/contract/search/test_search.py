@@ -508,7 +508,8 @@ def test_a_scan_for_the_users_of_a_word_finds_what_an_index_finds(p: P, monkeypa
     p.freeze()
     many = size(200, 400)
     fill(p, [(f"u{n % 70}", n * 40 / many, {"name": "Twin One" if n % 70 < 30 else "Other One",
-                                            "device": "phone" if n % 4 else "desktop"}) for n in range(many)])  # fmt: skip
+                                            "device": "phone" if n % 4 else "desktop"})
+             for n in range(many)])  # fmt: skip
     p.kick("u3", by="s", reason="r")
     now = p.clock.ms / 1000
     for cost in ("SCAN_US", "USERS_US", "TEST_US"):
