@@ -14,7 +14,7 @@ import pytest
 import redis.asyncio
 
 from presence_core import AsyncPresence, InvalidArgument, Presence, Settings, Unavailable
-from tests.conftest import Bed, on
+from tests.conftest import Bed, on, one_mode
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
@@ -121,6 +121,7 @@ def test_a_master_is_found_by_its_sentinels_and_so_is_its_successor(any_binary: 
         assert presence.login("ada").session.uid == "ada"
 
 
+@one_mode("sync")
 @pytest.mark.cluster
 def test_a_master_without_replicas_is_left_for_the_one_that_sentinels_name_now(
     anywhere: Bed, any_binary: str, tmp_path: Path

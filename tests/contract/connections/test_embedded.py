@@ -22,6 +22,7 @@ import redis
 from presence_core.embedded import EmbeddedServer, find_server_binary, keeper, server
 from presence_core.errors import Unavailable
 from tests.support.servers import missing, redis_binary, valkey_binary, wait_for
+from tests.support.soak import size
 
 ROOT = Path(__file__).parents[3]
 
@@ -277,9 +278,9 @@ def test_two_programs_share_one_server(data_dir: Path) -> None:
         _wait_until_gone(pid)
 
 
-def test_eight_processes_that_start_at_once_share_one_server(data_dir: Path) -> None:
+def test_processes_that_start_at_once_share_one_server(data_dir: Path) -> None:
     with ExitStack() as stack:
-        programs = [stack.enter_context(Program(data_dir)) for _ in range(8)]
+        programs = [stack.enter_context(Program(data_dir)) for _ in range(size(4, 8))]
         for program in programs:
             program.begin()
         pids = {_server_pid(program.url()) for program in programs}
@@ -405,7 +406,7 @@ def test_killing_every_python_process_leaves_no_server(data_dir: Path) -> None:
 
 def test_a_server_whose_two_keepers_were_killed_is_given_to_no_user(data_dir: Path) -> None:
     with EmbeddedServer.start(data_dir) as first:
-        for turn in range(4):
+        for turn in range(size(2, 4)):
             pid = _server_pid(first.url)
             _set(first.url, "turn", str(turn))
             _kill_keepers(data_dir)

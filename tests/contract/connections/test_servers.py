@@ -16,7 +16,6 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.support.servers import KEEPS_ALL, Cluster, Sentinels, Server, missing, redis_binary, valkey_binary, wait_for
-from tests.support.soak import size
 
 ONCE = Retry(NoBackoff(), 0)
 
@@ -92,12 +91,12 @@ def test_a_server_that_keeps_its_data_has_it_after_a_kill(any_binary: str, tmp_p
 
 
 def test_a_paused_server_sends_nothing_until_it_is_resumed(server: Server) -> None:
-    with server.client(socket_timeout=1, retry=ONCE) as client:
+    with server.client(retry=ONCE) as client, server.client(socket_timeout=0.2, retry=ONCE) as hasty:
         assert client.ping()
         server.pause()
         server.pause()
         with pytest.raises(redis.TimeoutError):
-            client.ping()
+            hasty.ping()
         server.resume()
         assert client.ping()
 
@@ -164,7 +163,7 @@ def test_no_server_outlives_a_test_run_ended_by_kill_9(any_binary: str, tmp_path
         os.kill(int(child), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("binary", size(["valkey"], ["valkey", "redis"]), indirect=True)
+@pytest.mark.soak  # test_traffic_cluster.py kills a master of such a cluster, too
 @pytest.mark.cluster
 def test_a_cluster_serves_keys_on_every_master_and_survives_the_kill_of_one(binary: str, tmp_path: Path) -> None:
     with Cluster.start(binary, tmp_path) as cluster:
@@ -191,6 +190,7 @@ def test_a_cluster_serves_keys_on_every_master_and_survives_the_kill_of_one(bina
             assert victim.command("ROLE")[0] == "slave"
 
 
+@pytest.mark.soak  # every test on the cluster of conftest.py starts one without replicas, too
 @pytest.mark.cluster
 def test_a_cluster_without_replicas_has_as_many_masters_as_asked(any_binary: str, tmp_path: Path) -> None:
     with Cluster.start(any_binary, tmp_path, masters=2, replicas=0) as cluster:
@@ -200,7 +200,7 @@ def test_a_cluster_without_replicas_has_as_many_masters_as_asked(any_binary: str
     assert all(map(_gone, pids))
 
 
-@pytest.mark.parametrize("binary", size(["redis"], ["valkey", "redis"]), indirect=True)
+@pytest.mark.soak  # test_failover.py kills a master behind Sentinel, too
 @pytest.mark.cluster
 def test_sentinels_name_the_master_and_another_one_after_its_kill(binary: str, tmp_path: Path) -> None:
     with Sentinels.start(binary, tmp_path) as sentinels:

@@ -211,7 +211,8 @@ def test_a_person_is_erased_in_the_new_shards_as_in_the_old(bed: Bed) -> None:
 
 
 @on("valkey")
-def test_an_unconfirmed_kick_is_applied_again_in_the_new_shards(bed: Bed) -> None:
+def test_an_unconfirmed_kick_is_applied_again_in_the_new_shards(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("presence_core.client.replica_ack.ROUND_SECONDS", 0.1)
     p, other = bed.connect(shards=1, confirm_replicas=1, confirm_timeout=20, confirm_hold=0), bed.connect()
     p.freeze()
     other.counts()

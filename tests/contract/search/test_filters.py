@@ -40,6 +40,7 @@ from presence_core.text.search_text import (
 from tests.conftest import Servers
 from tests.support.expected.bad_input import FILTERS
 from tests.support.expected.oracle import folded, found_by
+from tests.support.soak import size
 
 few = settings(max_examples=60, deadline=None, database=None, derandomize=True)
 
@@ -488,7 +489,7 @@ questions: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@settings(few, max_examples=400)
+@settings(few, max_examples=size(200, 400))
 @given(st.lists(sessions, min_size=1, max_size=5), questions)
 def test_a_filter_agrees_with_a_plain_implementation_of_the_design(
     given: list[dict[str, Any]], asked: dict[str, Any]
@@ -584,7 +585,7 @@ PIECES = [
 texts = st.lists(st.sampled_from(PIECES) | st.text("aAü' .-@,+049ø", min_size=1, max_size=4), min_size=1, max_size=3)
 
 
-@settings(few, max_examples=300)
+@settings(few, max_examples=size(150, 300))
 @given(st.lists(st.tuples(texts, texts, st.booleans()), min_size=1, max_size=30))
 def test_lua_finds_a_text_as_python_does_or_leaves_it_alone(
     servers: Servers, drawn: list[tuple[list[str], list[str], bool]]

@@ -11,6 +11,7 @@ from presence_core.operations.search import online_users
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 from tests.support.monitor import Monitor
+from tests.support.soak import size
 
 
 def _agree(p: P, *expected: str, among: tuple[str, ...] = ("ada", "bob", "cy")) -> None:
@@ -202,7 +203,7 @@ def test_the_four_methods_agree_with_the_list_after_random_actions(p: P) -> None
     dice = random.Random(5)
     p.freeze()
     uids = [f"u{number}" for number in range(30)]
-    for _ in range(150):
+    for _ in range(size(75, 150)):
         what, uid = dice.choice(("login", "login", "logout", "time", "sweep", "beat", "revoke")), dice.choice(uids)
         if what == "login":
             p.login(uid, idle_timeout=dice.choice((5, 50, 500)))

@@ -284,7 +284,7 @@ def test_an_async_or_cluster_search_finds_what_a_plain_filter_finds(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for seed in range(size(1, 20)):
-        _history(bed, 90_000 + seed, {"shards": 16} if bed.is_cluster else {}, monkeypatch, 8, tmp_path)
+        _history(bed, 90_000 + seed, {"shards": 16} if bed.is_cluster else {}, monkeypatch, size(4, 8), tmp_path)
 
 
 QUESTIONS: Final[list[dict[str, Any]]] = [

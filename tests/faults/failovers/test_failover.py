@@ -26,7 +26,7 @@ SETTINGS = Settings(namespace="failover", timeout=2)
 LOGINS, BEATS = size((40, 200), (500, 2_000))
 """Per second."""
 
-CROWD = 1_000
+CROWD = size(300, 1_000)
 """Sessions that existed before, and are on every replica."""
 
 THREADS = 8

@@ -24,7 +24,7 @@ from tests.support.servers import Cluster, Server, missing, redis_binary, valkey
 
 SOAK = bool(os.environ.get("PRESENCE_SOAK"))
 
-PACE, SECONDS = 14.0, 14.0 if SOAK else 4.0
+PACE, SECONDS = 14.0, 14.0 if SOAK else 3.0
 """Changes a second, and for how many seconds."""
 
 SAID: dict[str, Any] = {"by": "staff", "reason": "test"}
@@ -163,7 +163,7 @@ def run(title: str, url: str, fault: Callable[[], object], settings: Settings) -
     """End sessions one after the other, with the fault one second after the begin."""
     crowd = Crowd.begin(url, int(PACE * SECONDS / len(KINDS)))
     try:
-        with watched(url, crowd, 4 if SOAK else 2):
+        with watched(url, crowd, 4 if SOAK else 1):
             failed_at: list[float] = []
 
             def later() -> None:

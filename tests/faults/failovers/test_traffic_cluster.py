@@ -6,7 +6,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from tests.support.expected.agreement import comes_to_agree
 from tests.support.fair_clock import PATIENT
 from tests.support.faults.outages import failure
 from tests.support.servers import Cluster, Server, free_port, missing, redis_binary, valkey_binary, wait_for
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("traffic-cluster")]
 
 SETTINGS = Settings(namespace="traffic", shards=8, timeout=0.2)
 
@@ -119,7 +121,14 @@ def _move(
         node.command("CLUSTER", "SETSLOT", slot, "NODE", ids[target])
 
 
-@pytest.mark.cluster
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three masters whose slots the tests move; the last test adds a node and stops it."""
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with Cluster.start(binary, tmp_path_factory.mktemp("three"), masters=3, replicas=0) as running:
+        yield running
+
+
 def test_while_slots_move_and_a_master_dies_callers_get_only_true_results(tmp_path: Path) -> None:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     with (
@@ -155,61 +164,55 @@ def test_while_slots_move_and_a_master_dies_callers_get_only_true_results(tmp_pa
 
 
 @one_mode("sync")
-@pytest.mark.cluster
 def test_a_call_follows_its_keys_to_a_node_without_the_script_and_its_reply_may_be_lost_there(
-    anywhere: Bed, tmp_path: Path
+    anywhere: Bed, cluster: Cluster
 ) -> None:
-    binary = valkey_binary() or redis_binary() or missing("any Redis server")
-    with Cluster.start(binary, tmp_path, masters=2, replicas=0) as cluster:
-        p = anywhere.connect_to(cluster.url, timeout=1)
-        p.clock.run_freely()
-        p.login("ada")
-        block = p.block("ada", by="staff", reason="test")
-        p.sweep()  # from now on each shard has its fence
-        source = cluster.master_of(p.context.keys.shard("ada").sessions)
-        target = next(node for node in cluster.nodes if node is not source)
+    p = anywhere.connect_to(cluster.url, timeout=1)
+    p.clock.run_freely()
+    p.login("ada")
+    block = p.block("ada", by="staff", reason="test")
+    p.sweep()  # from now on each shard has its fence
+    source = cluster.master_of(p.context.keys.shard("ada").sessions)
+    target = next(node for node in cluster.nodes if node is not source)
 
-        def every_key_is_there() -> None:
-            target.command("SCRIPT", "FLUSH")
-            assert p.blocked("ada") == block
-            target.pause()
-            error = failure(lambda: p.unblock("ada", by="staff", reason="test"), within=1.8)
-            target.resume()
-            assert isinstance(error, OutcomeUnknown), "it was sent there, and may run when that node wakes"
-            assert error.server == f"127.0.0.1:{target.port}"
+    def every_key_is_there() -> None:
+        target.command("SCRIPT", "FLUSH")
+        assert p.blocked("ada") == block
+        target.pause()
+        error = failure(lambda: p.unblock("ada", by="staff", reason="test"), within=1.8)
+        target.resume()
+        assert isinstance(error, OutcomeUnknown), "it was sent there, and may run when that node wakes"
+        assert error.server == f"127.0.0.1:{target.port}"
 
-        _move(cluster, source, target, p.context.keys.shard("ada").tag, every_key_is_there)
-        assert p.blocked("ada") is None
-        assert len(p.sessions("ada")) == 1
+    _move(cluster, source, target, p.context.keys.shard("ada").tag, every_key_is_there)
+    assert p.blocked("ada") is None
+    assert len(p.sessions("ada")) == 1
 
 
 @one_mode("async")
-@pytest.mark.cluster
-def test_a_moved_slot_is_looked_up_once_and_followed_when_it_moves_again(anywhere: Bed, tmp_path: Path) -> None:
-    binary = valkey_binary() or redis_binary() or missing("any Redis server")
-    with Cluster.start(binary, tmp_path, masters=3, replicas=0) as cluster:
-        p, idle = (anywhere.connect_to(cluster.url, timeout=PATIENT) for _ in range(2))
-        p.clock.run_freely()
-        for number in range(20):
-            p.login("ada", session_id=f"session-{number}")
-        block = p.block("ada", by="staff", reason="test")
-        p.sweep()  # from now on each shard has its fence
-        tag = p.context.keys.shard("ada").tag
-        first = cluster.master_of(tag)
-        second, third = (node for node in cluster.nodes if node is not first)
+def test_a_moved_slot_is_looked_up_once_and_followed_when_it_moves_again(anywhere: Bed, cluster: Cluster) -> None:
+    p, idle = (anywhere.connect_to(cluster.url, timeout=PATIENT) for _ in range(2))
+    p.clock.run_freely()
+    for number in range(20):
+        p.login("ada", session_id=f"session-{number}")
+    block = p.block("ada", by="staff", reason="test")
+    p.sweep()  # from now on each shard has its fence
+    tag = p.context.keys.shard("ada").tag
+    first = cluster.master_of(tag)
+    second, third = (node for node in cluster.nodes if node is not first)
+    assert idle.blocked("ada") == block
+
+    _move(cluster, first, second, tag)
+    assert len(p.sessions("ada")) == 20
+    replies_before = _says_moved(first)
+    assert all(p.heartbeat("ada", "session-1") for _ in range(3))
+    assert _says_moved(first) == replies_before, "the client knows the new node by now"
+
+    def who_knows_the_first_node_only_finds_the_third() -> None:
         assert idle.blocked("ada") == block
 
-        _move(cluster, first, second, tag)
-        assert len(p.sessions("ada")) == 20
-        replies_before = _says_moved(first)
-        assert all(p.heartbeat("ada", "session-1") for _ in range(3))
-        assert _says_moved(first) == replies_before, "the client knows the new node by now"
-
-        def who_knows_the_first_node_only_finds_the_third() -> None:
-            assert idle.blocked("ada") == block
-
-        _move(cluster, second, third, tag, who_knows_the_first_node_only_finds_the_third)
-        assert len(p.sessions("ada")) == len(idle.sessions("ada")) == 20
+    _move(cluster, second, third, tag, who_knows_the_first_node_only_finds_the_third)
+    assert len(p.sessions("ada")) == len(idle.sessions("ada")) == 20
 
 
 def _says_moved(node: Server) -> int:
@@ -219,32 +222,31 @@ def _says_moved(node: Server) -> int:
 
 
 @one_mode("sync")
-@pytest.mark.cluster
-def test_a_node_that_just_joined_and_gets_its_first_slot_is_found(anywhere: Bed, tmp_path: Path) -> None:
-    binary = valkey_binary() or redis_binary() or missing("any Redis server")
-    with Cluster.start(binary, tmp_path / "two", masters=2, replicas=0) as cluster:
-        p = anywhere.connect_to(cluster.url, timeout=PATIENT)
-        p.clock.run_freely()
-        hasty = anywhere.connect_to(cluster.url, timeout=0.5)
-        p.login("ada", session_id="session-1")
-        p.sweep()
-        hasty.sessions("ada")
-        options = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()), "--cluster-announce-ip", "127.0.0.1")
-        with Server.start(binary, tmp_path / "third", *options, port=True) as joined:
-            cluster.nodes.append(joined)
-            cluster.nodes[0].command("CLUSTER", "MEET", "127.0.0.1", str(joined.port), options[3])
-            wait_for("a node that all know", lambda: all(
-                "cluster_known_nodes:3" in node.command("CLUSTER", "INFO")
-                and "cluster_state:ok" in node.command("CLUSTER", "INFO")
-                and "handshake" not in node.command("CLUSTER", "NODES") for node in cluster.nodes
-            ))  # fmt: skip
-            tag = p.context.keys.shard("ada").tag
+def test_a_node_that_just_joined_and_gets_its_first_slot_is_found(
+    anywhere: Bed, cluster: Cluster, tmp_path: Path
+) -> None:
+    p = anywhere.connect_to(cluster.url, timeout=PATIENT)
+    p.clock.run_freely()
+    hasty = anywhere.connect_to(cluster.url, timeout=0.5)
+    p.login("ada", session_id="session-1")
+    p.sweep()
+    hasty.sessions("ada")
+    options = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()), "--cluster-announce-ip", "127.0.0.1")
+    with Server.start(cluster.nodes[0].binary, tmp_path, *options, port=True) as joined:
+        cluster.nodes.append(joined)
+        cluster.nodes[0].command("CLUSTER", "MEET", "127.0.0.1", str(joined.port), options[3])
+        wait_for("a node that all know", lambda: all(
+            "cluster_known_nodes:4" in node.command("CLUSTER", "INFO")
+            and "cluster_state:ok" in node.command("CLUSTER", "INFO")
+            and "handshake" not in node.command("CLUSTER", "NODES") for node in cluster.nodes
+        ))  # fmt: skip
+        tag = p.context.keys.shard("ada").tag
 
-            def callers_wait_or_hear_a_sentence() -> None:
-                # Each call fails. On a busy machine, one may spend its time on connecting before it hears why.
-                wait_for("the reason", lambda: failure(lambda: hasty.sessions("ada")).code == "ASK")
+        def callers_wait_or_hear_a_sentence() -> None:
+            # Each call fails. On a busy machine, one may spend its time on connecting before it hears why.
+            wait_for("the reason", lambda: failure(lambda: hasty.sessions("ada")).code == "ASK")
 
-            _move(cluster, cluster.master_of(tag), joined, tag, callers_wait_or_hear_a_sentence)
-            for client in (p, hasty):
-                assert len(client.sessions("ada")) == 1
-            assert cluster.master_of(tag) is joined
+        _move(cluster, cluster.master_of(tag), joined, tag, callers_wait_or_hear_a_sentence)
+        for client in (p, hasty):
+            assert len(client.sessions("ada")) == 1
+        assert cluster.master_of(tag) is joined

@@ -23,10 +23,8 @@ from tests.support.facade import Clock, EventLoop
 from tests.support.fair_clock import PATIENT, ends
 from tests.support.faults.outages import READS, WRITES, all_at_once, calls, failure
 from tests.support.faults.proxy import Proxy
-from tests.support.servers import Server, missing, redis_binary, valkey_binary, wait_for
+from tests.support.servers import SYNC_AT_ONCE, Server, missing, redis_binary, valkey_binary, wait_for
 
-AT_ONCE = ("--repl-diskless-sync-delay", "0")
-REPLICA = (*AT_ONCE, "--replicaof")
 STAFF: dict[str, Any] = {"by": "staff", "reason": "test"}
 
 
@@ -53,7 +51,7 @@ def anywhere(pair: tuple[str, str], servers: Servers, loop: EventLoop) -> Iterat
 
 @pytest.fixture
 def server(binary: str, tmp_path: Path) -> Iterator[Server]:
-    with Server.start(binary, tmp_path, *AT_ONCE, port=True) as running:
+    with Server.start(binary, tmp_path, *SYNC_AT_ONCE, port=True) as running:
         yield running
 
 
@@ -118,14 +116,16 @@ def test_an_old_connection_to_a_demoted_master_can_read_but_not_write(
 ) -> None:
     p = anywhere.connect_to(server.url, timeout=PATIENT)
     token = p.login("ada", session_id="session-1").token
-    with Server.start(binary, tmp_path / "other", *REPLICA, f"127.0.0.1 {server.port}", port=True) as other:
+    with Server.start(
+        binary, tmp_path / "other", *SYNC_AT_ONCE, "--replicaof", f"127.0.0.1 {server.port}", port=True
+    ) as other:
         wait_for("a replica in sync", lambda: "master_link_status:up" in other.command("INFO", "replication"))
         other.command("REPLICAOF", "NO", "ONE")
         server.command("REPLICAOF", "127.0.0.1", other.port or 0)
         wait_for("the turn of the roles", lambda: "master_link_status:up" in server.command("INFO", "replication"))
         changes = dict(WRITES) | {"block": lambda p, token: p.block("ada", **STAFF)}
-        for name, change in changes.items():
-            error = failure(lambda change=change: change(p, token))  # type: ignore[misc]
+        errors = all_at_once({name: partial(change, p, token) for name, change in changes.items()})
+        for name, error in errors.items():
             assert (error.code, isinstance(error, OutcomeUnknown)) == ("READONLY", False), name
             assert str(error).endswith("is a replica and takes no writes; try again.")
         error = failure(lambda: p.validate(token))

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from presence_core import OutcomeUnknown, Presence, Settings
-from tests.conftest import Bed
+from tests.conftest import Bed, one_mode
 from tests.support.fair_clock import PATIENT
 from tests.support.faults.outages import PASSWORD, READS, WRITES, all_at_once, calls, failure, names_the_server
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary, wait_for
@@ -97,6 +97,7 @@ def test_a_write_whose_reply_was_lost_may_have_run_and_may_be_repeated(
     assert p.counts().sessions == 0
 
 
+@one_mode("sync")
 def test_by_default_a_call_takes_at_most_two_seconds(server: Server, anywhere: Bed) -> None:
     p, late = anywhere.connect_to(_url(server)), anywhere.connect_to(_url(server))
     token = p.login("ada").token

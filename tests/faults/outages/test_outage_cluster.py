@@ -15,6 +15,7 @@ from tests.conftest import Bed, one_mode
 from tests.support.fair_clock import PATIENT
 from tests.support.faults.outages import PASSWORD, all_at_once, calls, failure
 from tests.support.servers import Cluster, Server, missing, redis_binary, valkey_binary, wait_for
+from tests.support.soak import size
 
 
 @one_mode("async")
@@ -55,7 +56,7 @@ def test_a_cluster_node_that_is_down_affects_only_its_own_users(anywhere: Bed, t
         near = next(uid for uid in tokens if cluster.master_of(patient.context.keys.shard(uid).sessions) is not layouts)
         token = patient.login(near).token
         layouts.pause()
-        for _ in range(2):
+        for _ in range(size(1, 2)):
             p.context.look_at = 0.001  # some seconds later: where are the sessions?
             wait_for("those who are elsewhere", lambda: p.validate(token))
         layouts.resume()

@@ -21,6 +21,7 @@ from tests.conftest import Bed
 from tests.support.fair_clock import PATIENT
 from tests.support.faults.outages import PASSWORD
 from tests.support.servers import KEEPS_ALL, Server, missing, valkey_binary, wait_for
+from tests.support.soak import size
 from tests.web.frameworks.sites import wsgi_site
 from tests.web.service.process import served
 
@@ -50,7 +51,7 @@ def test_an_outage_of_redis_is_one_warning_and_one_line_when_it_is_back(
     p.login("ada", name="Ada of the log")
     server.kill()
     begin = time.monotonic()
-    for _ in range(5):
+    for _ in range(size(2, 5)):
         with pytest.raises(PresenceError):
             p.counts()
     assert [record.levelname for record in _redis_lines(caplog)] == ["WARNING"]

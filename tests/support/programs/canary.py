@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import re
+import threading
 import traceback
 from base64 import b64encode, urlsafe_b64decode
 from collections.abc import Callable, Iterator
@@ -80,6 +81,7 @@ class CanarySite:
     presence: Presence
     secrets: dict[str, str] = field(default_factory=dict)
     places: dict[str, bytes] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def environ(self) -> dict[str, str]:
@@ -89,7 +91,8 @@ class CanarySite:
     def hear(self, place: str, said: object) -> None:
         """Add something that was printed or stored there."""
         raw = said if isinstance(said, bytes) else str(said).encode("utf-8", "backslashreplace")
-        self.places[place] = self.places.get(place, b"") + raw + b"\n"
+        with self._lock:
+            self.places[place] = self.places.get(place, b"") + raw + b"\n"
 
     def found(self) -> set[tuple[str, str]]:
         """The secrets found in each place, in any encoding."""
@@ -396,15 +399,22 @@ def _while_redis_is_away(canary_site: CanarySite, urls: list[str], logs: dict[st
     cookie = {"Cookie": f"{COOKIE}={canary_site.secrets['sign-in of staff']}y", "Accept": "text/html"}
     with httpx.stream("GET", f"{service}/v1/events", headers=key):
         canary_site.server.kill()
-        for call in (partial(p.validate, token), partial(p.rotate, token), partial(p.login, MARK), p.counts,
-                     partial(Presence.from_url, canary_site.url + "?nonsense=1")):  # fmt: skip
-            canary_site.must_fail(call)
-        use_the_middleware(canary_site, token)
+        calls = (partial(p.validate, token), partial(p.rotate, token), partial(p.login, MARK), p.counts,
+                 partial(Presence.from_url, canary_site.url + "?nonsense=1"))  # fmt: skip
+
+        def use_the_service_once() -> None:
+            answer = httpx.post(f"{service}/v1/validate", headers=key, json={"token": token}, timeout=30)
+            canary_site.hear("answers of the service", answer.text)
+
+        def open_a_dashboard(url: str) -> None:
+            canary_site.hear("frames", httpx.get(url, headers=cookie, timeout=30).text)
+
+        with ThreadPoolExecutor() as pool:  # each call tries for some time until it fails
+            running = [pool.submit(canary_site.must_fail, call) for call in calls]
+            running += [pool.submit(open_a_dashboard, url) for url in (dashboard, other)]
+            running += [pool.submit(use_the_service_once), pool.submit(use_the_middleware, canary_site, token)]
+            for future in running:
+                future.result()
         for words in ("list", "keys list"):
             canary_site.run(*words.split())
-        canary_site.hear(
-            "answers of the service", httpx.post(f"{service}/v1/validate", headers=key, json={"token": token}).text
-        )
-        for url in (dashboard, other):
-            canary_site.hear("frames", httpx.get(url, headers=cookie, timeout=30).text)
         wait_for("a line in the log", lambda: WAITS in logs["log of the service"].read_bytes())

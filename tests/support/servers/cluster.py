@@ -11,7 +11,7 @@ import redis
 from redis.cluster import ClusterNode, RedisCluster
 
 from tests.support.servers.binaries import HOST
-from tests.support.servers.server import Running, Server, in_sync, kill_all, launch_all, port_of
+from tests.support.servers.server import SYNC_AT_ONCE, Running, Server, in_sync, kill_all, launch_all, port_of
 from tests.support.servers.waiting import free_port, wait_for
 
 SLOTS = 16384
@@ -45,7 +45,7 @@ class Cluster(Running):
                 *("--cluster-node-timeout", "2000"),
                 # Otherwise a node reports no address until another one has called it.
                 *("--cluster-announce-ip", HOST),
-                *("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"),
+                *SYNC_AT_ONCE,
                 *extra_args,
             ]
             nodes.append(Server(binary, Path(directory) / f"node-{number}", arguments, free_port()))

@@ -12,7 +12,7 @@ import redis
 from redis.sentinel import Sentinel
 
 from tests.support.servers.binaries import HOST
-from tests.support.servers.server import Running, Server, in_sync, kill_all, launch_all
+from tests.support.servers.server import SYNC_AT_ONCE, Running, Server, in_sync, kill_all, launch_all
 from tests.support.servers.waiting import free_port, wait_for
 
 
@@ -45,7 +45,7 @@ class Sentinels(Running):
         ports = [front(port) if front else port for port in real]
         servers = []
         for number, port in enumerate(ports):
-            arguments = ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", *extra_args]
+            arguments = [*SYNC_AT_ONCE, *extra_args]
             if front:
                 arguments += ["--bind-source-addr", cls.source(number)]
                 arguments += ["--replica-announce-ip", HOST, "--replica-announce-port", str(port)]

@@ -205,6 +205,14 @@ def _short_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="redis-", dir=temporary if len(temporary) < 60 else "/tmp"))
 
 
+SYNC_AT_ONCE = (
+    *("--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"),
+    # A Valkey that writes the first copy to disk notices only after a second that the copy is complete.
+    *("--repl-diskless-load", "on-empty-db"),
+)
+"""Options with which a new replica has its master's data at once."""
+
+
 def launch_all(servers: Sequence[Server]) -> None:
     for server in servers:
         server._spawn()

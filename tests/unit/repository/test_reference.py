@@ -26,6 +26,8 @@ from presence_core.web.your_devices.options import DeviceOptions
 
 ROOT = Path(__file__).parents[3]
 
+pytestmark = pytest.mark.xdist_group("reference")  # they share the pages, which take a second to make
+
 
 @cache
 def pages() -> dict[str, str]:

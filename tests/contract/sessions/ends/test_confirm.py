@@ -23,7 +23,7 @@ from presence_core.web.service.app import create_app
 from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
-from tests.support.servers import Server, in_sync, missing, redis_binary, valkey_binary, wait_for
+from tests.support.servers import SYNC_AT_ONCE, Server, in_sync, missing, redis_binary, valkey_binary, wait_for
 
 pytestmark = pytest.mark.xdist_group("confirm")
 
@@ -51,8 +51,8 @@ def chains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
             for name in ("master", "replica", "third"):
                 follow = ["--replicaof", "127.0.0.1", str(servers[-1].port)] if servers else []
                 directory = tmp_path_factory.mktemp(name)
-                quick = ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", *follow]
-                servers.append(running.enter_context(Server.start(binary, directory, *quick, port=True)))
+                servers.append(Server.start(binary, directory, *SYNC_AT_ONCE, *follow, port=True))
+                running.callback(servers[-1].kill)  # a master that is asked to stop waits for its replicas
             wait_for("replicas in sync", lambda: all(map(in_sync, servers[1:])))
             return Chain(*servers)
 
@@ -65,7 +65,7 @@ def chain(anywhere: Bed, chains: Callable[[str], Chain], monkeypatch: pytest.Mon
     return chains(anywhere.backend.mode)
 
 
-def _connect(bed: Bed, server: Server, confirm_timeout: int = 400) -> P:
+def _connect(bed: Bed, server: Server, confirm_timeout: int = 100) -> P:
     p = bed.connect_to(
         server.url, timeout=PATIENT, confirm_replicas=1, confirm_timeout=confirm_timeout, confirm_hold=0, keep_logout=0
     )
