@@ -1,4 +1,4 @@
-"""While a page loads, what is drawn stays where it is: pages in turn wide and narrow, in a soak each in both."""
+"""While a page loads, what is drawn stays where it is: three pages in turn wide and narrow, in a soak all in both."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PAGES = {
     ("path", "width", "height"),
     [
         (path, *window)
-        for number, path in enumerate(PAGES)
+        for number, path in enumerate(size(["", "live", "report"], list(PAGES)))
         for window in size([(WIDE, NARROW)[number % 2]], [WIDE, NARROW])
     ],
 )

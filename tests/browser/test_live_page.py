@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, expect
 
 from presence_dashboard import texts
 from tests.browser.conftest import Dashboard, Open, log_in
@@ -15,13 +16,26 @@ from tests.support.samples import write_samples
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
 
 
-def test_the_chart_shows_exact_times_and_a_new_login_appears(dashboard: Dashboard, open_tab: Open) -> None:
+def test_the_chart_shows_exact_times_and_the_login_of_a_watched_person_appears_and_is_heard(
+    dashboard: Dashboard, open_tab: Open, context: BrowserContext
+) -> None:
     log_in(dashboard, 3)
+    person: dict[str, Any] = {"uid": "dana@example.com", "name": "Dana <b>Novak</b>"}
+    dashboard.presence.logout(person["uid"], dashboard.presence.login(**person).session.session_id)
     write_samples(dashboard.presence, time.time() - 1800, [(30 + n % 7, 40 + n % 5, n // 50) for n in range(170)])
-    tab = open_tab(path="/live")
+    tab = open_tab(path="/person?q=dana@example.com", clock=True)
+    tab.page.get_by_role("button", name=texts.WATCH, exact=True).last.click()
+    expect(tab.page.get_by_role("button", name=texts.WATCH_STOP)).to_be_visible()
+    tab.page.get_by_role("button", name=texts.WATCH_MENU, exact=True).click()
+    tab.page.get_by_text(texts.WATCH_SOUND, exact=True).click()
+    signal = tab.page.locator(".presence-arrivals")
+    expect(signal).to_have_attribute("data-sound", "1")
+    expect(signal).to_have_attribute("data-count", "0")
+    tab.page.keyboard.press("Escape")
+    tab.page.get_by_role("link", name=texts.LIVE_PAGE).click()
     chart = tab.page.get_by_test_id("stVegaLiteChart")
     expect(chart.locator("canvas, svg").first).to_be_visible()
-    dashboard.presence.login("dana@example.com", name="Dana <b>Novak</b>")
+    dashboard.presence.login(**person)
 
     box = chart.bounding_box()
     assert box is not None
@@ -39,10 +53,15 @@ def test_the_chart_shows_exact_times_and_a_new_login_appears(dashboard: Dashboar
 
     tab.page.get_by_text("24h", exact=True).click()
     expect(tab.page).to_have_url(re.compile(r"/live\?range=24h$"))
-    link = tab.page.get_by_role("link", name="Dana <b>Novak</b>")
-    expect(link).to_be_visible()
+    toast = tab.page.get_by_test_id("stToast").filter(has_text="has come online")
+    tab.refresh_until(toast)
+    expect(toast).to_contain_text("Dana <b>Novak</b>")
+    expect(tab.page.locator("html")).to_have_attribute("data-sounds", "1")
+    links = tab.page.locator(".st-key-feed").get_by_role("link", name="Dana <b>Novak</b>")
+    tab.refresh_until(links.nth(2))  # after those of the login and logout before
     tab.page.set_viewport_size({"width": 320, "height": 640})
     tab.settle()
     assert tab.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-    link.click()
+    links.first.click()
     expect(tab.page).to_have_url(re.compile(r"/person\?.*q=dana(@|%40)example\.com"))
+    context.clear_cookies()

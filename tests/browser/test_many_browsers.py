@@ -17,7 +17,7 @@ from tests.support.soak import size
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2"), pytest.mark.slow, pytest.mark.timeout(300)]
 
-TABS, EACH = size((2, 2), (10, 5))
+TABS, EACH = size((2, 1), (10, 5))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from presence_dashboard import texts
+from presence_dashboard.language import in_language
 from tests.browser.conftest import Dashboard, NewPage, Open, Tab, log_in
 from tests.dashboard.wire import serve
 from tests.support.servers import wait_for
@@ -83,7 +84,7 @@ def test_a_tab_opened_in_the_background_or_hidden_later_rests_until_it_is_visibl
     page.close()
 
 
-def test_how_often_figures_renew_and_the_density_are_remembered(
+def test_how_often_figures_renew_the_density_and_the_language_are_remembered(
     dashboard: Dashboard, open_tab: Open, context: BrowserContext
 ) -> None:
     log_in(dashboard, 1)
@@ -94,16 +95,23 @@ def test_how_often_figures_renew_and_the_density_are_remembered(
     tab.page.get_by_role("radio", name=texts.DENSITIES["compact"]).click()
     wait_for("the cookie", lambda: "presence_every=30" in tab.page.evaluate("document.cookie"))
     wait_for("the cookie", lambda: "presence_density=compact" in tab.page.evaluate("document.cookie"))
+    tab.page.get_by_role("combobox", name=texts.LANGUAGE).click()
+    tab.page.get_by_role("option", name="Deutsch").click()
+    wait_for("the cookie", lambda: "presence_language=de" in tab.page.evaluate("document.cookie"))
     again = open_tab()
+    expect(again.page.locator("html")).to_have_attribute("lang", "de")
     expect(again.page.locator("[class*=st-key-every-30]")).to_have_count(1)
-    expect(again.row("user00").locator("td").first).to_have_css("height", "28px")
+    with in_language("de"):
+        expect(again.table.get_by_role("columnheader", name=texts.LABEL_EXPIRES)).to_be_visible()
+        expect(again.row("user00").locator("td").first).to_have_css("height", "28px")
     context.clear_cookies()
 
 
 def test_a_page_whose_dashboard_does_not_answer_or_has_stopped_says_so_and_how_old_its_data_is(
-    dashboard: Dashboard, new_page: NewPage, tmp_path: Path
+    dashboard: Dashboard, new_page: NewPage, context: BrowserContext, tmp_path: Path
 ) -> None:
     log_in(dashboard, 1)
+    context.add_cookies([{"name": "presence_every", "value": "30", "url": dashboard.url}])  # a refresh is an answer
     page = new_page()
     page.clock.install()
     with serve({"PRESENCE_REDIS_URL": dashboard.server.url}, tmp_path / "log") as url:
@@ -119,9 +127,11 @@ def test_a_page_whose_dashboard_does_not_answer_or_has_stopped_says_so_and_how_o
         expect(page.locator("#connection-lost")).to_have_count(0)
     sentence = re.escape(texts.CONNECTION_LOST).replace(r"\{0\}", r"\d\d:\d\d:\d\d").replace(r"\{1\}", r"\d+ s")
     expect(page.get_by_role("alert").filter(has_text=re.compile(sentence))).to_be_visible()
+    page.clock.fast_forward(120_000)
     seen = page.get_by_role("row").filter(has_text="user00").locator("[data-column=seen]")
     expect(seen).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))  # no age, which would no longer be true
     page.close()
+    context.clear_cookies()
 
 
 def test_the_first_page_is_found_by_its_name_too(dashboard: Dashboard, new_page: NewPage) -> None:

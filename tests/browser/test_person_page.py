@@ -25,10 +25,10 @@ def sign_in(dashboard: Dashboard, device: str) -> Session:
     return login.session
 
 
-def follow(open_tab: Open, path: str, width: int = 1400, height: int = 960) -> Tab:
+def follow(open_tab: Open, path: str, width: int = 1400, height: int = 960, *, clock: bool = False) -> Tab:
     """As a link in a ticket does. Streamlit looks for itself below such an address first, and the browser notes that
     it is not there."""
-    tab = open_tab(width, height, path=path)
+    tab = open_tab(width, height, path=path, clock=clock)
     tab.page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
     tab.settle()
     expect(tab.page.get_by_test_id("stSkeleton")).to_have_count(0)  # in place of an element whose code is being loaded
@@ -99,16 +99,17 @@ def test_typing_finds_a_person_keys_alone_kick_all_their_sessions_and_history_le
     expect(tab.page.get_by_role("radio", name=texts.HISTORY_VIEWS["staff"])).to_be_checked()
 
 
+@pytest.mark.soak
 def test_a_followed_card_keeps_its_place_and_a_watched_person_is_heard_on_another_page(
     dashboard: Dashboard, open_tab: Open, context: BrowserContext
 ) -> None:
     log_in(dashboard, 1)
     phone, laptop = sign_in(dashboard, "Phone"), sign_in(dashboard, "Laptop")
-    tab = follow(open_tab, "/person?q=mallory")
+    tab = follow(open_tab, "/person?q=mallory", clock=True)
     place = tab.page.locator(f".st-key-card-{laptop.session_id}").bounding_box()
     dashboard.presence.kick("mallory", phone.session_id, by="sam", reason="test")
     ended = tab.page.locator(f".st-key-card-{phone.session_id}")
-    expect(ended).to_contain_text("Kicked by sam: Phone")
+    tab.refresh_until(ended.get_by_text("Kicked by sam: Phone"))
     expect(tab.page.get_by_test_id("stToast")).to_contain_text("Kick by sam")
     assert tab.page.locator(f".st-key-card-{laptop.session_id}").bounding_box() == place
 
@@ -121,16 +122,17 @@ def test_a_followed_card_keeps_its_place_and_a_watched_person_is_heard_on_anothe
     tab.page.get_by_role("link", name=texts.LIVE_PAGE).click()
     tab.settle()
     dashboard.presence.kick("mallory", by="sam", reason="test")
-    expect(tab.page.locator(".st-key-feed")).to_contain_text("kicked by sam")
+    tab.refresh_until(tab.page.locator(".st-key-feed").get_by_text("kicked by sam").first)
     expect(tab.page.locator(".presence-arrivals")).to_have_attribute("data-count", "0")
     expect(tab.page.get_by_test_id("stMetricValue").first).to_have_text("1")
     see_two_ticks(tab)
     sign_in(dashboard, "Tablet")
-    expect(tab.page.get_by_test_id("stToast").filter(has_text="has come online")).to_be_visible()
+    tab.refresh_until(tab.page.get_by_test_id("stToast").filter(has_text="has come online"))
     expect(tab.page.locator("html")).to_have_attribute("data-sounds", "1")
     context.clear_cookies()
 
 
+@pytest.mark.soak
 def test_the_toast_of_a_watched_person_stays_on_their_own_page(dashboard: Dashboard, open_tab: Open) -> None:
     log_in(dashboard, 1)
     # Not Mallory: the dashboard may still have the watch list of the test before.
@@ -170,7 +172,7 @@ def test_a_card_shows_what_is_special_and_staff_require_a_new_sign_in_until_the_
         )
     dashboard.tokens += [phone.token, laptop.token]
     staff = dashboard.presence.login("ada", device="Desktop", on_behalf_by="sam *x*", reason="ticket 7").session
-    tab = follow(open_tab, "/person?q=ada", width=390, height=900)
+    tab = follow(open_tab, "/person?q=ada", width=390, height=900, clock=True)
     far = tab.page.locator(f".st-key-card-{laptop.session.session_id}")
     for words in (
         "Laptop", texts.FLAG_NEW_DEVICE, texts.FLAG_DISTANT, "<b>東京</b> **x** $y$, JP", "[Net](http:/", "Lyon, FR, ",
@@ -197,5 +199,5 @@ def test_a_card_shows_what_is_special_and_staff_require_a_new_sign_in_until_the_
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
 
     dashboard.tokens.append(dashboard.presence.reauthenticated(phone.token, methods=["pwd"]).token)
-    expect(button).to_be_visible()
+    tab.refresh_until(button)
     expect(card).not_to_contain_text(texts.FLAG_SIGN_IN)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import presence_core
+from presence_core import cli
 from tests.cli.conftest import ROOT
 from tests.support.servers import missing
 
@@ -109,15 +110,17 @@ def test_a_shell_completes_commands_and_options(terminal: Terminal) -> None:
     terminal.wait("--before ")
 
 
-def test_a_shell_that_is_not_supported_is_refused_and_completion_needs_no_server(tmp_path: Path) -> None:
-    environ = {name: value for name, value in os.environ.items() if not name.endswith("REDIS_URL")}
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "presence_core", *words]
-        return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60)
-
-    done = run("completion", "tcsh")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "invalid choice: 'tcsh'" in done.stderr
-    assert run("completion", "fish").returncode == 0
-    assert run("--version").stdout == f"presence {presence_core.__version__}\n"
+def test_a_shell_that_is_not_supported_is_refused_and_completion_needs_no_server(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("PRESENCE_REDIS_URL", "REDIS_URL"):
+        monkeypatch.delenv(name, raising=False)
+    assert cli.main(["completion", "tcsh"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "invalid choice: 'tcsh'" in err
+    assert cli.main(["completion", "fish"]) == 0
+    assert "presence" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match=r"^0$"):
+        cli.main(["--version"])
+    assert capsys.readouterr() == (f"presence {presence_core.__version__}\n", "")

@@ -14,6 +14,7 @@ from tests.cli.conftest import ROOT, Run
 from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.server_line import without_server_line
+from tests.support.soak import size
 
 
 @on("valkey-sync")
@@ -61,8 +62,9 @@ def test_a_command_makes_its_change_where_standard_error_cannot_be_written(
     else:
         pytest.skip("only Linux has a disk that is always full")
     command = [sys.executable, "-m", "presence_core.cli"]
+    changes = [(["kick", "ada"], ""), (["kick-where", "--uid", "ada"], "1\n")]
     try:
-        for words, typed in ((["kick", "ada"], ""), (["kick-where", "--uid", "ada"], "1\n")):
+        for words, typed in size(changes[stderr == "a full disk" :][:1], changes):
             p.login("ada")
             shell = [*command, *words, "--reason", "x"]
             done = subprocess.run(
