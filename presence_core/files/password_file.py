@@ -1,8 +1,9 @@
 """A password file for teams without single sign-on: a line ``name:hash`` a person (argon2), private to its owner.
 
 A one-time password has its end before the hash: ``name:once=<Unix seconds>,hash``. Its owner may only choose another
-password with it. Roles are not in the file: they are staff records, in Redis. The `presence staff` command and the
-Staff page write the file, the sign-in of the dashboard reads it.
+password with it. A hash that took the place of a weaker one of the same password has the version of the password before
+it: ``name:version=<32 hex digits>,hash``. Roles are not in the file: they are staff records, in Redis. The `presence
+staff` command and the Staff page write the file, the sign-in of the dashboard reads it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import secrets
 import time
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -33,7 +34,7 @@ ONE_TIME_DAYS: Final = 7
 """How long a one-time password is valid."""
 
 _LETTERS: Final = "abcdefghjkmnpqrstuvwxyz23456789"  # none that looks like another
-_LINE: Final = re.compile(r"(?:once=(\d{1,12}),)?(\$argon2.*)")
+_LINE: Final = re.compile(r"(?:once=(\d{1,12}),)?(?:version=([0-9a-f]{32}),)?(\$argon2.*)")
 
 _Stamp = tuple[int, int, int]
 
@@ -44,6 +45,7 @@ class StoredPassword:
 
     hash: str
     valid_until: int | None = None  #: Unix seconds, of a one-time password; None: its owner chose it
+    kept_version: str | None = None  #: the version under the weaker hash that this hash has replaced
 
     @property
     def is_one_time(self) -> bool:
@@ -57,11 +59,14 @@ class StoredPassword:
 
     @property
     def version(self) -> str:
-        """Another one for each password that is stored, also for the same password stored again. No secret."""
-        return sha256(self.line("").encode()).hexdigest()[:32]
+        """Another one for each password that is stored, also for the same password stored again. A stronger hash keeps
+        it, because sign-ins end when it changes. No secret."""
+        return self.kept_version or sha256(self.line("").encode()).hexdigest()[:32]
 
     def line(self, name: str) -> str:
-        return f"{name}:{'' if self.valid_until is None else f'once={self.valid_until},'}{self.hash}"
+        once = "" if self.valid_until is None else f"once={self.valid_until},"
+        version = "" if self.kept_version is None else f"version={self.kept_version},"
+        return f"{name}:{once}{version}{self.hash}"
 
 
 def one_time_password() -> tuple[str, int]:
@@ -120,8 +125,12 @@ class PasswordFile:
         except (VerificationError, InvalidHashError):
             return None
         if known is not None and self._hasher.check_needs_rehash(known.hash):
-            with contextlib.suppress(InvalidArgument):  # the password is right even if the file may not be written
-                return self.set(name, password, valid_until=known.valid_until, instead_of=known)
+            stronger = replace(known, hash=self._hasher.hash(_normal(password)), kept_version=known.version)
+            with (
+                contextlib.suppress(InvalidArgument),  # the password is right even if the file may not be written
+                self._changing(name, stronger, known),
+            ):
+                return stronger
         return known
 
     def check_readable(self) -> None:
@@ -243,7 +252,7 @@ def _entries(lines: list[str]) -> Iterator[tuple[str, StoredPassword]]:
         name, _, known = line.strip().rpartition(":")
         found = _LINE.fullmatch(known)
         if name and found:
-            yield name, StoredPassword(found[2], int(found[1]) if found[1] else None)
+            yield name, StoredPassword(found[3], int(found[1]) if found[1] else None, found[2])
 
 
 def _stamp_of(path: str | Path) -> _Stamp | None:

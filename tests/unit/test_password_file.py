@@ -61,14 +61,22 @@ def test_a_hash_costs_an_attacker_as_much_as_argon2_recommends() -> None:
     assert (used.time_cost, used.memory_cost) >= (recommended.time_cost, recommended.memory_cost)
 
 
-def test_a_renewed_hash_stays_a_one_time_password(file: PasswordFile) -> None:
+def test_a_renewed_hash_stays_a_one_time_password_and_keeps_its_version(file: PasswordFile) -> None:
     file.set("dana", SECRET, valid_until=END)
     weak = file.find("dana")
+    assert weak is not None
     file._hasher = PasswordHasher(time_cost=2, memory_cost=64, parallelism=1)
     stored = file.verify("dana", SECRET)
     assert stored is not None
     assert stored == file.find("dana") != weak
-    assert stored.valid_until == END
+    assert (stored.valid_until, stored.version) == (END, weak.version)
+    file._hasher = PasswordHasher(time_cost=3, memory_cost=64, parallelism=1)
+    stored = file.verify("dana", SECRET)
+    assert stored is not None
+    assert stored == PasswordFile(file.path).find("dana")
+    assert stored.version == weak.version
+    with file.storing("dana", SECRET, valid_until=END) as again:
+        assert again.version != weak.version, "stored again: its sign-ins end"
 
 
 @pytest.mark.parametrize("failure", [RuntimeError("x"), KeyboardInterrupt(), InvalidArgument("name", "x")])

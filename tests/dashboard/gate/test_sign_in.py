@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import streamlit as st
+from argon2 import PasswordHasher
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -333,6 +334,21 @@ def test_the_password_again_replaces_the_cookie_and_returns_to_the_page(by_passw
     with pytest.raises(SignedOut, match=texts.PASSWORD_AGAIN_ELSEWHERE):
         staff.by_token(old)
     assert by_password.visit().get("/", headers={b"cookie": f"{COOKIE}={old}".encode()}).status_code == 401
+
+
+def test_a_stronger_hash_of_the_same_password_ends_no_sign_in(by_password: GatedSite, passwords: PasswordFile) -> None:
+    """As after an update of argon2 with a higher cost."""
+    client, staff, other = by_password.visit(), by_password.staff_sessions, by_password.visit()
+    sign_in(client)
+    sign_in(other)
+    weak = passwords.find("dana")
+    assert staff.passwords is not None
+    staff.passwords._hasher = PasswordHasher(time_cost=2, memory_cost=64, parallelism=1)
+    answer = sign_in_again_as(client)
+    assert answer.status_code == 303
+    assert passwords.find("dana") != weak
+    assert staff.by_token(latest(client, COOKIE), fresh=True).name == "dana"
+    assert staff.by_token(latest(other, COOKIE), fresh=True).name == "dana"
 
 
 def test_the_password_of_another_member_makes_no_session_fresh(by_password: GatedSite, passwords: PasswordFile) -> None:
