@@ -188,6 +188,38 @@ def test_a_kick_is_held_where_no_thread_can_be_started(bed: Bed, monkeypatch: py
 
 
 @on("valkey-sync")
+def test_a_kick_that_comes_while_the_thread_of_held_changes_ends_gets_another_thread(bed: Bed) -> None:
+    def threads() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "presence-confirming"}
+
+    class Emptied(dict[Any, Any]):
+        """Held changes of which the last one goes before the thread looks, and the next kick comes right behind."""
+
+        is_next_kicked = False
+
+        def __bool__(self) -> bool:
+            if threading.current_thread() in own and not self.is_next_kicked:
+                self.is_next_kicked = True
+                self.clear()
+                with ThreadPoolExecutor(1) as pool:
+                    assert pool.submit(p.kick, "bob", **SAID).result().kicked
+                return False
+            return len(self) > 0
+
+    p = bed.connect(confirm_replicas=1, confirm_timeout=10)
+    p.login_many([{"uid": "ada"}, {"uid": "bob"}])
+    others = threads()
+    assert p.kick("ada", **SAID).kicked
+    own = threads() - others
+    p.context.held = Emptied(p.context.held)
+    for thread in own:
+        thread.join(PATIENT)
+    assert p.held() == 1
+    assert threads() - others - own, "nothing else would check the second kick after a failover"
+    p.context.held.clear()
+
+
+@on("valkey-sync")
 def test_the_command_reports_an_unconfirmed_kick_and_succeeds(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
