@@ -265,6 +265,19 @@ def test_an_end_repeated_after_noreplicas_is_held_even_if_it_was_made_before(bed
 
 
 @on("valkey-sync")
+def test_a_round_leaves_a_session_alone_that_began_in_the_millisecond_of_a_kick(bed: Bed) -> None:
+    p = bed.connect(confirm_replicas=1, confirm_timeout=1)
+    p.freeze()
+    p.login("ada")
+    p.advance(0.001)
+    assert p.kick("ada", **SAID).kicked
+    later = p.login("ada")
+    p.internal.run(replica_ack.confirm(p.context))
+    assert p.validate(later.token)
+    p.context.held.clear()
+
+
+@on("valkey-sync")
 def test_a_round_tries_an_unreachable_server_twice_and_leaves_the_rest_to_the_next_round(bed: Bed) -> None:
     p = bed.connect(confirm_replicas=1, confirm_timeout=1, confirm_hold=0)
     p.login_many({"uid": f"u{number}", "device": "phone"} for number in range(301))
