@@ -278,6 +278,20 @@ def test_a_round_leaves_a_session_alone_that_began_in_the_millisecond_of_a_kick(
 
 
 @on("valkey-sync")
+def test_a_block_that_staff_have_removed_is_not_set_again_however_long_the_audit_has_become(bed: Bed) -> None:
+    p = bed.connect(confirm_replicas=1, confirm_timeout=1)
+    p.block("kim", **SAID)
+    assert bed.connect().unblock("kim", **SAID)
+    with bed.raw.pipeline(transaction=False) as pipeline:
+        for _ in range(1001):  # more than the script looks through
+            pipeline.xadd(p.context.shard("kim").audit, {"at": "1", "by": "lee", "what": "export", "uid": ""})
+        pipeline.execute()
+    p.internal.run(replica_ack.confirm(p.context))
+    assert p.blocked("kim") is None
+    p.context.held.clear()
+
+
+@on("valkey-sync")
 def test_a_round_tries_an_unreachable_server_twice_and_leaves_the_rest_to_the_next_round(bed: Bed) -> None:
     p = bed.connect(confirm_replicas=1, confirm_timeout=1, confirm_hold=0)
     p.login_many({"uid": f"u{number}", "device": "phone"} for number in range(301))
