@@ -64,7 +64,7 @@ class HeartbeatBuffer:
         """Also in a forked child: threads of the parent may have held the locks."""
         self._waiting: dict[str, None] = {}
         self._lock = threading.Lock()
-        self._sending = threading.Lock()
+        self._sending = threading.RLock()  # on_offline may call close or flush
         self._full = threading.Event()
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None

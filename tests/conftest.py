@@ -137,20 +137,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def _not_their_turn(items: list[pytest.Item]) -> set[pytest.Item]:
     """The items to leave out so that the variants of a test take turns on its backends: each variant and each backend
     runs at least once."""
-    tests: dict[str, dict[tuple[object, object], pytest.Item]] = defaultdict(dict)
+    tests: dict[str, dict[object, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
         indices = dict(getattr(getattr(item, "callspec", None), "indices", {}))
         backend = indices.pop("bed", None) if "bed" in indices else indices.pop("anywhere", None)
         if backend is not None and indices and item.path.relative_to(HERE).parts[0] in ONE_BY_ONE:
-            tests[item.nodeid.partition("[")[0]][tuple(indices.items()), backend] = item
+            # By order: of a backend's variants the other indices go on where those of the backend before have ended.
+            tests[item.nodeid.partition("[")[0]][backend].append(item)
     left_out = set()
-    for test in tests.values():
-        variants = list(dict.fromkeys(variant for variant, _ in test))
-        backends = list(dict.fromkeys(backend for _, backend in test))
-        turns = min(len(variants), len(backends))
-        for (variant, backend), item in test.items():
-            if variants.index(variant) % turns != backends.index(backend) % turns:
-                left_out.add(item)
+    for by_backend in tests.values():
+        turns = min(len(by_backend), *map(len, by_backend.values()))
+        for place, variants in enumerate(by_backend.values()):
+            left_out |= {item for number, item in enumerate(variants) if number % turns != place % turns}
     return left_out
 
 

@@ -90,13 +90,15 @@ class ReplicaAckThread:
             return
         while self._ctx.held and not self._stopped.is_set() and (left := until - time.monotonic()) > 0:
             self.start()
-            if self._thread is not None and self._thread.is_alive():
-                self._thread.join(left)
+            thread = self._thread
+            if thread is not None and thread.is_alive():
+                thread.join(left)
             else:  # it has just ended, or no thread can be started
                 self._stopped.wait(min(MASTER_CHECK_SECONDS, left))
         self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
 
     def _run(self) -> None:
         rounds = 0
@@ -107,6 +109,9 @@ class ReplicaAckThread:
                 pass  # no server, or no new master yet: the next round tries again
             rounds += 1
             _log_unconfirmed(self._ctx, rounds)
+        self._thread = None  # then look again: a call that held a change meanwhile has seen this thread run
+        if self._ctx.held:
+            self.start()
 
     def _wait_for_round(self) -> bool:
         """Wait until the next round is due: at once when Sentinels name another master. False after ``stop``."""

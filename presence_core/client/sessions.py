@@ -214,8 +214,7 @@ class SessionsMethods(Client):
 
         For a page on which users see their own devices. Returns the sessions that this call has ended, newest first.
         Their end has the reason "logout" and the cause "self". Once this has returned, none of them validates. The
-        caller checks that the request comes from ``session_id`` and that its login is recent. Cost: O(S·log N), one
-        round trip for one session, three for all.
+        caller checks that the request comes from ``session_id`` and that its login is recent. Cost: as ``kick``.
         """
         return self._run(end.logout_others(self._ctx, uid, session_id, other))
 

@@ -6,6 +6,7 @@
 -- include: sessions/end_session
 -- include: sessions/tombstone
 -- include: sessions/confirmed_clock
+-- include: sessions/noted_end
 -- KEYS: 1-13 Shard.lists, then for each user Shard.of_user; then a record for each ref; for a repair, last, labels
 -- ARGV: 1 now|'' 2 policy 3 sweep|stale|repair 4 number of users U, 5… their uids, then for each ref: its user's place
 --       (from 1), sid
@@ -123,7 +124,7 @@ end
 
 for i, e in ipairs(items) do
   if closing[i] then
-    finish_end(e, cmsgpack.unpack(closing[i]))
+    finish_end(e, noted_end(closing[i], math.min(now, e.deadline)))
   elseif e.has_ended or (not due[i] and not is_listed(e)) then
     remove_stale(e)
   elseif e.core and now < e.deadline and e.login > revoked then

@@ -228,7 +228,7 @@ def _remove_call(
     ctx: Context, shard: Shard, found: scripts.Outdated, index_entries: Mapping[tuple[Shard, bytes], list[bytes]]
 ) -> Call:
     lists = [shard.people, shard.ended, shard.words, shard.meta]
-    people = [shard.person(text(uid)) for uid in found.uids]
+    people = [key for uid in map(text, found.uids) for key in (shard.person(uid), shard.user(uid))]
     records = [shard.record_prefix.encode() + ref for ref in found.refs]
     words: list[bytes | int] = []
     for uid in found.uids:

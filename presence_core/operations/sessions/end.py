@@ -176,7 +176,8 @@ def _kick_all(ctx: Context, uid: str, request: EndRequest, keep: list[str]) -> O
     reply, replicas = yield from _end(ctx, shard, request.end_all_but(ctx, shard, uid, keep, known))
     block = _block_of(ctx, replicas, uid, reply.block)
     # All that had begun, also those that an earlier call ended whose reply was lost. Login may be ahead of the clock.
-    held = HeldEnds(shard, uid, frozenset(keep), max(reply.now, reply.newest), request.without_block())
+    # A session of this very millisecond that this call has not ended began behind it.
+    held = HeldEnds(shard, uid, frozenset(keep), max(reply.now - 1, reply.newest), request.without_block())
     hold(ctx, replicas, ("user", request.cause, uid, *sorted(keep)), held)
     rows = dict(zip(known, reply.rows, strict=True))
     rows |= yield from _finish_ends(ctx, shard, uid, reply, rows)

@@ -81,6 +81,8 @@ class HeldBlock(Held):
     """A block."""
 
     block: Block
+    seen_on: bytes = field(default=b"", init=False)
+    """Identity of the last server that had it. Missing there, it was lost in no failover: staff have removed it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -211,7 +213,9 @@ def hold_ends(ctx: Context, replicas: Replicas, request: EndRequest, ended: Iter
 
 
 def hold_block(ctx: Context, replicas: Replicas, block: Block) -> None:
-    hold(ctx, replicas, ("block", block.uid), HeldBlock(ctx.shard(block.uid), block.uid, block))
+    change = HeldBlock(ctx.shard(block.uid), block.uid, block)
+    change.seen_on = server_of(ctx, replicas.servers, change)
+    hold(ctx, replicas, ("block", block.uid), change)
 
 
 def hold_secret(

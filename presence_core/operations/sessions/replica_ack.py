@@ -161,13 +161,14 @@ def _check_shard(ctx: Context, s: Shard, part: list[Held]) -> Op[tuple[bool, dic
         *write_and_wait_calls(ctx, [s]),
     ]
     replicas = read_confirmations(ctx, [s], replies)
+    server = replicas.servers.get(s, b"")
     traces = iter(replies[len(part) :])
     lost: list[Call] = []
     blocks: list[Call] = []
     erased: list[HeldErasure] = []
     for change, reply in zip(part, replies, strict=False):
         if isinstance(change, HeldBlock):
-            if not _is_in_force(change.block, reply):
+            if not (_is_in_force(change.block, reply) or (change.seen_on and change.seen_on == server)):
                 blocks.append(set_again(ctx, s, change.block))
             continue
         live = [found for found in found_rows(change.uid, reply) if found.state == LIVE]
@@ -177,6 +178,9 @@ def _check_shard(ctx: Context, s: Shard, part: list[Held]) -> Op[tuple[bool, dic
             erased.append(change)
     # A block that has ended, or that staff have changed since, is not set: 0.
     set_blocks = any((yield [*lost, *blocks])[len(lost) :]) if lost or blocks else False
+    for change in part:
+        if isinstance(change, HeldBlock):
+            change.seen_on = server
     for person in erased:
         person.is_lost = True
         yield from person.again()

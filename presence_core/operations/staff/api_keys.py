@@ -56,7 +56,7 @@ def remove_key(ctx: Context, name: object) -> Op[bool]:
     known = _name(name)
     yield CHECKED
     key = ctx.keys.common.api_keys
-    [removed] = yield [command(key, "HDEL", key, known)]
+    [removed] = yield [Call(key, ("HDEL", key, known), False)]  # sent again, it would deny that there was a key
     return bool(removed)
 
 

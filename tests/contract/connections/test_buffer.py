@@ -129,6 +129,20 @@ def test_beats_from_many_threads_during_close_are_sent_or_refused(p: P) -> None:
 
 
 @on("valkey-sync")
+def test_the_callback_may_flush_and_close_the_buffer(p: P) -> None:
+    closed = threading.Event()
+
+    def close(refs: list[str]) -> None:
+        assert buffer.flush() == []
+        buffer.close()
+        closed.set()
+
+    buffer = HeartbeatBuffer(p, interval=0.02, on_offline=close)
+    buffer.beat("absent", "no-such-session")
+    assert closed.wait(PATIENT)
+
+
+@on("valkey-sync")
 def test_a_failing_callback_stops_nothing(p: P, caplog: pytest.LogCaptureFixture) -> None:
     p.login("ada", session_id="session-1")
     calls: list[list[str]] = []

@@ -158,6 +158,29 @@ def test_a_damaged_record_affects_only_itself(p: P, raw: Any, field: str, value:
     assert not p.sessions("ada")
 
 
+@pytest.mark.parametrize("value", [b"", b"\x01", b"\x80", b"\xc1", b"\x93\x01", b"\x94\xa1e\xa6kicked\xa2ea\x80"])
+@on("valkey-sync", "redis7-sync")
+def test_an_unfinished_end_that_is_damaged_stops_no_other(p: P, raw: Any, value: bytes) -> None:
+    p.freeze()
+    _story(p)
+    p.login("eve", session_id="session-3", idle_timeout=10)
+    shard = p.context.keys.shard("ada")
+    for key in (shard.sessions, shard.deadlines):
+        raw.zrem(key, "ada:session-1")
+    raw.hset(shard.closing, "ada:session-1", value)
+    for read in _reads(p).values():
+        read()
+    assert not p.validate_session("ada", "session-1")
+    p.advance(10)
+    assert p.sweep().expired == 1
+    for uid, session_id in (("ada", "session-1"), ("eve", "session-3")):
+        ended = p.validate_session(uid, session_id).ended
+        assert ended is not None
+        assert ended.reason == "expired"
+    assert not raw.exists(shard.closing)
+    assert p.sweep().repaired == 0
+
+
 @pytest.mark.parametrize("score", [1.5, float("inf"), float("-inf"), -5, 1e20, 2**53 + 2])
 @on("valkey-sync", "redis7-sync")
 def test_an_impossible_score_breaks_no_read(p: P, raw: Any, score: float) -> None:

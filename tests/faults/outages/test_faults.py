@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from presence_core import LoginRefused, OutcomeUnknown, Presence, Settings, Unavailable
+from presence_core.operations.staff import api_keys
 from tests.conftest import Bed, one_mode
 from tests.faults.failovers.test_traffic_cluster import Visitors
 from tests.support.facade import EventLoop, P
@@ -103,6 +104,11 @@ CHANGES = {
         lambda p, token: p.blocked("bob") is None,
         lambda done: done is False,
     ),
+    "remove_key": Change(
+        lambda p, token: p.internal.run(api_keys.remove_key(p.context, "shop")),
+        lambda p, token: p.internal.run(api_keys.keys(p.context)) == [],
+        lambda removed: removed is False,
+    ),
     "rotate": Change(
         lambda p, token: p.rotate(token),
         lambda p, token: not p.validate(token, touch=False),
@@ -117,6 +123,7 @@ def connected(standing: Server, proxy: Proxy, anywhere: Bed) -> tuple[P, P, str]
     direct = anywhere.connect_to(standing.url)
     token = direct.login("ada", session_id="session-1").token
     direct.block("bob", **STAFF)
+    direct.internal.run(api_keys.add_key(direct.context, "shop", ["read"], "digest"))
     behind = anywhere.connect_to(proxy.url, timeout=PATIENT)
     for call in READS.values():
         call(behind, token)
@@ -147,7 +154,7 @@ def test_after_a_lost_reply_a_read_or_a_second_call_shows_the_truth(
     assert change.again(_again(change, behind, token))
     more = {"login_many": 1}.get(name, 0)  # its second row names no session, so a repetition begins another
     assert sum(direct.counts().totals.values()) == sum(after.values()) + more, "nothing is counted twice"
-    uncounted = ("block", "unblock", "rotate", "update")
+    uncounted = ("block", "unblock", "remove_key", "rotate", "update")
     begun_or_ended = 0 if name in uncounted else 2 if name == "login_many" else 1
     assert sum(after.values()) - sum(before.values()) == begun_or_ended
 

@@ -1,4 +1,5 @@
 -- include: sessions/session_record
+-- include: sessions/noted_end
 local UNKNOWN, LIVE, ENDED, NO_RECORD = 0, 1, 2, 3
 local SIGN_IN_REQUIRED, AUTHENTICATION_TOO_OLD = 4, 5 -- live, but this request is refused
 
@@ -20,11 +21,11 @@ local function state_of(now, sessions, closing, meta, ref, record)
     if odd or place then row[19], row[20] = odd, place end
   end
   if row[11] then return ENDED, row end
-  if not listed then
-    local how = redis.call('HGET', closing, ref)
-    return how and ENDED or UNKNOWN, row, how and cmsgpack.unpack(how)
-  end
   local deadline, login = deadline_of(tonumber(row[1]), row[2])
+  if not listed then
+    local noted = redis.call('HGET', closing, ref)
+    return noted and ENDED or UNKNOWN, row, noted and noted_end(noted, math.min(now, deadline))
+  end
   if is_revoked(now, login, deadline, watermark(meta)) then return ENDED, row, revoked_end(meta) end
   if now >= deadline then return ENDED, row end
   return LIVE, row

@@ -188,6 +188,38 @@ def test_a_kick_is_held_where_no_thread_can_be_started(bed: Bed, monkeypatch: py
 
 
 @on("valkey-sync")
+def test_a_kick_that_comes_while_the_thread_of_held_changes_ends_gets_another_thread(bed: Bed) -> None:
+    def threads() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "presence-confirming"}
+
+    class Emptied(dict[Any, Any]):
+        """Held changes of which the last one goes before the thread looks, and the next kick comes right behind."""
+
+        is_next_kicked = False
+
+        def __bool__(self) -> bool:
+            if threading.current_thread() in own and not self.is_next_kicked:
+                self.is_next_kicked = True
+                self.clear()
+                with ThreadPoolExecutor(1) as pool:
+                    assert pool.submit(p.kick, "bob", **SAID).result().kicked
+                return False
+            return len(self) > 0
+
+    p = bed.connect(confirm_replicas=1, confirm_timeout=10)
+    p.login_many([{"uid": "ada"}, {"uid": "bob"}])
+    others = threads()
+    assert p.kick("ada", **SAID).kicked
+    own = threads() - others
+    p.context.held = Emptied(p.context.held)
+    for thread in own:
+        thread.join(PATIENT)
+    assert p.held() == 1
+    assert threads() - others - own, "nothing else would check the second kick after a failover"
+    p.context.held.clear()
+
+
+@on("valkey-sync")
 def test_the_command_reports_an_unconfirmed_kick_and_succeeds(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -229,6 +261,33 @@ def test_an_end_repeated_after_noreplicas_is_held_even_if_it_was_made_before(bed
     assert after_refusal(lambda: p.kick("one", sids["one"], **SAID)) == 1
     assert after_refusal(lambda: p.kick("all", **SAID)) == 1
     assert after_refusal(lambda: p.logout("out", sids["out"])) == 1
+    p.context.held.clear()
+
+
+@on("valkey-sync")
+def test_a_round_leaves_a_session_alone_that_began_in_the_millisecond_of_a_kick(bed: Bed) -> None:
+    p = bed.connect(confirm_replicas=1, confirm_timeout=1)
+    p.freeze()
+    p.login("ada")
+    p.advance(0.001)
+    assert p.kick("ada", **SAID).kicked
+    later = p.login("ada")
+    p.internal.run(replica_ack.confirm(p.context))
+    assert p.validate(later.token)
+    p.context.held.clear()
+
+
+@on("valkey-sync")
+def test_a_block_that_staff_have_removed_is_not_set_again_however_long_the_audit_has_become(bed: Bed) -> None:
+    p = bed.connect(confirm_replicas=1, confirm_timeout=1)
+    p.block("kim", **SAID)
+    assert bed.connect().unblock("kim", **SAID)
+    with bed.raw.pipeline(transaction=False) as pipeline:
+        for _ in range(1001):  # more than the script looks through
+            pipeline.xadd(p.context.shard("kim").audit, {"at": "1", "by": "lee", "what": "export", "uid": ""})
+        pipeline.execute()
+    p.internal.run(replica_ack.confirm(p.context))
+    assert p.blocked("kim") is None
     p.context.held.clear()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from presence_core import InvalidArgument, Login, LoginRefused, SessionFilter
-from tests.conftest import Bed, every_backend, every_topology
+from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 
 STAFF: dict[str, Any] = {"on_behalf_by": "sam@support", "reason": "ticket 7: cannot pay"}
@@ -239,3 +239,19 @@ def test_a_search_finds_it_whether_the_user_is_online_or_not(p: P) -> None:
     assert [set(refs) for refs in found()] == [{own.ref, support.session.ref}] * 4
     p.logout("ada", own.session_id)
     assert found() == [[support.session.ref]] * 4
+
+
+@on("valkey")
+def test_a_search_finds_it_when_its_user_has_been_away_for_too_long_to_be_kept(bed: Bed) -> None:
+    p = bed.connect(keep_people=60)
+    p.freeze()
+    p.logout("ada", p.login("ada", name="Ada Lovelace").session.session_id)
+    p.advance(50)
+    support = _on_behalf(p, name="Ada Lovelace").session
+    p.advance(11)
+    p.sweep()
+    assert [session.ref for session in p.list_sessions(SessionFilter(text="lovelace"))] == [support.ref]
+    assert p.people("lovelace") == []
+    p.logout("ada", support.session_id)
+    p.repair()
+    assert "words" not in bed.families()
