@@ -117,6 +117,15 @@ def test_a_link_opens_the_person_by_uid_or_email(app: AppTest, presence: Presenc
         assert app.session_state["q"] == wanted
 
 
+def test_a_link_to_a_user_id_does_not_open_another_person_with_this_alias(app: AppTest, presence: Presence) -> None:
+    presence.block("kim@example.com", by="sam", reason="Chargeback")  # a closed account, offline for a long time
+    presence.login("u2", name="Kim Lee", aliases=["kim@example.com"])
+    look_for(app, "kim@example.com")
+    assert app.code[0].value == "kim@example.com"
+    assert "Chargeback" in said(app)
+    assert app.button(key="open-0").click().run().code[0].value == "u2", "who is one click away"
+
+
 def test_a_uid_with_a_space_at_its_end_opens_that_person_and_not_the_one_without(
     app: AppTest, presence: Presence
 ) -> None:
