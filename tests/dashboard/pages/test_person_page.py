@@ -226,6 +226,17 @@ def test_keeping_only_one_ends_all_others_also_one_that_came_meanwhile(app: AppT
     assert cards_of(app) == [first.session.session_id]
 
 
+def test_keeping_only_one_offers_no_kick_of_it_if_the_others_have_ended_meanwhile(
+    app: AppTest, presence: Presence
+) -> None:
+    first, second = presence.login("dana"), presence.login("dana")
+    look_for(app, "dana")
+    presence.logout("dana", second.session.session_id)
+    app.button(key=f"keep-{first.session.session_id}").click().run()
+    assert "danger-1" not in keys(app)
+    assert [toast.value for toast in app.toast] == [texts.NOTHING_LEFT]
+
+
 def test_kick_all_can_block_by_the_way(app: AppTest, presence: Presence) -> None:
     presence.login("dana")
     presence.login("dana")
