@@ -65,7 +65,7 @@ def test_the_link_to_the_page_quotes_a_primary_key_as_the_admin_reads_it(presenc
     from django.contrib.admin import site
     from django.contrib.auth import get_user_model
 
-    linked = site._registry[get_user_model()].presence_sessions(get_user_model()(pk="team_40"))  # type: ignore[attr-defined]
+    linked = site._registry[get_user_model()].presence_sessions(get_user_model()(pk="team_40"))
     assert "/admin/auth/user/team_5F40/sessions/" in linked
 
 
