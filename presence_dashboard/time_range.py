@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from presence_core import InvalidArgument
@@ -12,6 +12,8 @@ PRESETS: Final = ("1h", "today", "since-08:00", "yesterday", "7d")
 """The choices of every page. ``since-`` takes any time of day: the last time that a clock showed it."""
 
 BETWEEN: Final = ".."
+
+FIRST_YEAR, LAST_YEAR = 1971, 5137
 
 Period = tuple[datetime | None, datetime | None]
 """Start and end; None: not limited."""
@@ -63,5 +65,5 @@ def parse_range(chosen: str) -> Period:
 
 
 def _is_a_time(at: datetime) -> bool:
-    """Whether it has a time zone, and exists in every other time zone."""
-    return at.tzinfo is not None and MINYEAR < at.year < MAXYEAR
+    """Whether it has a time zone, and is one that the library takes, in every time zone."""
+    return at.tzinfo is not None and FIRST_YEAR <= at.year <= LAST_YEAR

@@ -135,14 +135,15 @@ class PasswordFile:
 
     def check_readable(self) -> None:
         """Raise InvalidArgument if there is no such file, or this process may not read it."""
-        if not self.path.exists():
-            raise InvalidArgument(VARIABLE, "must name a file that exists: presence staff add writes it")
         self._read()
+        if self._stamp is None:
+            raise InvalidArgument(VARIABLE, "must name a file that exists: presence staff add writes it")
 
     def check_writable(self) -> None:
         """Raise InvalidArgument if this process may not write the file. A full disk is not noticed here."""
         path = self.path
-        for place in (path.parent, *([path] if path.exists() else [])):
+        self._read()
+        for place in (path.parent, *([path] if self._stamp else [])):
             if not os.access(place, os.W_OK):
                 raise InvalidArgument(VARIABLE, "must name a file that can be written (it is read-only)")
 
@@ -175,7 +176,7 @@ class PasswordFile:
 
     def remove(self, name: str) -> bool:
         """Delete the password of a name. False: there was none."""
-        if not self.path.exists() or name not in self:
+        if name not in self:
             return False
         with self._changing(name, None, None):
             return True

@@ -95,7 +95,7 @@ def _try_files(given: Mapping[str, str]) -> None:
 
 def with_files(url: str, environ: Mapping[str, str]) -> str:
     """The URL with the files that PRESENCE_REDIS_SSL_… name, unless the URL names them itself."""
-    in_query = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    in_query = dict(parse_qsl(url.partition("?")[2], keep_blank_values=True))
     for name in FILES:
         variable = f"PRESENCE_REDIS_{name.upper()}"
         value = environ.get(variable, "").strip()

@@ -69,7 +69,7 @@ class Rules:
     anonymous: Anonymous = "refuse"  #: in ``enforce``: requests without a token whose user is not signed in
     on_unavailable: OnUnavailable = "closed"
     """While Redis is unreachable: ``closed`` answers 503. ``grace`` passes a session that this process validated within
-    ``grace`` seconds. ``open`` passes all requests."""
+    ``grace`` seconds. ``open`` passes all requests, those of other sessions as if they had none."""
     grace: float = 60.0  #: seconds, 1…3600
     routes: Mapping[str, OnUnavailable] = field(default_factory=dict)  #: path → ``on_unavailable`` for that path
     fresh: Mapping[str, int] = field(default_factory=dict)

@@ -69,7 +69,7 @@ class Removal:
 
 def list_staff(store: Store, query: StaffQuery, limit: int, cursor: str | None) -> Page[StaffEntry]:
     """Staff members by name. There are some dozens, so all are read and a page is cut from them."""
-    text = query.text.casefold()
+    text = query.text.lower()  # as names are stored
     found = [member for member in store.presence.staff() if text in member.name and (query.removed or member.role)]
     first = int(cursor or 0)
     shown = found[first : first + limit]

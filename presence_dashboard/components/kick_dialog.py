@@ -87,6 +87,9 @@ def open_for_person(uid: str, selected: tuple[str, ...] = (), *, keep: bool = Fa
         return
     live = {session.ref for session in found}
     kept = tuple(ref for ref in selected if ref in live)
+    if keep and live == set(kept):  # the others have ended meanwhile
+        notifications.notify(Notification("note", texts.NOTHING_LEFT))
+        return
     st.session_state[_REQUEST] = KickRequest(
         _next_number(), "kick", tuple(found), uid, found[0].name, datetime.now(UTC), kept, keep and bool(kept),
         _blocks_of(uid),

@@ -55,15 +55,14 @@ def _find(presence: Presence, wanted: str, by_name: bool) -> PersonMatches:
     people = presence.people(wanted, limit=MOST_FOUND if by_name else 1)
     if not by_name:
         people = [person for person in people if person.uid == wanted]
-    uid = _only_match(people, wanted)
-    if uid is None and _is_known(presence, wanted, everywhere=not people):
-        uid = wanted
+    is_user = bool(people) and people[0].uid == wanted
+    # Before the aliases: a link to an old account must not open another person who is called so.
+    uid = wanted if is_user or _is_known(presence, wanted, everywhere=not people) else _only_named(people, wanted)
     return PersonMatches(uid, tuple(person for person in people if person.uid != uid))
 
 
-def _only_match(people: list[Person], wanted: str) -> str | None:
-    if people and people[0].uid == wanted:
-        return wanted
+def _only_named(people: list[Person], wanted: str) -> str | None:
+    """The only person with this alias."""
     named = [person.uid for person in people if fold(wanted) in map(fold, person.aliases)]
     return named[0] if len(named) == 1 else None
 

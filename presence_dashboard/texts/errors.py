@@ -28,6 +28,7 @@ _SEARCH: Final = "This text cannot be searched. Type up to 256 characters, with 
 _RULES_FULL: Final = "There are already 100 block rules. Remove a rule first."
 _RULE_VERSION: Final = "Give both the app and its version."
 
+_NAME: Final = "A name has 1 to 256 characters on one line."
 _FULL: Final = "There is no room for more. Delete something that is saved first."
 ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
     "reason": {"": "The reason must be 1 to 500 characters of plain text."},
@@ -37,7 +38,8 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
     "block_for": {"": "A block lasts from 1 second to 10 years, or until the person is unblocked."},
     "by": {
         "lists of saved items": _FULL,
-        "": "Your sign-in name cannot be used in the audit log. Ask an admin of this dashboard.",
+        "says who": "Your sign-in name cannot be used in the audit log. Ask an admin of this dashboard.",
+        "": _NAME,
     },
     "job_id": {"": "This bulk kick has already ended. It cannot be paused, resumed or cancelled."},
     "expected": {"": "More sessions match now than before. Count them again."},
@@ -79,7 +81,7 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
     "cursor": {"": "The next page cannot be read. Go back to the first page."},
     "name": {
         "saved items": _FULL,
-        "256 bytes": "A name has 1 to 256 characters on one line.",
+        "256 bytes": _NAME,
         "last admin": "This is the last admin. Give another person the role admin first.",
         "staff records": "The list of staff is full. Remove a record first.",
         "cannot be read": "This record cannot be read. Give this person their role again.",

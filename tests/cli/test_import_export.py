@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import InvalidArgument, Session
+from presence_core import InvalidArgument, Session, cli
 from presence_core.cli.import_file import check_import, parse_row
 from presence_core.models import plain
 from tests.cli.conftest import ROOT, Run
@@ -198,6 +198,15 @@ def test_each_bad_line_is_reported_and_nothing_is_imported(p: P, run: Run) -> No
     assert run("import", "/nowhere")[::2] == (2, "file cannot be read: No such file or directory.\n")
     assert run("import", "-") == (0, "Imported 0 sessions.\n", "")
     assert not p.audit(by="unknown").items
+
+
+def test_a_closed_standard_input_is_a_file_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", "redis://127.0.0.1:1")
+    monkeypatch.setattr("sys.stdin", None)  # as Python has it after <&-
+    assert cli.main(["import", "-"]) == 2
+    assert capsys.readouterr().err == "file cannot be read: standard input is closed.\n"
 
 
 @on("valkey-sync", "cluster-sync")

@@ -164,6 +164,7 @@ def test_redis_url_counts_only_where_our_namespace_is_and_nothing_is_written_els
         ("redis://:s3cret@127.0.0.1:1", 3, "Redis at 127.0.0.1:1 cannot be reached"),
         ("memcached://s3cret", 2, "REDIS_URL must begin with redis://"),
         ("redis://127.0.0.1:s3cret", 2, "REDIS_URL cannot be read"),
+        ("redis://:s3cret[@127.0.0.1", 2, "REDIS_URL cannot be read"),
     ],
 )
 def test_a_redis_url_that_does_not_work_is_one_sentence(
@@ -180,6 +181,14 @@ def test_a_redis_url_that_does_not_work_is_one_sentence(
     assert err.startswith(sentence)
     assert err.count("\n") == 1
     assert "s3cret" not in err
+
+
+def test_a_password_with_a_bracket_is_refused_with_one_sentence(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", "redis://:s3cret[@127.0.0.1")
+    assert cli.main(["counts"]) == 2
+    assert capsys.readouterr().err == "url cannot be read: check host, port and options.\n"
 
 
 # -- commands that run until Ctrl-C -----------------------------------------------------------------------------------

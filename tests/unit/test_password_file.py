@@ -188,3 +188,13 @@ def test_a_read_only_file_or_directory_is_reported(
         InvalidArgument, match=r"^PRESENCE_STAFF_FILE must name a file that can be written \(it is read"
     ):
         file.check_writable()
+
+
+def test_a_path_that_cannot_be_looked_at_is_a_setting_that_is_wrong(tmp_path: Path) -> None:
+    """As a directory that this user may not enter, for which a test may have too many rights."""
+    file = PasswordFile(tmp_path / ("x" * 300))
+    for use in (file.check_readable, file.check_writable, lambda: file.remove("root")):
+        with pytest.raises(
+            InvalidArgument, match=r"^PRESENCE_STAFF_FILE must name a file that can be read and written"
+        ):
+            use()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from presence_core.web.your_devices import csrf
+from presence_core.web.your_devices.exchange import body_length
 from presence_core.web.your_devices.handles import derive_key, find_session, handle_of
 
 
@@ -28,3 +31,11 @@ def test_a_handle_names_a_session_of_its_user_only() -> None:
     assert find_session(key, "ada", ids, handle_of(key, "eve", "session-2")) is None
     assert find_session(key, "ada", ids, "\ud800") is None
     assert derive_key(b"secret", "csrf") != key
+
+
+@pytest.mark.parametrize(
+    ("given", "length"),
+    [("", 0), ("0", 0), ("4096", 4096), ("4097", None), ("9" * 5000, None), ("-1", None), ("\u00b2", None)],
+)
+def test_the_length_of_a_body_is_a_number_up_to_the_limit(given: str, length: int | None) -> None:
+    assert body_length({"CONTENT_LENGTH": given}) == length

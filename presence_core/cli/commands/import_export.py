@@ -154,6 +154,8 @@ def _import(presence: Presence, args: argparse.Namespace) -> int:
 
 def _open_source(path: str) -> IO[bytes]:
     """The file. Standard input and pipes are copied to a temporary file, because the import reads twice."""
+    if path == "-" and sys.stdin is None:
+        raise InvalidArgument("file", "cannot be read: standard input is closed")
     try:
         source = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115
         if path != "-" and stat.S_ISREG(os.fstat(source.fileno()).st_mode):

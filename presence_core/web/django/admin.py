@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.utils import flatten_fieldsets, unquote
+from django.contrib.admin.utils import flatten_fieldsets, quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -59,7 +59,7 @@ class UserSessionsMixin:
         return str(format_html('<a href="{}">Show live sessions</a>', self._url(user)))
 
     def _url(self, user: Any) -> str:
-        return str(reverse(f"{self.admin_site.name}:{self._page_name}", args=[user.pk]))
+        return str(reverse(f"{self.admin_site.name}:{self._page_name}", args=[quote(user.pk)]))
 
     def sessions_view(self, request: Any, object_id: str) -> Any:
         """List a user's live sessions; a POST kicks one of them, or all."""

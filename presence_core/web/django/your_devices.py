@@ -17,7 +17,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from presence_core.drive_generators import drive
 from presence_core.web.django.config import config
-from presence_core.web.your_devices.exchange import MAX_BODY, NO_MIDDLEWARE, DeviceRequest, join_headers
+from presence_core.web.your_devices.exchange import MAX_BODY, NO_MIDDLEWARE, DeviceRequest, body_length, join_headers
 
 __all__ = ["urlpatterns", "your_devices"]
 
@@ -51,11 +51,9 @@ def _read(request: Any, path: str) -> DeviceRequest:
 
 
 def _body(request: Any) -> bytes | None:
-    length = request.META.get("CONTENT_LENGTH") or "0"
-    if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY:
-        return None
-    if int(length) == 0:  # without a length, Django would read a body of any size into memory
-        return b""
+    length = body_length(request.META)
+    if not length:  # without a length, Django would read a body of any size into memory
+        return None if length is None else b""
     body: bytes = request.body
     return body if len(body) <= MAX_BODY else None
 

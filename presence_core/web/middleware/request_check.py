@@ -216,10 +216,11 @@ class RequestChecker:
         route = longest_prefix(path, rules.routes)
         choice = rules.on_unavailable if route is None else rules.routes[route]
         last = self.known.last_live(key)
-        if choice == "grace" and last is not None and last.age <= rules.grace:
-            return Verdict(passes=True, state="grace", session=last.session)
+        session = last.session if last is not None and last.age <= rules.grace else None
+        if choice == "grace" and session is not None:
+            return Verdict(passes=True, state="grace", session=session)
         if choice == "open":
-            return Verdict(passes=True, state="open", session=None if last is None else last.session)
+            return Verdict(passes=True, state="open", session=session)
         return Verdict(passes=self._is_public(path), state="unavailable")
 
     # -- the request ---------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.telemetry import TelemetryConfig
 from starlette.routing import Match, Route
 from starlette.types import Scope
@@ -20,6 +20,7 @@ from presence_core.web.service.metrics import Meters
 from presence_core.web.service.problems import RESPONSES, add_problems
 from presence_core.web.service.request_limits import RequestLimits
 from presence_core.web.service.routes import events, jobs, numbers, sessions, staff
+from presence_core.web.service.schemas import refuse_repeated
 from presence_core.web.service.site_pages.access import SitePagesCors
 from presence_core.web.service.site_pages.options import Pages
 from presence_core.web.service.site_pages.routes import add_site_pages
@@ -58,7 +59,7 @@ def create_app(
     """
     app = FastAPI(
         title="presence", version=presence_core.__version__, description=_DESCRIPTION, docs_url=None, redoc_url=None,
-        responses=RESPONSES, redirect_slashes=False, telemetry=_NO_TELEMETRY,
+        responses=RESPONSES, redirect_slashes=False, telemetry=_NO_TELEMETRY, dependencies=[Depends(refuse_repeated)],
     )  # fmt: skip
     poller = EventPoller(presence)
     meters = Meters(lambda: poller.readers)

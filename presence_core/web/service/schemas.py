@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -20,6 +21,14 @@ class Query(BaseModel):
     """Base of queries. An unknown name is an error: ignored, a misspelled filter would match all sessions."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+async def refuse_repeated(request: Request) -> None:
+    """A dependency of every route: raise RequestValidationError for a parameter that is given twice, of which the
+    framework would use the last one. Only attributes may be repeated."""
+    for name, count in Counter(name for name, _ in request.query_params.multi_items()).items():
+        if count > 1 and name != "attribute":
+            raise RequestValidationError([{"type": "repeated", "loc": ("query", name), "msg": "Must be given once"}])
 
 
 class Paged(Query):

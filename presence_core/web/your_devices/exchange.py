@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qs, parse_qsl
 
 from presence_core.models import Session
@@ -69,6 +69,13 @@ class DeviceResponse:
     headers: list[tuple[str, str]]
     body: bytes = field(repr=False)
     ended_this: bool = False  #: the session of the request has ended
+
+
+def body_length(environ: Mapping[str, Any]) -> int | None:
+    """The length of the body in a WSGI environ, in bytes; None if it is no number, or more than MAX_BODY."""
+    length = environ.get("CONTENT_LENGTH") or "0"
+    is_number = length.isascii() and length.isdigit() and len(length) < 10  # int raises above 4,300 digits
+    return int(length) if is_number and int(length) <= MAX_BODY else None
 
 
 def join_headers(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

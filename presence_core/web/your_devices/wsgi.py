@@ -13,7 +13,7 @@ from presence_core.web.middleware.request_data import read_environ
 from presence_core.web.rules import Verdict
 from presence_core.web.wsgi import Environ
 from presence_core.web.your_devices.answers import DeviceAnswers
-from presence_core.web.your_devices.exchange import MAX_BODY, NO_MIDDLEWARE, DeviceRequest, join_headers
+from presence_core.web.your_devices.exchange import NO_MIDDLEWARE, DeviceRequest, body_length, join_headers
 from presence_core.web.your_devices.options import DeviceOptions
 
 
@@ -62,8 +62,6 @@ def _headers(environ: Environ) -> Iterator[tuple[str, str]]:
 
 
 def _body(environ: Environ) -> bytes | None:
-    length = environ.get("CONTENT_LENGTH") or "0"
-    if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY:
-        return None
-    body: bytes = environ["wsgi.input"].read(int(length))
+    length = body_length(environ)
+    body: bytes | None = None if length is None else environ["wsgi.input"].read(length)
     return body

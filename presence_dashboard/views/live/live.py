@@ -31,6 +31,7 @@ from presence_dashboard.views.live.week_comparison import week_comparison
 access.stop_without_gate()
 
 COMPARISONS: Final = {english.LIVE_GHOST_NONE: 0, english.LIVE_GHOST_DAY: DAY, english.LIVE_GHOST_WEEK: 7 * DAY}
+USUAL: Final = "1h"
 _LINES: Final[dict[str, CountKind]] = {english.USERS: "users", english.SESSIONS: "sessions"}
 _SLOW: Final = 59.5
 """Seconds for which samples of an earlier day are shared. They do not change."""
@@ -194,12 +195,13 @@ def _choices(free: free_range.Range | None) -> tuple[str, tuple[CountKind, ...],
             chosen = st.segmented_control(
                 texts.LIVE_RANGE,
                 list(RANGES),
-                default="1h",
+                default=USUAL,
                 required=True,
                 key="range",
                 bind="query-params",
                 on_change=free_range.leave_range,
             )
+            chosen = chosen or USUAL  # an address may have an empty one
             free_range.controls(free, chosen)
         lines = st.pills(
             texts.LIVE_SHOWN,

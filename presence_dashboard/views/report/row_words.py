@@ -12,7 +12,7 @@ from presence_dashboard import texts
 from presence_dashboard.data import history_query
 from presence_dashboard.data.shared_reads import shown_names
 from presence_dashboard.data.shift_report import ReportRow, ShiftReport
-from presence_dashboard.format import in_zone
+from presence_dashboard.format import in_zone, number
 from presence_dashboard.roles import Actor
 
 _NOW: Final = timedelta(seconds=2)
@@ -50,7 +50,7 @@ def worded(row: ReportRow, names: Mapping[str, str], actor: Actor, zone: tzinfo)
     return WordedRow(
         entry.at, entry.by or "", texts.act("kick_where"), None, None,
         texts.report_bulk_people(len(bulk.uids), bulk.is_whole), job.kicked, job.reason, job.ticket,
-        texts.report_bulk_outcome(f"{job.kicked:,}", f"{job.total:,}", None if job.state == "done" else state),
+        texts.report_bulk_outcome(number(job.kicked), number(job.total), None if job.state == "done" else state),
         _filter_words(job, actor, zone),
     )  # fmt: skip
 

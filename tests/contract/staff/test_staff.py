@@ -294,6 +294,19 @@ def test_if_the_record_cannot_be_written_the_command_leaves_no_password(
 
 
 @on("valkey-sync")
+def test_a_member_is_removed_although_the_password_cannot_be_deleted(p: P, said: Said, tmp_path: Path) -> None:
+    for name in ("root", "dana"):
+        p.set_staff(name, "admin", by="test")
+    (tmp_path / "staff").write_bytes(b"\xff")
+    assert said("remove", "dana", "--json") == (
+        1, '{"removed": true}\n',
+        "The password of dana is still stored, and opens nothing without a role. PRESENCE_STAFF_FILE must name a file "
+        "that can be read and written (it is not text).\n",
+    )  # fmt: skip
+    assert roles(p) == {"root": "admin", "dana": None}
+
+
+@on("valkey-sync")
 def test_without_a_password_file_there_are_only_roles(p: P, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PRESENCE_STAFF_FILE")
     assert said("add", "dana@example.com", "--role", "admin")[:2] == (0, "dana@example.com is admin.\n")

@@ -128,6 +128,11 @@ def test_staff_actions_show_denied_attempts_and_are_found_by_kind(app: AppTest, 
         assert column(app, "outcome") == [outcome]
 
 
+def test_a_name_of_staff_that_no_one_can_have_is_not_called_the_readers_own(app: AppTest, presence: Presence) -> None:
+    history(app, by="é" * 200)
+    assert [warning.value for warning in app.warning] == [texts.unreadable(texts.ERROR_FIELD["name"]["256 bytes"])]
+
+
 def test_a_time_is_the_readers_own_and_one_that_ends_before_it_begins_is_said(app: AppTest, presence: Presence) -> None:
     kick(presence, "dana")
     history(app)

@@ -127,6 +127,14 @@ def test_the_range_and_the_ghost_are_those_of_the_address(app: AppTest, presence
     assert fresh(app).button_group(key="range").value in chart_data.RANGES
 
 
+def test_an_empty_range_in_the_address_is_the_usual_one(app: AppTest, presence: Presence) -> None:
+    write_samples(presence, time.time() // 60 * 60 - 1200, [(30, 33, 0)] * 5, step=60)
+    app.query_params["range"] = ""
+    app.switch_page("views/live/live.py").run()
+    assert not app.exception
+    assert "Users online" in spec(app)
+
+
 def test_one_line_alone_keeps_its_colour_and_its_words(app: AppTest, presence: Presence) -> None:
     write_samples(presence, time.time() - 60, [(30, 40, 0), (30, 40, 1)])
     opened(app)

@@ -117,6 +117,15 @@ def test_a_link_opens_the_person_by_uid_or_email(app: AppTest, presence: Presenc
         assert app.session_state["q"] == wanted
 
 
+def test_a_link_to_a_user_id_does_not_open_another_person_with_this_alias(app: AppTest, presence: Presence) -> None:
+    presence.block("kim@example.com", by="sam", reason="Chargeback")  # a closed account, offline for a long time
+    presence.login("u2", name="Kim Lee", aliases=["kim@example.com"])
+    look_for(app, "kim@example.com")
+    assert app.code[0].value == "kim@example.com"
+    assert "Chargeback" in said(app)
+    assert app.button(key="open-0").click().run().code[0].value == "u2", "who is one click away"
+
+
 def test_a_uid_with_a_space_at_its_end_opens_that_person_and_not_the_one_without(
     app: AppTest, presence: Presence
 ) -> None:
@@ -215,6 +224,17 @@ def test_keeping_only_one_ends_all_others_also_one_that_came_meanwhile(app: AppT
     confirm(app)
     assert [bool(presence.validate(login.token)) for login in (first, second, late)] == [True, False, False]
     assert cards_of(app) == [first.session.session_id]
+
+
+def test_keeping_only_one_offers_no_kick_of_it_if_the_others_have_ended_meanwhile(
+    app: AppTest, presence: Presence
+) -> None:
+    first, second = presence.login("dana"), presence.login("dana")
+    look_for(app, "dana")
+    presence.logout("dana", second.session.session_id)
+    app.button(key=f"keep-{first.session.session_id}").click().run()
+    assert "danger-1" not in keys(app)
+    assert [toast.value for toast in app.toast] == [texts.NOTHING_LEFT]
 
 
 def test_kick_all_can_block_by_the_way(app: AppTest, presence: Presence) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,8 +16,9 @@ from presence_dashboard.actions.csv_export import csv as as_csv
 from presence_dashboard.actions.report_export import COLUMNS
 from presence_dashboard.data import shift_report
 from presence_dashboard.data.shift_report import MemberReport, ShiftReport, read_report
+from presence_dashboard.language import in_language
 from presence_dashboard.roles import HIDDEN, Actor
-from presence_dashboard.views.report.row_words import worded_rows
+from presence_dashboard.views.report.row_words import worded, worded_rows
 from tests.dashboard.conftest import cells
 
 HOSTILE = '=HYPERLINK("http://example.invalid")<script>'
@@ -74,6 +76,16 @@ def test_a_bulk_kick_is_one_row_with_the_figures_of_its_job_and_its_filter_in_wo
     assert row.outcome == f"{job.kicked} of {job.total} sessions ended"
     assert row.filter == "app is ios, app version is 7.4"
     assert (row.reason, row.ticket) == ("Broken version", "INC-1")
+
+
+def test_the_figures_of_a_bulk_kick_have_the_separators_of_the_language(presence: Presence) -> None:
+    kick_app(presence, "dana")
+    report = report_of(presence)
+    [row] = report.members[0].rows
+    assert row.bulk is not None
+    large = replace(row, bulk=replace(row.bulk, job=replace(row.bulk.job, kicked=1234, total=5678)))
+    with in_language("de"):
+        assert worded(large, {}, ADMIN, UTC).outcome == "1.234 von 5.678 Sitzungen beendet"
 
 
 def test_a_bulk_kick_that_a_colleague_cancels_is_a_row_of_both_and_counts_once(presence: Presence) -> None:

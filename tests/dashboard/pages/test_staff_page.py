@@ -81,6 +81,12 @@ def test_signing_out_a_member_of_staff_ends_their_sign_ins_and_is_logged(
     assert "alex was signed out, 1 sign-ins ended" in [entry.outcome for entry in presence.audit()]
 
 
+def test_the_search_finds_a_name_as_it_is_stored(team: AppTest, presence: Presence) -> None:
+    presence.set_staff("Weiß@example.com", "viewer", by="test")
+    team.text_input(key="staff-search").set_value("WEIß").run()
+    assert [name for name, *_ in table(team)] == ["weiß@example.com"]
+
+
 def test_a_demoted_admin_changes_nobodys_role(
     team: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:

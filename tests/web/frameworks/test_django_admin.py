@@ -60,6 +60,15 @@ def test_staff_see_a_users_sessions_and_sign_one_out(presence: Presence) -> None
     assert second.get("/").status_code == 200
 
 
+def test_the_link_to_the_page_quotes_a_primary_key_as_the_admin_reads_it(presence: Presence) -> None:
+    """The admin reads "_40" in an address as "@": with another key the page would be that of another user, or none."""
+    from django.contrib.admin import site
+    from django.contrib.auth import get_user_model
+
+    linked = site._registry[get_user_model()].presence_sessions(get_user_model()(pk="team_40"))
+    assert "/admin/auth/user/team_5F40/sessions/" in linked
+
+
 def test_staff_sign_out_all_sessions_of_a_user(presence: Presence) -> None:
     sam = staff("sam")
     for _ in range(2):

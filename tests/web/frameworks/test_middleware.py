@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from presence_core import InvalidArgument, Login, Presence, Settings, Unavailable
+from presence_core.drive_generators import drive
 from presence_core.web import asgi, wsgi
 from presence_core.web.cookies import clear_cookie_header, read_cookie, set_cookie_header
 from presence_core.web.middleware.breaker import Breaker
 from presence_core.web.middleware.request_check import RequestChecker
-from presence_core.web.middleware.request_data import read_environ
+from presence_core.web.middleware.request_data import RequestData, read_environ
 from presence_core.web.proxies import Proxies
 from presence_core.web.rules import Rules, Visitor, hashed_id, longest_prefix
 from tests.conftest import Bed, on
@@ -485,6 +486,23 @@ def test_each_route_decides_what_happens_while_redis_is_down(server: Server, awa
     server.restart()
     wait_for("the breaker to close", lambda: ask("/", known).status == 200)
     assert ask("/", stranger).status == 200
+
+
+def test_an_open_route_has_no_session_of_long_ago_while_redis_is_down(server: Server) -> None:
+    now = [100.0]
+
+    def away(_: Any) -> Any:
+        raise Unavailable("Redis is away.")
+
+    with Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
+        checker = RequestChecker(presence, Rules(on_unavailable="open", grace=30))
+        checker.known.clock = lambda: now[0]
+        request = RequestData(path="/", cookie=f"presence={presence.login('ada').token}")
+        assert drive(checker.check(request), lambda call: call(presence)).session
+        assert drive(checker.check(request), away).session, "within the grace"
+        now[0] += 31
+        verdict = drive(checker.check(request), away)
+    assert (verdict.passes, verdict.state, verdict.session) == (True, "open", None)
 
 
 def test_threads_do_not_pile_up_while_redis_hangs(server: Server, away: Callable[..., Site]) -> None:

@@ -83,13 +83,18 @@ def _role(presence: Presence, args: argparse.Namespace) -> int:
 
 
 def _remove(presence: Presence, args: argparse.Namespace) -> int:
+    """The exit code is 1 if something is left."""
     name = staff_name(args.name)
     removed = presence.remove_staff(name, by=actor(args), force=args.break_glass)
-    file = PasswordFile.from_env(os.environ)
-    if file is not None:
-        file.remove(name)
     sentence = f"Removed {name}. Open pages close within 5 seconds." if removed else f"{name} had no role."
     print_result(args, {"removed": removed}, [sentence])
+    file = PasswordFile.from_env(os.environ)
+    try:
+        if file is not None:
+            file.remove(name)
+    except InvalidArgument as error:  # the removal must not fail for it
+        print_error(f"The password of {name} is still stored, and opens nothing without a role. {error}")
+        return 1
     return 0 if removed else 1
 
 
