@@ -13,6 +13,7 @@
 local RECORD_FIELDS = {'s', 'c', 'e', 'n', 'a', 'C', 'A', 'f', 'i', 'o', 'g'}
 local MOST_VALUES = 10000
 local PAD = string.rep(' ', 65)
+local BY_ONE = {[1] = '1', [-1] = '-1'} -- a number is converted at each call
 
 -- Declared attributes should have few values. Past MOST_VALUES counters a new value counts as "(other)".
 local function declared_members(key, members)
@@ -43,7 +44,7 @@ end
 -- Change the counters by these sums. A key of a foreign type is left as it is: it must stop no login and no end.
 local function change_facets(key, sums)
   for member, by in pairs(sums) do
-    local count = by ~= 0 and redis.pcall('HINCRBY', key, member, by == -1 and '-1' or by) -- converted at each call
+    local count = by ~= 0 and redis.pcall('HINCRBY', key, member, BY_ONE[by] or by)
     if type(count) == 'number' and count <= 0 then redis.call('HDEL', key, member) end
   end
 end

@@ -39,25 +39,25 @@ local function add_to_lists()
   for i, row in ipairs(plain) do
     local at = 2 * i
     taken[i], uids[i] = row.ref, row.uid
-    by_login[at - 1], by_login[at] = row.login, row.ref
+    by_login[at - 1], by_login[at] = ms(row.login), row.ref
     local by_idle, by_absolute = row.seen + row.idle * 1000, row.login + row.absolute * 1000
     by_deadline[at - 1], by_deadline[at] = math.min(by_idle, by_absolute), row.ref
-    by_uid[at], by_uid[at + 1] = row.seen, row.uid
+    by_uid[at], by_uid[at + 1] = ms(row.seen), row.uid
     if row.is_first then new_users[#new_users + 1] = row.uid end
     for word = row.last_field + 2, row.last_field + 1 + ARGV[row.last_field + 1] do
-      by_word[entries + 1], by_word[entries + 2] = 0, ARGV[word]
+      by_word[entries + 1], by_word[entries + 2] = '0', ARGV[word]
       entries = entries + 2
     end
     local address = index_addresses == '1' and indexed_address(row.ip)
     if address then
-      by_address[#by_address + 1], by_address[#by_address + 2] = 0, address .. row.ref
+      by_address[#by_address + 1], by_address[#by_address + 2] = '0', address .. row.ref
     end
   end
   write({'ZREM', sessions, unpack(taken)}, 'ZADD', sessions, unpack(by_login))
   write({'HINCRBY', totals, 'login', -#plain}, 'HINCRBY', totals, 'login', #plain)
   for _, row in ipairs(plain) do
     local id = write(nil, 'XADD', events, 'MAXLEN', '~', most_events, '*', 'k', 'login', 'r', row.ref,
-                     'a', row.login)
+                     'a', ms(row.login))
     undo_commands[#undo_commands + 1] = {'XDEL', events, id}
   end
   write({'ZREM', deadlines, unpack(taken)}, 'ZADD', deadlines, unpack(by_deadline))
@@ -76,7 +76,7 @@ if all_or_nothing(add_to_lists) then return '' end
 local sums = {}
 for _, row in ipairs(plain) do
   local record, declared = KEYS[row.key + 1], declared_members(facets, row.declared)
-  local fields = {'s', row.seen, 'c', row.core, unpack(ARGV, row.first_field, row.last_field)}
+  local fields = {'s', ms(row.seen), 'c', row.core, unpack(ARGV, row.first_field, row.last_field)}
   if declared ~= '' then
     fields[#fields + 1], fields[#fields + 2] = 'f', declared
   end

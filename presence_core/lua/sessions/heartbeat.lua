@@ -5,13 +5,13 @@
 -- include: sessions/confirmed_clock
 -- include: sessions/on_behalf
 -- KEYS: 1 sessions 2 deadlines 3 users 4 meta 5… a record for each ref
--- ARGV: 1 now|'' 2… uid, sid for each ref
+-- ARGV: 1 now|'' 2… the uid of each ref
 -- returns: the places (from 1) of those that are not live; negative where a session is past its deadline by a confirmed
 --          clock, so that its end is to be written
 local sessions, deadlines, users, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now, number, revoked = clock(ARGV[1]), #KEYS - 4, watermark(meta)
 local stamp, refs = ms(now), {}
-for i = 1, number do refs[i] = ARGV[2 * i] .. ':' .. ARGV[2 * i + 1] end
+for i = 1, number do refs[i] = string.sub(KEYS[i + 4], #sessions + 1) end -- T:session:<ref>
 local listed = redis.call('ZMSCORE', sessions, unpack(refs))
 local not_live, moved, seen_users = {}, {'XX', 'GT'}, {'XX', 'GT'}
 local d, u, last_uid, is_confirmed = 2, 2, nil, nil
@@ -25,7 +25,7 @@ for i = 1, number do
   local seen, core = row[1], row[2]
   local deadline, login, idle, last
   if is_intact(seen, core) then
-    seen = tonumber(seen)
+    seen = seen + 0 -- a number, in half the time of tonumber
     login, idle, last = unpack_core('>I8I4I4', core)
     idle, last = idle * 1000, login + last * 1000
     deadline = min(seen + idle, last)
@@ -39,8 +39,8 @@ for i = 1, number do
     moved[d + 1] = ms(min(now + idle, last))
     moved[d + 2] = refs[i]
     d = d + 2
-    local uid = ARGV[2 * i]
-    if uid ~= last_uid and not is_on_behalf(ARGV[2 * i + 1]) then
+    local uid = ARGV[i + 1]
+    if uid ~= last_uid and not is_on_behalf(refs[i], #uid + 1) then
       seen_users[u + 1] = stamp
       seen_users[u + 2] = uid
       u = u + 2

@@ -180,10 +180,6 @@ def _heartbeats(ctx: Context, pairs: list[tuple[str, str]]) -> Op[list[str]]:
 
 
 def _heartbeat_call(ctx: Context, s: Shard, pairs: list[tuple[str, str]]) -> Call:
-    args: list[Any] = [ctx.now]
-    keys = [s.sessions, s.deadlines, s.users, s.meta]
     prefix = s.record_prefix
-    for uid, sid in pairs:
-        keys.append(f"{prefix}{uid}:{sid}")
-        args += (uid, sid)
-    return call_of(scripts.HEARTBEAT, keys, *args)
+    keys = [s.sessions, s.deadlines, s.users, s.meta, *(f"{prefix}{uid}:{sid}" for uid, sid in pairs)]
+    return call_of(scripts.HEARTBEAT, keys, ctx.now, *(uid for uid, _ in pairs))

@@ -1,6 +1,10 @@
 -- A session on behalf of its user, by a member of staff: its id begins so, and no other session's does. Such a session
 -- is in all lists, but it does not make its user online, and no limit counts or ends it.
-local function is_on_behalf(sid) return string.byte(sid, 7) == 45 and string.sub(sid, 1, 7) == 'behalf-' end
+-- `before`: how many characters of `sid` are in front of the id, if it is a ref.
+local function is_on_behalf(sid, before)
+  local first = (before or 0) + 1
+  return string.byte(sid, first + 6) == 45 and string.sub(sid, first, first + 6) == 'behalf-'
+end
 
 -- A user has at most so many at a time: scripts read all sessions of a user.
 local MOST_ON_BEHALF = 100
