@@ -292,7 +292,8 @@ def test_a_check_makes_no_round_trip_and_many_checks_one_heartbeat(p: P, bed: Be
             until(lambda: p.sessions("u0")[0].last_seen > before)
         noted = [line for line in monitor.lines if line.words[0].upper() == b"EVALSHA" and b"u0" in line.words]
         assert len(noted) == 1
-        assert all(session.session_id.encode() in noted[0].words for session in sessions), "all of them in one call"
+        keys = b" ".join(noted[0].words)
+        assert all(f":session:{session.ref} ".encode() in keys for session in sessions), "all of them in one call"
 
 
 @on("valkey-sync")
