@@ -44,9 +44,9 @@ class LoginRefused(PresenceError):
 
     ``code`` is ``"limit"`` (the user has as many live sessions as allowed, and ``on_limit`` is ``"reject"``; or staff
     have as many on behalf of the user), ``"device_limit"`` (the same, on this device), ``"ended"`` (the given session
-    id has ended and its tombstone still lives), ``"expired"`` (an imported session past its deadline), ``"blocked"``
-    (staff have blocked this user), ``"block_rule"`` (staff have blocked the network or the app version of this login)
-    or ``"sign_in_required"`` (of ``rotate``: staff require a new sign-in).
+    id has ended and its tombstone is still stored), ``"expired"`` (an imported session past its deadline),
+    ``"blocked"`` (staff have blocked this user), ``"block_rule"`` (a rule blocks the network, country or app version of
+    this login) or ``"sign_in_required"`` (of ``rotate``: staff require a new sign-in).
     ``sentence`` says why. For a block or a rule it is staff's public message, if there is one, and the end.
     ``message`` is that message alone; ``until`` is an aware UTC time, or None: until staff remove the block or rule.
     """
@@ -65,7 +65,7 @@ class LoginRefused(PresenceError):
 
 
 class Unavailable(PresenceError):
-    """Redis did not answer in time, cannot be reached, or refuses. Nothing is known to have changed.
+    """Redis did not answer in time, cannot be reached, or refuses. As far as is known, nothing has changed.
 
     ``server`` is host and port (or the socket path), never with a password; empty where no server was named. ``code``
     is Redis's own word where it answered with a refusal (NOPERM, READONLY, OOM, LOADING, …), else empty.
@@ -96,5 +96,6 @@ class CorruptData(PresenceError):
 def foreign_data(key: str) -> CorruptData:
     """The error for a key that holds something else."""
     return CorruptData(
-        f"{key} holds what presence_core never wrote. Another program shares this namespace: give each its own."
+        f"{key} holds data that presence_core did not write. Another program uses this namespace: give each program "
+        "its own."
     )

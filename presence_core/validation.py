@@ -238,7 +238,7 @@ def attributes(value: object) -> bytes:
     try:
         raw = as_json(dict(value)).encode()
     except (TypeError, ValueError, RecursionError):
-        raise InvalidArgument("attributes", "must be made of what JSON can hold") from None
+        raise InvalidArgument("attributes", "must contain only JSON values") from None
     if len(raw) > MAX_ATTRIBUTES:
         raise InvalidArgument("attributes", ATTRIBUTES_RULE)
     return raw

@@ -109,7 +109,7 @@ class _Constructors:
         embedded server, with its data in ``PRESENCE_DATA_DIR``. With a rediss URL, ``PRESENCE_REDIS_SSL_CA_CERTS``,
         ``…_SSL_CERTFILE`` and ``…_SSL_KEYFILE`` name files.
 
-        Without the variable, ``REDIS_URL`` is used if its server has the namespace already. To find out blocks for one
+        Without the variable, ``REDIS_URL`` is used if its server has the namespace already. This check waits for one
         round trip, and raises Unavailable if the server does not answer. Raises InvalidArgument if no server is named.
         """
         environ = os.environ if environ is None else environ

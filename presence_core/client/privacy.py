@@ -24,9 +24,9 @@ class PrivacyMethods(Client):
         return self._run(erase.erase(self._ctx, uid, by, reason))
 
     def rotate_device_key(self, *, by: str, reason: str) -> None:
-        """Make a new secret for the digests of devices. Digests by the secret before stay valid, older ones do not. So
-        wait ``keep_devices`` before the next rotation. Logins use it after a minute, when every client has it; within
-        that minute another rotation changes nothing. Cost: four round trips.
+        """Make a new secret for the digests of devices. Digests made with the previous secret stay valid,
+        older ones do not. So wait ``keep_devices`` before the next rotation. Logins use it after a minute, when every
+        client has it; within that minute another rotation changes nothing. Cost: four round trips.
         """
         return self._run(known_devices.rotate_device_key(self._ctx, by, reason))
 

@@ -67,7 +67,7 @@ class SearchMethods(Client):
     def people(self, text: str, *, limit: int = 20) -> list[Person]:
         """People, online or offline for at most ``Settings.keep_people``, whose uid, name or alias matches.
 
-        text: 1-256 bytes, as ``SessionFilter.text``, but for IP addresses and session ids: the start of the uid, of a
+        text: 1-256 bytes, as ``SessionFilter.text``, without IP addresses and session ids: the start of the uid, of a
         part of the name or of an alias, the words of a name in any order. limit: 1…100. The exact uid comes first, then
         people who are online, then the last seen. Needs the indexes "uid", "name" and "alias"; without them only the
         exact uid is found, and while ``reindex`` has to complete them all people are scanned. If several hundred
@@ -77,7 +77,7 @@ class SearchMethods(Client):
         return self._run(people.people(self._ctx, text, limit))
 
     def names_of(self, uids: Iterable[str]) -> dict[str, str]:
-        """The names of those of these users, at most 1,000, who have one: uid → name.
+        """Names by uid, for at most 1,000 users. Users without a name are left out.
 
         The name is that of the newest session; of a user who is offline, the last name, for ``Settings.keep_people``
         and at most a day more. An erased person has none. A session past its deadline still counts until a sweep ends

@@ -51,8 +51,9 @@ class SessionsMethods(Client):
         has logged in on other devices and not on this one, the session has ``new_device``, and the event "new_device"
         is sent once.
 
-        With ``Settings.place_file`` the session has the ``place`` of ``ip``. If that is farther from the user's login
-        before than a plane flies in the time between, it is ``distant``, and the event "distant" is sent once.
+        With ``Settings.place_file`` the session has the ``place`` of ``ip``. If that is farther from the place of
+        the user's previous login than a plane flies in the time between, it is ``distant``, and the event "distant" is
+        sent once.
 
         on_behalf_by, reason: a member of staff (1-256 bytes) logs in on behalf of the user, and why (1-500 characters).
         The audit has it. The session ends after ``on_behalf_timeout`` at the latest, and its id begins with "behalf-".
@@ -181,9 +182,9 @@ class SessionsMethods(Client):
         attributes as they are now. Otherwise nothing is changed, and ``.ended`` says why it ended.
 
         attributes: names and new values; None removes a name. Attributes that are not named stay. Together they may
-        have 4 KB of JSON, else this raises InvalidArgument. Two concurrent calls change both what they name; of one
-        name the later value stays. ``facets`` and searches follow at once. The session does not count as seen, and no
-        event is sent. The call may be repeated. Cost: O(attributes), one round trip, as ``validate``.
+        have 4 KB of JSON, else this raises InvalidArgument. If two concurrent calls name different attributes, both are
+        stored; of the same one the later value is. ``facets`` and searches follow at once. The session does not count
+        as seen, and no event is sent. The call may be repeated. Cost: O(attributes), one round trip, as ``validate``.
         """
         return self._run(validate.update(self._ctx, token, attributes))
 
@@ -227,7 +228,7 @@ class SessionsMethods(Client):
         return self._run(read.sessions(self._ctx, uid))
 
     def sessions_among(self, refs: Iterable[str]) -> dict[str, Session | Ended]:
-        """What these sessions (``uid:session_id``), at most 1,000, are now, by ref: Session while live, then Ended.
+        """The present state of at most 1,000 sessions, by ref (``uid:session_id``): a Session if live, else an Ended.
         A session whose record is no longer kept is missing.
 
         To see which rows of a list have ended since it was read, and why. A session past its deadline is an Ended with

@@ -81,7 +81,7 @@ def explained(error: BaseException, server: str, *, tls: bool | None = None, cal
     if code in _FOR_NOW:
         return Unavailable(f"{at} {_FOR_NOW[code]}; try again.", server, code)
     if code == "WRONGTYPE" or "WRONGTYPE" in text:
-        advice = "Run presence repair." if "is lost" in text else "Another program shares this namespace."
+        advice = "Run presence repair." if "is lost" in text else "Another program uses this namespace."
         return CorruptData(f"{at}: {text.replace('WRONGTYPE ', '')}. {advice}")
     if isinstance(error, redis.OutOfMemoryError) or code == "OOM":
         return Unavailable(
@@ -165,4 +165,4 @@ def with_key_name(call: Call, checks: list[Call], replies: list[Any]) -> Respons
     wrong = [check.key for check, reply in zip(checks, replies, strict=False) if "WRONGTYPE" in str(reply)]
     keys = wrong[:1] or _keys_of(call)
     named = keys[0] if len(keys) == 1 else f"one of {keys[0]}, …, {keys[-1]}"
-    return ResponseError(f"WRONGTYPE {named} holds what presence_core never wrote")
+    return ResponseError(f"WRONGTYPE {named} holds data that presence_core did not write")

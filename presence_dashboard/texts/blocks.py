@@ -9,7 +9,7 @@ from presence_dashboard.language import ngettext
 
 RULES_TITLE: Final = "Block rules"
 RULES_EXPLAINED: Final = (
-    "A rule refuses all new logins from a network, or with a version of an app. People who are signed in "
+    "A rule refuses all new logins from a network or a country, or with a version of an app. People who are signed in "
     "stay signed in."
 )
 RULES_EMPTY: Final = "There are no block rules. Logins are refused only for blocked people."

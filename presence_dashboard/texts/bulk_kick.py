@@ -53,8 +53,8 @@ def bulk_found(count: int, shown: str, people: str, clock: str, which: str) -> s
 
 def bulk_pace(delay: int, pace: str, duration: str) -> str:
     return _(
-        "The kick starts {delay} seconds after you confirm. If you press Stop before that, no session is ended. Then "
-        "it kicks up to {pace} sessions per second, which takes up to {duration}."
+        "The kick starts {delay} seconds after you confirm. Until then, Stop cancels it and no session ends. After "
+        "that it kicks up to {pace} sessions per second, which takes up to {duration}."
     ).format(delay=delay, pace=pace, duration=duration)
 
 
@@ -136,9 +136,11 @@ def bulk_job_error(error: str) -> str:
 
 def bulk_job_missed(count: int, shown: str) -> str:
     return ngettext(
-        "One had already ended or no longer matched.", "{shown} had already ended or no longer matched.", count
+        "1 session had already ended or no longer matched.",
+        "{shown} sessions had already ended or no longer matched.",
+        count,
     ).format(shown=shown)
 
 
 def bulk_job_left(count: int, shown: str) -> str:
-    return ngettext("One was not kicked.", "{shown} were not kicked.", count).format(shown=shown)
+    return ngettext("1 session was not kicked.", "{shown} sessions were not kicked.", count).format(shown=shown)

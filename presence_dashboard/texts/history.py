@@ -28,7 +28,7 @@ HISTORY_BY_HINT: Final = "exact name"
 HISTORY_WORDS: Final = "Reason contains"
 HISTORY_WORDS_HINT: Final = "or the ticket"
 HISTORY_HOWS: Final = {
-    "": "Any way",
+    "": "Any reason",
     "kicked": "Kicked",
     "replaced": "Replaced",
     "expired": "Expired",

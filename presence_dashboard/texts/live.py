@@ -142,7 +142,7 @@ LIVE_KEY_KICKS: Final = "▼ kicks: click one to see who and why"
 LIVE_KEY_KICKS_COUNTED: Final = "▼ kicks"
 LIVE_KICKS_HISTORY: Final = "Show in History"
 LIVE_KICKS_CLOSE: Final = "Close"
-LIVE_KICKS_GONE: Final = "Who was kicked then is no longer kept."
+LIVE_KICKS_GONE: Final = "The kicks of that time are no longer stored."
 
 
 def live_kicks(count: int, since: str, until: str) -> str:

@@ -13,7 +13,7 @@ REPORT_TITLE: Final = "Shift report"
 
 # -- Period ------------------------------------------------------------------------------------------------------------
 
-REPORT_WRONG_RANGE: Final = "The period is wrong: choose a start, and an end that is later or no end."
+REPORT_WRONG_RANGE: Final = "Choose a start. The end must be later than the start, or empty."
 REPORT_PRINT: Final = "Print"
 
 

@@ -56,7 +56,7 @@ STAFF_RESET_EXPLAINED: Final = (
     "Their password ends now, and they are signed out everywhere. You get a one-time password for them. With it they "
     "choose another password at their next sign-in."
 )
-STAFF_RESET_OWN: Final = "Another admin resets your password."
+STAFF_RESET_OWN: Final = "Ask another admin to reset your password."
 STAFF_RESET_CONFIRM: Final = "Reset the password"
 STAFF_PASSWORD_TITLE: Final = "One-time password"
 STAFF_PASSWORD_ONCE: Final = "It is shown only now. If it gets lost, reset the password."

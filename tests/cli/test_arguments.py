@@ -29,7 +29,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("list", "--attribute", "tenant"), "attribute must be NAME=VALUE."),
     *(((*words, "--attribute", "floor=1", "--attribute", "floor=2"), "attribute must name each attribute once.")
       for words in (("list",), ("login", "ada"), ("kick-where", "--reason", "x"))),
-    (("list", "--attribute", "floor=NaN"), "attributes must be made of what JSON can hold."),
+    (("list", "--attribute", "floor=NaN"), "attributes must contain only JSON values."),
     *((("list", "--logged-in-after", when), f"presence list: argument --logged-in-after: {WHEN}")
       for when in ("", "soon", "99", "1790000000000", "1712012300000", "nan", "inf", "-1", "0001-01-01", "20261301")),
     (("list", "ada"), "presence: unrecognized arguments: ada"),

@@ -154,7 +154,7 @@ BAD: list[tuple[str | bytes, str]] = [
     ('{"uid": "x", "last_seen": 1790000000}', "last_seen must come with login_at"),
     ('{"uid": "x", "idle_timeout": 0}', "idle_timeout must be whole seconds"),
     ('{"uid": "x", "session_id": "short"}', "session_id must be 8 to 128 characters"),
-    ('{"uid": "x", "attributes": {"n": NaN}}', "attributes must be made of what JSON can hold"),
+    ('{"uid": "x", "attributes": {"n": NaN}}', "attributes must contain only JSON values"),
     ('{"uid": "x", "aliases": "a"}', "aliases must be a list of texts"),
     ('{"uid": "x", "device": 5}', "device must be text of 1 to 64 bytes"),
 ]

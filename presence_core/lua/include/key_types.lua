@@ -7,7 +7,7 @@ local function foreign(...)
     local reply = redis.pcall(command, key)
     if type(reply) == 'table' and reply.err then
       if not string.find(reply.err, 'WRONGTYPE', 1, true) then return reply end
-      return redis.error_reply('WRONGTYPE ' .. key .. ' holds what presence_core never wrote')
+      return redis.error_reply('WRONGTYPE ' .. key .. ' holds data that presence_core did not write')
     end
   end
 end

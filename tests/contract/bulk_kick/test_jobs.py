@@ -821,7 +821,7 @@ def test_a_job_damaged_by_another_program_ends_with_one_clear_error(
         bed.raw.hset(key, damage, b"\xff[")
     run = Run(p.context, job.id)
     run.job = job  # a runner has already worked on it
-    with pytest.raises(CorruptData, match=r"(Job .* cannot go on|holds what presence_core never wrote)"):
+    with pytest.raises(CorruptData, match=r"(Job .* cannot go on|holds data that presence_core did not write)"):
         steps(run, p, 1)
     assert run.over
     assert kicked(p) == 20

@@ -94,7 +94,7 @@ def test_a_foreign_value_under_our_key_is_reported_and_nothing_is_half_written(b
         try:
             write(p, token)
         except CorruptData as error:
-            if f"{key} holds what presence_core never wrote. Another program shares this namespace" not in str(error):
+            if f"{key} holds data that presence_core did not write. Another program" not in str(error):
                 mistakes.append(f"{name}: {error}")
             if changed := _differences(before, _values(mine)):
                 mistakes.append(f"{name} failed after it had written {changed}")
@@ -171,7 +171,7 @@ def test_a_read_of_a_foreign_value_raises_only_corrupt_data(p: P, raw: Any, fami
             read()
         except CorruptData as error:
             said.append(str(error))
-    expected = f"{key} holds what presence_core never wrote. Another program shares this namespace."
+    expected = f"{key} holds data that presence_core did not write. Another program uses this namespace."
     assert all(sentence.endswith(expected) for sentence in said), said
 
 
@@ -182,7 +182,7 @@ def test_a_counter_that_is_not_a_number_is_named(p: P, raw: Any) -> None:
         p.sweep()
         before = raw.hget(key, field)
         raw.hset(key, field, "foreign")
-        with pytest.raises(CorruptData, match=re.escape(f"{key} holds what presence_core never wrote.")):
+        with pytest.raises(CorruptData, match=re.escape(f"{key} holds data that presence_core did not write.")):
             p.counts()
         raw.hset(key, field, before)
     assert p.counts().sessions == 1

@@ -219,7 +219,7 @@ def test_impossible_layouts_and_counters_are_reported_as_corrupt(bed: Bed, raw: 
                     {"schema": "1", "shards": "5000"}, {"shards": "1"}):  # fmt: skip
         raw.delete(layout)
         raw.hset(layout, mapping=mapping)
-        with pytest.raises(CorruptData, match="holds what presence_core never wrote"):
+        with pytest.raises(CorruptData, match="holds data that presence_core did not write"):
             bed.connect().counts()
     raw.delete(layout)
     raw.set(layout, "foreign")

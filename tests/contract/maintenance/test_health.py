@@ -346,7 +346,7 @@ def test_a_foreign_key_in_the_namespace_is_a_finding(p: P, bed: Bed) -> None:
     bed.raw.set(totals, "x")
     health = p.health()
     assert levels(health, "data") == ["error"]
-    assert "Another program shares this namespace" in said(health, "data")
+    assert "Another program uses this namespace" in said(health, "data")
 
 
 # -- permissions -------------------------------------------------------------------------------------------------------

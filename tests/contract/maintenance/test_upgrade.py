@@ -341,5 +341,5 @@ def test_an_impossible_schema_is_reported_as_corrupt(bed: Bed, stored: str) -> N
     bed.connect().counts()
     [layout] = bed.families()["layout"]
     bed.raw.hset(layout, "schema", stored)
-    with pytest.raises(CorruptData, match="holds what presence_core never wrote"):
+    with pytest.raises(CorruptData, match="holds data that presence_core did not write"):
         bed.connect().counts()

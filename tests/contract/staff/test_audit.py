@@ -382,7 +382,7 @@ def test_a_foreign_value_under_an_audit_key_is_named(p: P, bed: Bed, raw: Any) -
             with pytest.raises(CorruptData) as caught:
                 call()
             assert key in str(caught.value)
-            assert "nother program shares this namespace" in str(caught.value)
+            assert "nother program uses this namespace" in str(caught.value)
         assert raw.get(key) == b"foreign"
         raw.delete(key)
         raw.restore(key, 0, kept)

@@ -291,7 +291,7 @@ def test_a_foreign_value_under_a_block_key_is_named_and_nothing_is_half_written(
         with pytest.raises(CorruptData) as caught:
             call()
         assert key in str(caught.value)
-        assert "Another program shares this namespace" in str(caught.value)
+        assert "Another program uses this namespace" in str(caught.value)
     if family == "block":
         assert p.blocks().items == [], "one spoiled block keeps nobody from reading the others"
     assert bed.dump() == before

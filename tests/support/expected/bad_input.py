@@ -13,7 +13,7 @@ UID = "uid must be text of 1 to 256 bytes"
 SID = "session_id must be 8 to 128 characters of A-Z, a-z, 0-9, _ and -"
 BY = "by must be text of 1 to 256 bytes that says who does this"
 LIMIT = "limit must be a whole number from 1 to 1000"
-JSON = "attributes must be made of what JSON can hold"
+JSON = "attributes must contain only JSON values"
 
 NO_CALL = "on_progress must be a function"
 NO_CALLS: tuple[Any, ...] = (5, "print", True, [print], False, 0, "")

@@ -11,7 +11,7 @@ local function write(undo, ...)
     if string.find(reply.err, 'ACL failure', 1, true) or string.find(reply.err, "can't run this command", 1, true) then
       error(redis.error_reply('NOPERM ACL failure in script: ' .. name .. ' on ' .. key))
     end
-    error(redis.error_reply('WRONGTYPE ' .. key .. ' holds what presence_core never wrote'))
+    error(redis.error_reply('WRONGTYPE ' .. key .. ' holds data that presence_core did not write'))
   end
   undo_commands[#undo_commands + 1] = undo
   return reply
