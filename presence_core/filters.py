@@ -28,6 +28,9 @@ _CIDR = re.compile(r"[0-9A-Fa-f:.]+(?:/\d{1,3})?")
 MatchedField = Literal["uid", "name", "alias", "ip", "session_id"]
 """The field of a session that a search has found."""
 
+PERSON_FIELDS: Final = ("text", "name_prefix", "name_contains", "ip")
+"""Fields whose value may name one person: masked for some roles, and removed from stored filters by an erasure."""
+
 MATCHED_FIELDS: Final[tuple[MatchedField, ...]] = get_args(MatchedField)
 
 AddressRange = tuple[bytes, bytes]

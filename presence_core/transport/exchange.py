@@ -49,7 +49,7 @@ from presence_core.transport.errors import (
 from presence_core.transport.routing import Router, group_by_node, server_of
 
 _PAUSES: Final = (0.02, 0.05, 0.1, 0.2)
-"""Seconds between attempts; the last one repeats. The time limit of the call ends them."""
+"""Seconds between attempts. Where time alone ends them (``gives_up``), the last one repeats."""
 
 _NO_REPLY: Final = object()
 

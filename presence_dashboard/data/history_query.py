@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, cast, get_args
 
 from presence_core import AuditEntry, Block, Ended, EndReason, Job, Page, SessionFilter
+from presence_core.filters import PERSON_FIELDS
 from presence_core.models import plain
 from presence_dashboard.data.paged_list import ReadPage, scan
 from presence_dashboard.data.person_state import exact_uid
@@ -67,14 +68,13 @@ class HistoryQuery:
         return self.by is None or self.by == by
 
 
-_SEARCHED: Final = ("text", "name_prefix", "name_contains", "ip")
 _ADDRESS_IN_REASON: Final = re.compile(r"(?<=, from ).+")
 
 
 def filter_values(search: SessionFilter, actor: Actor) -> dict[str, Any]:
     """Fields and values of a filter. A search text may be a name or an address, so it is masked like those."""
     known = plain(search)
-    return {field: HIDDEN if actor.masked and field in _SEARCHED else known[field] for field in search.given}
+    return {field: HIDDEN if actor.masked and field in PERSON_FIELDS else known[field] for field in search.given}
 
 
 def outcome(entry: AuditEntry, actor: Actor) -> str:

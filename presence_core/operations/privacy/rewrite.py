@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from presence_core.errors import Unavailable
+from presence_core.filters import PERSON_FIELDS
 from presence_core.keyspace import Shard, split_ref
 from presence_core.models import text
 from presence_core.operations.context import Context
@@ -28,9 +29,6 @@ KEEP_COPY: Final = 60
 """Seconds after which an unfinished copy of a stream expires."""
 
 TRIES: Final = 20
-
-_ABOUT_A_PERSON: Final = ("text", "name_prefix", "name_contains", "ip")
-"""Fields of a filter that may name one person."""
 
 _JOB_FIELDS: Final = ("filter", "exclude", "by", "reason", "message", "ticket", "error", "cursor")
 
@@ -257,7 +255,7 @@ def _filter_without(person: Identity, stored: Any) -> Any:
     """The filter of a bulk kick without the person. It stays a valid filter, so that the job can still be read."""
     if not isinstance(stored, dict):
         return stored
-    new = {name: person.strip_json(value, own=name in _ABOUT_A_PERSON) for name, value in stored.items()}
+    new = {name: person.strip_json(value, own=name in PERSON_FIELDS) for name, value in stored.items()}
     if "uid" in stored:
         new["uid"] = person.pseudonym if stored["uid"] == person.uid else stored["uid"]
     if new.get("ip") != stored.get("ip"):  # the person's address: an address that no session has takes its place

@@ -127,7 +127,7 @@ def count_sessions(ctx: Context, session_filter: object) -> Op[int]:
     wanted = _filter(session_filter)
     yield CHECKED
     if wanted.uid is not None:
-        return len((yield from _of_user(ctx, wanted, None)).items)
+        return (yield from _of_user(ctx, wanted, None, 1)).total
     route = yield from planner.plan(ctx, wanted, None)
     if route.total_is_exact or route.is_empty:
         return route.total
@@ -208,9 +208,7 @@ def _now(ctx: Context) -> Op[int]:
     return decode_live(reply).now
 
 
-def _of_user(
-    ctx: Context, session_filter: SessionFilter, position: Position | None, limit: int = 1000
-) -> Op[Page[Session]]:
+def _of_user(ctx: Context, session_filter: SessionFilter, position: Position | None, limit: int) -> Op[Page[Session]]:
     assert session_filter.uid is not None
     sessions = yield from sessions_of(ctx, session_filter.uid)
     now = yield from _now(ctx)

@@ -179,6 +179,13 @@ def test_a_user_with_a_hundred_of_them_is_offline_after_the_last_own_session(p: 
     assert p.counts().users == p.count_users() == 0
 
 
+@on("valkey-sync")
+def test_a_count_of_one_user_includes_all_sessions_of_both_kinds(p: P) -> None:
+    p.login_many([{"uid": "ada"} for _ in range(1000)])
+    p.login_many([{"uid": "ada"} | STAFF for _ in range(2)])
+    assert p.count_sessions(SessionFilter(uid="ada")) == p.list_sessions(SessionFilter(uid="ada")).total == 1002
+
+
 def test_a_blocked_user_s_account_is_not_opened_either(p: P) -> None:
     p.block("ada", by="sue", reason="test")
     with pytest.raises(LoginRefused):
