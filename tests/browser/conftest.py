@@ -9,17 +9,15 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
-from playwright.sync_api import TimeoutError as NotYet
 
 from presence_core import Login, Presence, Settings
 from presence_dashboard import texts
-from presence_dashboard.data.browser_tab import TICKS
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
@@ -111,19 +109,6 @@ def dashboard(running: Dashboard) -> Iterator[Dashboard]:
     running.server.command("FLUSHALL")
 
 
-def refresh_until(page: Page, shown: Locator) -> None:
-    """As ``Tab.refresh_until``. The page has a clock of its own: ``page.clock.install()`` before it is opened."""
-
-    def is_shown() -> bool:
-        page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
-        page.clock.fast_forward(TICKS[0] * 1_000)
-        with suppress(NotYet):
-            shown.wait_for(timeout=1_000)  # the dashboard may still keep what it has read before
-        return shown.is_visible()
-
-    wait_for(f"a refresh that shows {shown}", is_shown)
-
-
 @dataclass
 class Tab:
     """One open page, with all that it was sent and all that it complained of."""
@@ -150,10 +135,6 @@ class Tab:
         """Wait until the script has begun to answer the last event, and has ended."""
         self.page.wait_for_timeout(200)
         self.page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
-
-    def refresh_until(self, shown: Locator) -> None:
-        """Wait for what only a refresh shows. Each comes at once: the clock of the page is moved on to it."""
-        refresh_until(self.page, shown)
 
     def press(self, key: str) -> None:
         """A shortcut, once its button is there: a page is drawn part by part, and a key pressed before its button
@@ -229,15 +210,13 @@ def new_page(context: BrowserContext, running: Dashboard) -> NewPage:
 
 @pytest.fixture
 def open_tab(new_page: NewPage, dashboard: Dashboard) -> Iterator[Open]:
-    """Open the dashboard. ``clock``: for ``refresh_until``. Afterwards nothing was loaded from outside, the browser
-    complained of nothing, and no token was in a page, a frame or the log."""
+    """Open the dashboard. Afterwards nothing was loaded from outside, the browser complained of nothing, and no token
+    was in a page, a frame or the log."""
     tabs: list[Tab] = []
 
-    def open_one(width: int = 1400, height: int = 960, *, path: str = "", clock: bool = False) -> Tab:
+    def open_one(width: int = 1400, height: int = 960, *, path: str = "") -> Tab:
         tab = Tab(new_page())
         tabs.append(tab)
-        if clock:
-            tab.page.clock.install()
         tab.page.set_viewport_size({"width": width, "height": height})
         tab.page.emulate_media(color_scheme="light")
         tab.listen(dashboard.url)
