@@ -23,7 +23,7 @@ def test_the_chart_shows_exact_times_and_the_login_of_a_watched_person_appears_a
     person: dict[str, Any] = {"uid": "dana@example.com", "name": "Dana <b>Novak</b>"}
     dashboard.presence.logout(person["uid"], dashboard.presence.login(**person).session.session_id)
     write_samples(dashboard.presence, time.time() - 1800, [(30 + n % 7, 40 + n % 5, n // 50) for n in range(170)])
-    tab = open_tab(path="/person?q=dana@example.com", clock=True)
+    tab = open_tab(path="/person?q=dana@example.com")
     tab.page.get_by_role("button", name=texts.WATCH, exact=True).last.click()
     expect(tab.page.get_by_role("button", name=texts.WATCH_STOP)).to_be_visible()
     tab.page.get_by_role("button", name=texts.WATCH_MENU, exact=True).click()
@@ -54,11 +54,11 @@ def test_the_chart_shows_exact_times_and_the_login_of_a_watched_person_appears_a
     tab.page.get_by_text("24h", exact=True).click()
     expect(tab.page).to_have_url(re.compile(r"/live\?range=24h$"))
     toast = tab.page.get_by_test_id("stToast").filter(has_text="has come online")
-    tab.refresh_until(toast)
+    expect(toast).to_be_visible()
     expect(toast).to_contain_text("Dana <b>Novak</b>")
     expect(tab.page.locator("html")).to_have_attribute("data-sounds", "1")
     links = tab.page.locator(".st-key-feed").get_by_role("link", name="Dana <b>Novak</b>")
-    tab.refresh_until(links.nth(2))  # after those of the login and logout before
+    expect(links.nth(2)).to_be_visible()  # after those of the login and logout before
     tab.page.set_viewport_size({"width": 320, "height": 640})
     tab.settle()
     assert tab.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -25,10 +25,10 @@ def sign_in(dashboard: Dashboard, device: str) -> Session:
     return login.session
 
 
-def follow(open_tab: Open, path: str, width: int = 1400, height: int = 960, *, clock: bool = False) -> Tab:
+def follow(open_tab: Open, path: str, width: int = 1400, height: int = 960) -> Tab:
     """As a link in a ticket does. Streamlit looks for itself below such an address first, and the browser notes that
     it is not there."""
-    tab = open_tab(width, height, path=path, clock=clock)
+    tab = open_tab(width, height, path=path)
     tab.page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
     tab.settle()
     expect(tab.page.get_by_test_id("stSkeleton")).to_have_count(0)  # in place of an element whose code is being loaded
@@ -105,11 +105,11 @@ def test_a_followed_card_keeps_its_place_and_a_watched_person_is_heard_on_anothe
 ) -> None:
     log_in(dashboard, 1)
     phone, laptop = sign_in(dashboard, "Phone"), sign_in(dashboard, "Laptop")
-    tab = follow(open_tab, "/person?q=mallory", clock=True)
+    tab = follow(open_tab, "/person?q=mallory")
     place = tab.page.locator(f".st-key-card-{laptop.session_id}").bounding_box()
     dashboard.presence.kick("mallory", phone.session_id, by="sam", reason="test")
     ended = tab.page.locator(f".st-key-card-{phone.session_id}")
-    tab.refresh_until(ended.get_by_text("Kicked by sam: Phone"))
+    expect(ended.get_by_text("Kicked by sam: Phone")).to_be_visible()
     expect(tab.page.get_by_test_id("stToast")).to_contain_text("Kick by sam")
     assert tab.page.locator(f".st-key-card-{laptop.session_id}").bounding_box() == place
 
@@ -122,12 +122,12 @@ def test_a_followed_card_keeps_its_place_and_a_watched_person_is_heard_on_anothe
     tab.page.get_by_role("link", name=texts.LIVE_PAGE).click()
     tab.settle()
     dashboard.presence.kick("mallory", by="sam", reason="test")
-    tab.refresh_until(tab.page.locator(".st-key-feed").get_by_text("kicked by sam").first)
+    expect(tab.page.locator(".st-key-feed").get_by_text("kicked by sam").first).to_be_visible()
     expect(tab.page.locator(".presence-arrivals")).to_have_attribute("data-count", "0")
     expect(tab.page.get_by_test_id("stMetricValue").first).to_have_text("1")
     see_two_ticks(tab)
     sign_in(dashboard, "Tablet")
-    tab.refresh_until(tab.page.get_by_test_id("stToast").filter(has_text="has come online"))
+    expect(tab.page.get_by_test_id("stToast").filter(has_text="has come online")).to_be_visible()
     expect(tab.page.locator("html")).to_have_attribute("data-sounds", "1")
     context.clear_cookies()
 
@@ -172,7 +172,7 @@ def test_a_card_shows_what_is_special_and_staff_require_a_new_sign_in_until_the_
         )
     dashboard.tokens += [phone.token, laptop.token]
     staff = dashboard.presence.login("ada", device="Desktop", on_behalf_by="sam *x*", reason="ticket 7").session
-    tab = follow(open_tab, "/person?q=ada", width=390, height=900, clock=True)
+    tab = follow(open_tab, "/person?q=ada", width=390, height=900)
     far = tab.page.locator(f".st-key-card-{laptop.session.session_id}")
     for words in (
         "Laptop", texts.FLAG_NEW_DEVICE, texts.FLAG_DISTANT, "<b>東京</b> **x** $y$, JP", "[Net](http:/", "Lyon, FR, ",
@@ -199,5 +199,5 @@ def test_a_card_shows_what_is_special_and_staff_require_a_new_sign_in_until_the_
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
 
     dashboard.tokens.append(dashboard.presence.reauthenticated(phone.token, methods=["pwd"]).token)
-    tab.refresh_until(button)
+    expect(button).to_be_visible()
     expect(card).not_to_contain_text(texts.FLAG_SIGN_IN)
