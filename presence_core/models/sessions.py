@@ -288,7 +288,7 @@ def _fill(draft: Any, uid: str, session_id: str, row: Row, labels: Labels) -> No
     assert core, "scripts return no row without its core"
     login, idle, absolute, _digest, client_label, agent_label = CORE.unpack_from(core)
     last_seen = int(seen)
-    odd, place = (*row[18:20], None, None)[:2]
+    odd, place = row[18:20] if len(row) > 19 else (None, None)
     draft.uid = uid
     draft.session_id = session_id
     draft.name = name.decode("utf-8", "replace") if name else None
@@ -310,11 +310,14 @@ def _fill(draft: Any, uid: str, session_id: str, row: Row, labels: Labels) -> No
         methods = authentication[9:]
         draft.authenticated_at, draft.mfa = _packed_time(authentication), authentication[8:9] == b"1"
         draft.methods = tuple(text(methods).split(",")) if methods else ()
-    draft.new_device = bool(odd and odd[0] & NEW_DEVICE)
-    draft.on_behalf_by = text(odd[1:]) if odd and odd[0] & ON_BEHALF else None
     draft.place = read_place(place) if place else None
-    draft.previous_place, draft.previous_login_at = previous_login(odd) if odd else (None, None)
-    draft.distant = draft.previous_login_at is not None
+    draft.new_device = draft.distant = False
+    draft.on_behalf_by = draft.previous_place = draft.previous_login_at = None
+    if odd:
+        draft.new_device = bool(odd[0] & NEW_DEVICE)
+        draft.on_behalf_by = text(odd[1:]) if odd[0] & ON_BEHALF else None
+        draft.previous_place, draft.previous_login_at = previous_login(odd)
+        draft.distant = draft.previous_login_at is not None
 
 
 class Login:

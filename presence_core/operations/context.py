@@ -149,11 +149,14 @@ def label_texts(ctx: Context, cores: Sequence[tuple[Shard, bytes | None]]) -> Op
     """
     named: dict[Shard, dict[bytes, bytes]] = {shard: {} for shard, _ in cores}
     unknown: dict[Shard, list[bytes]] = {}
-    for shard, label in {(shard, label) for shard, core in cores for label in label_ids(core)}:
-        text = ctx.labels.get((shard.index, label))
-        named[shard][label] = text or b""
-        if text is None:
-            unknown.setdefault(shard, []).append(label)
+    for shard, core in cores:
+        texts = named[shard]
+        for label in label_ids(core):
+            if label not in texts:
+                text = ctx.labels.get((shard.index, label))
+                texts[label] = text or b""
+                if text is None:
+                    unknown.setdefault(shard, []).append(label)
     if unknown:
         replies = yield [
             command(shard.labels, "HMGET", shard.labels, *ids, lenient=True) for shard, ids in unknown.items()

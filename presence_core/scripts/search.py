@@ -37,13 +37,14 @@ class ListPart(NamedTuple):
     behind: tuple[bytes, bytes] | None  #: login ms and ref of the last entry that was read
     read: int  #: entries
     at_end: bool
+    records: Sequence[Any] = ()  #: of each entry, as HGETALL returns it; empty where they were not asked for
 
 
 def decode_page(reply: Sequence[Any], size: int) -> ListPart:
     """Decode a reply of search/read_page.lua, which was asked for ``size`` entries."""
-    now, live, flat, exact = reply
+    now, live, flat, exact, records = reply
     return ListPart(now, live, flat, bool(exact), (flat[-1], flat[-2]) if flat else None, len(flat) // 2,
-                    len(flat) < 2 * size)  # fmt: skip
+                    len(flat) < 2 * size, records)  # fmt: skip
 
 
 def decode_walk(reply: Sequence[Any]) -> ListPart:

@@ -3,16 +3,21 @@
 -- include: search/live_count
 -- include: search/list_position
 -- KEYS: 1 sessions 2 deadlines 3 meta
--- ARGV: 1 now|'' 2 how many 3 position's login ms|'' 4 position's ref
--- returns: {now, live sessions, {ref, login ms, …}, that number is exact 0|1}
+-- ARGV: 1 now|'' 2 how many 3 position's login ms|'' 4 position's ref 5 prefix of the records' keys|'' (no records)
+-- returns: {now, live sessions, {ref, login ms, …}, that number is exact 0|1, {the HGETALL of each record, or {}}}
 local sessions, deadlines, meta = unpack(KEYS)
-local now, limit, login, ref = clock(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local now, limit, login, ref, record_prefix = clock(ARGV[1]), tonumber(ARGV[2]), unpack(ARGV, 3, 5)
 local start = login ~= '' and rank_behind(sessions, login, ref) or 0
 local revoked = redis.call('HGET', meta, 'revoked')
 local live, draining, is_exact = live_sessions(now, sessions, deadlines, revoked)
 local exact = is_exact and 1 or 0
 if draining then -- revoked sessions are the oldest: the list ends before them
   limit = math.min(limit, math.max(0, redis.call('ZCOUNT', sessions, '(' .. revoked, '+inf') - start))
-  if limit == 0 then return {now, live, {}, exact} end
+  if limit == 0 then return {now, live, {}, exact, {}} end
 end
-return {now, live, redis.call('ZREVRANGE', sessions, start, start + limit - 1, 'WITHSCORES'), exact}
+local entries, records = redis.call('ZREVRANGE', sessions, start, start + limit - 1, 'WITHSCORES'), {}
+for i = 1, record_prefix ~= '' and #entries or 0, 2 do
+  local record = redis.pcall('HGETALL', record_prefix .. entries[i])
+  records[#records + 1] = record.err and {} or record -- a key of a foreign type counts as no record
+end
+return {now, live, entries, exact, records}

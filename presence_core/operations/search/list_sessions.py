@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
@@ -288,9 +288,7 @@ def _test(
     """Those that are live and match, by their records. Refs without a live session are added to ``stale``."""
     if not found:
         return []
-    replies = yield [
-        Call(shard.tag, ("HGETALL", shard.record_prefix.encode() + ref), True, lenient=True) for _, ref, shard in found
-    ]
+    replies = yield from _records(source, found)
     live: list[tuple[Position, Shard, SessionRow]] = []
     for (login, raw, shard), reply in zip(found, replies, strict=True):
         ref = raw.decode("utf-8", "replace")
@@ -306,6 +304,15 @@ def _test(
     if session_filter is NO_FILTER:
         return sessions
     return [(at, session) for at, session in sessions if session_filter.matches(session, source.now)]
+
+
+def _records(source: Source, found: list[ListEntry]) -> Op[list[Any]]:
+    """The records of these entries, as HGETALL returns them."""
+    if source.records:
+        return [source.records[ref] for _, ref, _ in found]
+    return (yield [
+        Call(shard.tag, ("HGETALL", shard.record_prefix.encode() + ref), True, lenient=True) for _, ref, shard in found
+    ])  # fmt: skip
 
 
 def _settle_stale(ctx: Context, stale: dict[Shard, list[tuple[str, str]]]) -> Op[None]:

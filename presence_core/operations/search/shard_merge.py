@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from presence_core.keyspace import Shard
 from presence_core.operations.context import Context
 from presence_core.operations.search.planner import Range, Tests
-from presence_core.scripts.calls import Call, Op, call_of
+from presence_core.scripts.calls import Call, Op, by_two, call_of
 from presence_core.scripts.search import (
     READ_INDEX,
     READ_PAGE,
@@ -48,6 +48,9 @@ STEP: Final = 2_000
 USERS_STEP: Final = 5_000
 """Entries that a script reads that does not test them."""
 
+MOST_RECORDS: Final = 500
+"""Up to this limit the script of a page reads the records too: it holds Redis for 3 to 5 µs for each."""
+
 
 class Source(Protocol):
     """Where a page's sessions come from, newest login first."""
@@ -55,6 +58,7 @@ class Source(Protocol):
     now: int  #: ms
     looked: int  #: entries read so far
     stopped: Position | None  #: the budget ended here; all newer entries have been returned
+    records: dict[bytes, Any]  #: ref → its record as HGETALL returns it; empty where they are still to be read
 
     def next(self, count: int) -> Op[list[ListEntry]]:
         """The next in order; fewer than ``count`` only at the end, or where the budget ended."""
@@ -77,13 +81,15 @@ class _Chunk:
         self.at = 0
         self.tests = tests
 
-    def call(self, ctx: Context, size: int, most: int, login_range: tuple[int | str, int]) -> Call:
+    def call(
+        self, ctx: Context, size: int, most: int, login_range: tuple[int | str, int], *, with_records: bool
+    ) -> Call:
         s, (login, ref) = self.shard, self.behind or ("", "")
         keys = (s.sessions, s.deadlines, s.meta)
         if self.users is not None:
             return call_of(SCAN_REFS, keys, ctx.now, most, login, ref, *login_range)
         if self.tests is None:
-            return call_of(READ_PAGE, keys, ctx.now, size, login, ref)
+            return call_of(READ_PAGE, keys, ctx.now, size, login, ref, s.record_prefix if with_records else "")
         return call_of(WALK_SESSIONS, keys, ctx.now, size, most, login, ref, *login_range, s.record_prefix, *self.tests)
 
     def take(self, reply: list[Any], size: int) -> ListPart:
@@ -192,9 +198,11 @@ class Merge:
         share = limit / len(shards)
         alone = len(shards) == 1
         self._size = limit + 1 if alone else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
+        self._with_records = alone and limit <= MOST_RECORDS
         self.now = self.total = self.looked = 0
         self.exact = True  #: the total, of the whole list
         self.stopped: Position | None = None
+        self.records: dict[bytes, Any] = {}
 
     def next(self, count: int) -> Op[list[ListEntry]]:
         """See Source."""
@@ -213,8 +221,10 @@ class Merge:
                     break
                 self._asking = list(self._waiting)
                 continue
-            out.append((*entry.key, chunk.shard))
-            chunk.at += 2
+            many = count - len(out) if len(self._heap) == 1 else 1  # the only chunk left has all that come next
+            part = chunk.flat[chunk.at : chunk.at + 2 * many]
+            out += [(whole(login), ref, chunk.shard) for ref, login in by_two(part)]
+            chunk.at += len(part)
             if chunk.at < len(chunk.flat):
                 entry.key = chunk.key
                 heapq.heapreplace(self._heap, entry)
@@ -236,13 +246,18 @@ class Merge:
             self._heap = [entry for entry in self._heap if entry.chunk not in self._waiting]
             heapq.heapify(self._heap)
             self._waiting.clear()
-        replies = yield [chunk.call(self._ctx, self._size, self._most, self._login_range) for chunk in chunks]
+        replies = yield [
+            chunk.call(self._ctx, self._size, self._most, self._login_range, with_records=self._with_records)
+            for chunk in chunks
+        ]
         for chunk, reply in zip(chunks, replies, strict=True):
             part = chunk.take(reply, self._size)
             if not self._counted:
                 self.now, self.total = part.now, self.total + part.live
                 self.exact = self.exact and part.is_exact
             self.looked += part.read
+            if part.records:
+                self.records.update(zip(part.flat[::2], part.records, strict=True))
         self._counted = True
         if self._users is not None:
             yield from _test_refs(self._ctx, chunks, self._login_range)
@@ -258,6 +273,7 @@ class Gathered:
         self.looked = looked
         self.total = 0
         self.stopped: Position | None = None
+        self.records: dict[bytes, Any] = {}
         found.sort(key=_place, reverse=True)
         behind = None if position is None else (position[0], raw_ref(position[1]))
         self._rest = found if behind is None else [entry for entry in found if _place(entry) < behind]

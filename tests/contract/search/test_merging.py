@@ -91,6 +91,22 @@ def test_a_shard_is_asked_for_its_share_and_again_only_if_that_was_not_enough(be
         assert {call.key for call in again} == {only}, "the newest are ada's: others still had what they had sent"
 
 
+@pytest.mark.parametrize(("limit", "trips"), [(50, 1), (500, 1), (501, 2)])
+@on("valkey-sync")
+def test_a_page_of_one_shard_takes_one_round_trip_and_skips_a_record_of_a_foreign_type(
+    bed: Bed, limit: int, trips: int
+) -> None:
+    p = bed.connect(shards=1)
+    p.login_many(_rows(p.freeze() / 1000), imported=True)
+    p.list_sessions()  # this client knows the texts of the labels from here on
+    assert len(_batches(bed.raw, list_sessions.list_sessions(p.context, None, limit, None))) == trips
+    expected = p.list_sessions(limit=1000).items
+    foreign = p.context.shard("u0").record("u0", "session-1")
+    bed.raw.delete(foreign)
+    bed.raw.set(foreign, "foreign")
+    assert _read(p, limit) == [session for session in expected if session.uid != "u0"]
+
+
 @on("valkey-sync", "cluster-async")
 def test_a_search_asks_only_the_shards_that_have_the_word(bed: Bed) -> None:
     p = bed.connect(shards=SHARDS)

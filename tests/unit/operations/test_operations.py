@@ -118,9 +118,9 @@ def test_ends_heartbeats_and_reads_are_decoded() -> None:
 
 
 def test_parts_of_lists_are_decoded() -> None:
-    assert decode_page([NOW, 2, [b"b:2", b"2", b"a:1", b"1"], 1], 2).behind == (b"1", b"a:1")
-    assert decode_page([NOW, 2, [b"b:2", b"2"], 1], 2).at_end
-    assert decode_walk([NOW, 2, [], [b"a:1", b"1"], 500, 0])[4:] == ((b"1", b"a:1"), 500, False)
+    assert decode_page([NOW, 2, [b"b:2", b"2", b"a:1", b"1"], 1, []], 2).behind == (b"1", b"a:1")
+    assert decode_page([NOW, 2, [b"b:2", b"2"], 1, []], 2).at_end
+    assert decode_walk([NOW, 2, [], [b"a:1", b"1"], 500, 0])[4:7] == ((b"1", b"a:1"), 500, False)
     assert decode_newest([NOW, 3, [b"a", b"1"], b""]).entries == [(b"a", b"1")]
     assert decode_live([NOW, 5, 4, b"", [b"login", b"5"], 1])[1:] == (5, 4, b"", [(b"login", b"5")], True)
 
@@ -167,9 +167,10 @@ def pages(ctx: Context, logins: dict[int, list[int]]) -> Answer:
 
     def answer(call: Call) -> Any:
         shard = next(s for s in ctx.keys.shards if s.sessions == call.key)
-        size, behind = int(call.words[-3]), call.words[-2]
+        size, behind = int(call.words[-4]), call.words[-3]
         left = [at for at in logins[shard.index] if behind == "" or at < int(behind)]
-        return [NOW, len(logins[shard.index]), [part for at in left[:size] for part in (b"u:%d" % at, b"%d" % at)], 1]
+        flat = [part for at in left[:size] for part in (b"u:%d" % at, b"%d" % at)]
+        return [NOW, len(logins[shard.index]), flat, 1, []]
 
     return answer
 

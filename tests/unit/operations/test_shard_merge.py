@@ -60,7 +60,7 @@ class Shards:
 
     def _reply(self, call: Call) -> list[Any]:
         assert call.script is READ_PAGE
-        *_, many, login, ref = call.words
+        *_, many, login, ref, _ = call.words
         part = self.parts[call.key]
         if login != "":
             behind = int(login), ref if isinstance(ref, bytes) else str(ref).encode()
@@ -68,7 +68,7 @@ class Shards:
         found = part[: int(many)]
         self.sent += len(found)
         flat = [word for login_ms, name in found for word in (name, b"%d" % login_ms)]
-        return [1_000_000, len(self.parts[call.key]), flat, 1]
+        return [1_000_000, len(self.parts[call.key]), flat, 1, []]
 
 
 def _entries(rng: random.Random, shards: int) -> list[list[Entry]]:
