@@ -47,7 +47,6 @@ _EXPANDED: Final = str.maketrans({"ä": "ae", "Ä": "ae", "ö": "oe", "Ö": "oe"
 
 _APOSTROPHES: Final = frozenset("ʹʺʻʼʽʾʿ")
 _SEPARATORS: Final = ("P", "Z", "Cc", "Cf", "Sc", "Sk", "Sm")  # not "So": an emoji is searched for
-_COMPACT: Final = {code: None for code in range(128) if not chr(code).isalnum()}
 _PART: Final = re.compile(r"[^\x00-/:-@\[-`{-\x7f]+")
 _BETWEEN_WORDS: Final = re.compile(r"[ ,;]+")
 _NUMBER: Final = re.compile(r"[+0-9 ().\-/]+")
@@ -117,7 +116,7 @@ def spellings(value: str) -> tuple[str, ...]:
 
 def compact(spelling: str) -> str:
     """A spelling without its separators."""
-    return spelling.translate(_COMPACT)
+    return spelling if spelling.isalnum() else "".join(_PART.findall(spelling))
 
 
 # -- where a search may begin -----------------------------------------------------------------------------------------
@@ -231,16 +230,22 @@ def _pieces(name: str, aliases: str) -> tuple[bytes, ...]:
     A start of an alias that begins with a start of the name takes its place, as "amina.wekesa12@…" usually does with
     "Amina Wekesa": an entry costs 85 bytes.
     """
-    others = sorted(
-        {start for alias in aliases.split("\n") for start in _all_starts(alias)}, key=lambda o: (-len(o), o)
-    )
+    others = sorted({start for alias in aliases.split("\n") for start in _all_starts(alias)})
+    others.sort(key=len, reverse=True)
     found: dict[bytes, None] = {}
     for start in dict.fromkeys(_all_starts(name)):
-        longer = next((other for other in others if other.startswith(start)), start)
-        found[b"n" + max(start.encode()[:NAME_CUT], longer.encode()[:CUT], key=len)] = None
+        piece = start.encode()[:NAME_CUT]
+        for other in others:
+            if other.startswith(start):
+                piece = max(piece, other.encode()[:CUT], key=len)
+                break
+        found[b"n" + piece] = None
     for other in others:
         piece = other.encode()[:CUT]
-        if not any(known.startswith(piece, 1) for known in found):
+        for known in found:
+            if known.startswith(piece, 1):
+                break
+        else:
             found[b"a" + piece] = None
     return tuple(found)
 
