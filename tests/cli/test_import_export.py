@@ -87,6 +87,8 @@ def test_a_csv_export_holds_no_formula(p: P, run: Run, tmp_path: Path) -> None:
     _crowd(p)
     code, out, err = run("export", "--format", "csv")
     assert (code, err) == (0, "702 sessions.\n")
+    assert run("export", "--format", "csv", "-o", "-") == (code, out, err)
+    assert not Path("-").exists()
     rows = list(csv.DictReader(io.StringIO(out)))
     assert len(rows) == 702
     assert all(

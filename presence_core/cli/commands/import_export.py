@@ -32,7 +32,8 @@ def add_commands(add_command: AddCommand) -> None:
     export = add_command("export", _export, help, changes=True)  # an entry in the audit
     add_filters(export)
     export.add_argument("--format", choices=("csv", "jsonl"), help="csv for spreadsheets, jsonl for presence import")
-    export.add_argument("-o", "--output", metavar="FILE", help="write a file, which appears only when it is complete")
+    help = "write a file, which appears only when it is complete; without it, or with -, write to standard output"
+    export.add_argument("-o", "--output", metavar="FILE", help=help)
     add_by(export)
     help = "Start the sessions of a file; they get new tokens."
     read = add_command("import", _import, help, changes=lambda args: not args.dry_run)
@@ -49,9 +50,9 @@ def _export(presence: Presence, args: argparse.Namespace) -> int:
     filter = session_filter(args)
     sessions = presence.iter_sessions(filter if filter.given else None)
     suffix = f": {filter.to_json()}" if filter.given else ""
-    by, path = actor(args), args.output or ""
+    by, path = actor(args), "-" if args.output is None else args.output
     format = args.format or ("csv" if path.endswith(".csv") else "jsonl")
-    if args.output is None:  # the audit entry comes before the data, so it has no count
+    if path == "-":  # the audit entry comes before the data, so it has no count
         presence.audit_note(by=by, what="export", outcome=f"sessions exported to standard output{suffix}"[:500])
         print_error(f"{count_of(_write_to_stdout(sessions, format), 'session')}.")
         return 0
