@@ -81,6 +81,7 @@ OWN_SERVER: Final = {"tombstones", "ended", "reshard"}
 
 COMMANDS: Final = {
     "growth": "benchmarks.capacity.growth",
+    "capacity": "benchmarks.capacity.model",
     "soak": "benchmarks.soak.run",
     "move": "benchmarks.move",
     "instructions": "benchmarks.instructions",
@@ -147,10 +148,6 @@ def _command(name: str) -> Callable[[list[str]], int] | None:
         from benchmarks.peers import command
 
         return lambda words: command.main(words, _size)
-    if name == "capacity":
-        from benchmarks.capacity import model
-
-        return lambda words: model.main()
     module = COMMANDS.get(name)
     return import_module(module).main if module else None
 

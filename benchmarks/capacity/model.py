@@ -6,8 +6,9 @@ figure on the page comes from a run.
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -263,8 +264,9 @@ def derived() -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
+def main(argv: Sequence[str]) -> int:
     """Write the generated part of the page."""
+    argparse.ArgumentParser(prog="python -m benchmarks capacity", description=__doc__).parse_args(argv)
     replace_part(PAGE, "capacity", derived())
     print(f"Wrote docs/{PAGE.name} from {RESULTS.name}/growth-*.json.")
     return 0
