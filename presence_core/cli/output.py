@@ -105,6 +105,15 @@ def page_lines(page: Page[Any], columns: Mapping[str, str], empty: str) -> Itera
     yield from next_page(page)
 
 
+def print_page(
+    args: argparse.Namespace, page: Page[Any], columns: Mapping[str, str], empty: str, *filters: object
+) -> int:
+    """Print a page of what these filters match; None is no filter. Returns the exit code: 1 if nothing matches."""
+    is_filtered = any(value is not None for value in filters)
+    print_result(args, page, page_lines(page, columns, "Nothing matches." if is_filtered else empty))
+    return 0 if page.items or page.next_cursor or args.cursor or not is_filtered else 1
+
+
 def next_page(page: Page[Any]) -> Iterator[str]:
     """How to get the next page, if there is one."""
     if page.next_cursor:

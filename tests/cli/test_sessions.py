@@ -1,4 +1,4 @@
-"""`presence login` and `presence logout`."""
+"""Commands on sessions: `presence login`, `logout`, `ended`, and what a page says that is empty."""
 
 from __future__ import annotations
 
@@ -95,3 +95,22 @@ def test_a_new_device_and_a_session_of_staff_are_listed_and_the_key_of_digests_i
         "rotate_device_key", "require_sign_in", "require_sign_in", "login_on_behalf",
     ]  # fmt: skip
     assert run("login", "ada", "--on-behalf-by", "sam")[::2] == (2, "reason must be text of 1 to 500 characters.\n")
+
+
+@on("valkey-sync")
+def test_a_page_of_a_filter_that_matches_nothing_says_so_and_has_exit_code_1(p: P, run: Run) -> None:
+    for command in ("ended", "audit", "blocks", "jobs"):
+        code, out, _ = run(command)
+        assert code == 0, out
+        assert "Nothing matches" not in out
+    for words in (
+        ("ended", "ada"),
+        ("ended", "--reason", "kicked"),
+        ("audit", "--by", "mia"),
+        ("audit", "--user", "ada"),
+    ):
+        code, out, _ = run(*words)
+        assert (code, out.splitlines()[0]) == (1, "Nothing matches."), words
+    p.login("ada", session_id="session-1")
+    p.kick("ada", by="mia", reason="test")
+    assert [run(*words)[0] for words in (("ended", "ada"), ("audit", "--by", "mia"), ("ended", "ben"))] == [0, 0, 1]

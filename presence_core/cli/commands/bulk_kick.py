@@ -16,7 +16,7 @@ from presence_core.cli.arguments import (
     check_staff_fields,
     session_filter,
 )
-from presence_core.cli.output import ProgressLine, count_of, format_time, page_lines, print_error, print_result, table
+from presence_core.cli.output import ProgressLine, count_of, format_time, print_error, print_page, print_result, table
 from presence_core.cli.prompts import confirm_count
 from presence_core.cli.replica_wait import unconfirmed_warning
 from presence_core.client import Presence
@@ -128,8 +128,7 @@ def _job_lines(job: Job) -> Iterable[str]:
 
 def _jobs(presence: Presence, args: argparse.Namespace) -> int:
     page = presence.jobs(limit=args.limit, cursor=args.cursor)
-    print_result(args, page, page_lines(page, _COLUMNS, "There are no bulk kicks."))
-    return 0
+    return print_page(args, page, _COLUMNS, "There are no bulk kicks.")
 
 
 def _job(presence: Presence, args: argparse.Namespace) -> int:

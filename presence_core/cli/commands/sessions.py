@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from presence_core.cli.arguments import AddCommand, add_attribute, add_page, add_period, attributes_of
-from presence_core.cli.output import count_of, page_lines, print_error, print_result, records_table, to_json
+from presence_core.cli.output import count_of, print_error, print_page, print_result, records_table, to_json
 from presence_core.client import Presence
 from presence_core.errors import LoginRefused
 from presence_core.models import Session
@@ -96,8 +96,8 @@ def _watch(presence: Presence, args: argparse.Namespace) -> int:
 def _ended(presence: Presence, args: argparse.Namespace) -> int:
     page = presence.ended(args.uid, reason=args.reason, by=args.by, since=args.since, until=args.until,
                           limit=args.limit, cursor=args.cursor)  # fmt: skip
-    print_result(args, page, page_lines(page, _ENDED_COLUMNS, "There are no records of ended sessions."))
-    return 0
+    return print_page(args, page, _ENDED_COLUMNS, "There are no records of ended sessions.",
+                      args.uid, args.reason, args.by, args.since, args.until)  # fmt: skip
 
 
 def _login(presence: Presence, args: argparse.Namespace) -> int:

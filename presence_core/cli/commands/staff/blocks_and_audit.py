@@ -18,7 +18,7 @@ from presence_core.cli.arguments import (
     check_staff_fields,
     parse_time,
 )
-from presence_core.cli.output import count_of, format_time, page_lines, print_result
+from presence_core.cli.output import count_of, format_time, print_page, print_result
 from presence_core.cli.prompts import confirm_count
 from presence_core.cli.replica_wait import unconfirmed_warning
 from presence_core.client import Presence
@@ -127,8 +127,7 @@ def _unblock(presence: Presence, args: argparse.Namespace) -> int:
 
 def _blocks(presence: Presence, args: argparse.Namespace) -> int:
     page = presence.blocks(limit=args.limit, cursor=args.cursor)
-    print_result(args, page, page_lines(page, _BLOCK_COLUMNS, "No user is blocked."))
-    return 0
+    return print_page(args, page, _BLOCK_COLUMNS, "No user is blocked.")
 
 
 class _Revocation(NamedTuple):
@@ -177,5 +176,5 @@ def _preview(presence: Presence, before: datetime | float | None) -> _Revocation
 def _audit(presence: Presence, args: argparse.Namespace) -> int:
     page = presence.audit(uid=args.user, by=args.by, since=args.since, until=args.until, limit=args.limit,
                           cursor=args.cursor)  # fmt: skip
-    print_result(args, page, page_lines(page, _AUDIT_COLUMNS, "There are no audit entries."))
-    return 0
+    return print_page(args, page, _AUDIT_COLUMNS, "There are no audit entries.", args.user, args.by, args.since,
+                      args.until)  # fmt: skip
