@@ -22,8 +22,8 @@ class SearchMethods(Client):
         While others log in and out, no session is on two pages, and none that lives all the time is missed. A cursor
         belongs to its filter.
 
-        Without a filter, every page costs the same: O(P·log N + limit). That is one round trip with one shard and a
-        limit of up to 500, else usually two. With a filter, an index is read or the list is scanned; ``explain`` says
+        Without a filter, every page costs the same: O(P·log N + limit), usually one round trip with one shard and a
+        limit of up to 100, otherwise two. With a filter, an index is read or the list is scanned; ``explain`` says
         which. One call reads about 20,000 entries of the list. So, if few sessions match, a page may be short or empty
         and still have a ``next_cursor``; ``progress`` says how much of the list was read. ``total`` is exact if
         ``total_is_exact``, else an estimate.

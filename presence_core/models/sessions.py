@@ -288,7 +288,7 @@ def _fill(draft: Any, uid: str, session_id: str, row: Row, labels: Labels) -> No
     assert core, "scripts return no row without its core"
     login, idle, absolute, _digest, client_label, agent_label = CORE.unpack_from(core)
     last_seen = int(seen)
-    odd, place = row[18:20] if len(row) > 19 else (None, None)
+    odd, place = (*row[18:20], None, None)[:2]
     draft.uid = uid
     draft.session_id = session_id
     draft.name = name.decode("utf-8", "replace") if name else None

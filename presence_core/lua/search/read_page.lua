@@ -4,7 +4,8 @@
 -- include: search/list_position
 -- KEYS: 1 sessions 2 deadlines 3 meta
 -- ARGV: 1 now|'' 2 how many 3 position's login ms|'' 4 position's ref 5 prefix of the records' keys|'' (no records)
--- returns: {now, live sessions, {ref, login ms, …}, that number is exact 0|1, {the HGETALL of each record, or {}}}
+-- returns: {now, live sessions, {ref, login ms, …}, that number is exact 0|1, {the HGETALL of each record}}; no
+--          records where one cannot be read here: the client's own command follows a moving slot, and says what failed
 local sessions, deadlines, meta = unpack(KEYS)
 local now, limit, login, ref, record_prefix = clock(ARGV[1]), tonumber(ARGV[2]), unpack(ARGV, 3, 5)
 local start = login ~= '' and rank_behind(sessions, login, ref) or 0
@@ -18,6 +19,10 @@ end
 local entries, records = redis.call('ZREVRANGE', sessions, start, start + limit - 1, 'WITHSCORES'), {}
 for i = 1, record_prefix ~= '' and #entries or 0, 2 do
   local record = redis.pcall('HGETALL', record_prefix .. entries[i])
-  records[#records + 1] = record.err and {} or record -- a key of a foreign type counts as no record
+  if record.err then
+    records = {}
+    break
+  end
+  records[#records + 1] = record
 end
 return {now, live, entries, exact, records}

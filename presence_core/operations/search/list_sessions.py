@@ -308,11 +308,13 @@ def _test(
 
 def _records(source: Source, found: list[ListEntry]) -> Op[list[Any]]:
     """The records of these entries, as HGETALL returns them."""
-    if source.records:
-        return [source.records[ref] for _, ref, _ in found]
-    return (yield [
-        Call(shard.tag, ("HGETALL", shard.record_prefix.encode() + ref), True, lenient=True) for _, ref, shard in found
-    ])  # fmt: skip
+    records = source.records
+    unread = [(ref, shard) for _, ref, shard in found if ref not in records]
+    if unread:
+        calls = [Call(s.tag, ("HGETALL", s.record_prefix.encode() + ref), True, lenient=True) for ref, s in unread]
+        replies = yield calls
+        records = records | {ref: reply for (ref, _), reply in zip(unread, replies, strict=True)}
+    return [records[ref] for _, ref, _ in found]
 
 
 def _settle_stale(ctx: Context, stale: dict[Shard, list[tuple[str, str]]]) -> Op[None]:

@@ -91,7 +91,7 @@ def test_a_shard_is_asked_for_its_share_and_again_only_if_that_was_not_enough(be
         assert {call.key for call in again} == {only}, "the newest are ada's: others still had what they had sent"
 
 
-@pytest.mark.parametrize(("limit", "trips"), [(50, 1), (500, 1), (501, 2)])
+@pytest.mark.parametrize(("limit", "trips"), [(50, 1), (100, 1), (101, 2)])
 @on("valkey-sync")
 def test_a_page_of_one_shard_takes_one_round_trip_and_skips_a_record_of_a_foreign_type(
     bed: Bed, limit: int, trips: int

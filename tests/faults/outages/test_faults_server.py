@@ -231,6 +231,7 @@ def _is_busy(server: Server) -> bool:
         ("+@all -xadd", "*", {"login": r"XADD on \{\w[\w-]*:1:0\}:events", "kick": r"script \S+end_sessions: \+xadd"}),
         ("+@all -evalsha_ro", "*", {"counts": "'evalsha_ro'"}),
         ("+@all -zcount", "*", {"counts": r"script search/count_live: \+zcount"}),
+        ("+@all -hgetall", "*", {"list": r"'hgetall' command \(HGETALL on "}),
         ("+@all -hmget", "*", {"counts": r"'hmget' command \(HMGET on '\{\w[\w-]*\}:layout'\)"}),
         ("+@all", "{%s}:layout", {"login": r"script sessions/begin_sessions on \{\w[\w-]*:1:0\}: .*, user:\*",
                                  "counts": r"script search/count_live on \{\w[\w-]*:1:0\}: deadlines, users"}),
@@ -250,6 +251,7 @@ def test_a_missing_acl_right_is_named_with_the_page_that_lists_them(
         "login": lambda: p.login("bob"),
         "kick": lambda: p.kick("ada", "session-1", **STAFF),
         "counts": lambda: p.counts(),
+        "list": lambda: p.list_sessions(),
     }
     for name, lacks in names.items():
         error = failure(calls[name])
