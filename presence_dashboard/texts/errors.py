@@ -24,11 +24,14 @@ ERROR_SERVER: Final = {
 """Error code of the server → sentence."""
 
 _FILTER: Final = "A filter has a value that no session can have. Remove the filter."
-_SEARCH: Final = "This text cannot be searched. Type up to 256 characters, with at least one letter or digit."
+_SEARCH: Final = (
+    "This text cannot be searched. Type up to 256 characters (é counts as 2, 名 as 3), with at least one letter or "
+    "digit."
+)
 _RULES_FULL: Final = "There are already 100 block rules. Remove a rule first."
 _RULE_VERSION: Final = "Give both the app and its version."
 
-_NAME: Final = "A name has 1 to 256 characters on one line."
+_NAME: Final = "A name has 1 to 256 characters on one line; é counts as 2, 名 as 3."
 _FULL: Final = "There is no room for more. Delete something that is saved first."
 ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
     "reason": {"": "The reason must be 1 to 500 characters of plain text."},
@@ -52,7 +55,7 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
     "name_prefix": {"": _SEARCH},
     "name_contains": {"": _SEARCH},
     "ip": {"": "This is not an IP address or an address range. Examples: `192.0.2.7`, `192.0.2.0/24`."},
-    "uid": {"": "This is not a user ID. A user ID has 1 to 256 characters on one line."},
+    "uid": {"": "This is not a user ID. A user ID has 1 to 256 characters on one line; é counts as 2, 名 as 3."},
     "idle": {"": _FILTER},
     "time": {"": _FILTER},
     **{field: {"": _FILTER} for field in ("device", "os", "browser", "attributes")},
@@ -89,7 +92,7 @@ ERROR_FIELD: Final[dict[str, dict[str, str]]] = {
         "the role": "This person is on the staff already. Change their role in the list.",
         "your own": "You cannot reset your own password here. Ask another admin of this dashboard.",
         "must have a role": "This person is no longer on the staff.",
-        "128 bytes": "A name has 1 to 128 characters on one line, with no space at either end.",
+        "128 bytes": "A name has 1 to 128 characters on one line, with no space at either end; é counts as 2, 名 as 3.",
     },
 }
 """Field → part of the library's rule → sentence; "" is part of every rule."""
