@@ -86,9 +86,15 @@ def previous_login(odd: bytes | None) -> tuple[Place | None, datetime | None]:
     return read_place(odd[1 + _TIME.size :]), _packed_time(odd[1:])
 
 
-def label_ids(core: bytes | None) -> set[bytes]:
+def label_ids(core: bytes | None) -> frozenset[bytes]:
     """The ids of the labels that a record's core names in its shard's table."""
-    return {core[32:36], core[36:40]} - _NO_IDS if core else set()
+    return _two_ids(core[32:40] if core else b"")
+
+
+@lru_cache(maxsize=8192)
+def _two_ids(labels: bytes) -> frozenset[bytes]:
+    """Cached: the same few thousand pairs occur again and again."""
+    return frozenset((labels[:4], labels[4:])) - _NO_IDS
 
 
 def optional_text(raw: bytes | None) -> str | None:
