@@ -64,8 +64,10 @@ Row = Sequence[bytes | None]
 """The values of SESSION_FIELDS, END_FIELDS and ODD_FIELDS, or as many of them as there are."""
 
 
+@lru_cache(maxsize=8192)
 def moment(ms: int) -> datetime:
-    """Milliseconds since the epoch as an aware UTC time, at most the end of the year 9999."""
+    """Milliseconds since the epoch as an aware UTC time, at most the end of the year 9999. Cached, as is the address: a
+    dashboard reads the same sessions every few seconds."""
     return datetime.fromtimestamp((ms if ms < LAST_MOMENT else LAST_MOMENT) / 1000, UTC)
 
 
@@ -101,6 +103,7 @@ def optional_text(raw: bytes | None) -> str | None:
     return raw.decode("utf-8", "replace") if raw else None
 
 
+@lru_cache(maxsize=8192)
 def _address(packed: bytes) -> str | None:
     if len(packed) not in (4, 16):
         return None
