@@ -140,7 +140,9 @@ def _works(presence: Presence, logins: list[Login], nodes: list[Server], replica
     def tick() -> None:
         as_of = presence.counts().as_of
         presence.list_sessions(limit=50)
-        presence.list_sessions(SessionFilter(text=next(uids)))
+        uid = next(uids)
+        for text in (uid, uid[:5], "maria"):  # as a dashboard of the soak
+            presence.list_sessions(SessionFilter(text=text))
         presence.history(as_of - timedelta(hours=1), step=60)
         for field in FACETS:
             presence.facets(field)
