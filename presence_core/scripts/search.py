@@ -37,7 +37,7 @@ class ListPart(NamedTuple):
     behind: tuple[bytes, bytes] | None  #: login ms and ref of the last entry that was read
     read: int  #: entries
     at_end: bool
-    records: Sequence[Any] = ()  #: of each entry, as HGETALL returns it; empty where they were not asked for
+    records: Sequence[Any] = ()  #: of each entry, as HGETALL returns it; empty where they are still to be read
 
 
 def decode_page(reply: Sequence[Any], size: int) -> ListPart:

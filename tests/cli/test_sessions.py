@@ -1,4 +1,4 @@
-"""Commands on sessions: `presence login`, `logout`, `ended`, and what a page says that is empty."""
+"""Commands on sessions: `presence login`, `logout` and `ended`; and what an empty page says."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class Merge:
         share = limit / len(shards)
         alone = len(shards) == 1
         self._size = limit + 1 if alone else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
-        self._with_records = alone and limit <= MOST_RECORDS  # only at first: later few are missing
+        self._with_records = alone and limit <= MOST_RECORDS  # only in the first call: after it, few are missing
         self.now = self.total = self.looked = 0
         self.exact = True  #: the total, of the whole list
         self.stopped: Position | None = None
