@@ -94,6 +94,8 @@ def _table(server: str, runs: Runs) -> Iterator[str]:
     lines = []
     for row in ROWS:
         stored = runs.get(server, {}).get(row.title, {})
+        if server != "Valkey" and not stored:
+            continue  # of other servers, only what was measured
         before, after = (_values(stored, side, "actual") for side in SIDES)
         ratios = [f"{median(found):.2f}" for side in SIDES if (found := _values(stored, side, "ratio"))]
         doubt = "?" if median(_values(stored, "after", "waited") or [0]) > DISTURBED else ""
