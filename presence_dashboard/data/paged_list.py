@@ -118,7 +118,7 @@ class PagedList(Generic[T]):
 
 def _read(read_page: ReadPage[T], positions: tuple[Position, ...]) -> tuple[Page[T], tuple[Position, ...]]:
     page = read_page(LIMIT, positions[-1][0])
-    while not page.items and len(positions) > 1:  # its entries are no longer stored
+    while not page.items and page.next_cursor is None and len(positions) > 1:  # its entries are no longer stored
         positions = positions[:-1]
         page = read_page(LIMIT, positions[-1][0])
     return page, positions

@@ -7,6 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final
 
 from presence_core.drive_generators import Call, Calls
@@ -102,7 +103,7 @@ class EndedSessions:
         self.fresh_at = now = self._clock()
         self.draining = not self._drained
         for kept in (self._forget_at, self._demanded):
-            for session_id, forget_at in list(kept.items())[:BATCH]:
+            for session_id, forget_at in list(islice(kept.items(), BATCH)):
                 if forget_at > now:
                     break
                 kept.pop(session_id, None)

@@ -171,6 +171,7 @@ class RevocationCache:
                 self._started, self._closed = True, False
                 self._buffer = HeartbeatBuffer(self._presence)
                 self._wake.clear()
+                self._ready.clear()
                 self._thread = threading.Thread(
                     target=self._run, args=(self._presence,), name="presence-revocations", daemon=True
                 )

@@ -173,6 +173,20 @@ def test_what_the_library_has_no_index_of_is_looked_for_page_by_page(
     store.close()
 
 
+def test_a_search_goes_on_behind_pages_without_a_match(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paged_list, "_SCAN_STEP", 2)
+    monkeypatch.setattr(paged_list, "MAX_SCANNED", 4)
+    for number in range(12):
+        presence.block(f"u{number:02}", by="alex", reason="usual" if number else "rare")
+    history(app, view="blocks", words="rare")
+    for number in (1, 2):
+        assert texts.HISTORY_NO_MATCH_SO_FAR in [text.value for text in app.markdown], number
+        app.button(key="further").click().run()
+    assert column(app, "uid") == ["u00"]
+
+
 def test_pages_lead_through_all_ends_and_back(app: AppTest, presence: Presence) -> None:
     for _ in range(120):
         presence.login("dana")

@@ -57,6 +57,17 @@ def test_sessions_that_ended_before_the_cache_began_are_known_from_the_start(p: 
         assert len(cache) == 15
 
 
+@on("valkey-sync")
+def test_a_cache_that_is_started_again_knows_what_ended_meanwhile(p: P) -> None:
+    jti = p.login("ada").session.session_id
+    cache = RevocationCache(p)
+    with cache:
+        assert not cache.is_revoked(jti)
+    p.kick("ada", by="staff", reason="test")
+    with cache:
+        assert cache.is_revoked(jti)
+
+
 @on("valkey-sync", "cluster-sync")
 def test_a_session_that_must_sign_in_again_is_revoked_until_it_has(p: P) -> None:
     logins = {who: p.login(who) for who in ("ada", "bob")}
