@@ -18,7 +18,7 @@ class EventsMethods(Client):
     """Part of Presence."""
 
     def events(self, *, after: str | None = None, limit: int = 100) -> list[Event]:
-        """What began and ended after ``after`` (the cursor of an event), oldest first; by default from the oldest kept.
+        """Events after ``after`` (the cursor of an event), oldest first; by default from the oldest kept.
 
         limit: 1…1000. If events in between were dropped because of ``Settings.max_events``, a ``gap`` event comes
         first. Cost: O(P + limit), one round trip.

@@ -85,7 +85,7 @@ class MaintenanceMethods(Client):
         return held_changes.unconfirmed(self._ctx)
 
     def held(self) -> int:
-        """How many ends, blocks and revocations this client holds, to apply them again after a failover.
+        """How many changes this client holds, to apply them again after a failover (docs/glossary.md, hold).
 
         A change is held until enough replicas acknowledge it, and then for ``Settings.confirm_hold`` seconds more. No
         round trip.

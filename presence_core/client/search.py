@@ -71,8 +71,9 @@ class SearchMethods(Client):
         text: 1-256 bytes, as ``SessionFilter.text``, without IP addresses and session ids: the start of the uid, of a
         part of the name or of an alias, the words of a name in any order. limit: 1…100. The exact uid comes first, then
         people who are online, then the last seen. Needs the indexes "uid", "name" and "alias"; without them only the
-        exact uid is found, and while ``reindex`` has to complete them all people are scanned. If several hundred
-        entries share this prefix, the result is incomplete. Cost: O(P·log N + limit), limit round trips; with several
+        exact uid is found. While ``reindex`` has to complete them, people are scanned until ``limit`` match, those
+        online first; the order holds among these. If several hundred entries share this prefix, the result is
+        incomplete. Cost: O(P·log N + limit), limit round trips; with several
         words also O(entries that begin with one of them).
         """
         return self._run(people.people(self._ctx, text, limit))

@@ -73,7 +73,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A session began or ended, or its visitor must sign in again."""
+    """A session began or ended, must sign in again or has, or its login was odd; or events before this were lost."""
 
     kind: EventKind
     uid: str

@@ -170,8 +170,10 @@ def test_what_the_readme_shows_runs_as_it_is_printed(fresh: Bed) -> None:
         assert site["answer"](request) == "Hello Ada Lovelace"
         newcomer = Request({"type": "http", "headers": []})
         assert site["answer"](newcomer) == "Please sign in."
+        laptop = presence.login("user-6", device="laptop")
         site["stolen_phone"]()
         assert site["answer"](request) == "Please sign in. Please sign in again."
+        assert presence.validate(laptop.token)
         presence.login("user-8", name="Emeka Okafor", device="iPhone", aliases=["emeka@example.org"])
         exec(compile(tools, "README.md", "exec"), site)
         assert site["session"].name == "Emeka Okafor"
