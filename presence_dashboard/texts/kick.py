@@ -24,6 +24,7 @@ def kick_person(count: int) -> str:
 
 
 KICK_TARGETS: Final = "Sessions to kick"
+SIGN_IN_TARGETS: Final = "Sessions that must sign in again"
 
 
 def and_more(count: int) -> str:
@@ -296,9 +297,9 @@ def outcome_unknown(count: int) -> str:
     ).format(count=count)
 
 
-def still_alive(session: str) -> str:
+def still_live(person: str) -> str:
     return _("Not kicked: {session}. The server did not reply, and the session is still online. Try again.").format(
-        session=session
+        session=person
     )
 
 

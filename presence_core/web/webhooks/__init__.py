@@ -1,8 +1,9 @@
-"""Webhooks: tell other programs about kicks, blocks and revocations, so that they can drop refresh tokens.
+"""Webhooks: tell other programs about kicks, blocks, revocations, required sign-ins and odd logins.
 
-Kicks and required sign-ins are events; blocks, unblocks and ``revoke_before`` are only in the audit, so both are read.
-A URL receives its deliveries in order and at least once, also over restarts: Redis holds the queue, and a file per URL
-holds the position, which moves when the receiver has answered 2xx. A URL that fails does not delay the others.
+Kicks, required sign-ins and odd logins are events; blocks, unblocks and ``revoke_before`` are only in the audit, so
+both are read. A URL receives its deliveries in order and at least once, also over restarts: Redis holds the queue, and
+a file per URL holds the position, which moves when the receiver has answered 2xx. A URL that fails does not delay the
+others.
 
 The body, signed as ``signing`` describes::
 
@@ -19,9 +20,10 @@ The body, signed as ``signing`` describes::
     }
 
 ``type`` is one of: kicked (one for each session); sign_in_required (one for each session, with uid, session_id and
-message: refuse its refresh token until ``validate_session`` passes); blocked; unblocked; revoked (all sessions that
-began before the time in ``outcome``, usually ``at``; each is also sent as kicked once a sweep ends it); gap (events
-were lost to the stream's cap, so the receiver must check what it holds).
+message: refuse its refresh token until ``validate_session`` passes); new_device and distant (one for each such login,
+with name, device and place); blocked; unblocked; revoked (all sessions that began before the time in ``outcome``,
+usually ``at``; each is also sent as kicked once a sweep ends it); gap (events were lost to the stream's cap, so the
+receiver must check what it holds).
 
 Alerts are webhooks of the worker: the ends or the logins of a minute are above a limit (``alerts``).
 
