@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 S = TypeVar("S")
 
-Call = Callable[[Any], Any]
+ClientCall = Callable[[Any], Any]
 """A call of a method of a client, such as ``lambda presence: presence.counts()``."""
 
-Calls = Generator[Call, Any, T]
+ClientCalls = Generator[ClientCall, Any, T]
 """A generator of such calls, which returns a T."""
 
 

@@ -79,7 +79,7 @@ class ReplicaAckThread:
     def start(self) -> None:
         """Start the thread unless it runs or the client is closed."""
         if not self._stopped.is_set() and (self._thread is None or not self._thread.is_alive()):
-            thread = threading.Thread(target=self._run, name="presence-confirming", daemon=True)
+            thread = threading.Thread(target=self._run, name="presence-replica-acks", daemon=True)
             with contextlib.suppress(RuntimeError):  # no thread can be started now: the next call tries again
                 thread.start()
                 self._thread = thread

@@ -28,9 +28,9 @@ from presence_core.models.choices import (
     FailureCode,
     FindingLevel,
     JobState,
-    PlanIndex,
     SavedKind,
     StaffRole,
+    WayName,
 )
 from presence_core.models.health import Finding, Health, NodeHealth, SentinelHealth, Spread
 from presence_core.models.history import Sample, WorkerStatus

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from presence_core.models.choices import EventKind, PlanIndex
+from presence_core.models.choices import EventKind, WayName
 from presence_core.models.places import Place
 from presence_core.models.sessions import Ended, Session
 from presence_core.models.staff import Block, Job
@@ -51,7 +51,7 @@ class Person:
 class Plan:
     """How a filter is answered."""
 
-    index: PlanIndex  #: the index that is read
+    index: WayName  #: how sessions are found: by this index, by a scan (login, list) or by the set of one user (uid)
     rows: int  #: entries of it that are read for a page of 50, estimated
     matches: int  #: sessions that match, estimated
     tests: tuple[str, ...]  #: fields of the filter that are tested on the records

@@ -45,7 +45,7 @@ SavedKind = Literal["view", "phrase", "watch"]
 FindingLevel = Literal["ok", "note", "warning", "error"]
 """``note``: worth knowing. ``warning``: will cause trouble one day. ``error``: causes trouble now."""
 
-PlanIndex = Literal["uid", "text", "name", "ip", "login", "list", "none"]
+WayName = Literal["uid", "text", "name", "ip", "login", "list", "none"]
 """``list``: the list of sessions is scanned. ``none``: the facet counters already show that nothing matches."""
 
 ODD_LOGINS: Final[tuple[OddLogin, ...]] = get_args(OddLogin)

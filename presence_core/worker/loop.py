@@ -119,7 +119,7 @@ class Worker:
         """Run in a daemon thread."""
         if self._thread is None or not self._thread.is_alive():
             self._stop.clear()
-            self._thread = threading.Thread(target=self.run, name="presence-upkeep", daemon=True)
+            self._thread = threading.Thread(target=self.run, name="presence-worker", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:

@@ -44,9 +44,9 @@ class KickOutcome:
     kicked: tuple[Session, ...] = ()
     already: tuple[Ended, ...] = ()  #: already ended, with their end reason
     ended_unknown: tuple[str, ...] = ()  #: refs that already ended; their end reason is no longer stored
-    alive: tuple[str, ...] = ()  #: refs whose kick had no reply and that are still live
+    still_live: tuple[str, ...] = ()  #: refs whose kick had no reply and that are still live
     unanswered: tuple[str, ...] = ()  #: refs whose kick had no reply and that could not be checked yet
-    not_tried: tuple[str, ...] = ()  #: refs that were not tried, or whose kick was refused
+    not_kicked: tuple[str, ...] = ()  #: refs that were not kicked: refused, or not tried after a failure
     failure: str | None = None  #: why not all were kicked, as a sentence for staff
     blocked: Block | None = None  #: the block in force, if one was requested
     unconfirmed: bool = False  #: too few replicas confirmed it so far
@@ -63,7 +63,7 @@ class KickOutcome:
     @property
     def is_cut_short(self) -> bool:
         """Whether Redis became unavailable, so that further kicks would fail too."""
-        return bool(self.unanswered or self.not_tried)
+        return bool(self.unanswered or self.not_kicked)
 
 
 def may_be_undone(presence: Presence) -> bool:
@@ -77,7 +77,7 @@ def split_ref(ref: str) -> tuple[str, str]:
     return uid, session_id
 
 
-def kick_sessions(presence: Presence, refs: Sequence[str], details: ActionDetails) -> KickOutcome:
+def kick_refs(presence: Presence, refs: Sequence[str], details: ActionDetails) -> KickOutcome:
     """Kick these sessions one by one; stop if Redis is unavailable.
 
     Raises InvalidArgument for a wrong text, and Denied or SignedOut if the actor lacks the right.
@@ -89,7 +89,7 @@ def kick_sessions(presence: Presence, refs: Sequence[str], details: ActionDetail
         uid, session_id = split_ref(ref)
         outcome += _attempt(presence, [ref], details, partial(_kick, presence, uid, session_id, details))
         if outcome.is_cut_short:
-            return outcome + KickOutcome(not_tried=tuple(refs[position + 1 :]))
+            return outcome + KickOutcome(not_kicked=tuple(refs[position + 1 :]))
     return outcome
 
 
@@ -98,7 +98,7 @@ def kick_person(
 ) -> KickOutcome:
     """Kick all sessions of a user except those in ``keep``, including sessions that are newer than the page.
 
-    seen: the refs that the page showed. Raises as ``kick_sessions``.
+    seen: the refs that the page showed. Raises as ``kick_refs``.
     """
     if details.block is not None:
         access.require_fresh("kick", action="block", uid=uid)
@@ -120,7 +120,7 @@ def check_again(presence: Presence, refs: Sequence[str]) -> KickOutcome:
         except PresenceError as error:
             return outcome + KickOutcome(unanswered=tuple(refs[position:]), failure=plain(error))
         if found or found.refused is not None:  # one that must sign in again is live
-            outcome += KickOutcome(alive=(ref,))
+            outcome += KickOutcome(still_live=(ref,))
         else:
             outcome += KickOutcome(already=(found.ended,)) if found.ended else KickOutcome(ended_unknown=(ref,))
     return outcome
@@ -206,7 +206,7 @@ def _attempt(
     except PresenceError as error:
         # A block without an end is set before the kick, so it may be in force although the kick failed.
         blocked = _block_in_force(presence, refs, details) if details.block == 0 else None
-        return KickOutcome(not_tried=tuple(refs), failure=plain(error), blocked=blocked)
+        return KickOutcome(not_kicked=tuple(refs), failure=plain(error), blocked=blocked)
     named = {record.ref for record in (*result.kicked, *result.already_ended)}
     return KickOutcome(
         kicked=tuple(result.kicked),

@@ -41,7 +41,7 @@ _FIELDS: Final = ("reason", "message", "ticket", "block")  # of which a draft is
 
 
 @dataclass(frozen=True, slots=True)
-class KickRequest:
+class DialogRequest:
     """The action that the dialog asks about."""
 
     number: int  #: new for every dialog, so that its fields start empty
@@ -70,7 +70,7 @@ def open_for_sessions(sessions: tuple[Session, ...]) -> None:
     """Open the dialog for these sessions."""
     if sessions and not notifications.refused("kick", "kick", sessions[0].uid):
         blocks = _blocks_of(*(session.uid for session in sessions))
-        st.session_state[_REQUEST] = KickRequest(_next_number(), "kick", sessions, blocks=blocks)
+        st.session_state[_REQUEST] = DialogRequest(_next_number(), "kick", sessions, blocks=blocks)
 
 
 def open_for_person(uid: str, selected: tuple[str, ...] = (), *, keep: bool = False) -> None:
@@ -90,7 +90,7 @@ def open_for_person(uid: str, selected: tuple[str, ...] = (), *, keep: bool = Fa
     if keep and live == set(kept):  # the others have ended meanwhile
         notifications.notify(Notification("note", texts.NOTHING_LEFT))
         return
-    st.session_state[_REQUEST] = KickRequest(
+    st.session_state[_REQUEST] = DialogRequest(
         _next_number(), "kick", tuple(found), uid, found[0].name, datetime.now(UTC), kept, keep and bool(kept),
         _blocks_of(uid),
     )  # fmt: skip
@@ -109,7 +109,7 @@ def open_for_sign_in(uid: str, session: Session | None = None) -> None:
     if not sessions:
         notifications.notify(Notification("note", texts.SIGN_IN_NONE_LEFT))
         return
-    request = KickRequest(_next_number(), "require_sign_in", sessions, blocks=_blocks_of(uid))
+    request = DialogRequest(_next_number(), "require_sign_in", sessions, blocks=_blocks_of(uid))
     if session is None:
         request = replace(request, uid=uid, name=sessions[0].name, as_of=datetime.now(UTC))
     st.session_state[_REQUEST] = request
@@ -119,7 +119,7 @@ def open_for_block(uid: str, name: str | None) -> None:
     """Open the dialog that blocks a person, filled with the existing block."""
     if notifications.refused("kick", "block", uid):
         return
-    request = KickRequest(_next_number(), "block", uid=uid, name=name, blocks=_blocks_of(uid))
+    request = DialogRequest(_next_number(), "block", uid=uid, name=name, blocks=_blocks_of(uid))
     st.session_state[_REQUEST] = request
     if block := request.existing_block:
         st.session_state[f"reason-{request.number}"] = block.reason
@@ -130,7 +130,9 @@ def open_for_block(uid: str, name: str | None) -> None:
 def open_for_unblock(uid: str, name: str | None) -> None:
     """Open the dialog that unblocks a person."""
     if not notifications.refused("kick", "unblock", uid):
-        st.session_state[_REQUEST] = KickRequest(_next_number(), "unblock", uid=uid, name=name, blocks=_blocks_of(uid))
+        st.session_state[_REQUEST] = DialogRequest(
+            _next_number(), "unblock", uid=uid, name=name, blocks=_blocks_of(uid)
+        )
 
 
 def _blocks_of(*uids: str) -> tuple[Block, ...]:
@@ -165,7 +167,7 @@ def draft_box(draft: Draft, continue_draft: Callable[[Draft], None]) -> None:
 
 
 def _continue(draft: Draft) -> None:
-    before: KickRequest = draft.request
+    before: DialogRequest = draft.request
     if notifications.refused("kick", before.act, before.only_uid):
         return
     uids = dict.fromkeys([session.uid for session in before.sessions] + ([before.uid] if before.uid else []))
@@ -184,14 +186,14 @@ def is_open() -> bool:
 
 def dialog() -> None:
     """Show the dialog, if one is open."""
-    request: KickRequest | None = st.session_state.get(_REQUEST)
+    request: DialogRequest | None = st.session_state.get(_REQUEST)
     if request is not None and access.current().may("kick"):
         st.dialog(_title(request), width="medium", on_dismiss=_close)(_body)(request)
     elif request is not None:  # the role was lost
         _close()
 
 
-def _title(request: KickRequest) -> str:
+def _title(request: DialogRequest) -> str:
     count = len(request.sessions)
     if request.act == "block":
         return texts.BLOCK_PERSON if request.existing_block is None else texts.CHANGE_BLOCK
@@ -204,7 +206,7 @@ def _title(request: KickRequest) -> str:
     return texts.KICK_ONE if count == 1 else texts.kick_many(count)
 
 
-def _body(request: KickRequest) -> None:
+def _body(request: DialogRequest) -> None:
     number = request.number
     account.idle_warning("dialog")
     again = st.container()
@@ -237,13 +239,13 @@ def _body(request: KickRequest) -> None:
     with st.form(f"kick-{number}", border=False, enter_to_submit=False):
         problem = st.container()
         with st.container(horizontal=True, gap="small"):
-            confirmed = st.form_submit_button(
-                _confirm(request, keep, end),
+            is_pressed = st.form_submit_button(
+                _button_label(request, keep, end),
                 key=f"danger-{number}" if request.act in ("kick", "block") else f"confirm-{number}",
                 type="primary",
                 shortcut="Ctrl+Enter",  # also in a text field
                 disabled=this_tab().away or must_sign_in_again,
-                on_click=_confirmed,
+                on_click=_check_right,
                 args=(request,),
             )
             cancelled = st.form_submit_button(texts.CANCEL)
@@ -251,26 +253,26 @@ def _body(request: KickRequest) -> None:
         _close()
         st.rerun()
     problem_key = f"problem-{number}"  # leaving a field for the button causes another run, after that of the button
-    if confirmed:
-        unconfirmed = end.is_shorter and request.act == "block" and not details.shorten
-        st.session_state[problem_key] = texts.SHORTEN_MISSING if unconfirmed else _act(request, keep, details)
+    if is_pressed:
+        lacks_shorten = end.is_shorter and request.act == "block" and not details.shorten
+        st.session_state[problem_key] = texts.SHORTEN_MISSING if lacks_shorten else _act(request, keep, details)
     if problem_key in st.session_state:
         problem.warning(st.session_state[problem_key])
 
 
-def _needs_fresh_sign_in(request: KickRequest, end: BlockEnd) -> bool:
+def _needs_fresh_sign_in(request: DialogRequest, end: BlockEnd) -> bool:
     """Whether the action blocks or unblocks. A kick alone must be quick."""
     return request.act == "block" or request.act == "unblock" or end.seconds is not None
 
 
-def _keep_draft(request: KickRequest) -> None:
+def _keep_draft(request: DialogRequest) -> None:
     if _REQUEST in st.session_state:
         fields = {field: st.session_state.get(f"{field}-{request.number}") or "" for field in _FIELDS}
         with suppress(SignedOut):
             drafts.keep("kick", f"**{_title(request)}** {_people(request)}", request, fields)
 
 
-def _people(request: KickRequest) -> str:
+def _people(request: DialogRequest) -> str:
     """The names of the people, safe for Markdown."""
     names = {session.uid: session.name or session.uid for session in request.sessions}
     if request.uid is not None:
@@ -280,13 +282,13 @@ def _people(request: KickRequest) -> str:
     return texts.several(label, len(others)) if others else label
 
 
-def _confirmed(request: KickRequest) -> None:
+def _check_right(request: DialogRequest) -> None:
     """Callback of the button: audits a denied click even if the next page no longer has the button."""
     if notifications.refused("kick", request.act, request.only_uid):
         _close()
 
 
-def _fields(request: KickRequest, end: BlockEnd) -> ActionDetails:
+def _fields(request: DialogRequest, end: BlockEnd) -> ActionDetails:
     """Reason and message, outside the form, so that a phrase does not replace typed text."""
     number = request.number
     reason = st.text_area(texts.REASON, key=f"reason-{number}", max_chars=500, height=72, help=texts.REASON_HELP)
@@ -297,7 +299,7 @@ def _fields(request: KickRequest, end: BlockEnd) -> ActionDetails:
     return ActionDetails(reason.strip(), message.strip() or None, None, end.seconds, until, end.shorten)
 
 
-def _confirm(request: KickRequest, keep: tuple[str, ...], end: BlockEnd) -> str:
+def _button_label(request: DialogRequest, keep: tuple[str, ...], end: BlockEnd) -> str:
     if request.act == "kick":
         return texts.confirm(len(request.sessions) - len(keep))
     if request.act == "unblock":
@@ -309,25 +311,25 @@ def _confirm(request: KickRequest, keep: tuple[str, ...], end: BlockEnd) -> str:
     return texts.CONFIRM_SHORTEN if end.is_shorter else texts.CHANGE_BLOCK_BUTTON
 
 
-def _keep_label(request: KickRequest) -> str:
+def _keep_label(request: DialogRequest) -> str:
     kept, *others = (session for session in request.sessions if session.ref in request.selected)
     if others:
         return texts.keep_selected(len(request.selected))
     return texts.keep_one(name(cut(kept.device or texts.NO_VALUE, 24)), time_of_day(kept.login_at))
 
 
-def _add_phrase(request: KickRequest) -> None:
+def _add_phrase(request: DialogRequest) -> None:
     """Add the chosen phrase to the texts, in the version that fits the chosen block."""
     number = request.number
     saved_phrases.fill(f"phrase-{number}", f"reason-{number}", f"message-{number}", _phrase_use(request))
 
 
-def _fit_message(request: KickRequest) -> None:
+def _fit_message(request: DialogRequest) -> None:
     """Another block was chosen: phrases in the message say what now holds."""
     saved_phrases.fit(f"message-{request.number}", _phrase_use(request))
 
 
-def _phrase_use(request: KickRequest) -> saved_phrases.PhraseUse:
+def _phrase_use(request: DialogRequest) -> saved_phrases.PhraseUse:
     if request.act == "block" or request.act == "require_sign_in":
         return request.act
     return "kick and block" if request.existing_block is not None or is_block_chosen(request.number) else "kick"
@@ -336,7 +338,7 @@ def _phrase_use(request: KickRequest) -> saved_phrases.PhraseUse:
 # -- Acting ------------------------------------------------------------------------------------------------------------
 
 
-def _act(request: KickRequest, keep: tuple[str, ...], details: ActionDetails) -> str:
+def _act(request: DialogRequest, keep: tuple[str, ...], details: ActionDetails) -> str:
     """Run the action and close the dialog; or return why it was not run."""
     if not details.reason:
         return texts.REASON_MISSING
@@ -360,23 +362,23 @@ def _act(request: KickRequest, keep: tuple[str, ...], details: ActionDetails) ->
     st.rerun()
 
 
-def _kick(request: KickRequest, keep: tuple[str, ...], details: ActionDetails) -> list[Notification]:
+def _kick(request: DialogRequest, keep: tuple[str, ...], details: ActionDetails) -> list[Notification]:
     refs = [session.ref for session in request.sessions]
     try:
         presence = open_store().presence
         if request.uid is None:
-            outcome = kick_and_block.kick_sessions(presence, refs, details)
+            outcome = kick_and_block.kick_refs(presence, refs, details)
         else:
             outcome = kick_and_block.kick_person(presence, request.uid, refs, details, keep)
     except InvalidArgument:
         raise
     except PresenceError as error:
-        outcome = KickOutcome(not_tried=tuple(refs), failure=plain(error))
+        outcome = KickOutcome(not_kicked=tuple(refs), failure=plain(error))
     st.session_state[_UNANSWERED] = (*st.session_state.get(_UNANSWERED, ()), *outcome.unanswered)
     return list(notifications.outcome_notifications(outcome))
 
 
-def _require_sign_in(request: KickRequest, details: ActionDetails) -> list[Notification]:
+def _require_sign_in(request: DialogRequest, details: ActionDetails) -> list[Notification]:
     """Require a new sign-in. It can be repeated, so an unknown outcome needs no check."""
     presence, first = open_store().presence, request.sessions[0]
     session_id = None if request.uid is not None else first.session_id
@@ -386,7 +388,7 @@ def _require_sign_in(request: KickRequest, details: ActionDetails) -> list[Notif
     return list(notifications.sign_in_notifications(result, may_be_undone=kick_and_block.may_be_undone(presence)))
 
 
-def _block_or_unblock(request: KickRequest, details: ActionDetails) -> Notification:
+def _block_or_unblock(request: DialogRequest, details: ActionDetails) -> Notification:
     """Block or unblock. Both can be repeated, so an unknown outcome needs no check."""
     person = name(cut(request.name or request.uid or "", 40))
     presence = open_store().presence
@@ -409,7 +411,7 @@ def check_again() -> None:
     if not this_tab().away:
         outcome = kick_and_block.check_again(open_store().presence, unanswered)
         st.session_state[_UNANSWERED] = unanswered = outcome.unanswered
-        if outcome.already or outcome.ended_unknown or outcome.alive:
+        if outcome.already or outcome.ended_unknown or outcome.still_live:
             notifications.notify(*notifications.outcome_notifications(outcome))
     if unanswered:
         st.warning(texts.unresolved(len(unanswered)))
@@ -418,7 +420,7 @@ def check_again() -> None:
 # -- Sessions and people -----------------------------------------------------------------------------------------------
 
 
-def _existing_blocks(request: KickRequest) -> None:
+def _existing_blocks(request: DialogRequest) -> None:
     """The existing blocks of these people."""
     has_several = request.only_uid is None
     for block in request.blocks[:NAMED]:
@@ -431,7 +433,7 @@ def _existing_blocks(request: KickRequest) -> None:
         st.caption(texts.CHANGES_BLOCK)
 
 
-def _targets(request: KickRequest) -> None:
+def _targets(request: DialogRequest) -> None:
     sessions = request.sessions
     if not sessions:
         _facts({texts.LABEL_NAME: request.name, texts.LABEL_UID: request.uid})
@@ -439,7 +441,8 @@ def _targets(request: KickRequest) -> None:
     if len(sessions) == 1:
         _person(sessions[0])
         return
-    session_preview(sessions[:NAMED], texts.KICK_TARGETS, total=len(sessions))
+    label = texts.SIGN_IN_TARGETS if request.act == "require_sign_in" else texts.KICK_TARGETS
+    session_preview(sessions[:NAMED], label, total=len(sessions))
 
 
 def _person(session: Session) -> None:

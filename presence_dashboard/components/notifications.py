@@ -107,12 +107,12 @@ def outcome_notifications(outcome: KickOutcome) -> Iterator[Notification]:
         yield Notification("note", texts.already_ended(session_label(first), _how(first), len(outcome.already) - 1))
     if outcome.ended_unknown:
         yield Notification("note", texts.ended_unknown(len(outcome.ended_unknown)))
-    for ref in outcome.alive:
-        yield Notification("bad", texts.still_alive(name(cut(split_ref(ref)[0], 40))))
+    for ref in outcome.still_live:
+        yield Notification("bad", texts.still_live(name(cut(split_ref(ref)[0], 40))))
     if outcome.unanswered:
         yield Notification("bad", texts.outcome_unknown(len(outcome.unanswered)))
-    if outcome.not_tried:
-        yield Notification("bad", texts.not_kicked(len(outcome.not_tried), outcome.failure or ""))
+    if outcome.not_kicked:
+        yield Notification("bad", texts.not_kicked(len(outcome.not_kicked), outcome.failure or ""))
 
 
 def sign_in_notifications(result: SignInResult, *, may_be_undone: bool) -> Iterator[Notification]:

@@ -66,10 +66,10 @@ def _expect_too_few(presence: Presence) -> object:
 
 
 WRONG: dict[str, Callable[[Presence], object]] = {
-    "reason": lambda p: kick_and_block.kick_sessions(p, ["ada:session-1"], ActionDetails("a\x00b")),
-    "message": lambda p: kick_and_block.kick_sessions(p, ["ada:session-1"], ActionDetails("test", "x" * 501)),
-    "ticket": lambda p: kick_and_block.kick_sessions(p, ["ada:session-1"], ActionDetails("test", ticket="é" * 64)),
-    "block_for": lambda p: kick_and_block.kick_sessions(p, ["ada:session-1"], ActionDetails("test", block=-1)),
+    "reason": lambda p: kick_and_block.kick_refs(p, ["ada:session-1"], ActionDetails("a\x00b")),
+    "message": lambda p: kick_and_block.kick_refs(p, ["ada:session-1"], ActionDetails("test", "x" * 501)),
+    "ticket": lambda p: kick_and_block.kick_refs(p, ["ada:session-1"], ActionDetails("test", ticket="é" * 64)),
+    "block_for": lambda p: kick_and_block.kick_refs(p, ["ada:session-1"], ActionDetails("test", block=-1)),
     "duration": lambda p: kick_and_block.block(p, "ada", ActionDetails("test", block=-1)),
     "reason of an unblock": lambda p: kick_and_block.unblock(p, "ada", " "),
     "reason of an erasure": lambda p: privacy.erase_person(p, "ada", "x" * 501),

@@ -71,7 +71,7 @@ NEWER_JOB: Final = "names a job of a newer version: a worker of that version run
 NOT_ENDED: Final = "Some sessions could not be ended: another program wrote to their keys. Run repair, then kick again."
 
 
-class Progress(NamedTuple):
+class RunnerFields(NamedTuple):
     """The fields of a job that only its runner uses."""
 
     epoch: bytes | None
@@ -145,10 +145,10 @@ class Run:
             self._epoch = epoch
         return wait
 
-    def _claim(self, epoch_before: int) -> Op[tuple[JobClaim, Job, Progress] | None]:
+    def _claim(self, epoch_before: int) -> Op[tuple[JobClaim, Job, RunnerFields] | None]:
         """Claim the job or renew the claim, and read the job; None for one that needs a newer process."""
         unsaved = [word for pair in self._unsaved.items() for word in pair]
-        more_fields = Progress._fields if self._excluded is not None else (*Progress._fields, "exclude")
+        more_fields = RunnerFields._fields if self._excluded is not None else (*RunnerFields._fields, "exclude")
         claim_reply, *job_replies = yield [
             self._claim_call(epoch_before, *unsaved),
             *job_calls(self._ctx, self.id, *more_fields),
@@ -170,7 +170,7 @@ class Run:
         own = dict(zip(more_fields, row[len(JOB_FIELDS) :], strict=True))
         if self.has_claim and self._excluded is None:
             self._excluded = self._decode_excluded(own["exclude"])
-        return claim, job, Progress(*(own[field] for field in Progress._fields))
+        return claim, job, RunnerFields(*(own[field] for field in RunnerFields._fields))
 
     def _claim_call(self, epoch: int, *unsaved: str | int) -> Call:
         shard = self._ctx.keys.shards[0]
@@ -187,7 +187,7 @@ class Run:
             pass
         raise corrupt_job(self._ctx, self.id)  # better to end no session than an excluded one
 
-    def _follow(self, job: Job, progress: Progress, until_begin: float) -> Op[float]:
+    def _follow(self, job: Job, progress: RunnerFields, until_begin: float) -> Op[float]:
         """Another runner has the job, or it does not run, or not yet: finish a stop that broke off, and wait."""
         if job.state in ("paused", "cancelled"):
             cancelled = job.state == "cancelled"
@@ -202,7 +202,7 @@ class Run:
         self._highest_epoch = max(fence.epoch for fence in fences)
         return sum(fence.kicked for fence in fences)
 
-    def _end_page(self, job: Job, epoch: int, progress: Progress) -> Op[float]:
+    def _end_page(self, job: Job, epoch: int, progress: RunnerFields) -> Op[float]:
         """Read the next page, end its matches, and note how far the job has come."""
         matches, next_cursor, scanned = yield from self._read_page(job, progress)
         room = max(0, job.expected - job.kicked)
@@ -225,7 +225,7 @@ class Run:
         self._unsaved = {"cursor": next_cursor, "examined": examined, "missed": "1" if missed else ""}
         return len(chosen) / job.pace if job.pace else 0.0
 
-    def _read_page(self, job: Job, progress: Progress) -> Op[tuple[list[Session], str | None, int]]:
+    def _read_page(self, job: Job, progress: RunnerFields) -> Op[tuple[list[Session], str | None, int]]:
         """The next page without excluded sessions, the cursor behind it, and the number of entries scanned."""
         assert self._excluded is not None
         if not progress.frozen or not progress.frozen.isdigit():

@@ -137,7 +137,7 @@ def count_sessions(ctx: Context, session_filter: object) -> Op[int]:
     number = 0
     while True:
         found = yield from source.next(1000)
-        live = yield from _test(ctx, wanted, source, found, {})
+        live = yield from _live_matches(ctx, wanted, source, found, {})
         number += len(live)
         if not found:
             return number
@@ -258,7 +258,8 @@ def _source(
     gathered.total = len(found)
     doubtful = list(unsure.values())
     for first in range(0, len(doubtful), 1000):
-        gathered.total += len((yield from _test(ctx, session_filter, gathered, doubtful[first : first + 1000], {})))
+        matches = yield from _live_matches(ctx, session_filter, gathered, doubtful[first : first + 1000], {})
+        gathered.total += len(matches)
     return gathered
 
 
@@ -269,7 +270,7 @@ def _page(ctx: Context, session_filter: SessionFilter, limit: int, source: Sourc
         found = yield from source.next(limit + 1 - len(live))
         if not found:
             break
-        live += yield from _test(ctx, session_filter, source, found, stale)
+        live += yield from _live_matches(ctx, session_filter, source, found, stale)
         if sum(map(len, stale.values())) >= MOST_STALE:
             yield from _settle_stale(ctx, stale)
     yield from _settle_stale(ctx, stale)
@@ -278,7 +279,7 @@ def _page(ctx: Context, session_filter: SessionFilter, limit: int, source: Sourc
     return Page([session for _, session in live[:limit]], next_cursor, 0, False, source.looked, moment(source.now))
 
 
-def _test(
+def _live_matches(
     ctx: Context,
     session_filter: SessionFilter,
     source: Source,

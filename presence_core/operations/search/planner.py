@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard
-from presence_core.models import DISTANT, NEW_DEVICE, ON_BEHALF, Plan, PlanIndex
+from presence_core.models import DISTANT, NEW_DEVICE, ON_BEHALF, Plan, WayName
 from presence_core.operations.context import Context
 from presence_core.operations.search.facets import LabelTest, label_test, learn_labels, wanted_ids
 from presence_core.scripts.calls import Op, call_of
@@ -48,7 +48,7 @@ MOST_GATHERED: Final = 100_000
 """Entries that one call reads of an index to find users or sessions; for a longer range the list is scanned."""
 
 LOGIN_FIELDS: Final = {"logged_in_after", "logged_in_before"}
-_DRIVEN: Final[dict[PlanIndex, set[str]]] = {
+_DRIVEN: Final[dict[WayName, set[str]]] = {
     "text": {"text"},
     "name": {"name_prefix"},
     "ip": {"ip"},
@@ -105,7 +105,7 @@ class Route:
 class Way(NamedTuple):
     """A way to the sessions, and its cost."""
 
-    name: PlanIndex
+    name: WayName
     rows: int  #: entries to be read
     cost: float  #: µs
     scans_users: bool = False
@@ -118,8 +118,8 @@ class Estimate:
     listed: int  #: sessions in the list
     inside: int  #: live sessions of the filter's time
     matches: float
-    rows: dict[PlanIndex, int]  #: entries to be read, by index
-    costs: dict[PlanIndex, float]  #: µs for that
+    rows: dict[WayName, int]  #: entries to be read, by index
+    costs: dict[WayName, float]  #: µs for that
     no_label_matches: bool = False  #: no label in use matches, and all labels are known
 
 
@@ -153,9 +153,9 @@ def address_range(block: tuple[bytes, bytes]) -> Range:
     return Range("addresses", b"[" + block[0], b"(" + block[1] + b"\xff")
 
 
-def needed_indexes(session_filter: SessionFilter) -> dict[PlanIndex, set[str]]:
+def needed_indexes(session_filter: SessionFilter) -> dict[WayName, set[str]]:
     """The indexes that each way to the sessions of a filter needs."""
-    needed: dict[PlanIndex, set[str]] = {}
+    needed: dict[WayName, set[str]] = {}
     if session_filter.text is not None:
         needed["text"] = {"uid", "name", "alias", *(["ip"] if session_filter.text_addresses else [])}
     if session_filter.name_prefix is not None or session_filter.name_contains is not None:
@@ -165,12 +165,10 @@ def needed_indexes(session_filter: SessionFilter) -> dict[PlanIndex, set[str]]:
     return needed
 
 
-def ranges_of(
-    complete: Collection[str], session_filter: SessionFilter, shards: int = 1
-) -> dict[PlanIndex, list[Range]]:
+def ranges_of(complete: Collection[str], session_filter: SessionFilter, shards: int = 1) -> dict[WayName, list[Range]]:
     """By index: its ranges. ``shards``: how many there are. Only where every index that is needed is complete."""
     usable = {name for name, indexes in needed_indexes(session_filter).items() if indexes <= set(complete)}
-    ranges: dict[PlanIndex, list[Range]] = {}
+    ranges: dict[WayName, list[Range]] = {}
     if "text" in usable and (words := text_ranges(session_filter.needles)):
         ranges["text"] = words
         if session_filter.text_addresses:
@@ -203,7 +201,8 @@ def plan(ctx: Context, session_filter: SessionFilter, need: int | None) -> Op[Ro
     labels = (yield from _label_tests(ctx, session_filter, counts)) if _asks_labels(session_filter) else []
     estimated = estimate(counts, counted, ranges, labels)
     best = _cheapest(session_filter, ranges, estimated, need)
-    tests = _shard_tests(ctx.keys.shards, session_filter, labels)
+    with_ip = best.name != "ip"  # else the entries are the addresses
+    tests = _shard_tests(ctx.keys.shards, session_filter, labels, with_ip=with_ip)
     route = _build(ctx, session_filter, best, estimated, tests, counts[0].now)
     route.plan = replace(route.plan, incomplete=_incomplete(ctx, session_filter))
     if best.name in ranges:
@@ -267,7 +266,7 @@ def _label_tests(ctx: Context, session_filter: SessionFilter, counts: list[Candi
 def estimate(
     counts: list[CandidateCounts],
     counted: list[Range],
-    ranges: dict[PlanIndex, list[Range]],
+    ranges: dict[WayName, list[Range]],
     labels: list[LabelTest],
 ) -> Estimate:
     """How many sessions match, if conditions are independent. ``counted``: the ranges whose sizes were counted."""
@@ -297,7 +296,7 @@ def _matches(way: list[Range], size_of: dict[Range, int], listed: int) -> float:
 
 
 def _cheapest(
-    session_filter: SessionFilter, ranges: dict[PlanIndex, list[Range]], estimated: Estimate, need: int | None
+    session_filter: SessionFilter, ranges: dict[WayName, list[Range]], estimated: Estimate, need: int | None
 ) -> Way:
     """The way that costs least. Of equals, the one that has an exact total."""
     inside = estimated.inside
@@ -311,7 +310,7 @@ def _cheapest(
             tested = walked * min(1.0, number / max(1, estimated.listed))
             cost = number * USERS_US + walked * SCAN_US + tested * TEST_US
             ways.append(Way(name, number, cost, scans_users=True))
-    index: PlanIndex = "login" if session_filter.after or session_filter.before else "list"
+    index: WayName = "login" if session_filter.after or session_filter.before else "list"
     ways.append(Way(index, round(walked), walked * _walk_us(session_filter)))
     return min(ways, key=lambda way: way.cost)
 
@@ -348,9 +347,7 @@ def _build(
     residual = tuple(name for name in session_filter.given if name not in driven)
     plan = Plan(best.name, best.rows, round(estimated.matches), residual)
     chosen = Route(plan, tests, now, scans_users=best.scans_users, inside=estimated.inside)
-    if best.name == "ip":  # the entries are the addresses, so the first four words, from and to, need no test
-        chosen.tests = {shard: [*words][4:] for shard, words in tests.items()}
-    elif best.name in ("list", "login") and session_filter.name_contains is not None and "name" in ctx.complete:
+    if best.name in ("list", "login") and session_filter.name_contains is not None and "name" in ctx.complete:
         piece = name_piece(session_filter.name_contains)
         if piece:
             chosen.fallback = replace(
@@ -361,8 +358,10 @@ def _build(
     return chosen
 
 
-def _shard_tests(shards: Sequence[Shard], session_filter: SessionFilter, labels: list[LabelTest]) -> dict[Shard, Tests]:
-    common = _tests(session_filter)
+def _shard_tests(
+    shards: Sequence[Shard], session_filter: SessionFilter, labels: list[LabelTest], *, with_ip: bool
+) -> dict[Shard, Tests]:
+    common = _tests(session_filter, with_ip=with_ip)
     if not labels:
         return dict.fromkeys(shards, common)
     return {
@@ -371,10 +370,10 @@ def _shard_tests(shards: Sequence[Shard], session_filter: SessionFilter, labels:
     }
 
 
-def _tests(session_filter: SessionFilter) -> list[str | bytes | int]:
+def _tests(session_filter: SessionFilter, *, with_ip: bool) -> list[str | bytes | int]:
     """The conditions of a filter, but for labels, as include/search/filter_tests.lua takes them."""
     out: list[str | bytes | int] = []
-    if session_filter.addresses:
+    if with_ip and session_filter.addresses:
         out += ("from", session_filter.addresses[0], "to", session_filter.addresses[1])
     flags = sum(
         flag

@@ -33,7 +33,7 @@ _SCORE = re.compile(r"-?([0-9]{1,20}(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?|inf)")
 T = TypeVar("T")
 
 
-class ListPart:
+class MergePart:
     """A part of a list, newest first, that is read already."""
 
     __slots__ = ("at", "done", "items", "now", "total")
@@ -45,7 +45,7 @@ class ListPart:
         self.now = self.total = 0
 
 
-class ShardPart(ListPart, ABC):
+class ShardPart(MergePart, ABC):
     """One shard's part, as far as it has been read."""
 
     __slots__ = ()
@@ -64,7 +64,7 @@ class _Head:
 
     __slots__ = ("part", "place")
 
-    def __init__(self, part: ListPart) -> None:
+    def __init__(self, part: MergePart) -> None:
         self.part = part
         self.place = part.items[part.at][0]
 
@@ -76,7 +76,7 @@ class MergedLists:
     """The parts as one list. Each is first asked for its fair share and a margin (three standard deviations of a random
     spread); a part without entries left is asked again, for twice as many."""
 
-    def __init__(self, ctx: Context, parts: Sequence[ListPart], limit: int) -> None:
+    def __init__(self, ctx: Context, parts: Sequence[MergePart], limit: int) -> None:
         self._ctx = ctx
         self._parts = parts
         self._asking = [part for part in parts if isinstance(part, ShardPart) and not part.done]

@@ -13,7 +13,7 @@ from presence_core.keyspace import Shard, digest
 from presence_core.models import AuditEntry, Page, moment, text
 from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
-from presence_core.operations.search.timed_lists import LOOK_AT, ListPart, MergedLists, ShardPart
+from presence_core.operations.search.timed_lists import LOOK_AT, MergedLists, MergePart, ShardPart
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command, pairs
 from presence_core.scripts.staff import COUNT_DENIED, READ_AUDIT, TRIM_AUDIT, WRITE_AUDIT, decode_audit
 
@@ -110,7 +110,7 @@ class _Stream(ShardPart):
         return _END if self.done else self._next
 
 
-class _Denied(ListPart):
+class _Denied(MergePart):
     """The rows of denied attempts, all of them read. A row keeps its first time, so its place does not change while
     further attempts are counted."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final
 
-from presence_core.drive_generators import Call, Calls
+from presence_core.drive_generators import ClientCall, ClientCalls
 from presence_core.keyspace import Shard
 from presence_core.logs import fields
 from presence_core.models import Counts, Event
@@ -35,11 +35,11 @@ NEVER: Final = float("-inf")
 log = logging.getLogger(__name__)
 
 
-def _ended_page(since: float, cursor: str | None = None) -> Call:
+def _ended_page(since: float, cursor: str | None = None) -> ClientCall:
     return lambda p: p.ended(since=since, limit=BATCH, cursor=cursor)
 
 
-def _events_page(cursor: str) -> Call:
+def _events_page(cursor: str) -> ClientCall:
     return lambda p: p.events(after=cursor, limit=BATCH)
 
 
@@ -77,7 +77,7 @@ class EndedSessions:
         """Whether more sessions may have ended than Redis lists."""
         return self._clock() < self._incomplete_until
 
-    def step(self) -> Calls[bool]:
+    def step(self) -> ClientCalls[bool]:
         """Read what is new. Returns True if there is more to read at once, False if this agrees with Redis."""
         yield from self._read_watermark()
         if self._cursor is None:
@@ -108,7 +108,7 @@ class EndedSessions:
                     break
                 kept.pop(session_id, None)
 
-    def _read_watermark(self) -> Calls[None]:
+    def _read_watermark(self) -> ClientCalls[None]:
         watermark, set_at = yield lambda p: p.internal.run(read.watermark(p.internal.context))
         if self._clock() - self._all_shards_read_at >= ALL_SHARDS_INTERVAL:
             edges = yield lambda p: p.internal.run(read.latest(p.internal.context))
@@ -120,7 +120,7 @@ class EndedSessions:
             self.watermark, self._watermark_set_at = watermark, set_at
             self.draining, self._drained = True, False
 
-    def _read_all_ends(self) -> Calls[None]:
+    def _read_all_ends(self) -> ClientCalls[None]:
         cursor = yield lambda p: p.events_end()  # first, so that what ends meanwhile is read again from the events
         counts = yield lambda p: p.counts()
         self._note_counts(counts)
@@ -137,7 +137,7 @@ class EndedSessions:
         yield from self._read_demands(since, cursor)
         self._cursor = cursor
 
-    def _read_demands(self, since: float, upto: str) -> Calls[None]:
+    def _read_demands(self, since: float, upto: str) -> ClientCalls[None]:
         """The sessions that must sign in again are in no list: read the events of the last ``keep`` seconds, if staff
         required it of any session in that time."""
         edges = yield lambda p: p.internal.run(read.latest(p.internal.context))

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from presence_core.client import AsyncPresence, Presence
-from presence_core.drive_generators import Call, Calls
+from presence_core.drive_generators import ClientCall, ClientCalls
 from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, PresenceError, Unavailable
 from presence_core.fork_safety import renew_in_child
 from presence_core.heartbeat_buffer import HeartbeatBuffer
@@ -83,7 +83,7 @@ class RequestChecker:
 
     # -- the decision --------------------------------------------------------------------------------------------------
 
-    def check(self, request: RequestData, user_of: Users | None = None) -> Calls[Verdict]:
+    def check(self, request: RequestData, user_of: Users | None = None) -> ClientCalls[Verdict]:
         """The verdict on one request. ``user_of`` returns the user that the site itself has signed in."""
         ip = self.address(request)
         if request.preflight and not (request.cookie or request.authorization):
@@ -96,7 +96,7 @@ class RequestChecker:
             self._tally[verdict.state] = self._tally.get(verdict.state, 0) + 1
         return replace(verdict, ip=ip)
 
-    def _observe(self, request: RequestData, user_of: Users | None, ip: str | None) -> Calls[Verdict]:
+    def _observe(self, request: RequestData, user_of: Users | None, ip: str | None) -> ClientCalls[Verdict]:
         try:
             verdict = yield from self._decide(request, user_of, ip)
         except Exception:  # observing must never break the site
@@ -104,7 +104,7 @@ class RequestChecker:
             return Verdict(passes=True, state="unavailable")
         return replace(verdict, passes=True)
 
-    def _decide(self, request: RequestData, user_of: Users | None, ip: str | None) -> Calls[Verdict]:
+    def _decide(self, request: RequestData, user_of: Users | None, ip: str | None) -> ClientCalls[Verdict]:
         user = user_of() if user_of is not None else None
         visitor = Visitor(user) if isinstance(user, str) else user
         session_id = visitor.session_id if visitor is not None else None
@@ -126,7 +126,7 @@ class RequestChecker:
 
     def _validate(
         self, request: RequestData, token: str | None, visitor: Visitor | None, key: bytes, ip: str | None
-    ) -> Calls[Verdict]:
+    ) -> ClientCalls[Verdict]:
         """Look up the session that the request names, by token or by the site's own session id."""
         turn = self.known.take_turn(key, ip)
         if self._context.now:  # a test has stopped the clock: each request is seen at once, at its time
@@ -169,7 +169,7 @@ class RequestChecker:
         passes, sentence = self._is_public(request.path), validation.message
         return Verdict(passes=passes, state="sign_in_required", known=validation.refused, sentence=sentence)
 
-    def _begin_or_refuse(self, request: RequestData, visitor: Visitor | None, ip: str | None) -> Calls[Verdict]:
+    def _begin_or_refuse(self, request: RequestData, visitor: Visitor | None, ip: str | None) -> ClientCalls[Verdict]:
         """The session is unknown: begin one for the visitor, or refuse."""
         adopts = self.rules.mode == "adopt"
         if visitor is None or not (adopts if visitor.adopt is None else visitor.adopt):
@@ -188,7 +188,7 @@ class RequestChecker:
             return replace(login_refusal(refused), passes=passes)
         return Verdict(passes=True, state="adopted", session=login.session, token=login.token if sid is None else None)
 
-    def _call(self, call: Call, key: bytes | None = None) -> Calls[Any]:
+    def _call(self, call: ClientCall, key: bytes | None = None) -> ClientCalls[Any]:
         """Make one call, unless the breaker is open."""
         if not self.breaker.enter():
             raise Unavailable("Redis did not answer recently: the next attempt follows in a few seconds.")

@@ -1,9 +1,8 @@
 """Answer the requests to "Your devices", with no framework and no I/O.
 
 ``DeviceAnswers.answer`` is a generator that yields calls of a Presence or an AsyncPresence (``drive_generators``). A
-request passes these checks, in this order: a session, the rate, and for a change the origin, the form and the token,
-and for a change of other devices a recent
-authentication.
+request passes these checks in this order: a session, the rate; for a change also the origin, the form and the token;
+for a change of other devices also a recent authentication.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
-from presence_core.drive_generators import Calls
+from presence_core.drive_generators import ClientCalls
 from presence_core.errors import CorruptData, InvalidArgument, OutcomeUnknown, Unavailable
 from presence_core.models import Session
 from presence_core.text.languages import accepted, match, tag_of
@@ -78,7 +77,7 @@ class DeviceAnswers:
         self._style = style_sheet(options.theme, whole_page=whole_page)
         self._policy = content_policy(self._style, options.policy, whole_page=whole_page)
 
-    def answer(self, request: DeviceRequest) -> Calls[DeviceResponse]:
+    def answer(self, request: DeviceRequest) -> ClientCalls[DeviceResponse]:
         """The response to this request."""
         answering = _Answering(self, request)
         is_change = request.method == "POST"
@@ -123,7 +122,7 @@ class DeviceAnswers:
         return None if self._limiter.hit(self._limit, session.ref) else self._limit.get_expiry()
 
     def page_response(
-        self, request: DeviceRequest, language: str, content: Content, status: int = 200, csrf: str = "",
+        self, language: str, content: Content, status: int = 200, csrf: str = "",
         devices: DeviceList | None = None, **more: Any,
     ) -> DeviceResponse:  # fmt: skip
         """A page, in the site's template if there is one."""
@@ -148,7 +147,7 @@ class _Answering:
         self._language = site.language_of(request)
         self.t: NullTranslations = translations(self._language)
 
-    def respond(self) -> Calls[DeviceResponse]:
+    def respond(self) -> ClientCalls[DeviceResponse]:
         request = self._request
         path = request.path.rstrip("/")
         allowed = _API.get(path) if request.is_api else "GET, HEAD, POST" if not path else None
@@ -181,7 +180,7 @@ class _Answering:
 
     # -- show ----------------------------------------------------------------------------------------------------------
 
-    def _show(self, this: Session) -> Calls[DeviceResponse]:
+    def _show(self, this: Session) -> ClientCalls[DeviceResponse]:
         sessions = yield lambda p: p.sessions(this.uid)
         ended = yield lambda p: p.ended(this.uid, limit=MOST_ENDED)
         shown = list_devices(this, sessions, ended.items, ended.as_of, self._site.handle(this))
@@ -211,7 +210,7 @@ class _Answering:
         if fresh is not None and stale(self._request.verdict, fresh) is not None:
             raise _Refused(refusals.not_fresh(self.t, fresh))
 
-    def _form_change(self, this: Session) -> Calls[DeviceResponse]:
+    def _form_change(self, this: Session) -> ClientCalls[DeviceResponse]:
         form = self._request.form()
         if form is None:
             raise _Refused(refusals.malformed(self.t))
@@ -229,7 +228,7 @@ class _Answering:
             return self._page(content, ended_this=True)
         return self._see_list("device")
 
-    def _api_change(self, this: Session, path: str) -> Calls[DeviceResponse]:
+    def _api_change(self, this: Session, path: str) -> ClientCalls[DeviceResponse]:
         if self._request.content_type() != json_answers.JSON:
             raise _Refused(refusals.malformed(self.t, 415, "media_type"))
         fields = json_answers.read_object(self._request.body or b"")
@@ -243,7 +242,7 @@ class _Answering:
         ended = yield from self._end_device(this, device if isinstance(device, str) else "")
         return self._json(json_answers.ended_body(1), ended_this=ended == this.session_id)
 
-    def _end_device(self, this: Session, handle: str) -> Calls[str]:
+    def _end_device(self, this: Session, handle: str) -> ClientCalls[str]:
         """End the visitor's session with this handle, and return its id. A recent login is asked for before anything is
         said about the handle, and each handle that is no session's gets the same answer."""
         sessions: list[Session] = yield lambda p: p.sessions(this.uid)
@@ -258,7 +257,7 @@ class _Answering:
         yield lambda p: p.logout_others(this.uid, this.session_id, session_id)
         return session_id
 
-    def _end_others(self, this: Session) -> Calls[int]:
+    def _end_others(self, this: Session) -> ClientCalls[int]:
         self._check_fresh()
         ended: list[Session] = yield lambda p: p.logout_others(this.uid, this.session_id)
         return len(ended)
@@ -286,7 +285,7 @@ class _Answering:
         return None if url is None else (text, url)
 
     def _page(self, content: Content, status: int = 200, **more: Any) -> DeviceResponse:
-        return self._site.page_response(self._request, self._language, content, status, **more)
+        return self._site.page_response(self._language, content, status, **more)
 
     def _json(self, body: bytes, status: int = 200, kind: str = json_answers.JSON, **more: Any) -> DeviceResponse:
         headers = [("Content-Type", kind), ("Content-Language", tag_of(self._language)),

@@ -79,7 +79,7 @@ def test_values_are_masked_for_viewers_and_limits_apply_to_support() -> None:
 @pytest.mark.parametrize(
     ("act", "right"),
     [
-        (lambda p: kick_and_block.kick_sessions(p, ["ada:session-1"], ActionDetails("why")), "kick"),
+        (lambda p: kick_and_block.kick_refs(p, ["ada:session-1"], ActionDetails("why")), "kick"),
         (lambda p: kick_and_block.kick_person(p, "ada", [], ActionDetails("why")), "kick"),
         (lambda p: kick_and_block.block(p, "ada", ActionDetails("why")), "kick"),
         (lambda p: kick_and_block.unblock(p, "ada", "why"), "kick"),
@@ -228,7 +228,7 @@ PROTECTED: dict[str, tuple[str, Callable[[Presence], object]]] = {
     "unblock": ("unblock", lambda p: kick_and_block.unblock(p, "ada", "why")),
     "kick a session and block": (
         "block",
-        lambda p: kick_and_block.kick_sessions(p, [p.sessions("ada")[0].ref], ActionDetails("why", block=3600)),
+        lambda p: kick_and_block.kick_refs(p, [p.sessions("ada")[0].ref], ActionDetails("why", block=3600)),
     ),
     "kick a person and block for good": (
         "block",
@@ -271,7 +271,7 @@ def test_a_kick_and_a_required_sign_in_need_no_fresh_authentication(
 ) -> None:
     other = presence.login("bob")
     kick_and_block.require_sign_in(presence, "bob", None, ActionDetails("why"))
-    kick_and_block.kick_sessions(presence, [ada.session.ref], ActionDetails("why"))
+    kick_and_block.kick_refs(presence, [ada.session.ref], ActionDetails("why"))
     kick_and_block.kick_person(presence, "bob", [other.session.ref], ActionDetails("why"))
     staff_members.sign_out(presence, "alex")
     assert presence.counts().sessions == 0

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from presence_core import OutcomeUnknown, Presence, Settings, Unavailable
 from presence_dashboard import access, texts
 from presence_dashboard import format as fmt
-from presence_dashboard.actions.kick_and_block import ActionDetails, kick_person, kick_sessions
+from presence_dashboard.actions.kick_and_block import ActionDetails, kick_person, kick_refs
 from presence_dashboard.data import store as store_room
 from presence_dashboard.data.browser_tab import TICK_AWAY
 from presence_dashboard.data.store import Store
@@ -359,9 +359,9 @@ def test_an_action_stops_where_redis_is_away(server: Server, presence: Presence)
     logins = log_in(presence, 3)
     assert presence.counts().sessions == 3
     server.pause()
-    outcome = kick_sessions(presence, refs(*logins), WHY)
-    assert (outcome.unanswered or outcome.not_tried)[0] == logins[0].session.ref
-    assert outcome.not_tried[-2:] == tuple(refs(*logins[1:]))
+    outcome = kick_refs(presence, refs(*logins), WHY)
+    assert (outcome.unanswered or outcome.not_kicked)[0] == logins[0].session.ref
+    assert outcome.not_kicked[-2:] == tuple(refs(*logins[1:]))
     assert outcome.failure
 
 
@@ -377,7 +377,7 @@ def test_a_kick_without_an_answer_tells_of_the_block_that_came_with_it(
         raise OutcomeUnknown("no answer")
 
     monkeypatch.setattr(Presence, "kick", unheard)
-    outcome = kick_sessions(presence, refs(login), ActionDetails("Shared account", block=block))
+    outcome = kick_refs(presence, refs(login), ActionDetails("Shared account", block=block))
     assert [session.ref for session in outcome.already] == refs(login)
     assert outcome.blocked == presence.blocked("user00") is not None
 
@@ -392,8 +392,8 @@ def test_a_session_that_must_sign_in_again_is_live_after_a_kick_without_a_reply(
         raise OutcomeUnknown("no reply")
 
     monkeypatch.setattr(Presence, "kick", unanswered)
-    outcome = kick_sessions(presence, [login.session.ref], WHY)
-    assert (outcome.alive, outcome.ended_unknown) == ((login.session.ref,), ())
+    outcome = kick_refs(presence, [login.session.ref], WHY)
+    assert (outcome.still_live, outcome.ended_unknown) == ((login.session.ref,), ())
 
 
 def test_a_kick_that_failed_behind_its_block_tells_of_the_block(
@@ -405,9 +405,9 @@ def test_a_kick_that_failed_behind_its_block_tells_of_the_block(
         raise Unavailable("away")
 
     monkeypatch.setattr(Presence, "kick", failed)
-    assert kick_sessions(presence, refs(login), ActionDetails("Shared account", block=3_600)).blocked is None
-    outcome = kick_sessions(presence, refs(login), ActionDetails("Shared account", block=0))
-    assert outcome.not_tried == tuple(refs(login))
+    assert kick_refs(presence, refs(login), ActionDetails("Shared account", block=3_600)).blocked is None
+    outcome = kick_refs(presence, refs(login), ActionDetails("Shared account", block=0))
+    assert outcome.not_kicked == tuple(refs(login))
     assert outcome.blocked == presence.blocked("user00") is not None
 
 

@@ -92,7 +92,7 @@ def _wrong_imports(name: str, path: Path) -> Iterator[str]:
     imported = set(_imports(_tree(path)))
     foreign = {module.split(".")[0] for module in imported} - {"presence_core"}
     yield from foreign & {"streamlit", "pandas", "presence_dashboard", "tests"}
-    if package not in ("transport", "trackers"):
+    if package != "transport":
         yield from foreign & {"redis"}  # only the transport imports redis
     if package == "operations":
         yield from foreign & NO_CLOCK  # operations lend what they need from the client
@@ -149,7 +149,7 @@ def test_no_folder_has_many_modules(root: Path) -> None:
 
 def test_only_the_client_uses_its_private_attributes() -> None:
     """Our other modules use ``presence.internal``."""
-    others = [(name, path) for name, path in MODULES if _package(name) not in ("client", "web", "cli")]
+    others = [(name, path) for name, path in MODULES if _package(name) != "client"]
     private = re.compile(r"presence\._(ctx|run|transport)\b")
     assert [name for name, path in others if private.search(path.read_text("utf-8"))] == []
 

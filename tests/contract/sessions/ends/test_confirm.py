@@ -190,7 +190,7 @@ def test_a_kick_is_held_where_no_thread_can_be_started(bed: Bed, monkeypatch: py
 @on("valkey-sync")
 def test_a_kick_that_comes_while_the_thread_of_held_changes_ends_gets_another_thread(bed: Bed) -> None:
     def threads() -> set[threading.Thread]:
-        return {thread for thread in threading.enumerate() if thread.name == "presence-confirming"}
+        return {thread for thread in threading.enumerate() if thread.name == "presence-replica-acks"}
 
     class Emptied(dict[Any, Any]):
         """Held changes of which the last one goes before the thread looks, and the next kick comes right behind."""
