@@ -145,8 +145,8 @@ class AsyncTransport(BaseTransport):
             if not isinstance(error, (*LOST, RedisError, Unavailable)):
                 raise
             # redis-py raises LOADING as a ConnectionError. Calls before it may have run.
-            may_have_run = bool(replies) or code_of(error) not in NOT_RUN
-            return Failed(error, sent=connection is not None and may_have_run)
+            may_have_run = connection is not None and (bool(replies) or code_of(error) not in NOT_RUN)
+            return Failed(error, may_have_run=may_have_run)
         finally:
             if connection is not None:
                 await self._give_back(node, connection)

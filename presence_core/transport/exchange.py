@@ -58,10 +58,10 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Failed:
-    """A node did not reply. ``sent``: the calls were written to the socket, so they may have run."""
+    """A node did not reply. ``may_have_run``: False where certainly none of the calls has run."""
 
     error: BaseException
-    sent: bool
+    may_have_run: bool
 
 
 @dataclass(slots=True)
@@ -251,7 +251,7 @@ class _Batch:
         """Keep the replies of a node; whether anything failed. Raises if a write may have run."""
         if not isinstance(answer, Failed):
             return self._take_replies(places, answer)
-        if answer.sent and not all(self._calls[place].safe for place in places):
+        if answer.may_have_run and not all(self._calls[place].safe for place in places):
             raise outcome_unknown(answer.error, self._router.name(node)) from answer.error
         return True
 
@@ -259,7 +259,7 @@ class _Batch:
         """Send the calls again, or raise if that is useless."""
         server, error = self._router.name(node), failed.error
         is_refusal = tls.is_refusal(error)
-        retry = _Retry(error, server, self._router.tls if is_refusal or not failed.sent else None)
+        retry = _Retry(error, server, self._router.tls if is_refusal or not failed.may_have_run else None)
         if is_refusal or isinstance(error, AuthenticationError):
             raise retry.explained() from error
         self._send_again(places, retry)
@@ -321,7 +321,7 @@ class _Batch:
             loads = [command("", "SCRIPT", "LOAD", script.text) for script in scripts]
             [answer] = yield Send([(node, [*loads, *(self._calls[place] for place in part)])], self._until)
             if isinstance(answer, Failed):
-                if answer.sent and not all(self._calls[place].safe for place in part):
+                if answer.may_have_run and not all(self._calls[place].safe for place in part):
                     raise outcome_unknown(answer.error, self._router.name(node)) from answer.error
                 for place in waiting:
                     self._replies[place] = answer.error
@@ -372,7 +372,7 @@ class _Batch:
         while True:
             [answer] = yield Send([(target, [*loads, command("", "ASKING"), call])], self._until)
             if isinstance(answer, Failed):
-                if answer.sent and not call.safe:
+                if answer.may_have_run and not call.safe:
                     raise outcome_unknown(answer.error, self._router.name(target)) from answer.error
                 return answer.error
             reply = answer[-1]

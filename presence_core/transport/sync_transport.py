@@ -174,7 +174,7 @@ class SyncTransport(BaseTransport):
                 self.give_back(borrowed, is_broken=True)
             if not isinstance(error, (*LOST, RedisError, Unavailable)):
                 raise
-            return Failed(error, sent=borrowed is not None)
+            return Failed(error, may_have_run=borrowed is not None)
         return borrowed
 
     def _read(self, connection: Any, count: int, step: Send) -> list[Any] | Failed:
@@ -196,7 +196,7 @@ class SyncTransport(BaseTransport):
             self._check_master(step.until, connection)  # replies of a master that was replaced do not count
         except (*LOST, RedisError, Unavailable) as error:
             # redis-py raises LOADING as a ConnectionError. Calls before it may have run.
-            return Failed(error, sent=bool(replies) or code_of(error) not in NOT_RUN)
+            return Failed(error, may_have_run=bool(replies) or code_of(error) not in NOT_RUN)
         return replies
 
     def nodes(self, *, refresh: bool = False) -> list[str]:

@@ -94,14 +94,14 @@ def test_a_wait_after_a_change_that_was_sent_again_confirms_nothing() -> None:
 
 def test_a_call_whose_reply_was_lost_is_sent_again_only_where_that_is_safe() -> None:
     steps = begin(READ)
-    assert isinstance(steps.send([Failed(ConnectionResetError("gone"), sent=True)]), Pause)
+    assert isinstance(steps.send([Failed(ConnectionResetError("gone"), may_have_run=True)]), Pause)
     assert sent(steps.send(None)) == ("here", [READ])
     assert finish(steps, [b"1"]) == [b"1"]
     steps = begin(READ, CHANGE)
     with pytest.raises(OutcomeUnknown):
-        steps.send([Failed(ConnectionResetError("gone"), sent=True)])
+        steps.send([Failed(ConnectionResetError("gone"), may_have_run=True)])
     steps = begin(CHANGE)
-    assert isinstance(steps.send([Failed(ConnectionResetError("gone"), sent=False)]), Pause)
+    assert isinstance(steps.send([Failed(ConnectionResetError("gone"), may_have_run=False)]), Pause)
     assert sent(steps.send(None)) == ("here", [CHANGE])
 
 
@@ -145,7 +145,9 @@ def test_a_batch_of_which_one_node_may_have_done_a_part_is_not_a_plain_failure(l
     steps = exchange(TwoNodes(), [change("a"), change("b")], 5.0)
     next(steps)
     with pytest.raises(OutcomeUnknown):
-        steps.send([Failed(ConnectionResetError("gone"), sent=True) if node == lost else [FULL] for node in "ab"])
+        steps.send(
+            [Failed(ConnectionResetError("gone"), may_have_run=True) if node == lost else [FULL] for node in "ab"]
+        )
 
 
 @pytest.mark.parametrize("replies", [[b"1", FULL], [FULL, FULL]])
