@@ -6,7 +6,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
@@ -17,6 +17,7 @@ from presence_core.web.proxies import Proxies
 Mode = Literal["observe", "adopt", "enforce"]
 Anonymous = Literal["refuse", "pass"]
 OnUnavailable = Literal["closed", "grace", "open"]
+_STRICTEST_FIRST: Final = get_args(OnUnavailable)
 State = Literal[
     "live",
     "adopted",
@@ -136,6 +137,15 @@ def max_age_of(path: str, fresh: Mapping[str, int]) -> int | None:
         return min(fresh.values())
     prefix = longest_prefix(path, fresh) if fresh else None
     return None if prefix is None else fresh[prefix]
+
+
+def on_unavailable_of(path: str, rules: Rules) -> OnUnavailable:
+    """What to do with a request for this path while Redis is unreachable. The strictest for an ambiguous path."""
+    choices = (rules.on_unavailable, *rules.routes.values())
+    if _is_ambiguous(path):
+        return min(choices, key=_STRICTEST_FIRST.index)
+    prefix = longest_prefix(path, rules.routes)
+    return rules.on_unavailable if prefix is None else rules.routes[prefix]
 
 
 def longest_prefix(path: str, prefixes: Iterable[str]) -> str | None:

@@ -27,7 +27,7 @@ from presence_core.web.middleware.known_sessions import KnownSessions, Turn
 from presence_core.web.middleware.refusals import login_refusal
 from presence_core.web.middleware.request_data import RequestData
 from presence_core.web.proxies import Proxies
-from presence_core.web.rules import Rules, Users, Verdict, Visitor, longest_prefix, max_age_of
+from presence_core.web.rules import Rules, Users, Verdict, Visitor, longest_prefix, max_age_of, on_unavailable_of
 
 log = logging.getLogger(__name__)
 
@@ -112,17 +112,20 @@ class RequestChecker:
         if token is None and visitor is None:
             passes = self.rules.mode != "enforce" or self.rules.anonymous == "pass" or self._is_public(request.path)
             return Verdict(passes=passes, state="anonymous")
-        name = token or (f"{visitor.uid}:{session_id}" if visitor is not None and session_id is not None else "")
-        key = sha256(name.encode("utf-8", "surrogateescape")).digest()
+        key = b""  # neither a token nor a session id of the site
+        if token is not None:
+            key = _known_key("token", token)
+        elif visitor is not None and session_id is not None:
+            key = _known_key("site", f"{visitor.uid}:{session_id}")
         try:
-            if name:
+            if key:
                 verdict = yield from self._validate(request, token, visitor, key, ip)
                 if verdict.state != "unknown":
                     return verdict
             return (yield from self._begin_or_refuse(request, visitor, ip))
         except (Unavailable, CorruptData) as error:
             self._outages.failed(error)
-            return self._redis_is_away(request.path, key)
+            return self._redis_is_away(request.path, key, visitor)
 
     def _validate(
         self, request: RequestData, token: str | None, visitor: Visitor | None, key: bytes, ip: str | None
@@ -209,14 +212,15 @@ class RequestChecker:
         self._outages.worked()
         return reply
 
-    def _redis_is_away(self, path: str, key: bytes) -> Verdict:
+    def _redis_is_away(self, path: str, key: bytes, visitor: Visitor | None) -> Verdict:
         rules = self.rules
         if max_age_of(path, rules.fresh) is not None:
             return Verdict(passes=False, state="unavailable")
-        route = longest_prefix(path, rules.routes)
-        choice = rules.on_unavailable if route is None else rules.routes[route]
+        choice = on_unavailable_of(path, rules)
         last = self.known.last_live(key)
         session = last.session if last is not None and last.age <= rules.grace else None
+        if session is not None and visitor is not None and visitor.uid != session.uid:
+            session = None  # as while Redis replies: the site's own sign-in is newer
         if choice == "grace" and session is not None:
             return Verdict(passes=True, state="grace", session=session)
         if choice == "open":
@@ -234,3 +238,8 @@ class RequestChecker:
 
     def _is_public(self, path: str) -> bool:
         return longest_prefix(path, self.rules.public) is not None
+
+
+def _known_key(kind: str, name: str) -> bytes:
+    """The key of ``KnownSessions``. A token must never have that of a site's session id, which is public."""
+    return sha256(f"{kind} {name}".encode("utf-8", "surrogateescape")).digest()

@@ -488,20 +488,58 @@ def test_each_route_decides_what_happens_while_redis_is_down(server: Server, awa
     assert ask("/", stranger).status == 200
 
 
+def is_away(_: Any) -> Any:
+    raise Unavailable("Redis is away.")
+
+
+@pytest.mark.parametrize("choice", ["grace", "open"])
+def test_a_public_session_id_is_no_token_while_redis_is_down(server: Server, choice: Any) -> None:
+    with Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
+        session = presence.login("ada", session_id=hashed_id("the site's key")).session
+        checker = RequestChecker(presence, Rules(on_unavailable=choice))
+        visitor, nobody = (lambda: Visitor("ada", session.session_id)), (lambda: None)
+        own = RequestData(path="/")
+        assert drive(checker.check(own, visitor), lambda call: call(presence)).session
+        for forged in (
+            RequestData(path="/", authorization=f"Bearer {session.ref}"),
+            RequestData(path="/", cookie=f"presence={session.ref}"),
+        ):
+            assert drive(checker.check(forged, nobody), is_away).session is None
+            assert not drive(checker.check(forged, nobody), lambda call: call(presence)).passes
+            assert drive(checker.check(own, visitor), is_away).session, "no stranger takes the grace away"
+
+
+def test_a_token_of_another_user_than_the_site_has_signed_in_is_worth_nothing_while_redis_is_down(
+    server: Server,
+) -> None:
+    with Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
+        checker = RequestChecker(presence, Rules(on_unavailable="grace"))
+        request = RequestData(path="/", cookie=f"presence={presence.login('bob').token}")
+        assert drive(checker.check(request, lambda: "bob"), lambda call: call(presence)).session
+        assert drive(checker.check(request, lambda: "bob"), is_away).passes
+        verdict = drive(checker.check(request, lambda: "ada"), is_away)
+    assert (verdict.passes, verdict.session) == (False, None)
+
+
+@pytest.mark.parametrize("path", ["/pay", "/pay/x", "//pay", "/pay//x", "/./pay", "/x/../pay", "/pay/.", "\\pay"])
+def test_the_strictest_rule_holds_for_an_ambiguous_path_while_redis_is_down(server: Server, path: str) -> None:
+    with Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
+        checker = RequestChecker(presence, Rules(on_unavailable="open", routes={"/pay": "closed"}))
+        cookie = f"presence={presence.login('ada').token}"
+        assert drive(checker.check(RequestData(path="/", cookie=cookie)), is_away).passes
+        assert not drive(checker.check(RequestData(path=path, cookie=cookie)), is_away).passes
+
+
 def test_an_open_route_has_no_session_of_long_ago_while_redis_is_down(server: Server) -> None:
     now = [100.0]
-
-    def away(_: Any) -> Any:
-        raise Unavailable("Redis is away.")
-
     with Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
         checker = RequestChecker(presence, Rules(on_unavailable="open", grace=30))
         checker.known.clock = lambda: now[0]
         request = RequestData(path="/", cookie=f"presence={presence.login('ada').token}")
         assert drive(checker.check(request), lambda call: call(presence)).session
-        assert drive(checker.check(request), away).session, "within the grace"
+        assert drive(checker.check(request), is_away).session, "within the grace"
         now[0] += 31
-        verdict = drive(checker.check(request), away)
+        verdict = drive(checker.check(request), is_away)
     assert (verdict.passes, verdict.state, verdict.session) == (True, "open", None)
 
 
