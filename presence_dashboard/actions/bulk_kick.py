@@ -14,10 +14,9 @@ from datetime import datetime
 from typing import Final, Literal
 
 from presence_core import Job, KickPreview, Page, Presence, PresenceError, Session, SessionFilter
-from presence_dashboard import access, texts
-from presence_dashboard.actions.kick_and_block import ActionDetails
+from presence_dashboard import access
+from presence_dashboard.actions.kick_and_block import ActionDetails, require_within_limit
 from presence_dashboard.data.store import Reading, Store
-from presence_dashboard.roles import Actor, Denied
 
 STALLED_AFTER: Final = 15.0
 """Seconds without an update after which no runner seems to run a job. A runner updates its job every few seconds."""
@@ -95,7 +94,7 @@ def start(store: Store, preview: KickPreview, spared: Iterable[str], details: Ac
     """
     presence = store.presence
     access.require_fresh("bulk", action="kick_where")
-    actor = _require_within_limit(presence, preview.total)
+    actor = require_within_limit(presence, preview.total, action="kick_where")
     job = presence.start_kick(
         preview.filter,
         by=actor.name,
@@ -120,7 +119,7 @@ def control_job(store: Store, job: Job, command: JobCommand) -> Job:
     """Pause, resume or cancel a job of any staff member."""
     presence = store.presence
     if command == "resume":
-        actor = _require_within_limit(presence, job.expected)
+        actor = require_within_limit(presence, job.expected, action="kick_where")
     else:
         actor = access.require("bulk", action=audit_name(command))
     commands: dict[JobCommand, Callable[..., Job]] = {
@@ -130,17 +129,6 @@ def control_job(store: Store, job: Job, command: JobCommand) -> Job:
     if command == "resume":
         run_in_background(store, job.id)
     return after
-
-
-def _require_within_limit(presence: Presence, number: int) -> Actor:
-    """The actor, if they may end this many sessions at once. Otherwise audits the attempt and raises Denied."""
-    actor = access.require("bulk", action="kick_where")
-    if actor.bulk_limit is not None and number > actor.bulk_limit:
-        presence.denied(
-            by=actor.name, what="kick_where", reason=f"{number:,} sessions, of {actor.bulk_limit:,} allowed"
-        )
-        raise Denied(texts.too_many_at_once(actor.bulk_limit, number))
-    return actor
 
 
 def jobs(store: Store, *, fresh: bool = False) -> Reading[Page[Job]]:

@@ -1,4 +1,5 @@
-"""Kick sessions, require a new sign-in, block and unblock people. Blocks need a fresh authentication, kicks do not.
+"""Kick sessions, require a new sign-in, block and unblock people. Blocks, and kicks of several people, need a fresh
+authentication; a kick of one person does not.
 
 Sessions are named by ref (``uid:session_id``), never by their position in a table.
 """
@@ -21,8 +22,9 @@ from presence_core import (
     Session,
     SignInResult,
 )
-from presence_dashboard import access
+from presence_dashboard import access, texts
 from presence_dashboard.error_sentences import plain
+from presence_dashboard.roles import Actor, Denied
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,11 @@ class KickOutcome:
         })  # fmt: skip
 
     @property
+    def did_nothing(self) -> bool:
+        """Whether no session was kicked and nothing else is known, so that the kick can be tried again as it is."""
+        return bool(self.not_kicked) and replace(self, not_kicked=(), failure=None) == KickOutcome()
+
+    @property
     def is_cut_short(self) -> bool:
         """Whether Redis became unavailable, so that further kicks would fail too."""
         return bool(self.unanswered or self.not_kicked)
@@ -77,11 +84,24 @@ def split_ref(ref: str) -> tuple[str, str]:
     return uid, session_id
 
 
+def require_within_limit(presence: Presence, count: int, *, action: str) -> Actor:
+    """The actor, if they may end this many sessions at once. Otherwise audits the attempt and raises Denied."""
+    actor = access.require("bulk", action=action)
+    if actor.bulk_limit is not None and count > actor.bulk_limit:
+        presence.denied(by=actor.name, what=action, reason=f"{count:,} sessions, of {actor.bulk_limit:,} allowed")
+        raise Denied(texts.too_many_at_once(actor.bulk_limit, count))
+    return actor
+
+
 def kick_refs(presence: Presence, refs: Sequence[str], details: ActionDetails) -> KickOutcome:
-    """Kick these sessions one by one; stop if Redis is unavailable.
+    """Kick these sessions one by one; stop if Redis is unavailable. Those of several people are a bulk kick: it needs a
+    fresh authentication, and the role limits their number.
 
     Raises InvalidArgument for a wrong text, and Denied or SignedOut if the actor lacks the right.
     """
+    if len({split_ref(ref)[0] for ref in refs}) > 1:
+        access.require_fresh("bulk", action="kick")
+        require_within_limit(presence, len(refs), action="kick")
     if refs and details.block is not None:
         access.require_fresh("kick", action="block", uid=split_ref(refs[0])[0])
     outcome = KickOutcome()

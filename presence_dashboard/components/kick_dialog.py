@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from presence_core import Block, InvalidArgument, PresenceError, Session
+from presence_core import Block, InvalidArgument, OutcomeUnknown, PresenceError, Session
 from presence_dashboard import access, drafts, texts
 from presence_dashboard.actions import kick_and_block
 from presence_dashboard.actions.kick_and_block import ActionDetails, KickOutcome
@@ -261,7 +261,9 @@ def _body(request: DialogRequest) -> None:
 
 
 def _needs_fresh_sign_in(request: DialogRequest, end: BlockEnd) -> bool:
-    """Whether the action blocks or unblocks. A kick alone must be quick."""
+    """Whether the action blocks, unblocks, or kicks several people. A kick of one person must be quick."""
+    if request.act == "kick" and request.only_uid is None:
+        return True
     return request.act == "block" or request.act == "unblock" or end.seconds is not None
 
 
@@ -346,23 +348,26 @@ def _act(request: DialogRequest, keep: tuple[str, ...], details: ActionDetails) 
         return texts.NOTHING_LEFT
     try:
         if request.act == "kick":
-            results = _kick(request, keep, details)
+            outcome = _kick(request, keep, details)
+            if outcome.did_nothing:
+                return texts.not_kicked(len(outcome.not_kicked), outcome.failure or "")
+            results = list(notifications.outcome_notifications(outcome))
         elif request.act == "require_sign_in":
             results = _require_sign_in(request, details)
         else:
             results = [_block_or_unblock(request, details)]
-    except (InvalidArgument, Denied, SignedOut) as error:
+    except OutcomeUnknown as error:
+        results = [notifications.failed(plain(error))]
+    except (PresenceError, Denied, SignedOut) as error:
         block_has_ended = isinstance(error, InvalidArgument) and error.field == "until"
         return texts.BLOCK_HAS_ENDED if block_has_ended else texts.action_failed(plain(error))
-    except PresenceError as error:
-        results = [notifications.failed(plain(error))]
     notifications.notify(*results)
     this_tab().acted += 1
     _close()
     st.rerun()
 
 
-def _kick(request: DialogRequest, keep: tuple[str, ...], details: ActionDetails) -> list[Notification]:
+def _kick(request: DialogRequest, keep: tuple[str, ...], details: ActionDetails) -> KickOutcome:
     refs = [session.ref for session in request.sessions]
     try:
         presence = open_store().presence
@@ -375,7 +380,7 @@ def _kick(request: DialogRequest, keep: tuple[str, ...], details: ActionDetails)
     except PresenceError as error:
         outcome = KickOutcome(not_kicked=tuple(refs), failure=plain(error))
     st.session_state[_UNANSWERED] = (*st.session_state.get(_UNANSWERED, ()), *outcome.unanswered)
-    return list(notifications.outcome_notifications(outcome))
+    return outcome
 
 
 def _require_sign_in(request: DialogRequest, details: ActionDetails) -> list[Notification]:

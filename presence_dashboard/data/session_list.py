@@ -235,15 +235,15 @@ class SessionList:
         shown = {session.ref for session in self.rows.sessions} if self.rows is not None else set()
         return sum(session.ref not in shown for session in self.live_selected)
 
-    def select(self, refs: Collection[str]) -> bool:
-        """Select these of the shown rows, and no others of them. False if that were more than MOST_SELECTED."""
+    def select(self, refs: Collection[str], most: int) -> int:
+        """Select these of the shown rows and no others of them, at most ``most`` in all. Returns how many it wants."""
         shown = self.rows.sessions if self.rows is not None else ()
         others = {session.ref for session in shown}
         kept = {ref: session for ref, session in self.selected.items() if ref not in others or ref in self.ended}
         chosen = [session for session in shown if session.ref in refs and session.ref not in self.ended]
-        room = MOST_SELECTED - len(kept)
-        self.selected = {**kept, **{session.ref: session for session in chosen[: max(room, 0)]}}
-        return len(chosen) <= room
+        room = max(0, most - len(kept))
+        self.selected = {**kept, **{session.ref: session for session in chosen[:room]}}
+        return len(kept) + len(chosen)
 
     def select_none(self) -> None:
         self.selected = {}

@@ -71,19 +71,27 @@ def _table(actor: Actor) -> None:
         sequence=listing.ticks,
         can_act=not this_tab().away,
         on_open=partial(_name_clicked, rows),
-        on_tick=_ticked if may_kick else None,
+        on_tick=partial(_ticked, actor.bulk_limit) if may_kick else None,
         on_kick=partial(_kick_clicked, rows) if may_kick else None,
     )
 
 
-def _ticked() -> None:
-    """Take over the ticks of the browser. Refs that the page does not show are ignored."""
+def _ticked(limit: int | None) -> None:
+    """Take over the ticks of the browser. Refs that the page does not show are ignored.
+
+    limit: the most sessions of several people that the role may kick at once.
+    """
     listing, sent = this_session_list(), ticks_of(KEY)
     st.session_state[_CHANGED] = True
     if sent is None:
         return
     listing.ticks = sent.sequence
-    if sent.list == listing.key and not listing.select(sent.refs):
+    if sent.list != listing.key:
+        return
+    wanted = listing.select(sent.refs, MOST_SELECTED if limit is None else min(MOST_SELECTED, limit))
+    if limit is not None and wanted > limit:
+        notifications.notify(Notification("note", texts.too_many_at_once(limit, wanted)))
+    elif wanted > MOST_SELECTED:
         notifications.notify(Notification("note", texts.select_most(MOST_SELECTED)))
 
 

@@ -224,6 +224,10 @@ def add_rule(presence: Presence) -> None:
 
 PROTECTED: dict[str, tuple[str, Callable[[Presence], object]]] = {
     "bulk kick": ("kick_where", start_bulk_kick),
+    "kick sessions of two people": (
+        "kick",
+        lambda p: kick_and_block.kick_refs(p, [p.sessions("ada")[0].ref, "bob:session-1"], ActionDetails("why")),
+    ),
     "block": ("block", lambda p: kick_and_block.block(p, "ada", ActionDetails("why", block=3600))),
     "unblock": ("unblock", lambda p: kick_and_block.unblock(p, "ada", "why")),
     "kick a session and block": (
@@ -276,6 +280,21 @@ def test_a_kick_and_a_required_sign_in_need_no_fresh_authentication(
     staff_members.sign_out(presence, "alex")
     assert presence.counts().sessions == 0
     assert denials(presence) == []
+
+
+def test_support_kick_no_more_sessions_of_several_people_at_once_than_in_bulk(
+    presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "support")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_BULK", "2")
+    refs = [presence.login(uid).session.ref for uid in ("ada", "bob", "cyd")]
+    with pytest.raises(Denied, match="up to 2 sessions at once, not 3"):
+        kick_and_block.kick_refs(presence, refs, ActionDetails("why"))
+    assert presence.counts().sessions == 3
+    assert denials(presence) == [("local operator", "kick refused once", None, "3 sessions, of 2 allowed")]
+    assert len(kick_and_block.kick_refs(presence, refs[:2], ActionDetails("why")).kicked) == 2
+    many = [presence.login("dan").session.ref for _ in range(3)]
+    assert len(kick_and_block.kick_refs(presence, many, ActionDetails("why")).kicked) == 3, "one person must be quick"
 
 
 def test_a_bulk_kick_that_has_begun_goes_on_when_the_authentication_is_too_old(

@@ -17,6 +17,7 @@ from presence_dashboard import texts
 from presence_dashboard.actions import bulk_kick
 from presence_dashboard.data import session_list as listing_module
 from presence_dashboard.data.store import open_store
+from presence_dashboard.views.sessions import session_table
 from tests.dashboard.conftest import log_in, open_again, press, send, table, tables, tick, toasts, uids
 from tests.support.servers import Server
 
@@ -211,11 +212,22 @@ def test_no_row_that_has_ended_can_be_ticked(app: AppTest, presence: Presence, l
 
 
 def test_more_than_the_most_are_not_selected(app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing_module, "MOST_SELECTED", 2)
+    monkeypatch.setattr(session_table, "MOST_SELECTED", 2)
     log_in(presence, 3)
     tick(app.run(), 0, 1, 2)
     assert table(app).ticked == [0, 1]
     assert "At most" in toasts(app)
+
+
+def test_support_select_no_more_than_they_may_kick_at_once(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "support")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_BULK", "2")
+    log_in(presence, 3)
+    tick(app.run(), 0, 1, 2)
+    assert table(app).ticked == [0, 1]
+    assert texts.too_many_at_once(2, 3) in toasts(app)
 
 
 def test_what_kicks_all_that_match_says_so(app: AppTest, presence: Presence) -> None:

@@ -15,7 +15,7 @@ from presence_dashboard import format as fmt
 from presence_dashboard.actions.kick_and_block import ActionDetails, kick_person, kick_refs
 from presence_dashboard.data import store as store_room
 from presence_dashboard.data.browser_tab import TICK_AWAY
-from presence_dashboard.data.store import Store
+from presence_dashboard.data.store import Store, open_store
 from presence_dashboard.roles import Actor
 from tests.dashboard.conftest import (
     cells,
@@ -321,6 +321,24 @@ def test_staff_who_cannot_be_identified_while_redis_is_away_wait_and_are_let_in(
     part()
     assert reruns == [True]
     assert len(uids(app.run())) == 2
+
+
+def test_a_kick_that_was_not_made_keeps_its_dialog_and_texts(app: AppTest, server: Server, presence: Presence) -> None:
+    log_in(presence, 1)
+    tick(app.run(), 0)
+    app.button(key="kick-selected").click().run()
+    server.kill()
+    with pytest.raises(Unavailable):
+        open_store().presence.counts()  # so that the kick meets no connection that seems to be open
+    confirm(app, "Shared account")
+    assert texts.not_kicked(1, texts.ERROR_AWAY) in [warning.value for warning in app.warning]
+    assert [area.value for area in app.text_area if area.label == texts.REASON] == ["Shared account"]
+    server.restart()
+    log_in(presence, 1)
+    open_again(app)
+    assert texts.not_kicked(1, texts.ERROR_AWAY) in [warning.value for warning in app.warning]
+    confirm(app, "Shared account")
+    assert not [area for area in app.text_area if area.label == texts.REASON]
 
 
 def test_a_kick_without_an_answer_says_so_and_is_looked_at_again(

@@ -497,15 +497,15 @@ def test_a_public_session_id_is_no_token_while_redis_is_down(server: Server, cho
     with Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence:
         session = presence.login("ada", session_id=hashed_id("the site's key")).session
         checker = RequestChecker(presence, Rules(on_unavailable=choice))
-        visitor, nobody = (lambda: Visitor("ada", session.session_id)), (lambda: None)
+        visitor, no_one = (lambda: Visitor("ada", session.session_id)), (lambda: None)
         own = RequestData(path="/")
         assert drive(checker.check(own, visitor), lambda call: call(presence)).session
         for forged in (
             RequestData(path="/", authorization=f"Bearer {session.ref}"),
             RequestData(path="/", cookie=f"presence={session.ref}"),
         ):
-            assert drive(checker.check(forged, nobody), is_away).session is None
-            assert not drive(checker.check(forged, nobody), lambda call: call(presence)).passes
+            assert drive(checker.check(forged, no_one), is_away).session is None
+            assert not drive(checker.check(forged, no_one), lambda call: call(presence)).passes
             assert drive(checker.check(own, visitor), is_away).session, "no stranger takes the grace away"
 
 
