@@ -173,8 +173,8 @@ AWAY_HINT: Final = "Actions are off until sessions can be read again."
 def away(error: str, clock: str | None) -> str:
     if clock:
         sentence = _(
-            "**Sessions cannot be read at the moment.** This page shows data from {clock}. Actions are off. Retrying "
-            "automatically."
+            "**Sessions cannot be read at the moment.** This page shows data from {clock} or earlier. Actions are off. "
+            "Retrying automatically."
         ).format(clock=clock)
     else:
         sentence = _(

@@ -54,14 +54,17 @@ def _slowest(health: Health) -> float | None:
 
 def _state() -> None:
     reading, counts = health_now(), open_store().counts()
-    if counts.error is not None:
-        st.markdown(code(str(counts.error)))  # readers of this page can fix it
+    cause = code(str(counts.error)) if counts.error is not None else None  # readers of this page can fix it
     if reading.value is None:
+        if cause is not None:
+            st.warning(cause)
         show_placeholder(reading)
         return
     health = reading.value
-    if counts.failure is None:  # an old reading says nothing about now
+    if counts.failure is None:
         _summary(health)
+    else:  # an old reading says nothing about now
+        st.warning("\n\n".join(filter(None, (cause, texts.updated_ago(span(reading.age))))))
     _figures(health)
     _findings(health.findings)
     left, right = st.columns([3, 2], gap="medium")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 
 import pytest
@@ -242,7 +243,10 @@ def test_an_outage_leaves_the_last_reading_and_turns_the_buttons_off(
         server.resume()
     assert not app.exception
     assert texts.HEALTH_KIND in facts(app)
-    assert len(app.warning) == 1, "the notice of the outage alone"
+    notice, cause = (warning.value for warning in app.warning)
+    assert "cannot be reached (Timeout" in cause, "readers of this page can fix it"
+    assert re.search(r"Updated .+ ago\.$", cause)
+    assert notice.startswith("**Sessions cannot be read at the moment.**")
     assert not app.error
     assert app.button(key="health-repair").disabled
     assert texts.AWAY_HINT in words(app)
