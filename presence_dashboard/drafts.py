@@ -1,7 +1,7 @@
-"""Unfinished kicks and blocks of staff: they survive a sign-out, in the memory of this process, for an hour.
+"""Unfinished kicks and blocks of staff: they survive a sign-out and a reload, in the memory of this process, an hour.
 
-A draft is offered only to the staff member who wrote it, and only after another sign-in: until then, the tab that wrote
-it still shows it. Without a sign-in (mode "open") there are no drafts.
+A draft is offered only to the staff member who wrote it, and only after another sign-in, or once the tab that wrote it
+is gone: until then, that tab still shows it. Without a sign-in (mode "open") there are no drafts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from presence_dashboard import access
+from presence_dashboard.data.browser_tab import is_open, tab_id
 
 KEEP: Final = 3_600.0
 """Seconds that a draft is kept after its last change."""
@@ -33,6 +34,7 @@ class Draft:
     request: Any  #: what the dialog asks about
     fields: Mapping[str, str]  #: the texts, by the name of the field
     sign_in: str  #: in which it was written
+    tab: str | None  #: in which it was written
     at: float  #: of the monotonic clock
 
 
@@ -47,7 +49,7 @@ def keep(kind: DraftKind, title: str, request: Any, fields: Mapping[str, str]) -
         return
     name = access.current(touch=False).name
     with _lock:
-        _drafts[name] = Draft(kind, title, request, dict(fields), sign_in, time.monotonic())
+        _drafts[name] = Draft(kind, title, request, dict(fields), sign_in, tab_id(), time.monotonic())
         _drafts.move_to_end(name)
         for other in list(_drafts):  # the oldest is first
             if len(_drafts) <= MOST and time.monotonic() - _drafts[other].at < KEEP:
@@ -56,14 +58,15 @@ def keep(kind: DraftKind, title: str, request: Any, fields: Mapping[str, str]) -
 
 
 def offered(kind: DraftKind) -> Draft | None:
-    """The draft of this staff member from an earlier sign-in."""
+    """The draft of this staff member from an earlier sign-in, or from a tab that is gone."""
     sign_in = access.sign_in_id()
     if sign_in is None:
         return None
     with _lock:
         draft = _drafts.get(access.current(touch=False).name)
-    is_theirs = draft is not None and draft.kind == kind and draft.sign_in != sign_in
-    return draft if is_theirs and draft is not None and time.monotonic() - draft.at < KEEP else None
+    if draft is None or draft.kind != kind or time.monotonic() - draft.at >= KEEP:
+        return None
+    return None if draft.sign_in == sign_in and is_open(draft.tab) else draft
 
 
 def drop_of(name: str) -> None:

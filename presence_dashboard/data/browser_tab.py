@@ -8,6 +8,8 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
+from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 _KEY: Final = "tab"
 
@@ -60,6 +62,17 @@ def this_tab() -> Tab:
         st.session_state[_KEY] = Tab()
     tab: Tab = st.session_state[_KEY]
     return tab
+
+
+def tab_id() -> str | None:
+    """The name of the tab for which this script runs, as Streamlit gives it. A reload makes it another tab."""
+    context = get_script_run_ctx(suppress_warning=True)
+    return context.session_id if context is not None else None
+
+
+def is_open(tab: str | None) -> bool:
+    """Whether a browser shows this tab. True where that is not known."""
+    return tab is None or not runtime.exists() or runtime.get_instance().is_active_session(tab)
 
 
 def zone() -> tzinfo:

@@ -113,6 +113,28 @@ def test_who_is_demoted_or_removed_while_the_page_is_open_is_refused_at_once(pag
     expect(page.get_by_text(texts.no_role("root"))).to_be_visible()
 
 
+def test_an_unfinished_kick_is_offered_again_after_a_reload(page: Page, team: Team) -> None:
+    team.presence.login("vera", name="Vera Rubin", device="Mac")
+    page.goto(f"{team.url}/?q=vera")
+    sign_in(page, "dana")
+    row = page.get_by_role("row").filter(has_text="Vera Rubin")
+    row.get_by_role("button", name="Kick").click()
+    reason = page.get_by_role("dialog").get_by_role("textbox", name=texts.REASON)
+    reason.fill("stolen phone")
+    reason.press("Tab")
+    other = page.context.new_page()
+    other.goto(f"{team.url}/?q=vera")
+    expect(other.get_by_role("row").filter(has_text="Vera Rubin")).to_be_visible()
+    expect(other.get_by_role("button", name=texts.DRAFT_CONTINUE)).to_have_count(0)
+    other.close()
+    page.reload()
+    page.get_by_role("button", name=texts.DRAFT_CONTINUE).click()
+    expect(reason).to_have_value("stolen phone")
+    page.get_by_role("dialog").get_by_role("button", name=texts.confirm(1)).click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert [end.uid for end in team.presence.ended("vera")] == ["vera"]
+
+
 def test_a_bulk_kick_asks_for_the_password_again_and_goes_on_on_the_same_page(
     page: Page, context: BrowserContext, team: Team
 ) -> None:

@@ -225,7 +225,7 @@ def test_a_removed_member_loses_password_sign_ins_saved_items_and_draft(
     file.set("alex", SECRET)
     login = sign_ins.login("alex")
     presence.save_item("view", "mine", "q=a", by="alex")
-    drafts._drafts["alex"] = Draft("kick", "Kick", None, {"reason": "x"}, "", 0.0)
+    drafts._drafts["alex"] = Draft("kick", "Kick", None, {"reason": "x"}, "", None, 0.0)
     tick_member(team, 0)
     team.button(key="remove").click().run()
     assert texts.staff_removed("**alex**") in toasts(team)
