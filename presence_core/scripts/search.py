@@ -105,6 +105,7 @@ class CandidateCounts(NamedTuple):
     sizes: list[int]  #: entries of each range
     facets: list[tuple[bytes, bytes]]
     indexes: bytes  #: those that are complete, separated by commas; b"-": as the layout says
+    known_users: int  #: online, or in the last days: those whom the index of words may name
 
     @property
     def facets_are_whole(self) -> bool:

@@ -2,13 +2,14 @@
 -- Count the entries that each index has for a filter: the planner decides by these numbers.
 -- include: search/live_count
 -- include: search/find_session_id
--- KEYS: 1 sessions 2 deadlines 3 closing 4 meta 5 words 6 addresses 7 facets 8 ids
+-- KEYS: 1 sessions 2 deadlines 3 closing 4 meta 5 words 6 addresses 7 facets 8 ids 9 users 10 people
 -- ARGV: 1 now|'' 2 login at or after, ms 3 login before, ms|'' 4 read facets 0|1 5… kind (words|addresses|ids), lower
 --       and upper end of each range; of ids: digest and id
 -- returns: {now, sessions in the list, live sessions, live sessions of that time, how exact, {entries of each range},
---           {facet, count, …}, indexes that are complete, separated by commas|'-' (as the layout says)}
+--           {facet, count, …}, indexes that are complete, separated by commas|'-' (as the layout says), users who are
+--           online or were in the last days}
 --   how exact: 1 nothing waits for a sweep or a tombstone, 2 the number of sessions of that time is exact, 0 it is not
-local sessions, deadlines, closing, meta, words, addresses, facets, ids = unpack(KEYS)
+local sessions, deadlines, closing, meta, words, addresses, facets, ids, users, people = unpack(KEYS)
 local now, after, before = clock(ARGV[1]), ARGV[2], ARGV[3]
 local reads_facets = ARGV[4] == '1'
 local revoked, indexes = unpack(redis.call('HMGET', meta, 'revoked', 'indexes'))
@@ -28,4 +29,5 @@ for i = 5, #ARGV, 3 do
                       or redis.call('ZLEXCOUNT', kind == 'words' and words or addresses, low, high)
 end
 return {now, redis.call('ZCARD', sessions), live, inside - over, is_exact and 1 or due < MOST_DUE and 2 or 0, sizes,
-        reads_facets and redis.call('HGETALL', facets) or {}, indexes or '-'}
+        reads_facets and redis.call('HGETALL', facets) or {}, indexes or '-',
+        redis.call('ZCARD', users) + redis.call('ZCARD', people)}

@@ -225,7 +225,8 @@ def count_candidates(ctx: Context, session_filter: SessionFilter, ranges: list[R
     before, after = login_range(session_filter)
     ends = [end for item in ranges for end in (item.kind, item.low, item.high)]
     replies = yield [
-        call_of(COUNT_CANDIDATES, (s.sessions, s.deadlines, s.closing, s.meta, s.words, s.addresses, s.facets, s.ids),
+        call_of(COUNT_CANDIDATES, (s.sessions, s.deadlines, s.closing, s.meta, s.words, s.addresses, s.facets, s.ids,
+                                   s.users, s.people),
                 ctx.now, after, before, 1 if _asks_labels(session_filter) else 0, *ends)
         for s in ctx.keys.shards
     ]  # fmt: skip
@@ -275,7 +276,8 @@ def estimate(
     size_of = dict(zip(counted, sizes, strict=True))
     rows = {name: sum(size_of[item] for item in way) for name, way in ranges.items()}
     costs = {name: sum(size_of[item] * item.cost for item in way) for name, way in ranges.items()}
-    numbers = [_matches(way, size_of, listed) for way in ranges.values()]
+    known_users = sum(count.known_users for count in counts)
+    numbers = [_matches(way, size_of, listed, known_users) for way in ranges.values()]
     no_label_matches = False
     for kind in ("client", "agent", *PLACE_FIELDS):
         tests = [label for label in labels if kind in label.counts]
@@ -288,11 +290,14 @@ def estimate(
     return Estimate(listed, inside, inside * share, rows, costs, no_label_matches)
 
 
-def _matches(way: list[Range], size_of: dict[Range, int], listed: int) -> float:
-    """How many entries of an index match. Those of several words have all of them."""
-    words = [size_of[item] for item in way if item.pieces]
-    all_words = listed * prod(min(1.0, size / max(1, listed)) for size in words) if words else 0
-    return all_words + sum(size_of[item] for item in way if not item.pieces)
+def _matches(way: list[Range], size_of: dict[Range, int], listed: int, known_users: int) -> float:
+    """How many sessions an index finds. Entries of words name users, of whom some are offline. Those of several words
+    have all of them."""
+    sessions_of_user = listed / max(1, known_users)
+    numbers = {item: size_of[item] * (sessions_of_user if item.kind == "words" else 1) for item in way}
+    words = [number for item, number in numbers.items() if item.pieces]
+    all_words = listed * prod(min(1.0, number / max(1, listed)) for number in words) if words else 0
+    return all_words + sum(number for item, number in numbers.items() if not item.pieces)
 
 
 def _cheapest(

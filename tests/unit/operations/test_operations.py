@@ -241,12 +241,14 @@ def test_a_scan_without_matches_stops_at_its_work_limit() -> None:
 # -- the planner ------------------------------------------------------------------------------------------------------
 
 
-def counted(listed: int, sizes: list[int], facets: list[bytes] | None = None, exactness: int = 1) -> Answer:
-    """Answers to COUNT_CANDIDATES, and label texts."""
+def counted(
+    listed: int, sizes: list[int], facets: list[bytes] | None = None, exactness: int = 1, known_users: int = 0
+) -> Answer:
+    """Answers to COUNT_CANDIDATES, and label texts. Without known_users each user has one session."""
 
     def answer(call: Call) -> Any:
         if call.script is COUNT_CANDIDATES:
-            return [NOW, listed, listed, listed, exactness, sizes, facets or [], b"-"]
+            return [NOW, listed, listed, listed, exactness, sizes, facets or [], b"-", known_users or listed]
         return [b"phone\nweb\n1" for _ in call.words[2:]]
 
     return answer
@@ -280,7 +282,7 @@ def test_of_a_frequent_word_the_users_are_read_and_the_list_is_scanned_for_them(
 def test_a_shard_without_entries_is_not_read() -> None:
     ctx = context(4, INDEXES)
     sizes = iter([[0], [3], [0], [0]])
-    answer = lambda call: [NOW, 1_000, 1_000, 1_000, 1, next(sizes), [], b"-"]  # noqa: E731
+    answer = lambda call: [NOW, 1_000, 1_000, 1_000, 1, next(sizes), [], b"-", 1_000]  # noqa: E731
     route, _ = finish(planner.plan(ctx, SessionFilter(name_prefix="ada"), 51), answer)
     assert [item.shard.index for item in route.ranges] == [1]
 
@@ -321,6 +323,13 @@ def test_the_words_of_a_filter_match_as_seldom_as_all_of_them_together() -> None
     assert (route.plan.index, route.plan.rows, route.plan.matches) == ("text", 3_000, 20)
 
 
+def test_entries_of_users_who_are_offline_count_for_no_session() -> None:
+    route = plan(SessionFilter(text="example"), counted(1_000, [0, 300, 0], known_users=4_000))
+    assert (route.plan.rows, route.plan.matches) == (300, 75)
+    route = plan(SessionFilter(ip="192.0.2.0/24"), counted(1_000, [300], known_users=4_000))
+    assert route.plan.matches == 300, "an entry of the index of addresses is a session"
+
+
 def test_a_text_of_a_session_id_also_reads_the_index_of_session_ids() -> None:
     ranges = planner.ranges_of(["uid", "name", "alias"], SessionFilter(text=" own-id-0001 "))["text"]
     assert [(item.kind, item.high) for item in ranges][-1] == ("ids", b"own-id-0001")
@@ -329,7 +338,7 @@ def test_a_text_of_a_session_id_also_reads_the_index_of_session_ids() -> None:
 
 def test_a_plan_names_the_indexes_that_a_rebuild_has_to_complete() -> None:
     ctx = context(1, INDEXES)
-    answer = lambda call: [NOW, 9, 9, 9, 1, [0, 0, 0], [], b"uid,name,alias,ip.2"]  # noqa: E731  as fold 1 wrote it
+    answer = lambda call: [NOW, 9, 9, 9, 1, [0, 0, 0], [], b"uid,name,alias,ip.2", 9]  # noqa: E731  as fold 1 wrote it
     route, _ = finish(planner.plan(ctx, SessionFilter(text="ada"), 51), answer)
     assert (route.plan.index, route.plan.incomplete) == ("list", ("uid", "name", "alias"))
     assert ctx.complete == {"ip"}
