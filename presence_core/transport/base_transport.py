@@ -21,10 +21,15 @@ PIECE_BYTES: Final = 32_768
 
 
 def pack(calls: list[Call]) -> Iterator[bytes]:
-    """Commands as bytes, in pieces: the server works on the first piece while the next is being packed."""
+    """Commands as bytes, in pieces: the server works on one piece while the next is being built and packed."""
     pieces: list[bytes] = []
-    size = 0
+    size, is_built = 0, True
     for call in calls:
+        if is_built and callable(call.wire):
+            is_built = False
+            if pieces:
+                yield b"".join(pieces)
+                pieces, size = [], 0
         # Text only: hiredis 3.5 crashes the process if a signal handler raises while it packs a number.
         piece = pack_command(as_text(call.words))  # type: ignore[arg-type]  # the stub's tuple is of one element
         pieces.append(piece)

@@ -6,13 +6,13 @@
 -- returns: 1, or 0: another coordinator has claimed the shard, or it was opened
 local fence, token = KEYS[1], ARGV[1]
 if redis.call('HGET', fence, 'token') ~= token then return 0 end
-local function was_added(command, key, id) -- sent again, because its reply was lost: an entry cannot be added twice
-  return command == 'XADD' and #redis.call('XRANGE', key, id, id) > 0
+local function was_added(key, id) -- sent again, because its reply was lost: an entry cannot be added twice
+  return #redis.call('XRANGE', key, id, id) > 0
 end
-local at = 2
-while at <= #ARGV do
-  local words = tonumber(ARGV[at])
-  if not was_added(unpack(ARGV, at + 1, at + 3)) then redis.call(unpack(ARGV, at + 1, at + words)) end
-  at = at + words + 1
+local at, number = 2, #ARGV
+while at <= number do
+  local last, command, key, id = at + ARGV[at], unpack(ARGV, at + 1, at + 3)
+  if command ~= 'XADD' or not was_added(key, id) then redis.call(unpack(ARGV, at + 1, last)) end
+  at = last + 1
 end
 return 1

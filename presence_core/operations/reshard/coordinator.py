@@ -21,6 +21,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from presence_core import validation as check
@@ -32,8 +33,9 @@ from presence_core.operations.layout import MOST_SHARDS, load
 from presence_core.operations.reshard.copier import Copier
 from presence_core.operations.reshard.fences import KEEP_FENCE, Fences, claim_all, fence_call, lost, renewing
 from presence_core.operations.reshard.final_copy import FinalCopy, check_copy
+from presence_core.operations.scan import read_ahead
 from presence_core.operations.search.rebuild import reindex
-from presence_core.scripts.calls import Op, ask, call_of, command
+from presence_core.scripts.calls import Call, Op, ask, call_of, command
 from presence_core.scripts.reshard import COMMIT_LAYOUT, FINISH_STEP, REMOVE_KEYS, is_done
 
 BATCH: Final = 500
@@ -67,6 +69,7 @@ class _Reshard:
     nodes: Sequence[str]
     fences: Fences
     progress: Progress
+    clock: Callable[[], float]
 
     @property
     def old(self) -> Keyspace:
@@ -101,7 +104,7 @@ def _alone(ctx: Context, token: str, steps: Op[T]) -> Op[T]:
     if not is_done(reply):
         raise Unavailable("Another process is resharding this namespace: wait until it has ended.")
     try:
-        result = yield from renewing([fence_call(moving, "renew", token)], steps)
+        result = yield from renewing([fence_call(moving, "renew", token)], steps, ctx.clock)
     except PresenceError:
         with contextlib.suppress(PresenceError):  # else it expires
             yield [fence_call(moving, "release", token)]
@@ -119,11 +122,11 @@ def _steps(ctx: Context, token: str, nodes: Sequence[str], shards: int, progress
         old, new, begun = (Keyspace(ctx.settings.namespace, n) for n in (state.shards, shards, state.begun or shards))
         yield [command(key, "HDEL", key, "token")]  # voids calls of an earlier coordinator that arrive late
         if state.begun not in (0, shards):
-            yield from _give_up(_Reshard(nodes, Fences(old, begun, token), None))
+            yield from _give_up(_Reshard(nodes, Fences(old, begun, token), None, ctx.clock))
         if state.shards == shards:
             return ReshardReport(shards, shards)
         yield [command(key, "HSET", key, "begun", shards, "token", token)]
-        sessions, keys = yield from _copy(_Reshard(nodes, Fences(old, new, token), progress))
+        sessions, keys = yield from _copy(_Reshard(nodes, Fences(old, new, token), progress, ctx.clock))
         state = _State(b"open", state.shards, shards, token, 0)
     elif state.shards != shards:
         raise InvalidArgument("shards", f"must be {state.shards} until the reshard to that number has ended")
@@ -159,7 +162,9 @@ def _copy(reshard: _Reshard) -> Op[tuple[int, int]]:
     final = FinalCopy(copier)
     try:
         yield from renewing(
-            fences.coming("renew") + fences.copying("renew"), _copy_in_use(reshard, copier, final, is_resumed)
+            fences.coming("renew") + fences.copying("renew"),
+            _copy_in_use(reshard, copier, final, is_resumed),
+            reshard.clock,
         )
         sessions = yield from _copy_frozen(reshard, copier, final, servers)
     except (CorruptData, Unavailable) as error:
@@ -178,7 +183,7 @@ def _resume_or_begin(reshard: _Reshard, servers: str) -> Op[bool]:
     [(copy, known_servers)] = yield [command(layout, "HMGET", layout, "copy", "servers")]
     if copy is not None and text(known_servers or b"") == servers and all((yield fences.copying("resume", text(copy)))):
         return True
-    yield from renewing(fences.coming("renew"), _remove_keys(reshard.nodes, reshard.new, fences.token))
+    yield from renewing(fences.coming("renew"), _remove_keys(reshard.nodes, reshard.new, fences.token), reshard.clock)
     yield from claim_all(fences.copying("seize", fences.token))
     yield [command(layout, "HSET", layout, "copy", fences.token, "servers", servers)]
     return False
@@ -223,7 +228,7 @@ def _copy_frozen(reshard: _Reshard, copier: Copier, final: FinalCopy, servers: s
 
     try:
         yield from claim_all(fences.frozen("turn"))
-        sessions = yield from renewing(fences.coming("renew") + fences.frozen("renew"), copy_rest())
+        sessions = yield from renewing(fences.coming("renew") + fences.frozen("renew"), copy_rest(), reshard.clock)
         if (yield from _replication_ids(reshard.nodes)) != servers:
             raise lost()
         yield from claim_all(fences.coming("seal") + fences.frozen("seal"))
@@ -255,7 +260,7 @@ def _give_up(reshard: _Reshard) -> Op[None]:
 def _discard(reshard: _Reshard) -> Op[None]:
     """Remove a copy: it doubles the memory, and erasing a person does not reach it."""
     fences, layout = reshard.fences, reshard.old.layout
-    yield from renewing(fences.coming("renew"), _remove_keys(reshard.nodes, reshard.new, fences.token))
+    yield from renewing(fences.coming("renew"), _remove_keys(reshard.nodes, reshard.new, fences.token), reshard.clock)
     yield [command(layout, "HDEL", layout, "begun", "copy", "servers")]
     yield fences.coming("close")
 
@@ -316,16 +321,16 @@ def _finish_step(layout: str, sealed: str, step: str, following: str) -> Op[None
 def _each_batch(nodes: Iterable[str], of: Keyspace, act: Callable[[list[bytes]], Op[None]]) -> Op[None]:
     """Run ``act`` on every key of a layout, a batch at a time; fences are left out."""
     for node in nodes:
-        cursor: bytes | None = None
-        while cursor != b"0":
-            cursor, keys = yield from _scan_node(node, of, cursor)
-            yield from act(keys)
+        yield from read_ahead(partial(_scan_node, node, of), lambda keys: act(_without_fences(keys)))
 
 
-def _scan_node(node: str, of: Keyspace, cursor: bytes | None) -> Op[tuple[bytes, list[bytes]]]:
+def _scan_node(node: str, of: Keyspace, cursor: bytes) -> Call:
     pattern = f"{{{of.namespace}:{len(of.shards)}:*"
-    [(cursor, keys)] = yield [ask(node, "SCAN", text(cursor or b"0"), "MATCH", pattern, "COUNT", str(BATCH))]
-    return cursor or b"0", [key for key in keys if key.partition(b"}")[2] not in (b":moved", b"")]
+    return ask(node, "SCAN", text(cursor), "MATCH", pattern, "COUNT", str(BATCH))
+
+
+def _without_fences(keys: Iterable[bytes]) -> list[bytes]:
+    return [key for key in keys if key.partition(b"}")[2] not in (b":moved", b"")]
 
 
 def _remove_keys(nodes: Iterable[str], of: Keyspace, token: str, progress: Progress = None) -> Op[int]:

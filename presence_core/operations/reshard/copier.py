@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from binascii import crc32
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 from presence_core.errors import CorruptData
 from presence_core.keyspace import Keyspace, Shard
 from presence_core.operations.reshard.fences import claim_all, lost
 from presence_core.operations.reshard.labels import LabelCopier, Write
-from presence_core.operations.scan import Pairs, scan
-from presence_core.scripts.calls import Op, call_of, command
+from presence_core.operations.scan import Pairs, read_ahead, scan, scan_call
+from presence_core.scripts.calls import Call, Op, call_of, command, later, pairs
 from presence_core.scripts.reshard import DROP_COPIED_CHANGES, READ_KEYS, WRITE_KEYS, KeyDump, decode_keys, is_done
 
 BATCH: Final = 1_000
@@ -65,33 +65,29 @@ class _Key(NamedTuple):
         return self.family == b"session"
 
 
-class _RecordLinks(NamedTuple):
-    """The fields of a session's record that name texts in other keys."""
-
-    core: bytes | None = None
-    note: bytes | None = None
-    message: bytes | None = None
-    demand: bytes | None = None
-
-    @property
-    def notes(self) -> list[bytes]:
-        """The ids of texts that staff wrote."""
-        return [note for note in (self.note, self.message, (self.demand or b"")[8:]) if note]
+_Copy = tuple[_Key, KeyDump | None]
+"""A key and its value; None: the copy is removed."""
 
 
-def write_keys(token: str, writes: Mapping[str, list[list[Write]]]) -> Op[None]:
-    """Write to shards, by the keys of their fences, while they are held: in order, and each group in one step."""
-    calls = []
-    for fence, groups in writes.items():
-        part: list[Write] = []
-        for place, group in enumerate(groups, 1):
-            part += group
-            if len(part) >= SCRIPT_WRITES or place == len(groups):
-                words = [word for write in part for word in (len(write), *write)]
-                calls.append(call_of(WRITE_KEYS, (fence, *(key for _, key, *_ in part)), token, *words))
-                part = []
+def _notes_of(note: bytes | None, message: bytes | None, demand: bytes | None) -> list[bytes]:
+    """The ids of texts that staff wrote, in these fields of a session's record."""
+    return [text for text in (note, message, (demand or b"")[8:]) if text]
+
+
+def write_keys(token: str, writes: Mapping[str, list[Write]]) -> Op[None]:
+    """Write to shards, by the keys of their fences, while they are held: in order."""
+    calls = [
+        later(fence, WRITE_KEYS, partial(_write_call, fence, token, part[at : at + SCRIPT_WRITES]))
+        for fence, part in writes.items()
+        for at in range(0, len(part), SCRIPT_WRITES)
+    ]
     if calls:
         yield from claim_all(calls)
+
+
+def _write_call(fence: str, token: str, writes: list[Write]) -> Call:
+    words = [word for write in writes for word in (str(len(write)), *write)]
+    return call_of(WRITE_KEYS, (fence, *(key for _, key, *_ in writes)), token, *words)
 
 
 class Copier:
@@ -105,12 +101,9 @@ class Copier:
         self.copied = 0
 
     def write(self, writes: Iterable[tuple[Shard, Write]]) -> Op[None]:
-        yield from self._write_groups((shard, [write]) for shard, write in writes)
-
-    def _write_groups(self, groups: Iterable[tuple[Shard, list[Write]]]) -> Op[None]:
-        by_fence: dict[str, list[list[Write]]] = {}
-        for shard, group in groups:
-            by_fence.setdefault(shard.moved, []).append(group)
+        by_fence: dict[str, list[Write]] = {}
+        for shard, write in writes:
+            by_fence.setdefault(shard.moved, []).append(write)
         yield from write_keys(self._token, by_fence)
 
     def new_shard(self, uid: bytes) -> Shard:
@@ -130,24 +123,40 @@ class Copier:
             found = yield from self._exist(keys)
             keys = [key for key, is_there in zip(keys, found, strict=True) if not is_there]
         dumps = yield from _read_keys([(key.old, key.name) for key in keys], [key.is_record for key in keys])
-        records = {key: _RecordLinks(*dump.links) for key, dump in zip(keys, dumps, strict=True) if dump and dump.links}
-        yield from self._labels.read((key.old, record.core) for key, record in records.items())
-        labels: list[tuple[Shard, list[Write]]] = []
-        writes: list[tuple[Shard, list[Write]]] = []
         notes: Notes = {}
+        cores: list[tuple[Shard, bytes | None]] = []
+        by_shard: dict[Shard, list[_Copy]] = {}
         for key, dump in zip(keys, dumps, strict=True):
-            if dump:
-                record = records.get(key, _RecordLinks())
-                shared, own = self._labels.writes(key.old, key.new, key.new_name, record.core or b"")
-                labels += [(key.new, [write]) for write in shared]
-                writes.append((key.new, [_restore(dump, key.new_name), *own]))
-                for note in record.notes:
+            if dump and dump.links:
+                core, *texts = dump.links
+                cores.append((key.old, core))
+                for note in _notes_of(*texts) if any(texts) else ():
                     notes.setdefault((key.old, note), set()).add(key.new)
-                self.copied += 1
-            elif remove:
-                writes.append((key.new, [["UNLINK", key.new_name]]))
+            if dump or remove:
+                by_shard.setdefault(key.new, []).append((key, dump))
+            self.copied += dump is not None
+        yield from self._labels.read(cores)
         yield from self.copy_notes(notes)
-        yield from self._write_groups([*labels, *writes])
+        parts = [
+            (new, copies[at : at + SCRIPT_WRITES])
+            for new, copies in by_shard.items()
+            for at in range(0, len(copies), SCRIPT_WRITES)
+        ]
+        if parts:  # each is built once: it remembers the labels that it writes
+            yield from claim_all(
+                [later(new.moved, WRITE_KEYS, cache(partial(self._copies_call, new, part))) for new, part in parts]
+            )
+
+    def _copies_call(self, new: Shard, copies: list[_Copy]) -> Call:
+        writes: list[Write] = []
+        for key, dump in copies:
+            if dump:
+                core = dump.links[0] if dump.links else None
+                shared, own = self._labels.writes(key.old, new, key.new_name, core or b"")
+                writes += (*shared, _restore(dump, key.new_name), *own)
+            else:
+                writes.append(["UNLINK", key.new_name])
+        return _write_call(new.moved, self._token, writes)
 
     def _keys(self, names: Iterable[bytes]) -> list[_Key]:
         return [key for name in names if (key := self._key(name))]
@@ -194,11 +203,13 @@ class Copier:
     def copy_lists(self) -> Op[None]:
         for old in self.old.shards:
             for name in (*BY_REF, *BY_UID):
-                yield from scan("ZSCAN", getattr(old, name), BATCH, partial(self._divide, name))
+                yield from read_ahead(
+                    partial(scan_call, "ZSCAN", getattr(old, name), BATCH), partial(self._divide, name)
+                )
 
-    def _divide(self, name: str, members: Pairs) -> Op[None]:
+    def _divide(self, name: str, members: list[bytes]) -> Op[None]:
         parts: dict[Shard, list[bytes]] = {}
-        for member, score in members:
+        for member, score in pairs(members):
             parts.setdefault(self.new_shard(_owner(name, member)), []).extend((score, member))
         yield from self.write((new, ["ZADD", getattr(new, name), *part]) for new, part in parts.items())
 
@@ -288,7 +299,7 @@ def shard_of(keys: Keyspace, uid: bytes) -> Shard:
 
 
 def _restore(dump: KeyDump, name: bytes | str) -> Write:
-    return ["RESTORE", name, max(0, dump.expires), dump.payload, "REPLACE", "ABSTTL"]
+    return ["RESTORE", name, str(max(0, dump.expires)), dump.payload, "REPLACE", "ABSTTL"]
 
 
 def _read_keys(keys: Sequence[tuple[Shard, bytes | str]], records: Sequence[bool]) -> Op[list[KeyDump | None]]:

@@ -6,7 +6,9 @@ Its states: ``copying``, scripts note the keys that they are about to change; ``
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Final, TypeVar
 
 from presence_core.errors import PresenceError, Unavailable
@@ -16,6 +18,9 @@ from presence_core.scripts.reshard import CLAIM_FENCE
 
 CLAIM_MS: Final = 10_000
 """ms for which a claim on a fence lasts, unless the coordinator renews it."""
+
+RENEW_EVERY: Final = 1.0
+"""Seconds. Not with each batch: a reshard from many shards has many batches, and as many fences to renew."""
 
 KEEP_CHANGES: Final = 3_600_000
 """ms for which changes are noted after a coordinator died: as long the next one can resume its copy."""
@@ -60,19 +65,24 @@ def claim_all(calls: list[Call]) -> Op[None]:
         raise lost()
 
 
-def renewing(renewals: list[Call], op: Op[T]) -> Op[T]:
-    """Run the operation; each of its batches first renews the fences, and fails where a claim is lost."""
+def renewing(renewals: list[Call], op: Op[T], clock: Callable[[], float]) -> Op[T]:
+    """Run the operation. A batch first renews the fences, if that is RENEW_EVERY seconds ago, and then fails where a
+    claim is lost. In between, each write checks its claim itself."""
+    renew_at = -inf
     try:
         calls = next(op)
         while True:
+            now = clock()
+            due = renewals if now >= renew_at else []
             try:
-                replies = yield [*renewals, *calls]
-                if not all(replies[: len(renewals)]):
+                replies = yield [*due, *calls]
+                if not all(replies[: len(due)]):
                     raise lost()
             except PresenceError as error:
                 calls = op.throw(error)
             else:
-                calls = op.send(replies[len(renewals) :])
+                renew_at = now + RENEW_EVERY if due else renew_at
+                calls = op.send(replies[len(due) :])
     except StopIteration as stop:
         result: T = stop.value
         return result

@@ -37,7 +37,7 @@ class LabelCopier:
         """Read the texts that these records name and no record before."""
         unknown: dict[Shard, set[bytes]] = {}
         for shard, core in cores:
-            for label in label_ids(core) - self._old_texts[shard].keys():
+            for label in label_ids(core).difference(self._old_texts[shard]):
                 unknown.setdefault(shard, set()).add(label)
         if not unknown:
             return

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 from presence_core.filters import facet_members
@@ -19,8 +20,8 @@ from presence_core.models import SweepReport, attributes_of, text
 from presence_core.operations.context import Context, stored_names
 from presence_core.operations.layout import refresh
 from presence_core.operations.maintenance.sweep import settle_calls
-from presence_core.operations.scan import scan_part
-from presence_core.scripts.calls import Call, Op, call_of, command
+from presence_core.operations.scan import ReadAhead, read_ahead, scan_call, scan_part
+from presence_core.scripts.calls import Call, Op, call_of, command, later, pairs
 from presence_core.scripts.search import (
     INDEX_SESSIONS,
     MEASURE_FACET_DRIFT,
@@ -62,10 +63,11 @@ def reindex(ctx: Context, progress: Progress = None, *, restart: bool = False, i
     for shard in shards:
         filling = Filling(ctx, shard, restart=restart)
         while not filling.done:
-            put_right += yield from filling.step()
+            yield from filling.step()
             if progress:
                 progress(min(visited + filling.visited, total), total)
         visited += filling.visited
+        put_right += filling.missing
         put_right += yield from _index_people(ctx, shard)
         cleaning = Cleaning(ctx, [shard])
         while cleaning.rounds == 0 and not is_new:
@@ -82,26 +84,32 @@ class Filling:
 
     def __init__(self, ctx: Context, shard: Shard, *, restart: bool = False) -> None:
         self._ctx, self._shard, self._restart = ctx, shard, restart
-        self._cursor: bytes | None = None
+        self._parts: ReadAhead | None = None
         self._passes = 0
         self.visited = 0
+        self.missing = 0  #: entries
         self.done = False
 
-    def step(self) -> Op[int]:
-        """Returns how many entries were missing."""
-        shard, key = self._shard, self._shard.sessions
-        if self._cursor is None:
+    def step(self) -> Op[None]:
+        shard = self._shard
+        if self._parts is None:
             yield [_recount(shard, "restart" if self._restart else "begin")]
-            self._cursor = b"0"
-        self._cursor, sessions = yield from scan_part("ZSCAN", key, self._cursor, ROUND)
-        missing = yield from _index(self._ctx, shard, [ref for ref, _ in sessions])
-        self.visited += len(sessions)
-        if self._cursor == b"0":  # all are in, but for sessions that were ending
+            self._parts = self._all_parts()
+        yield from self._parts.step()
+        if self._parts.done:  # all are in, but for sessions that were ending
             yield from _drain(self._ctx, shard)
             self._passes += 1
             [reply] = yield [_recount(shard, "end")]
             self.done = decode_recount(reply) or self._passes == 100
-        return missing
+            self._parts = self._all_parts()
+
+    def _all_parts(self) -> ReadAhead:
+        return ReadAhead(partial(scan_call, "ZSCAN", self._shard.sessions, ROUND), self._index)
+
+    def _index(self, part: list[bytes]) -> Op[None]:
+        refs = [ref for ref, _ in pairs(part)]
+        self.missing += yield from _index(self._ctx, self._shard, refs)
+        self.visited += len(refs)
 
 
 def _recount(s: Shard, step: str) -> Call:
@@ -111,29 +119,31 @@ def _recount(s: Shard, step: str) -> Call:
 def _drain(ctx: Context, shard: Shard) -> Op[None]:
     """Sessions whose tombstone is still to be written are in neither of the two counts."""
     [refs] = yield [command(shard.closing, "HKEYS", shard.closing)]
-    pairs = [split_ref(text(ref)) for ref in refs]
-    if pairs:
-        yield settle_calls(ctx, shard, pairs)
+    sessions = [split_ref(text(ref)) for ref in refs]
+    if sessions:
+        yield settle_calls(ctx, shard, sessions)
 
 
 def _index(ctx: Context, shard: Shard, refs: list[bytes]) -> Op[int]:
-    prefix = shard.record_prefix.encode()
     rows = yield from _read_hashes(shard, shard.record_prefix, refs, ("n", "a", "x"))
-    calls = []
-    for first in range(0, len(refs), BATCH):
-        part = refs[first : first + BATCH]
-        keys = [shard.sessions, shard.words, shard.addresses, shard.recount, shard.counted, shard.ids]
-        words: list[str | bytes | int] = [1 if "ip" in ctx.indexes else 0, 1]
-        for ref, row in zip(part, rows[first : first + BATCH], strict=True):
-            name, aliases, given = row
-            uid, session_id = split_ref(text(ref))
-            found = entries(ctx.indexes, uid, text(name or b""), text(aliases or b""))
-            digest = id_digest(session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else b""
-            declared = facet_members(ctx.settings.facets, attributes_of(given)) if ctx.settings.facets else ""
-            keys.append(prefix + ref)  # type: ignore[arg-type]  # as it is in the list
-            words += (ref, name or b"", aliases or b"", given or b"", declared, digest, len(found), *found)
-        calls.append(call_of(INDEX_SESSIONS, keys, *words))
+    sessions = list(zip(refs, rows, strict=True))
+    parts = [sessions[first : first + BATCH] for first in range(0, len(sessions), BATCH)]
+    calls = [later(shard.sessions, INDEX_SESSIONS, partial(_index_call, ctx, shard, part)) for part in parts]
     return sum((yield calls)) if calls else 0
+
+
+def _index_call(ctx: Context, shard: Shard, sessions: list[tuple[bytes, tuple[bytes | None, ...]]]) -> Call:
+    prefix = shard.record_prefix.encode()
+    keys: list[str | bytes] = [shard.sessions, shard.words, shard.addresses, shard.recount, shard.counted, shard.ids]
+    words: list[str | bytes] = ["1" if "ip" in ctx.indexes else "0", "1"]
+    for ref, (name, aliases, given) in sessions:
+        uid, session_id = split_ref(text(ref))
+        found = entries(ctx.indexes, uid, text(name or b""), text(aliases or b""))
+        digest = id_digest(session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else b""
+        declared = facet_members(ctx.settings.facets, attributes_of(given)) if ctx.settings.facets else ""
+        keys.append(prefix + ref)
+        words += (name or b"", aliases or b"", given or b"", declared, digest, str(len(found)), *found)
+    return call_of(INDEX_SESSIONS, keys, *words)
 
 
 def _read_hashes(
@@ -151,27 +161,25 @@ def _read_hashes(
 def _index_people(ctx: Context, shard: Shard) -> Op[int]:
     """Index the people who are offline, and the names that online users had before."""
     missing = 0
-    for key in (shard.people, shard.users):
-        missing += yield from _index_names(ctx, shard, key)
-    return missing
 
-
-def _index_names(ctx: Context, shard: Shard, everybody: str) -> Op[int]:
-    cursor, missing = b"0", 0
-    while True:
-        cursor, users = yield from scan_part("ZSCAN", everybody, cursor, ROUND)
-        uids = [text(uid) for uid, _ in users]
+    def index(is_online: bool, part: list[bytes]) -> Op[None]:
+        nonlocal missing
+        uids = [text(uid) for uid, _ in pairs(part)]
         rows = yield from _read_hashes(shard, shard.person(""), uids, ("n", "a"))
-        members: list[bytes | int] = []
-        for uid, row in zip(uids, rows, strict=True):
-            name, aliases = row
-            for entry in entries(ctx.indexes, uid, text(name or b""), text(aliases or b"")):
-                members += (0, entry)
-        for first in range(0, len(members), ROUND):
-            [added] = yield [command(shard.words, "ZADD", shard.words, *members[first : first + ROUND])]
-            missing += added
-        if cursor == b"0":
-            return missing
+        found: list[bytes] = []
+        for uid, (name, aliases) in zip(uids, rows, strict=True):
+            if is_online and not (name or aliases):
+                continue  # the sessions have the same entries
+            found += entries(ctx.indexes, uid, text(name or b""), text(aliases or b""))
+        parts = [found[first : first + HASHES] for first in range(0, len(found), HASHES)]
+        adds = [
+            command(shard.words, "ZADD", shard.words, *(word for entry in p for word in ("0", entry))) for p in parts
+        ]
+        missing += sum((yield adds)) if adds else 0
+
+    for key in (shard.people, shard.users):
+        yield from read_ahead(partial(scan_call, "ZSCAN", key, ROUND), partial(index, key == shard.users))
+    return missing
 
 
 # -- stale entries of the indexes -------------------------------------------------------------------------------------

@@ -121,7 +121,9 @@ def test_an_interrupted_rebuild_begins_again(bed: Bed, monkeypatch: Any) -> None
     before = _state(bed, p)
     bed.raw.delete(*(s.facets for s in p.context.keys.shards)) if not bed.is_cluster else None
     shard = p.context.keys.shards[0]
-    p.internal.run(_cut_short(rebuild.Filling(p.context, shard).step(), 4))
+    filling = rebuild.Filling(p.context, shard)
+    p.internal.run(filling.step())
+    p.internal.run(_cut_short(filling.step(), 1))
     counted = sorted(bed.raw.smembers(shard.counted))
     p.login("late", attributes={"plan": "p9"}, name="Late")
     p.kick(split_ref(counted[0].decode())[0], by="staff", reason="test")

@@ -4,10 +4,9 @@
 -- include: sessions/session_record
 -- include: sessions/addresses
 -- include: search/session_ids
--- KEYS: 1 sessions 2 words 3 addresses 4 recount 5 counted 6 ids, then a record for each ref
--- ARGV: 1 index addresses 0|1 2 write declared facets 0|1, then for each ref: ref, name, aliases, attributes as they
---       were read, declared attributes (facets.lua), digest of the session id|'' (not indexed), number of entries,
---       entries
+-- KEYS: 1 sessions 2 words 3 addresses 4 recount 5 counted 6 ids, then records
+-- ARGV: 1 index addresses 0|1 2 write declared facets 0|1, then for each record: name, aliases, attributes as they were
+--       read, declared attributes (facets.lua), digest of the session id|'' (not indexed), number of entries, entries
 -- returns: how many entries and counts were missing
 local sessions, words, addresses, recount, counted, ids = unpack(KEYS)
 local indexes_addresses, writes_declared = ARGV[1] == '1', ARGV[2] == '1'
@@ -17,20 +16,29 @@ redis.call('HLEN', recount)
 redis.call('SCARD', counted)
 redis.call('HLEN', ids)
 
-local missing, at, is_counting, sums = 0, 3, redis.call('EXISTS', recount) == 1, {}
+local refs = {}
+for i = 7, #KEYS do refs[i - 6] = string.sub(KEYS[i], #sessions + 1) end -- T:session:<ref>
+local is_listed = redis.call('ZMSCORE', sessions, unpack(refs))
+local is_counted = redis.call('EXISTS', recount) == 1 and redis.call('SMISMEMBER', counted, unpack(refs))
+local missing, at, sums, new_counted = 0, 3, {}, {}
 
--- Count a session, unless it is counted. `is_current`: its attributes are still those that were read.
-local function count_session(ref, record, row, is_current, declared)
-  if not is_counting or redis.call('SADD', counted, ref) == 0 then return end
+-- Whether a session is to be counted. Afterwards it is.
+local function takes(i)
+  if not is_counted or is_counted[i] == 1 or new_counted[refs[i]] then return false end
+  new_counted[refs[i]] = true
+  new_counted[#new_counted + 1] = refs[i]
+  return true
+end
+
+-- `is_current`: the attributes of the session are still those that were read.
+local function count_session(record, row, is_current, declared)
   if writes_declared and is_current and (row[8] or '') ~= declared then
+    change_facets(recount, sums) -- declared_members asks how many there are
+    sums = {}
     row[8] = declared_members(recount, declared)
     if row[8] == '' then redis.call('HDEL', record, 'f') else redis.call('HSET', record, 'f', row[8]) end
   end
   add_facets(sums, row, 1)
-  if row[8] and row[8] ~= '' then -- the next session's declared attributes may be too many
-    change_facets(recount, sums)
-    sums = {}
-  end
 end
 
 -- Entries for an index, each once, behind its score: one ZADD adds many.
@@ -47,27 +55,29 @@ local function write(index, entries)
   end
 end
 
-for i = 7, #KEYS do
-  local record, ref, name, aliases, attributes, declared, digest, number = KEYS[i], unpack(ARGV, at, at + 6)
-  local row = redis.pcall('HMGET', record, 'x', unpack(RECORD_FIELDS))
-  local is_current = not row.err and (table.remove(row, 1) or '') == attributes
-  if redis.call('ZSCORE', sessions, ref) then
+local fields = {unpack(RECORD_FIELDS)}
+fields[#fields + 1] = 'x'
+for i, ref in ipairs(refs) do
+  local record, name, aliases, attributes, declared, digest, number = KEYS[6 + i], unpack(ARGV, at, at + 5)
+  if is_listed[i] then
+    local row = redis.pcall('HMGET', record, unpack(fields))
     if is_intact(row[1], row[2]) and not row[3] then
       if (row[4] or '') == name and (row[5] or '') == aliases then -- else a login has changed them
-        for e = at + 7, at + 6 + number do add(new_words, ARGV[e]) end
+        for e = at + 6, at + 5 + number do add(new_words, ARGV[e]) end
       end
       if digest ~= '' and add_session_id(ids, sessions, digest, login_of(row[2])) then missing = missing + 1 end
       for _, entry in ipairs(indexes_addresses and address_entries(row[2], row[9], ref) or {}) do
         add(new_addresses, entry)
       end
-      count_session(ref, record, row, is_current, declared)
-    elseif is_counting then
-      redis.call('SADD', counted, ref) -- no record: maintenance/settle_sessions.lua removes it from all lists
+      if takes(i) then count_session(record, row, (row[#fields] or '') == attributes, declared) end
+    else
+      takes(i) -- no record: maintenance/settle_sessions.lua removes it from all lists
     end
   end
-  at = at + 7 + number
+  at = at + 6 + number
 end
 write(words, new_words)
 write(addresses, new_addresses)
+if #new_counted > 0 then redis.call('SADD', counted, unpack(new_counted)) end
 change_facets(recount, sums)
 return missing
