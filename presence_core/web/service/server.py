@@ -65,11 +65,13 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
+        timer = self._head_timer
         try:
             self._parse(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):  # the second: CONNECT
             self.send_400_response("Invalid HTTP request received.")
-        if self._head_timer is not None and not self.transport.is_closing():
+        # A head that begins in this packet, after another request, has another timer. It counts from the next packet.
+        if timer is not None and timer is self._head_timer and not self.transport.is_closing():
             self._head += len(data)
             if self._head > MAX_HEAD:
                 self.send_400_response("The head of the request is too long.")

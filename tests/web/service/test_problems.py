@@ -342,6 +342,17 @@ def test_headers_that_are_too_long_or_invalid_are_refused(bed: Bed) -> None:
 
 
 @once
+def test_the_head_of_a_request_is_measured_without_the_request_before_it(bed: Bed) -> None:
+    first = b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n" + b"x" * 60_000
+    second = b"GET /2 HTTP/1.1\r\nHost: x\r\n\r\n"
+    app = _Echo()
+    assert b" 400 " not in _wire(bed, app, first + second[:10], second[10:], answers=2)
+    assert [(path, len(body)) for _, path, body in app.requests] == [("/1", 60_000), ("/2", 0)]
+    answer = _wire(bed, app, first + second[:-2] + b"X: ", *[b"y" * 9000] * 4, answers=2)
+    assert b"The head of the request is too long." in answer
+
+
+@once
 def test_headers_after_a_body_are_not_read_as_a_request(bed: Bed) -> None:
     """A proxy that sets X-Forwarded-For, or removes a header, does not check there."""
     found: list[Any] = []
