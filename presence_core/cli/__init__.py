@@ -10,7 +10,9 @@ import argparse
 import io
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Final, NoReturn
@@ -39,6 +41,7 @@ _EPILOG: Final = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     _prepare_streams()
+    _prepare_signals()
     # An outage ends a command with one sentence. The services print the log, too: they call start_logs.
     logging.getLogger("presence_core").addHandler(_NO_LOG)
     args = argparse.Namespace()
@@ -102,6 +105,14 @@ def _prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _prepare_signals() -> None:
+    """Let SIGTERM, and SIGHUP of a terminal that closes, raise SystemExit: a command deletes its temporary files."""
+    if threading.current_thread() is threading.main_thread():
+        for number in signal.Signals:
+            if number.name in ("SIGTERM", "SIGHUP") and signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
 class _UsageError(Exception):
