@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import presence_core
 from presence_core.cli.arguments import AddCommand, Command, LocalCommand, add_embedded
@@ -52,7 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             argcomplete.autocomplete(parser)  # ends the process
         parser.parse_args(argv, args)
-        return _run(args)
+        code = _run(args)
+        sys.stdout.flush()
+        return code
     except (_UsageError, InvalidArgument) as error:
         print_error(str(error))
         return 2
@@ -122,6 +124,10 @@ class _UsageError(Exception):
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise _UsageError(f"{self.prog}: {message} (see {self.prog} --help).")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print the help or the version. argparse would ignore an OSError."""
+        print(message, end="", file=file, flush=True)
 
 
 @cache
