@@ -176,6 +176,29 @@ def test_a_receiver_that_answers_byte_by_byte_is_timed_out(p: P, tmp_path: Path)
 
 
 @on("valkey-sync")
+def test_close_keeps_the_position_until_the_delivery_under_way_has_ended(
+    p: P, receiver: Receiver, tmp_path: Path
+) -> None:
+    first, other = (Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK | {"timeout": 60}) for _ in range(2))
+    p.login_many({"uid": uid} for uid in ("ada", "bob"))
+    first.start()
+    receiver.ready.clear()
+    for uid in ("ada", "bob"):
+        p.kick(uid, by="sam", reason="test")
+    until(lambda: receiver.asked)
+    closing = threading.Thread(target=first.close)
+    closing.start()
+    with other:
+        closing.join(0.5)
+        assert closing.is_alive()
+        receiver.ready.set()
+        closing.join(PATIENT)
+        until(lambda: other.delivered == 1)
+    assert first.delivered == 1, "a delivery that waits is left to the next sender"
+    assert receiver.received() == [("kicked", "ada"), ("kicked", "bob")]
+
+
+@on("valkey-sync")
 def test_an_unreachable_receiver_delays_no_other_and_is_given_up(p: P, receiver: Receiver, tmp_path: Path) -> None:
     gone = "http://127.0.0.1:1/hook"
     p.login("ada")
