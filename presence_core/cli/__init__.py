@@ -10,10 +10,12 @@ import argparse
 import io
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import presence_core
 from presence_core.cli.arguments import AddCommand, Command, LocalCommand, add_embedded
@@ -39,6 +41,7 @@ _EPILOG: Final = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     _prepare_streams()
+    _prepare_signals()
     # An outage ends a command with one sentence. The services print the log, too: they call start_logs.
     logging.getLogger("presence_core").addHandler(_NO_LOG)
     args = argparse.Namespace()
@@ -49,7 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             argcomplete.autocomplete(parser)  # ends the process
         parser.parse_args(argv, args)
-        return _run(args)
+        code = _run(args)
+        sys.stdout.flush()
+        return code
     except (_UsageError, InvalidArgument) as error:
         print_error(str(error))
         return 2
@@ -104,6 +109,14 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _prepare_signals() -> None:
+    """Let SIGTERM, and SIGHUP of a terminal that closes, raise SystemExit: a command deletes its temporary files."""
+    if threading.current_thread() is threading.main_thread():
+        for number in signal.Signals:
+            if number.name in ("SIGTERM", "SIGHUP") and signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, lambda number, _: sys.exit(128 + number))
+
+
 class _UsageError(Exception):
     """The arguments do not fit the command. Its text is one sentence."""
 
@@ -111,6 +124,10 @@ class _UsageError(Exception):
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise _UsageError(f"{self.prog}: {message} (see {self.prog} --help).")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print the help or the version. argparse would ignore an OSError."""
+        print(message, end="", file=file, flush=True)
 
 
 @cache

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from http import HTTPStatus
+from itertools import chain, islice
 from typing import Any
 
 from presence_core import validation as check
@@ -77,8 +78,16 @@ class PresenceMiddleware:
         return self._run_app(environ, start_with_cookie)
 
     def _run_app(self, environ: Environ, start_response: Any) -> Iterable[bytes]:
+        started = False
+
+        def start(*args: Any) -> Any:
+            nonlocal started
+            started = True
+            return start_response(*args)
+
         try:
-            return self._app(environ, start_response)
+            body = self._app(environ, start)
+            return body if started else _Begun(body)
         except LoginRefused as refused:
             exc_info = sys.exc_info()  # if the headers were sent already, start_response raises it again
             return login_refused(refused)(environ, lambda *start: start_response(*start, exc_info))
@@ -94,6 +103,22 @@ class PresenceMiddleware:
             self.checker.buffer.close()
         except PresenceError:
             pass
+
+
+class _Begun:
+    """The body of an application that begins when it is read, as a generator does: it has run up to the first item."""
+
+    def __init__(self, body: Iterable[bytes]) -> None:
+        self.close: Callable[[], object] = getattr(body, "close", lambda: None)
+        try:
+            items = iter(body)
+            self._items = chain(list(islice(items, 1)), items)
+        except BaseException:
+            self.close()
+            raise
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._items
 
 
 def _problem_app(verdict: Verdict) -> App:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -79,7 +80,7 @@ def test_an_export_imports_as_the_same_list_elsewhere(
     assert (code, out) == (0, "Imported 702 sessions.\n"), "again, from standard input"
     assert other.counts().totals["login"] == other.counts().sessions == 702
     assert [entry.action for entry in other.audit()] == ["import", "import"]
-    assert [(entry.action, entry.outcome) for entry in p.audit()] == [("export", "702 sessions exported")]
+    assert [(entry.action, entry.outcome) for entry in p.audit()] == [("export", "sessions exported to a file")]
 
 
 @on("valkey-sync", "cluster-sync")
@@ -104,7 +105,7 @@ def test_a_csv_export_holds_no_formula(p: P, run: Run, tmp_path: Path) -> None:
     code, out, _ = run("export", "--uid", "a:b", "-o", file, "--json")
     assert json.loads(out) == {"sessions": 1, "file": str(file)}
     assert next(csv.DictReader(io.StringIO(file.read_text("utf-8"))))["aliases"] == 'comma, "quote"'
-    assert p.audit().items[0].outcome == '1 session exported: {"uid": "a:b"}'
+    assert p.audit().items[0].outcome == 'sessions exported to a file: {"uid": "a:b"}'
 
 
 @on("valkey-sync")
@@ -126,6 +127,29 @@ def test_an_interrupted_export_leaves_the_old_file(
     assert run("export", "-o", tmp_path / "none" / "x")[::2] == (
         2, "output cannot be written: No such file or directory.\n"
     )  # fmt: skip
+
+
+STOPPED = """
+import os, sys
+from presence_core import cli
+from presence_core.cli.output import ProgressLine
+
+ProgressLine.show = lambda *_: os.kill(os.getpid(), int(sys.argv[1]))
+sys.exit(cli.main(["export", "-o", sys.argv[2]]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@on("valkey-sync")
+def test_a_terminated_export_leaves_no_data_but_an_entry_in_the_audit(
+    p: P, environ: dict[str, str], tmp_path: Path, number: signal.Signals
+) -> None:
+    _crowd(p)
+    command = [sys.executable, "-c", STOPPED, str(int(number)), str(tmp_path / "all.jsonl")]
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
+    assert (done.returncode, os.listdir(tmp_path)) == (128 + number, []), done.stderr
+    assert "Traceback" not in done.stderr
+    assert [entry.action for entry in p.audit()] == ["export"]
 
 
 @on("valkey-sync")

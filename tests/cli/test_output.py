@@ -33,6 +33,17 @@ def test_output_that_cannot_be_written_is_reported_in_one_sentence(
     assert (done.returncode, without_server_line(done.stderr)) == (4, sentence)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a disk that is always full")
+def test_help_version_and_completion_that_cannot_be_written_are_reported_too(unbuffered: str) -> None:
+    environ = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    for words in (["--version"], ["counts", "--help"], ["completion", "fish"]):
+        with open("/dev/full", "wb") as full:
+            command = [sys.executable, "-m", "presence_core.cli", *words]
+            done = subprocess.run(command, cwd=ROOT, env=environ, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert (done.returncode, done.stderr) == (4, "The output could not be written: No space left on device.\n")
+
+
 @on("valkey-sync")
 def test_a_command_works_with_closed_output(
     p: P, run: Run, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import signal
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -20,7 +24,7 @@ from presence_core.web.webhooks.position import Position
 from presence_core.web.webhooks.signing import sign, verify
 from tests.conftest import Bed, on
 from tests.support.facade import P
-from tests.support.fair_clock import PATIENT
+from tests.support.fair_clock import PATIENT, ends
 from tests.support.place_file import write_place_file
 from tests.support.programs.webhook_receiver import SECRET, Receiver, until
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
@@ -144,6 +148,54 @@ def test_a_failing_receiver_is_retried_in_order_with_the_same_id(
     assert "to 127.0.0.1 failed" in caplog.text
     assert "receivers-own" not in caplog.text
     assert SECRET not in caplog.text
+
+
+class _Drip(socketserver.BaseRequestHandler):
+    """Answers a byte at a time, without an end."""
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError):
+            for byte in itertools.chain(b"HTTP/1.1 200 OK\r\nX: ", itertools.repeat(ord("y"))):
+                self.request.sendall(bytes([byte]))
+                time.sleep(0.02)
+
+
+@on("valkey-sync")
+def test_a_receiver_that_answers_byte_by_byte_is_timed_out(p: P, tmp_path: Path) -> None:
+    p.login("ada")
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Drip) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        hooks = Webhooks(p, [url], SECRET, position=tmp_path, **QUICK | {"timeout": 0.2})
+        with hooks, ends(within=PATIENT):
+            p.kick("ada", by="sam", reason="test")
+            until(lambda: hooks.retried == 2, PATIENT / 2)
+        assert not any("presence-webhooks" in thread.name for thread in threading.enumerate())
+        assert hooks.delivered == 0
+        server.shutdown()
+
+
+@on("valkey-sync")
+def test_close_keeps_the_position_until_the_delivery_under_way_has_ended(
+    p: P, receiver: Receiver, tmp_path: Path
+) -> None:
+    first, other = (Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK | {"timeout": 60}) for _ in range(2))
+    p.login_many({"uid": uid} for uid in ("ada", "bob"))
+    first.start()
+    receiver.ready.clear()
+    for uid in ("ada", "bob"):
+        p.kick(uid, by="sam", reason="test")
+    until(lambda: receiver.asked)
+    closing = threading.Thread(target=first.close)
+    closing.start()
+    with other:
+        closing.join(0.5)
+        assert closing.is_alive()
+        receiver.ready.set()
+        closing.join(PATIENT)
+        until(lambda: other.delivered == 1)
+    assert first.delivered == 1, "a delivery that waits is left to the next sender"
+    assert receiver.received() == [("kicked", "ada"), ("kicked", "bob")]
 
 
 @on("valkey-sync")

@@ -52,13 +52,15 @@ def _export(presence: Presence, args: argparse.Namespace) -> int:
     suffix = f": {filter.to_json()}" if filter.given else ""
     by, path = actor(args), "-" if args.output is None else args.output
     format = args.format or ("csv" if path.endswith(".csv") else "jsonl")
-    if path == "-":  # the audit entry comes before the data, so it has no count
-        presence.audit_note(by=by, what="export", outcome=f"sessions exported to standard output{suffix}"[:500])
+    target = "standard output" if path == "-" else "a file"
+    outcome = f"sessions exported to {target}{suffix}"[:500]
+    if path == "-":  # the audit entry comes before the data, also in a temporary file, so it has no count
+        presence.audit_note(by=by, what="export", outcome=outcome)
         print_error(f"{count_of(_write_to_stdout(sessions, format), 'session')}.")
         return 0
     with _new_file(path) as (out, commit):
+        presence.audit_note(by=by, what="export", outcome=outcome)
         count = write_sessions(sessions, out, format)
-        presence.audit_note(by=by, what="export", outcome=f"{count_of(count, 'session')} exported{suffix}"[:500])
         commit()
     print_result(args, {"sessions": count, "file": path}, [f"{count_of(count, 'session')} in {path}"])
     return 0

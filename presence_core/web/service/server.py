@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.flow_control import service_unavailable
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -46,7 +47,7 @@ WINDOW: Final = 600
 
 
 class Protocol(HttpToolsProtocol):
-    """HTTP/1.1 with time limits for heads and unread responses, and without trailers."""
+    """HTTP/1.1 with time limits for heads and unread responses, and without trailers and upgrades."""
 
     _head_timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
@@ -63,11 +64,43 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._head_timer is not None and not self.transport.is_closing():
+        self._unset_keepalive_if_required()
+        timer = self._head_timer
+        try:
+            self._parse(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):  # the second: CONNECT
+            self.send_400_response("Invalid HTTP request received.")
+        # A head that begins in this packet, after another request, has another timer. It counts from the next packet.
+        if timer is not None and timer is self._head_timer and not self.transport.is_closing():
             self._head += len(data)
             if self._head > MAX_HEAD:
                 self.send_400_response("The head of the request is too long.")
+
+    def _parse(self, data: bytes) -> None:
+        """A parser ends at a head with Upgrade. The server ignores this header: another parser gets the head without
+        it, and then the rest."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                self.parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                if super()._should_upgrade():  # an application with websockets
+                    self.handle_websocket_upgrade()
+                    return
+                rest = rest[upgrade.args[0] :]
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+                self.parser.feed_data(self._head_without_upgrade())
+
+    def _head_without_upgrade(self) -> bytes:
+        lines = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        first = f"{self.scope['method']} ".encode() + self.url + f" HTTP/{self.scope['http_version']}".encode()
+        return b"\r\n".join([first, *lines, b"", b""])
+
+    def _should_upgrade(self) -> bool:
+        """Start no request at a head with Upgrade: ``_parse`` decides about it."""
+        return True
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -91,9 +124,6 @@ class Protocol(HttpToolsProtocol):
         if app is service_unavailable:  # more than MAX_CONNECTIONS: uvicorn would answer plain text
             app = problem(503, FULL, RETRY_AFTER)
         super()._start_asgi_task(cycle, app)
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """Ignore requests for a websocket, without uvicorn's advice in the log to install a library."""
 
     def send_400_response(self, msg: str) -> None:
         body = json.dumps({"type": "about:blank", "title": "Bad Request", "status": 400, "detail": msg}).encode()

@@ -62,7 +62,6 @@ class Webhooks:
             raise InvalidArgument("position", "must be a directory")
         self._post = SignedPost(secret, timeout=timeout, max_wait=max_wait, give_up=give_up)
         self._presence = presence
-        self._timeout = timeout
         self._interval = check.duration("interval", interval, 0.01, 60)
         self._stopping = threading.Event()
         self._positions = {url: Position(Path(position), url) for url in targets}
@@ -108,10 +107,11 @@ class Webhooks:
             thread.start()
 
     def close(self) -> None:
-        """Stop. A delivery under way is finished, or tried again after the next start, as all that waits."""
+        """Stop. A delivery under way is finished, within ``timeout``, or tried again after the next start, as all that
+        waits."""
         self._stopping.set()
         for thread in self._threads:
-            thread.join(self._timeout + 5)
+            thread.join()  # a thread that still sends must keep its position
         self._threads = []
         for position in self._positions.values():
             position.release()
@@ -171,7 +171,9 @@ class Webhooks:
         """Send one batch. Returns whether there was one."""
         batch = reader.read()
         for delivery in batch:
-            if delivery.body is not None and not self._post.deliver(url, delivery.body, self._stopping.wait):
+            if self._stopping.is_set() or (
+                delivery.body is not None and not self._post.deliver(url, delivery.body, self._stopping.wait)
+            ):
                 break  # stopping: the position stays before this delivery
             position.move(delivery)
         return bool(batch)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import random
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from http.client import HTTPException
+from functools import partial
+from http.client import HTTPException, HTTPResponse
 from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from presence_core import validation as check
 from presence_core.fork_safety import renew_in_child
@@ -35,7 +38,7 @@ class SignedPost:
         self._timeout = check.duration("timeout", timeout, 0.05, 60)
         self._max_wait = check.duration("max_wait", max_wait, 0.01, 3600)
         self._give_up = check.duration("give_up", give_up, 1, 604_800)
-        self._opener = build_opener(_NoRedirects)
+        self._opener = build_opener(_NoRedirects, _Handler)
         self._renew()
         renew_in_child(self, SignedPost._renew)
         self.delivered = 0  #: deliveries that were answered with 2xx
@@ -89,6 +92,47 @@ class SignedPost:
     def _count(self, name: str) -> None:
         with self._lock:
             setattr(self, name, getattr(self, name) + 1)
+
+
+class _Handler(HTTPSHandler, HTTPHandler):
+    """Limits the time of a try. urllib limits that of each read, so that one byte now and then would go on for ever."""
+
+    def do_open(self, http_class: Any, req: Request, **options: Any) -> HTTPResponse:
+        end = time.monotonic() + (req.timeout or 0)
+
+        def connect(*args: Any, **options: Any) -> Any:
+            connection = http_class(*args, **options)
+            connection.response_class = partial(_Response, end)
+            return connection
+
+        return super().do_open(connect, req, **options)
+
+
+class _Response(HTTPResponse):
+    """A response that is read until ``end``, a time of ``time.monotonic``."""
+
+    def __init__(self, end: float, sock: socket.socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp = io.BufferedReader(_Limited(self.fp.detach(), sock, end))
+
+
+class _Limited(io.RawIOBase):
+    def __init__(self, source: io.RawIOBase, sock: socket.socket, end: float) -> None:
+        self._source, self._sock, self._end = source, sock, end
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._sock.settimeout(left)
+        return self._source.readinto(buffer)
+
+    def close(self) -> None:
+        self._source.close()
+        super().close()
 
 
 class _NoRedirects(HTTPRedirectHandler):

@@ -30,12 +30,14 @@ class Receiver:
         self.taken: list[dict[str, Any]] = []
         self.answers: list[int] = []
         self.forged = 0
+        self.asked = 0  #: requests that have begun
         self.ready = threading.Event()  #: while it is not set, no request is answered
         self.ready.set()
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
+                receiver.asked += 1
                 receiver.ready.wait()
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if not verify(SECRET, self.headers[SIGNATURE], body):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -682,6 +683,70 @@ def test_a_site_may_answer_ended_sessions_in_its_own_way(p: P) -> None:
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"cookie", f"presence={token}".encode())]}
     asyncio.run(asgi.PresenceMiddleware(nothing, p, on_ended=on_ended_async)(scope, nothing, send))  # type: ignore[arg-type]
     assert sent == [{"type": "http.response.start", "status": 303, "headers": []}]
+
+
+class _Lazy:
+    """A WSGI application of PEP 3333 that runs when its body is read, and notes what is called."""
+
+    def __init__(self, p: P, items: list[bytes], uid: str = "eve") -> None:
+        self.p, self.items, self.uid = p, items, uid
+        self.calls: list[str] = []
+
+    def __call__(self, environ: Any, start_response: Any) -> _Lazy:
+        self.start_response = start_response
+        return self
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.p.login(self.uid)
+        self.start_response("200 OK", [])
+        for item in self.items:
+            self.calls.append(f"read {item.decode()}")
+            yield item
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+@on("valkey-sync")
+def test_a_wsgi_application_that_runs_when_it_is_read_may_refuse_a_login(p: P) -> None:
+    p.block("eve", by="staff", reason="test", message="Call us.")
+
+    def generator(environ: Any, start_response: Any) -> Iterator[bytes]:
+        p.login("eve")
+        start_response("200 OK", [])
+        yield b"never"
+
+    lazy = _Lazy(p, [b"never"])
+    for app in (generator, lazy):
+        started: list[Any] = []
+        site = wsgi.PresenceMiddleware(app, p, rules=Rules(anonymous="pass"))
+        body = b"".join(site({"PATH_INFO": "/"}, lambda *start, started=started: started.append(start)))
+        assert [start[0] for start in started] == ["403 Forbidden"]
+        assert json.loads(body)["block"]["message"] == "Call us."
+    assert lazy.calls == ["close"]
+
+
+@on("valkey-sync")
+def test_a_wsgi_application_that_runs_when_it_is_read_is_streamed_and_closed(p: P) -> None:
+    for items in ([], [b"a"], [b"a", b"b", b"c"]):
+        started: list[Any] = []
+        app = _Lazy(p, items)
+        body: Any = wsgi.PresenceMiddleware(app, p, rules=Rules(anonymous="pass"))(
+            {"PATH_INFO": "/"}, lambda *start, started=started: started.append(start)
+        )
+        assert [start[0] for start in started] == ["200 OK"]
+        assert app.calls == [f"read {item.decode()}" for item in items[:1]]
+        assert list(body) == items
+        body.close()
+        assert app.calls == [*(f"read {item.decode()}" for item in items), "close"]
+
+    def eager(environ: Any, start_response: Any) -> Any:
+        start_response("200 OK", [])
+        return file
+
+    file = iter([b"a"])  # such as one of wsgi.file_wrapper, which a server recognises
+    site = wsgi.PresenceMiddleware(eager, p, rules=Rules(anonymous="pass"))
+    assert site({"PATH_INFO": "/"}, lambda *_: None) is file
 
 
 def test_at_shutdown_the_heartbeats_are_sent_before_the_site_closes_its_presence(server: Server) -> None:

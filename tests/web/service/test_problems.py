@@ -342,6 +342,17 @@ def test_headers_that_are_too_long_or_invalid_are_refused(bed: Bed) -> None:
 
 
 @once
+def test_the_head_of_a_request_is_measured_without_the_request_before_it(bed: Bed) -> None:
+    first = b"POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n" + b"x" * 60_000
+    second = b"GET /2 HTTP/1.1\r\nHost: x\r\n\r\n"
+    app = _Echo()
+    assert b" 400 " not in _wire(bed, app, first + second[:10], second[10:], answers=2)
+    assert [(path, len(body)) for _, path, body in app.requests] == [("/1", 60_000), ("/2", 0)]
+    answer = _wire(bed, app, first + second[:-2] + b"X: ", *[b"y" * 9000] * 4, answers=2)
+    assert b"The head of the request is too long." in answer
+
+
+@once
 def test_headers_after_a_body_are_not_read_as_a_request(bed: Bed) -> None:
     """A proxy that sets X-Forwarded-For, or removes a header, does not check there."""
     found: list[Any] = []
@@ -358,6 +369,68 @@ def test_headers_after_a_body_are_not_read_as_a_request(bed: Bed) -> None:
     assert found == [[(b"host", b"x"), (b"transfer-encoding", b"chunked")]]
 
 
+class _Echo:
+    """An application that keeps the requests it gets."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, str, bytes]] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message["body"], message["more_body"]
+        self.requests.append((scope["method"], scope["path"], body))
+        await problem_of(503, "No.")(scope, receive, send)
+
+
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk\r\n"
+WEBSOCKET = b"Connection: close, Upgrade\r\nUpgrade: websocket\r\n"
+
+
+@pytest.mark.parametrize("upgrade", [H2C, WEBSOCKET], ids=["h2c", "websocket"])
+@once
+def test_a_request_with_an_upgrade_header_is_read_with_its_body(bed: Bed, upgrade: bytes) -> None:
+    """curl --http2 and the HTTP client of Java send such a header with their first request."""
+    head = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n" + upgrade + b"\r\n"
+    chunked = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n" + upgrade + b"\r\n"
+    for packets in (
+        (head + b"abc",),
+        (head, b"abc"),
+        (head[:70], head[70:] + b"a", b"bc"),
+        (head.replace(b"1.1", b"1.0") + b"abc",),
+        (chunked + b"3\r\nabc\r\n0\r\n\r\n",),
+    ):
+        app = _Echo()
+        assert _wire(bed, app, *packets).startswith(b"HTTP/1.1 503")
+        assert app.requests == [("POST", "/a", b"abc")], packets
+
+
+@once
+def test_requests_that_follow_one_with_an_upgrade_header_are_served(bed: Bed) -> None:
+    upgrade = b"GET /%d HTTP/1.1\r\nHost: x\r\n" + H2C + b"\r\n"
+    app = _Echo()
+    _wire(bed, app, upgrade % 1 + upgrade % 2 + b"GET /3 HTTP/1.1\r\nHost: x\r\n\r\n", upgrade % 4, answers=4)
+    assert [path for _, path, _ in app.requests] == ["/1", "/2", "/3", "/4"]
+    assert _wire(bed, app, b"CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n").startswith(b"HTTP/1.1 400")
+
+
+@once
+def test_an_application_with_websockets_gets_their_upgrades(bed: Bed) -> None:
+    class Sockets(asyncio.Protocol):
+        def __init__(self, **_: Any) -> None:
+            pass
+
+        def connection_made(self, transport: Any) -> None:
+            self.write = transport.write
+
+        def data_received(self, data: bytes) -> None:
+            self.write(data + b"{}")
+
+    head = b"GET /live HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n"
+    assert _wire(bed, _Echo(), head, ws=Sockets) == head + b"{}"
+
+
 @once
 def test_a_connection_above_the_limit_gets_a_problem_too(bed: Bed) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -369,19 +442,21 @@ def test_a_connection_above_the_limit_gets_a_problem_too(bed: Bed) -> None:
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["detail"].startswith("Too many open connections")
 
 
-def _wire(bed: Bed, app: Any, raw: bytes, **options: Any) -> bytes:
-    """The protocol's reply to these bytes; the application is the test's."""
+def _wire(bed: Bed, app: Any, *packets: bytes, answers: int = 1, **options: Any) -> bytes:
+    """The protocol's replies to these packets; the application is the test's."""
 
     async def run() -> bytes:
         config = uvicorn.Config(
-            app, http=web_server.Protocol, ws="none", lifespan="off", log_level="critical", **options
+            app, http=web_server.Protocol, lifespan="off", log_level="critical", **{"ws": "none"} | options
         )
         state = ServerState()
         made = asyncio.get_running_loop().create_server(lambda: web_server.Protocol(config, state, {}), "127.0.0.1", 0)
-        async with await made as server:
+        async with await made as server, asyncio.timeout(PATIENT):
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-            writer.write(raw)
-            answer = await reader.readuntil(b"}")
+            for packet in packets:
+                writer.write(packet)
+                await asyncio.sleep(0.01)
+            answer = b"".join([await reader.readuntil(b"}") for _ in range(answers)])
             writer.close()
             await asyncio.gather(*state.tasks, return_exceptions=True)
         return answer
