@@ -71,7 +71,7 @@ class IndexRepair:
         if self._cleaning is None:
             self._cleaning = rebuild.Cleaning(ctx, ctx.keys.shards)
         if not self._rebuilds:
-            wrong = set(run(rebuild.drifted(ctx, ctx.keys.shards)))
+            wrong = set(run(rebuild.drifted(ctx.keys.shards)))
             self._rebuilds = [rebuild.Filling(ctx, shard) for shard in wrong & self._wrong]
             self._wrong = wrong
         end = time.monotonic() + PART_SECONDS

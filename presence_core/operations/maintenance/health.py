@@ -198,7 +198,7 @@ def _read_data(ctx: Context, facts: HealthFacts, server_of: Callable[[str], str]
     facts.lag = (yield from leader.lag(ctx, now)) / 1000
     marks = yield [command(s.meta, "HGET", s.meta, "ended_from", lenient=True) for s in shards]
     facts.ended_complete_since = complete_since(ctx, now, (int(mark) for mark in marks if mark and mark.isdigit()))
-    facts.drifted = {shard.index for shard in (yield from drifted(ctx, shards))}
+    facts.drifted = {shard.index for shard in (yield from drifted(shards))}
 
 
 def _examine(ctx: Context, facts: HealthFacts) -> Op[None]:

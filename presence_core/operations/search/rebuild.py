@@ -205,7 +205,7 @@ class Cleaning:
         return gone
 
 
-def drifted(ctx: Context, shards: Sequence[Shard]) -> Op[list[Shard]]:
+def drifted(shards: Sequence[Shard]) -> Op[list[Shard]]:
     """Shards whose facets count another number of sessions than there are (a key or a record was lost), or where a
     recount was begun and has not ended."""
     differences = yield [call_of(MEASURE_FACET_DRIFT, (s.facets, s.sessions, s.closing, s.recount)) for s in shards]
