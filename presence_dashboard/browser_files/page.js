@@ -1,9 +1,19 @@
-// What Streamlit does not offer: "/" focuses the search box, Enter in it opens a single match, a button prints, a hidden tab
-// pauses, the refresh interval, the density and the language are remembered, a lost connection is named together with the age of what
-// the page shows, a watched person is announced by a sound.
+// What Streamlit does not offer: Back finds the page as it was left, "/" focuses the search box, Enter in it opens a single match,
+// a button prints, a hidden tab pauses, the refresh interval, the density and the language are remembered, a lost connection is
+// named together with the age of what the page shows, a watched person is announced by a sound.
 (() => {
   // Without this, Streamlit looks for its server below the address of the page first, which fails with a 404.
   window.__streamlit = { BACKEND_BASE_URL: location.origin };
+
+  // Streamlit pushes up to three history entries when the reader opens another page. One is the page that they leave, without its
+  // query. Only the first push after an input of the reader makes an entry. Others change it, so Back finds the query.
+  const push = history.pushState.bind(history);
+  let isNewStep = true;
+  for (const input of ["pointerdown", "keydown", "click"]) addEventListener(input, () => (isNewStep = true), true);
+  history.pushState = (...entry) => {
+    isNewStep ? push(...entry) : history.replaceState(...entry);
+    isNewStep = false;
+  };
 
   const PAUSE_AFTER = 15_000; // ms: a short look at another tab pauses nothing
 
