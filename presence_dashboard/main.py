@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import parse_qs
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from presence_dashboard import access, texts
 from presence_dashboard.components import account, kick_dialog, notifications
@@ -59,6 +61,7 @@ def main() -> None:
     st.set_page_config(page_title=texts.title(page.title))  # tells several open tabs apart
     opened, right = next((name, right) for name, _, right in PAGES if pages[name] == page)
     this_tab().opened(opened)
+    _restore_search()
     if page == pages[FIRST] and not actor.may(right):
         st.switch_page(pages["live"])  # their role may not see people
     page_header(actor)
@@ -73,6 +76,17 @@ def main() -> None:
         kick_dialog.dialog()
     else:
         _no_permission(actor)
+
+
+def _restore_search() -> None:
+    """Put the search text back into the address after Back or Forward. Streamlit removes parameters to which the page
+    left behind binds a widget, and both Sessions and Person bind ``q``."""
+    run = get_script_run_ctx()
+    if run is not None and run.is_history_navigation and "q" not in st.query_params:
+        wanted = parse_qs(run.query_string)
+        if "q" in wanted:
+            st.query_params.from_dict(wanted)
+            st.rerun()  # a search box reads the address at the start of a run
 
 
 def _no_permission(actor: Actor) -> None:

@@ -1,9 +1,54 @@
-// What Streamlit does not offer: "/" focuses the search box, Enter in it opens a single match, a button prints, a hidden tab
-// pauses, the refresh interval, the density and the language are remembered, a lost connection is named together with the age of what
-// the page shows, a watched person is announced by a sound.
+// What Streamlit does not offer: Back finds the page as it was left, "/" focuses the search box, Enter in it opens a single match,
+// a button prints, a hidden tab pauses, the refresh interval, the density and the language are remembered, a lost connection is
+// named together with the age of what the page shows, a watched person is announced by a sound.
 (() => {
   // Without this, Streamlit looks for its server below the address of the page first, which fails with a 404.
   window.__streamlit = { BACKEND_BASE_URL: location.origin };
+
+  // Streamlit pushes up to three history entries when the reader opens another page. One is the page that they leave, without its
+  // query. Only the first push after an input of the reader makes an entry. Others change it, so Back finds the query.
+  const push = history.pushState.bind(history);
+  let isNewStep = true;
+  for (const input of ["pointerdown", "keydown", "click"]) addEventListener(input, () => (isNewStep = true), true);
+  history.pushState = (...entry) => {
+    const before = location.pathname;
+    isNewStep ? push(...entry) : history.replaceState(...entry);
+    isNewStep = false;
+    if (location.pathname !== before) focusPerson();
+  };
+
+  // The control that opened a person is gone. The focus goes to their name, unless the reader has moved it elsewhere.
+  function focusPerson() {
+    once(() => document.querySelector(".st-key-person-header h2"), (name) => {
+      const at = document.activeElement;
+      if (at !== document.body && !at.shadowRoot) return; // a shadow root: the table, which is about to go
+      name.tabIndex = -1;
+      name.focus();
+    });
+  }
+
+  // A menu is drawn at the end of the page. Opened by a key, it gets the focus, and the next Tab reaches its first control.
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest('[data-testid="stPopoverButton"]');
+    if (!button || event.detail !== 0 || button.ariaExpanded === "true") return; // detail 0: by the keyboard
+    once(() => document.querySelector('[data-testid="stPopoverBody"]'), (menu) => {
+      menu.tabIndex = -1;
+      menu.focus();
+    });
+  }, true);
+
+  /** Call ``act`` with an element as soon as it is there. The next call forgets the one before. */
+  let awaited;
+  function once(find, act) {
+    awaited?.disconnect();
+    awaited = new MutationObserver(() => {
+      const found = find();
+      if (!found) return;
+      awaited.disconnect();
+      act(found);
+    });
+    awaited.observe(document.body, { childList: true, subtree: true });
+  }
 
   const PAUSE_AFTER = 15_000; // ms: a short look at another tab pauses nothing
 

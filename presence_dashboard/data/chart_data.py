@@ -153,9 +153,9 @@ class Extent:
     """The lowest, the highest and the latest value of a line."""
 
     low: float
-    low_at: datetime
+    low_in: Sample
     high: float
-    high_at: datetime
+    high_in: Sample
     latest: float
 
 
@@ -166,7 +166,7 @@ def extent(samples: Sequence[Sample], kind: CountKind) -> Extent | None:
     low = min(samples, key=lambda sample: int(getattr(sample, f"{kind}_min")))
     high = max(samples, key=lambda sample: int(getattr(sample, f"{kind}_max")))
     return Extent(
-        getattr(low, f"{kind}_min"), low.at, getattr(high, f"{kind}_max"), high.at, getattr(samples[-1], kind)
+        getattr(low, f"{kind}_min"), low, getattr(high, f"{kind}_max"), high, getattr(samples[-1], kind)
     )
 
 

@@ -34,6 +34,7 @@ MOST_IDLE: Final = 315_360_000
 
 _LIKE_AN_ADDRESS: Final = re.compile(r"\d{1,3}(\.\d{0,3}){1,3}(/\d*)?|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(/\d*)?")
 _LIKE_A_NETWORK: Final = re.compile(r"[0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*/\d*")
+_START_OF_IPV6: Final = re.compile(r"(?=.*\d)([0-9A-Fa-f]{1,4}:){1,7}")  # whole groups; "Ada:" may be a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,12 @@ class SessionQuery:
 
     @property
     def is_everyone(self) -> bool:
-        return not (self.text or self.facets or self.login or self.idle or self.flag)
+        return not (self.text or self.is_filtered)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether more than the text of the search box narrows the list."""
+        return bool(self.facets or self.login or self.idle or self.flag)
 
     def filter(self, now: datetime, zone: tzinfo) -> SessionFilter | None:
         """The query as a filter; None matches everyone. Raises InvalidArgument."""
@@ -76,6 +82,8 @@ class SessionQuery:
             return {"name_contains": self.text}
         if _LIKE_A_NETWORK.fullmatch(self.text):
             return {"ip": self.text}  # an error for a wrong address is better than no match
+        if _START_OF_IPV6.fullmatch(self.text):
+            return {"ip": f"{self.text}:/{16 * self.text.count(':')}"}
         return {"text": self.text}
 
     @property

@@ -11,6 +11,8 @@ from presence_dashboard.language import ngettext, number
 
 
 def kick_all(total: str, *, matching: bool, exact: bool) -> str:
+    if exact and total == "1":
+        return _("Kick the session that matches…") if matching else _("Kick the session…")
     if matching:
         sentence = _("Kick all {total} that match…") if exact else _("Kick all that match (about {total})…")
     else:

@@ -165,9 +165,18 @@ def live_key(parts: list[str], step: str, zone: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def live_summary(what: str, low: str, low_at: str, high: str, high_at: str, now: str) -> str:
-    return _("{what}: lowest {low} at {low_at}, highest {high} at {high_at}, latest {now}.").format(
-        what=what, low=low, low_at=low_at, high=high, high_at=high_at, now=now
+def live_at(moment: str) -> str:
+    return _("at {moment}").format(moment=moment)
+
+
+def live_between(begin: str, end: str) -> str:
+    return _("between {begin} and {end}").format(begin=begin, end=end)
+
+
+def live_summary(what: str, low: str, low_when: str, high: str, high_when: str, now: str) -> str:
+    """``low_when`` and ``high_when`` are from ``live_at`` or ``live_between``."""
+    return _("{what}: lowest {low} {low_when}, highest {high} {high_when}, latest {now}.").format(
+        what=what, low=low, low_when=low_when, high=high, high_when=high_when, now=now
     )
 
 

@@ -244,8 +244,9 @@ EMPTY_NEXT: Final = (
 NO_MATCH_TITLE: Final = "No session matches"
 NO_MATCH: Final = (
     "Search for the start of a name, user ID, email or phone number, for an email domain, an IP address or a whole "
-    "session ID. Or remove a filter."
+    "session ID. Devices, browsers and apps are in Filters."
 )
+NO_MATCH_FILTERED: Final = "Or remove a filter."
 NO_MATCH_MASKED: Final = "With your role, search by the exact user ID."
 INSIDE_NAMES: Final = "Search inside names"
 

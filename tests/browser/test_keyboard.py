@@ -63,6 +63,7 @@ def test_keys_alone_find_a_person_tick_the_row_and_kick(dashboard: Dashboard, op
     expect(tab.page.get_by_test_id("stToast")).to_contain_text(f"Kicked Person {ticked[-2:]} user")
     assert [login.session.uid for login in logins if login.session.uid not in live(dashboard, logins)] == [ticked]
     assert dashboard.presence.audit(uid=ticked).items[0].reason == "No mouse"
+    expect(tab.page.locator("tbody tr:focus")).to_have_count(1)  # the row, or the next if the list has been read again
 
 
 def test_k_kicks_the_row_and_enter_opens_its_person_and_a_link_shows_that_it_has_the_focus(
@@ -80,10 +81,19 @@ def test_k_kicks_the_row_and_enter_opens_its_person_and_a_link_shows_that_it_has
     expect(tab.page.get_by_role("dialog")).to_contain_text("user03")
     keys.press("Escape")
     expect(tab.page.get_by_role("dialog")).to_have_count(0)
+    expect(focused).to_contain_text("user03")
+    tab.settle()
+    kick = tab.row("user02").get_by_role("button", name=texts.KICK)
+    kick.focus()
+    keys.press("Enter")
+    expect(tab.page.get_by_role("dialog")).to_contain_text("user02")
+    keys.press("Escape")
+    expect(kick).to_be_focused()
     tab.settle()
     tab.row("user02").focus()
     keys.press("Enter")
     expect(tab.page).to_have_url(f"{dashboard.url}/person?q=user02")
+    expect(tab.page.get_by_role("heading", name="Person 02 user")).to_be_focused()
 
     tab.page.get_by_role("link", name=texts.BLOCKS_PAGE, exact=True).click()
     person = tab.page.get_by_role("link", name="someone")
@@ -92,3 +102,24 @@ def test_k_kicks_the_row_and_enter_opens_its_person_and_a_link_shows_that_it_has
         tab_to(link)
         expect(link).to_have_css("outline-style", "solid")
         expect(link).to_have_css("outline-width", "2px")
+
+
+def test_the_next_tab_after_a_menu_is_opened_by_key_reaches_its_first_control(
+    dashboard: Dashboard, open_tab: Open
+) -> None:
+    log_in(dashboard, 1)
+    tab = open_tab()
+    for key in ("menu-filters", "menu-views", "menu-columns", "menu-watch", "menu-account"):
+        tab.settle()
+        button = tab.page.locator(f".st-key-{key}").get_by_role("button")
+        button.focus()
+        tab.page.keyboard.press("Enter")
+        menu = tab.page.get_by_test_id("stPopoverBody")
+        expect(menu).to_be_focused()
+        expect(menu.locator("button, input").first).to_be_visible()
+        tab.settle()
+        tab.page.keyboard.press("Tab")
+        expect(menu.locator(":focus")).to_have_count(1)
+        tab.page.keyboard.press("Escape")
+        expect(menu).to_have_count(0)
+        expect(button).to_be_focused()

@@ -38,6 +38,41 @@ def test_the_list_follows_the_keys_and_a_name_leads_to_the_person_and_back(
     expect(tab.page).to_have_url(f"{dashboard.url}/?q=Person+07&device=Mac")
     expect(search).to_have_value("Person 07")
     expect(tab.page.get_by_role("button", name="Kick all 2 that match")).to_be_visible()
+    tab.settle()
+    tab.page.go_forward()
+    expect(tab.page.get_by_role("heading", name="Person 07 user")).to_be_visible()
+    expect(tab.page).to_have_url(f"{dashboard.url}/person?q=user07")
+
+
+def test_one_step_back_or_forward_finds_the_page_as_it_was_left(dashboard: Dashboard, open_tab: Open) -> None:
+    log_in(dashboard, 3)
+    tab = open_tab(path="/?q=01&device=Mac")
+    box = tab.page.get_by_label(texts.PERSON_SEARCH, exact=True)
+    heading = tab.page.get_by_role("heading", name="Person 02 user")
+    tab.expect_uids("user01")
+    tab.settle()
+    tab.page.get_by_role("link", name=texts.PERSON_PAGE, exact=True).click()
+    box.fill("user02")
+    expect(heading).to_be_visible()
+    tab.settle()
+    tab.page.get_by_role("link", name=texts.LIVE_PAGE, exact=True).click()
+    expect(tab.page).to_have_url(f"{dashboard.url}/live")
+
+    tab.settle()
+    tab.page.go_back()
+    expect(heading).to_be_visible()
+    expect(tab.page).to_have_url(f"{dashboard.url}/person?q=user02")
+    tab.settle()
+    tab.page.go_back()
+    tab.expect_uids("user01")
+    expect(tab.page).to_have_url(f"{dashboard.url}/?q=01&device=Mac")
+    tab.settle()
+    tab.page.go_forward()
+    expect(heading).to_be_visible()
+    tab.settle()
+    box.fill("")
+    expect(tab.page.get_by_role("heading", name=texts.PERSON_START_TITLE)).to_be_visible()
+    expect(tab.page).to_have_url(f"{dashboard.url}/person")
 
 
 def test_enter_opens_a_single_match_and_nothing_else(dashboard: Dashboard, open_tab: Open) -> None:

@@ -359,12 +359,32 @@ class RecordTable {
   /** K: the ticked rows of all pages; this row if none is ticked. */
   kick(row) {
     if (!this.ticks.size && !this.data.selected) this.act("kick", row);
-    else if (this.data.canAct) this.setTriggerValue("kick", null);
+    else if (this.data.canAct) this.ask(null);
   }
 
   act(name, row) {
-    if (name === "kick" && (row.ended || !this.data.canAct)) return;
-    this.setTriggerValue(name, row.ref);
+    if (name === "open") this.setTriggerValue("open", row.ref);
+    else if (!row.ended && this.data.canAct) this.ask(row.ref);
+  }
+
+  /** Open the dialog of a kick. When it closes, it cannot return the focus: it does not see into this shadow root. */
+  ask(ref) {
+    this.setTriggerValue("kick", ref);
+    const [row, control] = [this.current, this.root.getRootNode().activeElement];
+    let wasOpen = false;
+    this.dialog?.disconnect();
+    this.dialog = new MutationObserver(() => {
+      const isOpen = document.querySelector('[role="dialog"]') !== null;
+      if (isOpen || !wasOpen) {
+        wasOpen = isOpen;
+        return;
+      }
+      this.dialog.disconnect();
+      if (document.activeElement !== document.body) return;
+      const line = this.lines.get(row) ?? this.lines.get(this.current);
+      (line?.contains(control) && refocusable(control) ? control : line)?.focus();
+    });
+    this.dialog.observe(document.body, { childList: true, subtree: true });
   }
 
   pressed(event) {

@@ -246,16 +246,22 @@ def _key(curve: ChartSeries, compared_with: str, earlier: ChartSeries | None) ->
 def _in_words(curve: ChartSeries, show: tuple[CountKind, ...], seconds: float) -> Iterator[str]:
     """The chart in words, for readers who cannot see it."""
 
-    def words(moment: datetime) -> str:
-        at = moment.astimezone(zone())
+    def words(at: datetime) -> str:
         return texts.weekday_and_time(at, f"{at:%H:%M}") if seconds > DAY else f"{at:%H:%M}"
+
+    def when(sample: Sample) -> str:
+        begin = sample.at.astimezone(zone())
+        end = (sample.at + timedelta(seconds=sample.step)).astimezone(zone())
+        if sample.step <= 60:
+            return texts.live_at(words(begin))
+        return texts.live_between(words(begin), f"{end:%H:%M}" if end.date() == begin.date() else words(end))
 
     for label, kind in _LINES.items():
         found = chart_data.extent(curve.samples, kind) if kind in show else None
         if found is not None:
-            low_at, high_at = words(found.low_at), words(found.high_at)
+            low_when, high_when = when(found.low_in), when(found.high_in)
             low, high, latest = (number(int(value)) for value in (found.low, found.high, found.latest))
-            yield texts.live_summary(gettext(label), low, low_at, high, high_at, latest)
+            yield texts.live_summary(gettext(label), low, low_when, high, high_when, latest)
 
 
 def _as_table(curve: ChartSeries, show: tuple[CountKind, ...]) -> None:

@@ -38,6 +38,9 @@ _SECTION: Final = 172  # pixels
 KEEP_FACETS: Final = 15.0
 """Seconds for which all tabs share the counts of a menu."""
 
+_LONGEST: Final = 500
+"""Characters that the box sends to the search, which refuses more than 256 with a sentence."""
+
 _MENU: Final = "menu-filters"
 _PERSON: Final = "sessions-person"
 _SINGLE: Final = "sessions-single"
@@ -117,7 +120,6 @@ def _box(exact: bool, *, bound: bool = True) -> str | None:
         type="search",
         live=PAUSE,
         bind="query-params" if bound else None,
-        max_chars=256,
         placeholder=texts.EXACT_UID_HINT if exact else texts.SEARCH_HINT,
         label_visibility="collapsed",
         autocomplete="off",
@@ -127,7 +129,9 @@ def _box(exact: bool, *, bound: bool = True) -> str | None:
 
 
 def _typed() -> None:
-    """A new text ends the search inside names, which was requested for the old text."""
+    """Shorten a text that is far too long for an address. A new text ends the search inside names, which was requested
+    for the old text."""
+    st.session_state["q"] = (st.session_state["q"] or "")[:_LONGEST]
     if st.query_params.get("inside") != (st.session_state["q"] or "").strip():
         _remove("inside")
 

@@ -116,7 +116,10 @@ def _empty() -> None:
 def _no_match(query: SessionQuery) -> None:
     with st.container(border=True, key="no-match"):
         st.subheader(texts.NO_MATCH_TITLE, anchor=False)
-        st.markdown(texts.NO_MATCH_MASKED if query.exact else texts.NO_MATCH)
+        hints = [texts.NO_MATCH_MASKED if query.exact else texts.NO_MATCH]
+        if query.is_filtered:
+            hints.append(texts.NO_MATCH_FILTERED)
+        st.markdown(" ".join(hints))
         if query.is_part_of_a_name:
             st.button(
                 texts.INSIDE_NAMES,

@@ -135,6 +135,15 @@ def test_an_empty_range_in_the_address_is_the_usual_one(app: AppTest, presence: 
     assert "Users online" in spec(app)
 
 
+def test_the_lowest_and_highest_of_long_samples_are_in_a_span_of_time(app: AppTest, presence: Presence) -> None:
+    minute = time.time() // 300 * 300 - 600
+    write_samples(presence, minute, [(30, 33, 0)] * 5, step=60)
+    app.query_params["range"] = "24h"
+    opened(app)
+    begin, end = (datetime.fromtimestamp(minute + after, UTC) for after in (0, 300))
+    assert texts.live_between(f"{begin:%H:%M}", f"{end:%H:%M}") in captions(app)
+
+
 def test_one_line_alone_keeps_its_colour_and_its_words(app: AppTest, presence: Presence) -> None:
     write_samples(presence, time.time() - 60, [(30, 40, 0), (30, 40, 1)])
     opened(app)

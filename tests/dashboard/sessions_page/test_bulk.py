@@ -131,6 +131,11 @@ def test_a_bulk_kick_needs_a_reason(app: AppTest, presence: Presence) -> None:
     assert len(live(presence, users)) == 3
 
 
+def test_a_single_match_is_not_called_all() -> None:
+    assert texts.kick_all("1", matching=True, exact=True) == "Kick the session that matches…"
+    assert texts.kick_all("1", matching=False, exact=True) == "Kick the session…"
+
+
 def test_with_no_filter_it_is_everybody_of_the_list_that_was_seen(app: AppTest, presence: Presence) -> None:
     users = log_in(presence, 3)
     app.run()

@@ -88,6 +88,8 @@ def test_a_search_for_a_network_offers_no_search_among_people_who_are_offline(ap
         ("192.0.2.7", ["u1"]),
         ("192.0.2.0/24", ["u2", "u1"]),
         ("2001:db8::/32", ["dan@example.com"]),
+        ("2001:db8:", ["dan@example.com"]),
+        ("2001:", ["dan@example.com"]),
     ],
 )
 def test_one_box_finds_by_name_uid_address_and_block(app: AppTest, crowd: None, text: str, found: list[str]) -> None:
@@ -111,11 +113,28 @@ def test_an_invalid_address_block_is_reported_and_the_list_stays(app: AppTest, c
     assert not app.warning
 
 
+def test_a_text_that_is_too_long_is_reported_and_nothing_can_be_kicked(app: AppTest, crowd: None) -> None:
+    search(app.run(), "dan")
+    assert app.text_input(key="q").proto.max_chars == 0, "the browser would not send it"
+    search(app, "x" * 10_000)
+    assert [warning.value for warning in app.warning] == [texts.ERROR_FIELD["text"][""]]
+    assert app.button(key="kick-all").disabled
+    assert len(app.query_params["q"][0]) < 1_000, "a longer address could not be loaded again"
+
+
 def test_an_enter_that_opens_no_one_is_forgotten(app: AppTest, crowd: None) -> None:
     search(app.run(), "192.0.2.7/99")
     app.button(key="open-single").click().run()
     search(app, "Okafor")
     assert len(uids(app)) == 1, "typing alone opens no one"
+
+
+def test_the_hint_for_no_match_names_a_filter_only_if_one_is_set(app: AppTest, crowd: None) -> None:
+    search(app.run(), "chrome")
+    assert texts.NO_MATCH in shown(app)
+    assert texts.NO_MATCH_FILTERED not in shown(app)
+    app.query_params["device"] = "Mac"
+    assert texts.NO_MATCH_FILTERED in shown(app.run())
 
 
 def test_what_matches_nothing_can_be_looked_for_inside_names(app: AppTest, crowd: None) -> None:
