@@ -165,9 +165,7 @@ def extent(samples: Sequence[Sample], kind: CountKind) -> Extent | None:
         return None
     low = min(samples, key=lambda sample: int(getattr(sample, f"{kind}_min")))
     high = max(samples, key=lambda sample: int(getattr(sample, f"{kind}_max")))
-    return Extent(
-        getattr(low, f"{kind}_min"), low, getattr(high, f"{kind}_max"), high, getattr(samples[-1], kind)
-    )
+    return Extent(getattr(low, f"{kind}_min"), low, getattr(high, f"{kind}_max"), high, getattr(samples[-1], kind))
 
 
 def last_whole(minutes: Sequence[Sample], now: datetime) -> Sample | None:
