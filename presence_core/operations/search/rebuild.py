@@ -108,7 +108,8 @@ class Filling:
 
     def _index(self, part: list[bytes]) -> Op[None]:
         refs = [ref for ref, _ in pairs(part)]
-        self.missing += yield from _index(self._ctx, self._shard, refs)
+        missing = yield from _index(self._ctx, self._shard, refs)  # `+=` would read the sum before the part before ends
+        self.missing += missing
         self.visited += len(refs)
 
 
@@ -175,7 +176,8 @@ def _index_people(ctx: Context, shard: Shard) -> Op[int]:
         adds = [
             command(shard.words, "ZADD", shard.words, *(word for entry in p for word in ("0", entry))) for p in parts
         ]
-        missing += sum((yield adds)) if adds else 0
+        added = (yield adds) if adds else []
+        missing += sum(added)
 
     for key in (shard.people, shard.users):
         yield from read_ahead(partial(scan_call, "ZSCAN", key, ROUND), partial(index, key == shard.users))

@@ -135,6 +135,17 @@ def test_an_interrupted_rebuild_begins_again(bed: Bed, monkeypatch: Any) -> None
     assert not {"recount", "counted"} & bed.families().keys()
 
 
+@on("valkey-sync")
+def test_reindex_reports_every_entry_that_was_missing(bed: Bed, monkeypatch: Any) -> None:
+    monkeypatch.setattr(rebuild, "ROUND", 10)
+    p = bed.connect(shards=1)
+    _crowd(p, 300)
+    [shard] = p.context.keys.shards
+    entries = bed.raw.zcard(shard.words)
+    bed.raw.delete(shard.words)
+    assert p.reindex().repaired == bed.raw.zcard(shard.words) == entries
+
+
 @on("valkey-sync", soak=("redis7-sync",))
 def test_logins_kicks_and_renames_during_a_rebuild_are_counted_once(bed: Bed, monkeypatch: Any) -> None:
     monkeypatch.setattr(rebuild, "ROUND", 20)
