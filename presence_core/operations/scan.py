@@ -38,8 +38,8 @@ class ReadAhead:
     One batch has the scan of the next part, the first batch of ``act`` for this part, and behind them the second one
     for the part before. Where the calls of the second are built late (``later``), client and server work at the same
     time. ``act`` for one part ends before the second batch for the next is sent. So only its first batch may be early:
-    it must not rely on what ``act`` writes for other parts. Nor may ``act`` say ``sum += yield from …``: that reads the sum
-    before ``act`` for the part before has added to it.
+    it must not rely on what ``act`` writes for other parts. Nor may ``act`` say ``sum += yield from …``: that reads the
+    sum before ``act`` for the part before has added to it.
 
     A step that has failed may be run again, if all calls may.
     """
