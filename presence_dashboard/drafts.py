@@ -1,4 +1,5 @@
-"""Unfinished kicks and blocks of staff: they survive a sign-out and a reload, in the memory of this process, an hour.
+"""Unfinished kicks and blocks of staff. This process keeps them in memory for an hour: they survive a sign-out and a
+reload.
 
 A draft is offered only to the staff member who wrote it, and only after another sign-in, or once the tab that wrote it
 is gone: until then, that tab still shows it. Without a sign-in (mode "open") there are no drafts.

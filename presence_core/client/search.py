@@ -73,8 +73,8 @@ class SearchMethods(Client):
         people who are online, then the last seen. Needs the indexes "uid", "name" and "alias"; without them only the
         exact uid is found. While ``reindex`` has to complete them, people are scanned until ``limit`` match, those
         online first; the order holds among these. If several hundred entries share this prefix, the result is
-        incomplete. Cost: O(P·log N + limit), limit round trips; with several
-        words also O(entries that begin with one of them).
+        incomplete. Cost: O(P·log N + limit), limit round trips; with several words also O(entries that begin with one
+        of them).
         """
         return self._run(people.people(self._ctx, text, limit))
 

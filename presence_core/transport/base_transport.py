@@ -23,10 +23,10 @@ PIECE_BYTES: Final = 32_768
 def pack(calls: list[Call]) -> Iterator[bytes]:
     """Commands as bytes, in pieces: the server works on one piece while the next is being built and packed."""
     pieces: list[bytes] = []
-    size, is_built = 0, True
+    size, none_was_late = 0, True
     for call in calls:
-        if is_built and callable(call.wire):
-            is_built = False
+        if none_was_late and callable(call.wire):  # the first call that is built late: send those before it now
+            none_was_late = False
             if pieces:
                 yield b"".join(pieces)
                 pieces, size = [], 0

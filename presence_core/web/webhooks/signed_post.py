@@ -117,6 +117,8 @@ class _Response(HTTPResponse):
 
 
 class _Limited(io.RawIOBase):
+    """What a socket sends, read until ``end``: each read has the time that is left."""
+
     def __init__(self, source: io.RawIOBase, sock: socket.socket, end: float) -> None:
         self._source, self._sock, self._end = source, sock, end
 
