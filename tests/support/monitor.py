@@ -50,6 +50,7 @@ class Monitor:
         self.lines: list[Line] = []
 
     def __enter__(self) -> Self:
+        self._client.ping()  # connects it now: the record is not to have its HELLO
         self._connection.connect()
         self._connection.send_command("MONITOR")
         assert self._connection.read_response() == b"OK"
