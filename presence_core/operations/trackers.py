@@ -11,7 +11,7 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument, Unavailable
 from presence_core.keyspace import hashed
 from presence_core.models import text
-from presence_core.operations.search.online_users import newest_first, next_size
+from presence_core.operations.search.online_users import START, newest_first
 from presence_core.scripts import trackers as scripts
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command
 from presence_core.scripts.search import decode_last_seen
@@ -77,7 +77,7 @@ def touch(tracker: LastSeen, member: object, now: object) -> Op[int]:
 def count(tracker: LastSeen, within: object, now: object) -> Op[int]:
     window, at = tracker.within(within), check.instant(now)
     yield CHECKED
-    [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, 0, "")]
+    [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, 0)]
     return scripts.decode_number(reply)
 
 
@@ -86,14 +86,14 @@ def members(tracker: LastSeen, within: object, now: object) -> Op[list[str]]:
     window, at = tracker.within(within), check.instant(now)
     yield CHECKED
     seen: dict[bytes, float] = {}
-    begin, size = b"", MOST_READ
+    begin = START
     while True:
-        [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, size, begin)]
+        [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, MOST_READ, *begin)]
         page = decode_last_seen(reply)
         seen |= page.seen  # a member seen again while this reads is on two pages: the later counts
-        if not page.next_begin:
+        begin = page.next_begin
+        if begin == START:
             return newest_first(seen)
-        begin, size = page.next_begin, next_size(begin, page.next_begin, size, MOST_READ)
 
 
 @checked_first

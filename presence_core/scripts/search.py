@@ -171,13 +171,13 @@ class LastSeenPage(NamedTuple):
     """A page of a list by last seen."""
 
     seen: dict[bytes, float]  #: when each member was last seen
-    next_begin: bytes  #: the score at which the next page begins; empty after the last
+    next_begin: tuple[bytes, bytes]  #: score and member at which the next page begins; empty after the last
 
 
 def decode_last_seen(reply: Sequence[Any]) -> LastSeenPage:
     """Decode a page of search/read_online_users.lua or trackers/read_last_seen.lua."""
-    flat, next_begin = reply
-    return LastSeenPage(dict(scored(flat)), next_begin)
+    flat, score, member = reply
+    return LastSeenPage(dict(scored(flat)), (score, member))
 
 
 def decode_online(uids: Sequence[str], marks: bytes) -> set[str]:

@@ -17,6 +17,9 @@ BATCH: Final = 1_000
 MOST_READ: Final = 1_000
 """Users that one script reads of a list by last seen."""
 
+START: Final = (b"", b"")
+"""Where the first page of a list by last seen begins; and the next one, after the last."""
+
 
 @checked_first
 def online_among(ctx: Context, uids: object) -> Op[set[str]]:
@@ -37,27 +40,18 @@ def online_users(ctx: Context, within: object) -> Op[list[str]]:
     window = check.seconds("within", within) * 1000
     yield CHECKED
     seen: dict[bytes, float] = {}
-    todo: list[tuple[Shard, bytes, int]] = [(s, b"", MOST_READ) for s in ctx.keys.shards]
+    todo: list[tuple[Shard, tuple[bytes, bytes]]] = [(s, START) for s in ctx.keys.shards]
     while todo:
         replies = yield [
             call_of(scripts.READ_ONLINE_USERS, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix,
-                    window, begin, size)
-            for s, begin, size in todo
+                    window, MOST_READ, *begin)
+            for s, begin in todo
         ]  # fmt: skip
         pages = [scripts.decode_last_seen(reply) for reply in replies]
         for page in pages:
             seen |= page.seen  # a user seen again while this reads is on two pages: the later counts
-        todo = [
-            (s, page.next_begin, next_size(begin, page.next_begin, size, MOST_READ))
-            for (s, begin, size), page in zip(todo, pages, strict=True)
-            if page.next_begin
-        ]
+        todo = [(s, page.next_begin) for (s, _), page in zip(todo, pages, strict=True) if page.next_begin != START]
     return newest_first(seen)
-
-
-def next_size(begin: bytes, behind: bytes, size: int, usual: int) -> int:
-    """How many to read next: more, where all members of the page have the same score."""
-    return 2 * size if behind == begin else usual
 
 
 def newest_first(seen: dict[bytes, float]) -> list[str]:

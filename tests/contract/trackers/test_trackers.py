@@ -158,6 +158,21 @@ def test_members_are_complete_and_in_order_for_any_number_and_equal_scores(
     assert make.last_seen().members(now=NOON) == sorted(scores, key=lambda uid: (scores[uid], uid), reverse=True)
 
 
+def test_members_of_one_second_are_read_a_page_at_a_time(
+    make: Trackers, bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(activity, "MOST_READ", 10)
+    members = {f"m{number}" for number in range(200)}
+    bed.raw.zadd(make.key("last.seen"), dict.fromkeys(members, NOON))
+    board = make.last_seen()
+    board.count(now=NOON)
+    with Monitor(bed.raw) as monitor:
+        assert set(board.members(now=NOON)) == members
+    pages = [line.words for line in monitor.lines if line.by_script and line.words[0] == b"ZRANGE"]
+    assert len(pages) == 23, "199 members by nines, because each page begins with the last entry of the one before"
+    assert max(int(page[3]) - int(page[2]) for page in pages) < 10
+
+
 @on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
 def test_a_user_seen_again_while_members_are_read_is_listed_once(
     make: Trackers, bed: Bed, monkeypatch: pytest.MonkeyPatch
