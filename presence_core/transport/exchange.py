@@ -362,6 +362,9 @@ class _Batch:
             if not isinstance(reply, AskError) or isinstance(reply, MovedError):  # redis-py derives one from the other
                 continue
             self._void_waits(places)
+            script = self._calls[place].script
+            if script is not None and script.derives:
+                continue
             target = self._router.node_at(reply.host, reply.port)
             if target is not None:  # a node that has just joined is in no layout yet
                 self._replies[place] = yield from self._ask(target, self._calls[place])
