@@ -17,7 +17,7 @@ from tests.support.facade import P
 
 FAMILIES = [
     "sessions", "deadlines", "users", "people", "user", "record", "closing", "ended", "events", "audit", "meta",
-    "totals", "labels", "devices",
+    "totals", "labels", "devices", "words", "addresses",
 ]  # fmt: skip
 
 WRITES: dict[str, Callable[[P, str], Any]] = {
@@ -28,6 +28,7 @@ WRITES: dict[str, Callable[[P, str], Any]] = {
     "login over the limit": lambda p, token: p.login("bob", session_id="session-9", device="desk", user_agent="x"),
     "login over the device limit": lambda p, token: p.login("ada", session_id="session-9", device="phone"),
     "login of a new user": lambda p, token: p.login("eve", session_id="session-9", device="phone"),
+    "login_many": lambda p, token: p.login_many([{"uid": "ada", "name": "New", "user_agent": "x", "ip": "::1"}]),
     "validate": lambda p, token: p.validate(token, ip="192.0.2.1"),
     "validate_session": lambda p, token: p.validate_session("ada", "session-1", ip="192.0.2.1"),
     "rotate": lambda p, token: p.rotate(token),
