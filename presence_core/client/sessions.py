@@ -81,6 +81,7 @@ class SessionsMethods(Client):
         All rows are checked before any is sent. Returns a list in the same order; for a refused row it holds the
         LoginRefused. With ``imported=True`` a row may have ``login_at`` and ``last_seen`` in the past (aware datetimes
         or Unix seconds), so that people who are signed in already keep their times. Rows of one user are in order.
+        Raises OutcomeUnknown where some logins were made, and others failed.
 
         Cost: one round trip for 500 rows; up to two more if some are refused, repeat a live session, or end others.
         """

@@ -11,7 +11,7 @@ from presence_core.scripts.script import Script
 SETTLE_SESSIONS: Final = Script("maintenance/settle_sessions", safe=True)
 REMOVE_OUTDATED: Final = Script("maintenance/remove_outdated", safe=True)
 FIND_DUE: Final = Script("maintenance/find_due", safe=True)
-FIND_OUTDATED: Final = Script("maintenance/find_outdated", safe=True)
+FIND_OUTDATED: Final = Script("maintenance/find_outdated", safe=True, derives=True)
 EXAMINE_SHARD: Final = Script("maintenance/examine_shard", safe=True, fenced=False)
 WRITE_SAMPLE: Final = Script("maintenance/write_sample", safe=True, fenced=False)
 MEASURE_SHARD: Final = Script("maintenance/measure_shard", safe=True)

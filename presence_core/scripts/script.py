@@ -39,14 +39,24 @@ class Script:
             run while the shard is copied to another layout, and after that.
         reads_when_frozen: on a frozen shard it may run, and then it only reads.
         alone: it is refused while its shard is copied: the copy would still hold what it removes.
+        derives: it reads keys that it does not declare. While a slot moves, it must not follow its declared keys to the
+            new node, where it would take the others for missing.
     """
 
-    __slots__ = ("command", "fenced", "name", "safe", "sha", "text")
+    __slots__ = ("command", "derives", "fenced", "name", "safe", "sha", "text")
 
     def __init__(
-        self, name: str, *, safe: bool, reads_when_frozen: bool = False, fenced: bool = True, alone: bool = False
+        self,
+        name: str,
+        *,
+        safe: bool,
+        reads_when_frozen: bool = False,
+        fenced: bool = True,
+        alone: bool = False,
+        derives: bool = False,
     ) -> None:
         self.name = name
+        self.derives = derives
         head, _, body = (_LUA / f"{name}.lua").read_text("utf-8").partition("\n")
         is_read_only = "flags=no-writes" in head
         if fenced:

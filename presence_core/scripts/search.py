@@ -9,22 +9,22 @@ from presence_core.scripts.calls import by_two, pairs, scored
 from presence_core.scripts.script import Script
 
 READ_PAGE: Final = Script("search/read_page", safe=True)
-WALK_SESSIONS: Final = Script("search/walk_sessions", safe=True)
+WALK_SESSIONS: Final = Script("search/walk_sessions", safe=True, derives=True)
 SCAN_REFS: Final = Script("search/scan_refs", safe=True)
-READ_INDEX: Final = Script("search/read_index", safe=True)
+READ_INDEX: Final = Script("search/read_index", safe=True, derives=True)
 READ_WORDS: Final = Script("search/read_words", safe=True)
 COUNT_CANDIDATES: Final = Script("search/count_candidates", safe=True)
 COUNT_LIVE: Final = Script("search/count_live", safe=True)
 INDEX_SESSIONS: Final = Script("search/rebuild/index_sessions", safe=True)
-READ_HASHES: Final = Script("search/rebuild/read_hashes", safe=True)
+READ_HASHES: Final = Script("search/rebuild/read_hashes", safe=True, derives=True)
 REMOVE_WORDS: Final = Script("search/rebuild/remove_words", safe=True)
 REMOVE_ADDRESSES: Final = Script("search/rebuild/remove_addresses", safe=True)
 RECOUNT_FACETS: Final = Script("search/rebuild/recount_facets", safe=True)
 MEASURE_FACET_DRIFT: Final = Script("search/rebuild/measure_facet_drift", safe=True)
 READ_NEWEST: Final = Script("search/read_newest", safe=True)
-FIND_ONLINE: Final = Script("search/find_online", safe=True)
-READ_ONLINE_USERS: Final = Script("search/read_online_users", safe=True)
-COUNT_ACTIVE_USERS: Final = Script("search/count_active_users", safe=True)
+FIND_ONLINE: Final = Script("search/find_online", safe=True, derives=True)
+READ_ONLINE_USERS: Final = Script("search/read_online_users", safe=True, derives=True)
+COUNT_ACTIVE_USERS: Final = Script("search/count_active_users", safe=True, derives=True)
 
 
 class ListPart(NamedTuple):

@@ -50,6 +50,8 @@ _FOR_NOW: Final = {
 
 def code_of(error: BaseException) -> str:
     """The first word of an error reply. redis-py turns some of these words into classes."""
+    if "non local key" in str(error):  # a script has derived a key that has moved to another node
+        return "TRYAGAIN"
     return _CODE_OF_CLASS.get(type(error).__name__) or str(error).partition(" ")[0]
 
 

@@ -29,7 +29,7 @@ from redis.exceptions import (
     SlotNotCoveredError,
 )
 
-from presence_core.errors import OutcomeUnknown, PresenceError, Unavailable
+from presence_core.errors import CorruptData, OutcomeUnknown, PresenceError, Unavailable
 from presence_core.scripts import EVERY
 from presence_core.scripts.calls import Call, Op, command
 from presence_core.scripts.script import Script
@@ -133,11 +133,12 @@ def exchange(router: Router, calls: list[Call], timeout: float) -> Steps[list[An
             yield batch.pause(attempts)
             batch.prepare_retry()
             attempts += 1
-    except Unavailable as error:
+    except (CorruptData, Unavailable) as error:
         if isinstance(error, OutcomeUnknown) or not batch.is_begun():
             raise
-        sentence = f"A part of the change may be done: check before you repeat it. {error.sentence}"
-        raise OutcomeUnknown(sentence, error.server, error.code) from error
+        sentence = f"A part of the change may be done: check before you repeat it. {error}"
+        server, code = (error.server, error.code) if isinstance(error, Unavailable) else ("", "")
+        raise OutcomeUnknown(sentence, server, code) from error
 
 
 @dataclass(slots=True)
@@ -362,6 +363,9 @@ class _Batch:
             if not isinstance(reply, AskError) or isinstance(reply, MovedError):  # redis-py derives one from the other
                 continue
             self._void_waits(places)
+            script = self._calls[place].script
+            if script is not None and script.derives:
+                continue
             target = self._router.node_at(reply.host, reply.port)
             if target is not None:  # a node that has just joined is in no layout yet
                 self._replies[place] = yield from self._ask(target, self._calls[place])

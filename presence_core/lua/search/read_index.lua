@@ -64,7 +64,7 @@ local function test_users(entries)
   for i = 1, #found do
     local uid = found[i][1]
     -- Also of a user who is offline: staff may have begun a session on their behalf.
-    local sids = tested[uid] and {} or redis.pcall('SMEMBERS', user_prefix .. uid)
+    local sids = tested[uid] and {} or read_derived('SMEMBERS', user_prefix .. uid)
     tested[uid] = true
     for _, sid in ipairs(sids.err and {} or sids) do refs[#refs + 1] = uid .. ':' .. sid end
     if #refs >= 50 or i % 100 == 0 then

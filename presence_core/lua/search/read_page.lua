@@ -5,7 +5,7 @@
 -- KEYS: 1 sessions 2 deadlines 3 meta
 -- ARGV: 1 now|'' 2 how many 3 position's login ms|'' 4 position's ref 5 prefix of the records' keys|'' (no records)
 -- returns: {now, live sessions, {ref, login ms, …}, that number is exact 0|1, {the HGETALL of each record}}; no
---          records where one cannot be read here: the client's own command follows a moving slot, and says what failed
+--          records where one is not found here: the client's own command follows a moving slot, and says what failed
 local sessions, deadlines, meta = unpack(KEYS)
 local now, limit, login, ref, record_prefix = clock(ARGV[1]), tonumber(ARGV[2]), unpack(ARGV, 3, 5)
 local start = login ~= '' and rank_behind(sessions, login, ref) or 0
@@ -19,7 +19,7 @@ end
 local entries, records = redis.call('ZREVRANGE', sessions, start, start + limit - 1, 'WITHSCORES'), {}
 for i = 1, record_prefix ~= '' and #entries or 0, 2 do
   local record = redis.pcall('HGETALL', record_prefix .. entries[i])
-  if record.err then
+  if record.err or #record == 0 then
     records = {}
     break
   end

@@ -19,6 +19,7 @@ local now, most_events, ttl, most_sessions, most_labels, index_addresses, label_
 now = clock(now)
 
 -- Where one of these is of a foreign type, login.lua says so.
+if foreign('ZCARD', people, 'ZCARD', words, 'ZCARD', addresses) then return '' end
 local first_row = 8 + 2 * tonumber(label_count)
 local refs = {}
 for key = 15, #KEYS, 3 do refs[(key - 12) / 3] = string.sub(KEYS[key], #sessions + 1) end -- T:session:<ref>

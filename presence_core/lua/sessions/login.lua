@@ -84,6 +84,7 @@ if authentication[1] then
 end
 
 local bad = audit and foreign('XLEN', audit)
+         or #entries > 0 and foreign('ZCARD', words) or new.address and foreign('ZCARD', k.addresses)
          or (#ends > 0 or is_repeat) and (foreign_shard(k) or device ~= '' and foreign('HLEN', user.devices))
          or all_or_nothing(function() add_to_lists(k, policy, now, user, words, new) end)
 if bad then return bad end

@@ -124,10 +124,11 @@ def login_many(ctx: Context, rows: Iterable[Mapping[str, Any]], imported: bool) 
     for first in range(0, len(ready), BATCH):
         try:
             answers += yield from _login(ctx, ready[first : first + BATCH])
-        except Unavailable as error:
+        except (CorruptData, Unavailable) as error:
             if not answers:
                 raise
-            raise OutcomeUnknown(f"The first {first} logins were made. {error}", error.server) from error
+            server = error.server if isinstance(error, Unavailable) else ""
+            raise OutcomeUnknown(f"The first {first} logins were made. {error}", server) from error
     return answers
 
 
@@ -158,11 +159,13 @@ def _login(ctx: Context, rows: list[LoginRow], *, decides: bool = False) -> Op[l
     try:
         yield from _send(ctx, attempts) if decides else _begin(ctx, attempts)
         yield from _retry_refused(ctx, attempts)
-    except Unavailable as error:
+    except (CorruptData, Unavailable) as error:
         is_begun = any(isinstance(attempt.reply, LoginReply) for attempt in attempts)
-        if is_begun and not isinstance(error, OutcomeUnknown):
-            raise OutcomeUnknown(error.sentence, error.server, error.code) from error
-        raise
+        if not is_begun or isinstance(error, OutcomeUnknown):
+            raise
+        if isinstance(error, CorruptData):
+            raise OutcomeUnknown(f"Some of the logins were made: check before you repeat them. {error}") from error
+        raise OutcomeUnknown(error.sentence, error.server, error.code) from error
     overdue = [attempt for attempt in attempts if isinstance(attempt.reply, RefusedReply) and attempt.reply.is_overdue]
     yield from settle_stale_of_shards(
         ctx, [(attempt.shard, (attempt.row.uid, attempt.row.session_id)) for attempt in overdue]

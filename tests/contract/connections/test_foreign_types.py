@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from presence_core import CorruptData, LoginRefused
+from presence_core import CorruptData, LoginRefused, OutcomeUnknown
 from tests.conftest import Bed, on
 from tests.support.facade import P
 
 FAMILIES = [
     "sessions", "deadlines", "users", "people", "user", "record", "closing", "ended", "events", "audit", "meta",
-    "totals", "labels", "devices",
+    "totals", "labels", "devices", "words", "addresses",
 ]  # fmt: skip
 
 WRITES: dict[str, Callable[[P, str], Any]] = {
@@ -28,6 +28,7 @@ WRITES: dict[str, Callable[[P, str], Any]] = {
     "login over the limit": lambda p, token: p.login("bob", session_id="session-9", device="desk", user_agent="x"),
     "login over the device limit": lambda p, token: p.login("ada", session_id="session-9", device="phone"),
     "login of a new user": lambda p, token: p.login("eve", session_id="session-9", device="phone"),
+    "login_many": lambda p, token: p.login_many([{"uid": "ada", "name": "New", "user_agent": "x", "ip": "::1"}]),
     "validate": lambda p, token: p.validate(token, ip="192.0.2.1"),
     "validate_session": lambda p, token: p.validate_session("ada", "session-1", ip="192.0.2.1"),
     "rotate": lambda p, token: p.rotate(token),
@@ -127,6 +128,24 @@ def test_a_foreign_record_ends_no_other_session_and_stops_no_call(p: P, raw: Any
 def _heartbeats(p: P) -> list[str]:
     """All heartbeats of a process are sent together: one bad record must not stop the others."""
     return p.heartbeats([f"{uid}:session-1" for uid in ("ada", "bob", "eve")])
+
+
+@pytest.mark.parametrize("per_device", [None, 5])
+@on("valkey-async", "redis7-sync", soak=("valkey",))
+def test_login_many_with_a_foreign_value_of_one_user_does_not_say_that_nothing_was_written(
+    bed: Bed, raw: Any, per_device: int | None
+) -> None:
+    p = bed.connect(max_sessions_per_device=per_device)
+    p.login("ada")
+    live = p.context.keys.shard("ada").user("ada")
+    raw.delete(live)
+    raw.set(live, "foreign")
+    with pytest.raises(OutcomeUnknown, match=re.escape(f"{live} holds data that presence_core did not write.")):
+        p.login_many({"uid": uid, "device": "phone"} for uid in ("bob", "ada", "eve"))
+    assert p.is_online("bob")
+    assert p.is_online("eve")
+    with pytest.raises(CorruptData):
+        p.login_many([{"uid": "ada"}])
 
 
 @on("valkey-async", "redis7-sync", soak=("valkey",))

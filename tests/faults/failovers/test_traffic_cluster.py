@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from presence_core import OutcomeUnknown, Presence, Settings, Unavailable
+from presence_core import OutcomeUnknown, Presence, SessionFilter, Settings, Unavailable
 from tests.conftest import Bed, one_mode
 from tests.support.expected.agreement import comes_to_agree
 from tests.support.fair_clock import PATIENT
@@ -102,15 +103,22 @@ def _move(
     at_its_end: Callable[[], object] = lambda: None,
     *,
     pause: float = 0,
+    half: tuple[Callable[[str], bool], Callable[[], object]] | None = None,
 ) -> None:
     """Move one slot from node to node, a key at a time, as redis-cli does. ``at_its_end``: called when only the keys
-    have moved. ``pause``: seconds after each key, so that other clients meet a slot that is on both nodes."""
+    have moved. ``pause``: seconds after each key, so that other clients meet a slot that is on both nodes. ``half``:
+    which keys move first, and what to call then."""
     slot = source.command("CLUSTER", "KEYSLOT", tag)
     ids = {node: node.command("CLUSTER", "MYID") for node in (source, target)}
     target.command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
     source.command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
     moved = 0
     with source.client() as raw:
+        if half:
+            every = raw.execute_command("CLUSTER GETKEYSINSLOT", slot, 10_000)
+            first = [key for key in every if half[0](key)]
+            raw.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 2000, "KEYS", *first)
+            half[1]()
         while keys := raw.execute_command("CLUSTER GETKEYSINSLOT", slot, 1):
             raw.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 2000, "KEYS", *keys)
             moved += 1
@@ -219,6 +227,64 @@ def _says_moved(node: Server) -> int:
     """How often the node has replied that another node serves a slot."""
     found = re.search(r"errorstat_MOVED:count=(\d+)", node.command("INFO", "errorstats"))
     return int(found[1]) if found else 0
+
+
+def _is_of_one_user(key: str) -> bool:
+    return key.partition("}:")[2].partition(":")[0] in ("session", "user")
+
+
+@pytest.mark.parametrize("left", ["records", "lists"])
+@one_mode("sync")
+def test_while_a_slot_is_on_two_nodes_every_read_tells_the_truth_or_fails(
+    anywhere: Bed, cluster: Cluster, left: str
+) -> None:
+    settings: dict[str, Any] = {"namespace": f"two-{left}", "shards": 1}
+    p = anywhere.connect_to(cluster.url, timeout=PATIENT, **settings)
+    hasty = anywhere.connect_to(cluster.url, timeout=0.2, heal=False, **settings)
+    p.set_now(round(time.time() * 1000))
+    uids = [f"u{number}" for number in range(20)]
+    for uid in (*uids, "bob"):
+        p.login(uid, session_id="session-1", name=f"Name {uid}", device="phone", ip="192.0.2.1")
+    p.logout("bob", "session-1")
+    p.login("ada", session_id="session-1", idle_timeout=60)
+    p.sweep()  # from now on each shard has its fence
+    p.advance(100)  # the session of ada waits for a sweep
+    s = p.context.keys.shard("ada")
+    source = cluster.master_of(s.sessions)
+    target = next(node for node in cluster.nodes if node is not source)
+    with source.client() as raw:
+        raw.hset(s.closing, "nobody:session-1", "")  # as while a sweep settles a kick
+
+    phone = SessionFilter(device="phone")
+    reads: dict[str, tuple[Callable[[], object], object]] = {
+        "online_among": (lambda: hasty.online_among(uids[:1]), {uids[0]}),
+        "online_users": (lambda: len(hasty.online_users()), 20),
+        "count_users": (lambda: hasty.count_users(), 20),
+        "list": (lambda: len(hasty.list_sessions(limit=100)), 20),
+        "list by device": (lambda: len(hasty.list_sessions(phone, limit=100)), 20),
+        "list by text": (lambda: len(hasty.list_sessions(SessionFilter(text="name"), limit=100)), 20),
+        "list by words": (lambda: len(hasty.list_sessions(SessionFilter(text="name u3"))), 1),
+        "count": (lambda: hasty.count_sessions(phone), 20),
+        "preview": (lambda: hasty.preview_kick(phone).total, 20),
+        "sessions": (lambda: len(hasty.sessions(uids[0])), 1),
+        "get": (lambda: hasty.get(uids[0], "session-1") is not None, True),
+        "names_of": (lambda: len(hasty.names_of(uids)), 20),
+    }
+    wrong: dict[str, object] = {}
+
+    def read_all() -> None:
+        for name, (read, expected) in reads.items():
+            try:
+                found = read()
+            except Unavailable as error:
+                found = expected if error.code in ("TRYAGAIN", "ASK") else error
+            if found != expected:
+                wrong[name] = found
+
+    _move(cluster, source, target, s.tag, half=(lambda key: _is_of_one_user(key) == (left == "lists"), read_all))
+    assert wrong == {}
+    for name, (read, expected) in reads.items():
+        assert read() == expected, name
 
 
 @one_mode("sync")

@@ -12,6 +12,7 @@
 --                   address; text_session: or the session id
 --   attribute:…     a piece that the JSON of the attributes must have
 -- include: sessions/session_record
+-- include: read_derived
 -- include: sessions/addresses
 local find, lower, gsub, sub = string.find, string.lower, string.gsub, string.sub
 local fold_letters
@@ -128,8 +129,8 @@ end
 
 local single = {} -- reused, so that nothing is allocated for each entry
 local function read_fields(record, fields)
-  if fields[2] then return redis.pcall('HMGET', record, unpack(fields)) end
-  local value = redis.pcall('HGET', record, fields[1])
+  if fields[2] then return read_derived('HMGET', record, unpack(fields)) end
+  local value = read_derived('HGET', record, fields[1])
   single[1] = type(value) == 'string' and value
   return single
 end

@@ -3,6 +3,7 @@
 -- removed.
 -- include: clock
 -- include: sessions/on_behalf
+-- include: read_derived
 
 -- Those of `uids` without a live session. `prefix`: of the users' keys, whose SETs name at most 1000 sessions each.
 local function without_live_session(now, sessions, deadlines, prefix, revoked, uids)
@@ -20,7 +21,7 @@ local function without_live_session(now, sessions, deadlines, prefix, revoked, u
   end
   for _, uid in ipairs(uids) do
     offline[uid] = true
-    for _, sid in ipairs(redis.pcall('SMEMBERS', prefix .. uid)) do -- of a foreign type: none
+    for _, sid in ipairs(read_derived('SMEMBERS', prefix .. uid)) do -- of a foreign type: none
       if not is_on_behalf(sid) then
         n = n + 1
         refs[n], owners[n] = uid .. ':' .. sid, uid

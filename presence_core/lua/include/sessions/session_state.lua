@@ -1,5 +1,6 @@
 -- include: sessions/session_record
 -- include: sessions/noted_end
+-- include: read_derived
 local UNKNOWN, LIVE, ENDED, NO_RECORD = 0, 1, 2, 3
 local SIGN_IN_REQUIRED, AUTHENTICATION_TOO_OLD = 4, 5 -- live, but this request is refused
 
@@ -10,7 +11,7 @@ local SIGN_IN_REQUIRED, AUTHENTICATION_TOO_OLD = 4, 5 -- live, but this request 
 --   how     END_FIELDS and values, where the tombstone is still to be written
 -- ENDED without an end in row or how: past its deadline.
 local function state_of(now, sessions, closing, meta, ref, record)
-  local row = redis.pcall('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'h', 'q', 'e', 'o', 'g')
+  local row = read_derived('HMGET', record, 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'h', 'q', 'e', 'o', 'g')
   local odd, place = row[12], row[13]
   if not (odd or place) then row[12], row[13] = nil, nil end
   local listed = redis.call('ZSCORE', sessions, ref)
