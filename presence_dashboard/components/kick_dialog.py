@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from presence_core import Block, InvalidArgument, OutcomeUnknown, PresenceError, Session
+from presence_core import Block, Ended, InvalidArgument, OutcomeUnknown, PresenceError, Session
 from presence_dashboard import access, drafts, texts
 from presence_dashboard.actions import kick_and_block
 from presence_dashboard.actions.kick_and_block import ActionDetails, KickOutcome
@@ -211,6 +211,7 @@ def _body(request: DialogRequest) -> None:
     account.idle_warning("dialog")
     again = st.container()
     _targets(request)
+    meanwhile = st.container(key="ended-meanwhile")  # for one fragment: in a shared container it may vanish
     _existing_blocks(request)
     keep: tuple[str, ...] = ()
     if request.as_of is not None:
@@ -238,6 +239,8 @@ def _body(request: DialogRequest) -> None:
     _keep_draft(replace(request, keep_selected=bool(keep)))
     with st.form(f"kick-{number}", border=False, enter_to_submit=False):
         problem = st.container()
+        if this_tab().away:  # the notice of the page may lie below the dialog
+            st.info(texts.AWAY_HINT)
         with st.container(horizontal=True, gap="small"):
             is_pressed = st.form_submit_button(
                 _button_label(request, keep, end),
@@ -258,6 +261,9 @@ def _body(request: DialogRequest) -> None:
         st.session_state[problem_key] = texts.SHORTEN_MISSING if lacks_shorten else _act(request, keep, details)
     if problem_key in st.session_state:
         problem.warning(st.session_state[problem_key])
+    if request.sessions:
+        with meanwhile:  # after the action, so that none waits for it
+            st.fragment(_ended_meanwhile, run_every=this_tab().tick)(request)
 
 
 def _needs_fresh_sign_in(request: DialogRequest, end: BlockEnd) -> bool:
@@ -436,6 +442,17 @@ def _existing_blocks(request: DialogRequest) -> None:
         st.caption(texts.and_more(len(request.blocks) - NAMED))
     if request.act == "block" and request.existing_block is not None:
         st.caption(texts.CHANGES_BLOCK)
+
+
+def _ended_meanwhile(request: DialogRequest) -> None:
+    """Which of the sessions have ended since the dialog was opened. Acting is still allowed: it may also block."""
+    refs = tuple(session.ref for session in request.sessions)
+    found = shared_reads.shared(("among", refs), lambda presence: presence.sessions_among(refs), keep=0).value
+    if found is not None:
+        already = tuple(record for ref in refs if isinstance(record := found.get(ref), Ended))
+        outcome = KickOutcome(already=already, ended_unknown=tuple(ref for ref in refs if ref not in found))
+        for notification in notifications.outcome_notifications(outcome):
+            st.info(notification.text)
 
 
 def _targets(request: DialogRequest) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 import streamlit as st
 
-from presence_core import Person
+from presence_core import InvalidArgument, Person
 from presence_core.settings import DAY
 from presence_dashboard import access, texts
 from presence_dashboard.actions import kick_and_block
@@ -23,6 +23,7 @@ from presence_dashboard.data.person_state import (
     this_person,
 )
 from presence_dashboard.data.store import open_store
+from presence_dashboard.error_sentences import plain
 from presence_dashboard.format import code, cut, isolated, literal, name, number, span
 from presence_dashboard.roles import Actor
 from presence_dashboard.views.person import privacy_menu, session_cards
@@ -30,6 +31,9 @@ from presence_dashboard.views.person.timeline_list import history_link, timeline
 
 NAMED: Final = 4
 """Colleagues that are named, and their actions that are announced at once."""
+
+_LONGEST: Final = 500
+"""Characters that the box sends to the search, which refuses more than 256 with a sentence."""
 
 _OPEN: Final = "person-open"
 
@@ -45,15 +49,18 @@ def page() -> None:
         type="search",
         live="300ms",
         bind="query-params",
-        max_chars=256,
         placeholder=texts.PERSON_SEARCH_HINT if by_name else texts.EXACT_UID_HINT,
         label_visibility="collapsed",
         width=520,
+        on_change=_typed,
     )
     if not (wanted or "").strip():
         _note("start", texts.PERSON_START_TITLE, texts.PERSON_START if by_name else texts.PERSON_START_MASKED)
         return
     reading = find(open_store(), wanted, by_name=by_name)
+    if isinstance(reading.error, InvalidArgument):
+        st.warning(plain(reading.error))
+        return
     if reading.failure is not None and not this_tab().away:
         st.warning(texts.unreadable(reading.failure))
         st.button(texts.TRY_AGAIN, key="retry")  # any run of the script retries
@@ -71,6 +78,11 @@ def page() -> None:
         longest = max(settings.keep_kicked, settings.keep_replaced, settings.keep_expired, settings.keep_logout)
         none = texts.person_none(name(cut(wanted, 60)), settings.keep_people // DAY, longest // DAY)
         _note("no-match", texts.PERSON_NONE_TITLE, none, wanted)
+
+
+def _typed() -> None:
+    """Shorten a text that is far too long for an address."""
+    st.session_state["q"] = (st.session_state["q"] or "")[:_LONGEST]
 
 
 def _note(key: str, title: str, text: str, wanted: str | None = None) -> None:

@@ -170,8 +170,18 @@ def test_an_empty_result_says_what_to_do_next(app: AppTest, presence: Presence) 
     assert texts.person_none("`nobody*`", 7, 30) in said(app)
     look_for(app, "")
     assert [header.value for header in app.subheader] == [texts.PERSON_START_TITLE]
-    look_for(app, "é" * 200)  # 400 bytes
-    assert [warning.value for warning in app.warning] == [texts.unreadable(texts.ERROR_FIELD["text"][""])]
+
+
+@pytest.mark.parametrize("wanted", ["é" * 200, "b" * 300, "b" * 9_000])
+def test_a_text_that_is_too_long_for_a_search_is_answered_with_the_limit(app: AppTest, wanted: str) -> None:
+    look_for(app, wanted)
+    assert [warning.value for warning in app.warning] == [texts.ERROR_FIELD["text"][""]]
+    assert "retry" not in keys(app), "the same text is refused again"
+    look_for(app, "")
+    look_for(app, wanted)
+    assert [warning.value for warning in app.warning] == [texts.ERROR_FIELD["text"][""]], "typed, too"
+    assert not app.text_input(key="q").proto.max_chars, "a browser ignores a longer text, and says nothing"
+    assert len(app.session_state["q"]) <= 500, "addresses have a limit"
 
 
 def test_who_was_never_here_but_is_blocked_is_found_and_unblocked(app: AppTest, presence: Presence) -> None:

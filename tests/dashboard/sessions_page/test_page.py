@@ -261,6 +261,20 @@ def test_the_second_to_kick_sees_who_was_first(app: AppTest, presence: Presence)
     assert "Already ended: **Person 0** (**Mac**) – kicked by **alex** at" in toasts(app)
 
 
+def test_an_open_dialog_says_that_its_session_has_ended_meanwhile(app: AppTest, presence: Presence) -> None:
+    first, second = log_in(presence, 2)
+    tick(app.run(), 0, 1)
+    app.button(key="kick-selected").click().run()
+    assert not app.info
+    presence.kick(first.session.uid, by="alex", reason="test")
+    [note] = open_again(app).info
+    assert note.value.startswith("Already ended: **Person 0** (**Mac**) – kicked by **alex** at")
+    presence.erase(second.session.uid, by="alex", reason="test")
+    notes = [note.value for note in open_again(app).info]
+    assert notes[1:] == ["One session had already ended. The end reason is no longer stored."]
+    assert app.text_area, "it stays open, and may still block"
+
+
 # -- Redis away --------------------------------------------------------------------------------------------------------
 
 
@@ -280,6 +294,21 @@ def test_an_outage_keeps_the_rows_and_turns_actions_off_until_redis_is_back(
     assert not app.warning
     assert not app.button(key="kick-selected").disabled
     assert table(app).data["canAct"]
+
+
+def test_an_open_dialog_says_why_its_button_is_off_while_redis_is_away(
+    app: AppTest, server: Server, presence: Presence
+) -> None:
+    log_in(presence, 1)
+    tick(app.run(), 0)
+    app.button(key="kick-selected").click().run()
+    server.pause()
+    open_again(app)
+    assert app.button(key="danger-1").disabled
+    assert [note.value for note in app.info] == [texts.AWAY_HINT]
+    server.resume()
+    open_again(app)
+    assert not app.info
 
 
 def test_a_page_that_opens_in_an_outage_fills_when_redis_is_back(app: AppTest, server: Server) -> None:
