@@ -34,7 +34,7 @@ class Call:
 
     key: str
     wire: Wire | Callable[[], Wire]  #: the command as it is sent, or a function that builds it, in a large batch
-    safe: bool  #: may be sent again when its reply was lost
+    repeatable: bool  #: may be sent again when its reply was lost
     script: Script | None = None
     lenient: bool = False  #: the reply is None where the key is of a foreign type
     at: str = ""  #: send it to this node of a cluster, by its address, and not to the node that serves the key
@@ -73,12 +73,12 @@ def call_of(script: Script, keys: Sequence[Any], *args: str | bytes | int) -> Ca
     """A call of this script."""
     if script.fenced:
         keys = (*keys, fence_of(keys[0]))
-    return Call(keys[0], (script.command, script.sha, str(len(keys)), *keys, *args), script.safe, script)
+    return Call(keys[0], (script.command, script.sha, str(len(keys)), *keys, *args), script.repeatable, script)
 
 
 def later(key: str, script: Script, build: Callable[[], Call]) -> Call:
     """A call that is built while the server runs the calls before it."""
-    return Call(key, lambda: build().words, script.safe, script)
+    return Call(key, lambda: build().words, script.repeatable, script)
 
 
 def command(key: str, *wire: str | bytes | int, lenient: bool = False) -> Call:
