@@ -32,7 +32,7 @@ from presence_core.operations.search.shard_merge import (
 from presence_core.operations.search.word_index import find_users
 from presence_core.operations.sessions.held_changes import login_ms
 from presence_core.operations.sessions.read import sessions_of
-from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
+from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command
 from presence_core.scripts.search import COUNT_LIVE, decode_index, decode_live
 from presence_core.scripts.sessions import NO_ROW, SessionRow, decode_record
 
@@ -312,7 +312,7 @@ def _records(source: Source, found: list[ListEntry]) -> Op[list[Any]]:
     records = source.records
     unread = [(ref, shard) for _, ref, shard in found if ref not in records]
     if unread:
-        calls = [Call(s.tag, ("HGETALL", s.record_prefix.encode() + ref), True, lenient=True) for ref, s in unread]
+        calls = [command(s.tag, "HGETALL", s.record_prefix.encode() + ref, lenient=True) for ref, s in unread]
         replies = yield calls
         records = records | {ref: reply for (ref, _), reply in zip(unread, replies, strict=True)}
     return [records[ref] for _, ref, _ in found]
