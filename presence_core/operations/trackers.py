@@ -22,7 +22,7 @@ TRIMMED_BY_TOUCH: Final = 1_000
 TRIMMED_AT_ONCE: Final = 5_000
 """The same of one script of a trim: 2 to 6 ms."""
 
-MOST_READ: Final = 2_000
+MAX_READ: Final = 2_000
 """Members that one script reads: 3 to 4 ms."""
 
 LONGEST_WINDOW: Final = 3_598
@@ -86,14 +86,14 @@ def members(tracker: LastSeen, within: object, now: object) -> Op[list[str]]:
     window, at = tracker.within(within), check.instant(now)
     yield CHECKED
     seen: dict[bytes, float] = {}
-    begin, size = b"", MOST_READ
+    begin, size = b"", MAX_READ
     while True:
         [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, size, begin)]
         page = decode_last_seen(reply)
         seen |= page.seen  # a member seen again while this reads is on two pages: the later counts
         if not page.next_begin:
             return newest_first(seen)
-        begin, size = page.next_begin, next_size(begin, page.next_begin, size, MOST_READ)
+        begin, size = page.next_begin, next_size(begin, page.next_begin, size, MAX_READ)
 
 
 @checked_first

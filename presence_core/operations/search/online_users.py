@@ -14,7 +14,7 @@ from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
 BATCH: Final = 1_000
 """Users in one script of ``online_among``."""
 
-MOST_READ: Final = 1_000
+MAX_READ: Final = 1_000
 """Users that one script reads of a list by last seen."""
 
 
@@ -37,7 +37,7 @@ def online_users(ctx: Context, within: object) -> Op[list[str]]:
     window = check.seconds("within", within) * 1000
     yield CHECKED
     seen: dict[bytes, float] = {}
-    todo: list[tuple[Shard, bytes, int]] = [(s, b"", MOST_READ) for s in ctx.keys.shards]
+    todo: list[tuple[Shard, bytes, int]] = [(s, b"", MAX_READ) for s in ctx.keys.shards]
     while todo:
         replies = yield [
             call_of(scripts.READ_ONLINE_USERS, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix,
@@ -48,7 +48,7 @@ def online_users(ctx: Context, within: object) -> Op[list[str]]:
         for page in pages:
             seen |= page.seen  # a user seen again while this reads is on two pages: the later counts
         todo = [
-            (s, page.next_begin, next_size(begin, page.next_begin, size, MOST_READ))
+            (s, page.next_begin, next_size(begin, page.next_begin, size, MAX_READ))
             for (s, begin, size), page in zip(todo, pages, strict=True)
             if page.next_begin
         ]

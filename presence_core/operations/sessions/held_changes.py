@@ -21,10 +21,10 @@ from presence_core.scripts.calls import Call, Op, call_of, command, server_info,
 from presence_core.scripts.sessions import REQUIRE_SIGN_IN, REVOKE_BEFORE, ROTATE_SECRET
 from presence_core.scripts.staff import STORE_BLOCK_RULES
 
-MOST_HELD: Final = 100_000
+MAX_HELD: Final = 100_000
 """Changes that one client holds at most: some 400 bytes each."""
 
-_MOST_SECRETS: Final = 16  # of one session, replaced one after the other while they were held
+_MAX_SECRETS: Final = 16  # of one session, replaced one after the other while they were held
 
 
 @dataclass(slots=True, eq=False)
@@ -178,9 +178,9 @@ def confirmation(ctx: Context, shards: Sequence[Shard]) -> Op[Replicas]:
 
 def check_capacity(ctx: Context) -> None:
     """Refuse a change by staff before it is made, where no more changes can be held."""
-    if ctx.settings.confirm_replicas and len(ctx.held) >= MOST_HELD:
+    if ctx.settings.confirm_replicas and len(ctx.held) >= MAX_HELD:
         raise Unavailable(
-            f"Nothing was done: this process already holds {MOST_HELD:,} changes that a failover could undo. "
+            f"Nothing was done: this process already holds {MAX_HELD:,} changes that a failover could undo. "
             "Try again in some seconds, or from another process."
         )
 
@@ -189,7 +189,7 @@ def hold(ctx: Context, replicas: Replicas, name: Hashable, change: Held) -> None
     """Keep a change until enough replicas have it, and then as long as ``confirm_hold`` says."""
     if replicas.sure is None or (replicas.sure and not ctx.settings.confirm_hold):
         return
-    if len(ctx.held) >= MOST_HELD and name not in ctx.held:
+    if len(ctx.held) >= MAX_HELD and name not in ctx.held:
         ctx.not_held += 1  # the client logs it
         return
     change.on = server_of(ctx, replicas.servers, change)
@@ -231,7 +231,7 @@ def hold_secret(
     before = ctx.held.get(name)
     if isinstance(before, HeldSecret) and before.new == old:
         earlier, authentication = before.old, authentication or before.authentication
-    olds = (*earlier, old)[-_MOST_SECRETS:]
+    olds = (*earlier, old)[-_MAX_SECRETS:]
     hold(ctx, replicas, name, HeldSecret(ctx.shard(uid), uid, session_id, olds, new, authentication))
 
 

@@ -37,7 +37,7 @@ BATCH: Final = 500
 FEW_SESSIONS: Final = 10
 """Below this many sessions a user, logins often end others."""
 
-MOST_ON_BEHALF: Final = 100
+MAX_ON_BEHALF: Final = 100
 """Live sessions on behalf of one user (include/sessions/on_behalf.lua)."""
 
 _ARGUMENTS: Final = frozenset(
@@ -277,7 +277,7 @@ def _refusal(ctx: Context, row: LoginRow, reply: RefusedReply) -> LoginRefused:
         sentence = in_words(block.message, block) if code == "blocked" else _rule_sentence(reply.kind, block)
         return LoginRefused(code, sentence, block.message, block.until)
     if row.on_behalf_by:
-        most = f"The limit of {MOST_ON_BEHALF} sessions on behalf of one user is reached: end one of them first."
+        most = f"The limit of {MAX_ON_BEHALF} sessions on behalf of one user is reached: end one of them first."
     else:
         most = f"The limit of {settings.max_sessions} sessions is reached: sign out on another device first."
     sentence = {

@@ -14,7 +14,7 @@ from presence_core.scripts.calls import CHECKED, Op, checked_first, command, pai
 
 SCOPES: Final = ("record", "read", "kick")
 
-MOST: Final = 100
+MAX_KEYS: Final = 100
 """Keys of a namespace: the service compares each request with all of them."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -32,8 +32,8 @@ def add_key(ctx: Context, name: object, scopes: object, digest: str) -> Op[ApiKe
     yield CHECKED
     key = ctx.keys.common.api_keys
     (seconds, _), stored = yield [command(key, "TIME"), command(key, "HLEN", key)]
-    if stored >= MOST:
-        raise InvalidArgument("name", f"cannot be added: the limit of {MOST} API keys is reached, remove one first")
+    if stored >= MAX_KEYS:
+        raise InvalidArgument("name", f"cannot be added: the limit of {MAX_KEYS} API keys is reached, remove one first")
     created, granted = int(seconds) * 1000, tuple(scope for scope in SCOPES if scope in wanted)
     raw = json.dumps({"digest": digest, "scopes": granted, "created": created})
     [is_new] = yield [command(key, "HSETNX", key, known, raw, repeatable=False)]
