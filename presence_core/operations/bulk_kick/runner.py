@@ -266,7 +266,7 @@ class Run:
             reached += [session for session, result in zip(some, results, strict=True) if result != FOREIGN]
             has_missed = has_missed or FOREIGN in results
         ended = [session for session in sessions if session.ref in kicked]
-        self.confirmed = self.confirmed and replicas.sure
+        self.confirmed = self.confirmed and replicas.confirmed
         hold_ends(ctx, replicas, _request(job), reached)
         self.kicked += ended[: MAX_ANSWERED - len(self.kicked)]
         self.job = dataclasses.replace(job, kicked=total_kicked(counts))

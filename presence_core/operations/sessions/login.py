@@ -240,10 +240,10 @@ def _hold(ctx: Context, replicas: Replicas, uid: str, reply: LoginReply, found: 
     for sid in reply.replaced:
         session = found.get(sid)
         cause = (session.row.cause if session else None) or b"limit"
-        is_lost = replicas.sure and session and session.state == LIVE
+        is_lost = replicas.confirmed and session and session.state == LIVE
         upto = session.row.login if session else reply.row.login
         request = EndRequest("replaced", cause.decode(), uid)
-        hold_end(ctx, replace(replicas, sure=False) if is_lost else replicas, request, uid, sid, upto)
+        hold_end(ctx, replace(replicas, confirmed=False) if is_lost else replicas, request, uid, sid, upto)
 
 
 def _answer(ctx: Context, attempt: LoginAttempt) -> Login | LoginRefused:

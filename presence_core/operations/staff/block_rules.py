@@ -101,7 +101,7 @@ def add_block_rule(
         return AuditFields("add_block_rule", actor, note, public or "", case or "", outcome)
 
     replicas = yield from change_rules(ctx, change)
-    return BlockRule.from_stored(made, confirmed=replicas.sure)
+    return BlockRule.from_stored(made, confirmed=replicas.confirmed)
 
 
 def _check_end(duration: object, until: object) -> Callable[[int], int | None]:

@@ -55,7 +55,7 @@ def block(
     if row is None:
         raise InvalidArgument("until", "must lie in the future")
     replicas = read_confirmations(ctx, [shard], replica_replies)
-    made = replace(Block.from_reply(owner, row), confirmed=replicas.sure)
+    made = replace(Block.from_reply(owner, row), confirmed=replicas.confirmed)
     hold_block(ctx, replicas, made)
     return made
 
