@@ -202,7 +202,7 @@ def test_a_file_that_breaks_later_leaves_the_one_before_in_use_with_one_warning(
             files.look_again()
         assert place_of([files.get(ip_address("192.0.2.7"))]).city == "Lyon"
         assert len(caplog.records) == number
-        assert f"place file {path} cannot be read, the one before stays in use" in caplog.text
+        assert f"place file {path} cannot be read, the previous one stays in use" in caplog.text
     write_place_file(path, {"192.0.2.0/24": TOKYO})
     files.look_again()
     assert place_of([files.get(ip_address("192.0.2.7"))]).city == "Tokyo"
