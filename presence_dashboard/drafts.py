@@ -20,7 +20,7 @@ from presence_dashboard.data.browser_tab import is_open, tab_id
 KEEP: Final = 3_600.0
 """Seconds that a draft is kept after its last change."""
 
-MOST: Final = 500
+MAX_DRAFTS: Final = 500
 """Drafts of a process, one for each staff member."""
 
 DraftKind = Literal["kick", "bulk"]
@@ -53,7 +53,7 @@ def keep(kind: DraftKind, title: str, request: Any, fields: Mapping[str, str]) -
         _drafts[name] = Draft(kind, title, request, dict(fields), sign_in, tab_id(), time.monotonic())
         _drafts.move_to_end(name)
         for other in list(_drafts):  # the oldest is first
-            if len(_drafts) <= MOST and time.monotonic() - _drafts[other].at < KEEP:
+            if len(_drafts) <= MAX_DRAFTS and time.monotonic() - _drafts[other].at < KEEP:
                 break
             del _drafts[other]
 

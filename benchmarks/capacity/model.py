@@ -52,9 +52,9 @@ LEAST: Final = 3
 """Minimum number of masters in a cluster."""
 
 SHARDS: Final = 64
-"""Shards of the measured clusters; the limit is MOST_SHARDS."""
+"""Shards of the measured clusters; the limit is MAX_SHARDS."""
 
-MOST_SHARDS: Final = 1024
+MAX_SHARDS: Final = 1024
 
 WAYS: Final = {
     "heartbeats by HeartbeatBuffer": "heartbeat",
@@ -195,7 +195,7 @@ def needs(runs: list[Run], count: int, seen_by: str, node_gb: float = NODE_GB) -
         total = {unit: sum(rate * work[name][unit] for name, rate in rates.items()) for unit in UNITS}
         cores = total["cpu_us"] / 1e6 * factor
         masters = max(LEAST, ceil((memory + offline) / node_gb), ceil(cores / BUSY))
-        wanted = min(MOST_SHARDS, 1 << (4 * masters - 1).bit_length())
+        wanted = min(MAX_SHARDS, 1 << (4 * masters - 1).bit_length())
     return {
         "seen": rates[seen_by], "logins": rates["login"], "cores": cores, "memory_gb": memory, "offline_gb": offline,
         "masters": masters, "shards": shards, "in_mb": total["in_bytes"] / 1e6, "out_mb": total["out_bytes"] / 1e6,

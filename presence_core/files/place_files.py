@@ -91,7 +91,7 @@ class _PlaceFile:
         except Exception as error:
             if version != self._seen:
                 extra = fields(event="place_file_unusable")
-                log.warning("place file %s cannot be read, the one before stays in use: %s", self._path, _why(error),
+                log.warning("place file %s cannot be read, the previous one stays in use: %s", self._path, _why(error),
                             extra=extra)  # fmt: skip
         self._seen = version
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-MOST_BYTES: Final = 64
+MAX_BYTES: Final = 64
 """Of the text: a hash keeps its compact encoding only while each value has at most 64 bytes."""
 
-MOST_NETWORK: Final = 16
+MAX_NETWORK: Final = 16
 """Bytes of the name of a network, where the city needs the rest."""
 
 NOT_FOR_CITY: Final = 9
@@ -43,13 +43,13 @@ class Place:
         return ", ".join(filter(None, (self.city, self.country)))
 
     def packed(self) -> bytes:
-        """The text that a record keeps, at most MOST_BYTES; empty if nothing is known."""
+        """The text that a record keeps, at most MAX_BYTES; empty if nothing is known."""
         country = self.country or ""
         asn = "" if self.asn is None else str(self.asn)
         at = "" if self.latitude is None or self.longitude is None else f"{self.latitude},{self.longitude}"
-        room = MOST_BYTES - len(country) - len(asn) - len(at) - 4
+        room = MAX_BYTES - len(country) - len(asn) - len(at) - 4
         network = (self.network or "").encode()
-        city = cut((self.city or "").encode(), room - max(min(len(network), MOST_NETWORK), NOT_FOR_CITY))
+        city = cut((self.city or "").encode(), room - max(min(len(network), MAX_NETWORK), NOT_FOR_CITY))
         network = cut(network, room - len(city))
         if not (country or asn or at or city or network):
             return b""

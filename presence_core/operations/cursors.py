@@ -10,8 +10,8 @@ from typing import Any, Final
 from presence_core.errors import InvalidArgument
 from presence_core.keyspace import digest
 
-MOST_CHARACTERS: Final = 65_536
-MOST_SEEN: Final = 1 << 53
+MAX_CHARACTERS: Final = 65_536
+MAX_SEEN: Final = 1 << 53
 
 
 def encode(text: str) -> str:
@@ -19,7 +19,7 @@ def encode(text: str) -> str:
     return urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).rstrip(b"=").decode()
 
 
-def decode(cursor: object, most: int = MOST_CHARACTERS) -> str | None:
+def decode(cursor: object, most: int = MAX_CHARACTERS) -> str | None:
     """The text that ``encode`` was given; None for anything else."""
     if not isinstance(cursor, str) or len(cursor) > most:
         return None
@@ -29,7 +29,7 @@ def decode(cursor: object, most: int = MOST_CHARACTERS) -> str | None:
         return None
 
 
-def decode_json(cursor: object, most: int = MOST_CHARACTERS) -> Any:
+def decode_json(cursor: object, most: int = MAX_CHARACTERS) -> Any:
     """The value of JSON text that ``encode`` was given; None for anything else."""
     try:
         return json.loads(decode(cursor, most) or "null")
@@ -49,7 +49,7 @@ def read_cursor(cursor: object, call: str, question: object, is_position: Callab
         return 0, None
     try:
         name, asked, seen, position = decode_json(cursor)
-        is_ours = name == call and asked == _digest(question) and type(seen) is int and 0 <= seen < MOST_SEEN
+        is_ours = name == call and asked == _digest(question) and type(seen) is int and 0 <= seen < MAX_SEEN
         if is_ours and is_position(position):
             return seen, position
     except (ValueError, TypeError):

@@ -17,7 +17,7 @@ SCHEMA: Final = 1
 REFRESH_EVERY: Final = 5.0
 """Seconds for which a client uses the layout that it has read."""
 
-MOST_SHARDS: Final = 1024
+MAX_SHARDS: Final = 1024
 
 T = TypeVar("T")
 
@@ -173,7 +173,7 @@ def _check_schema(key: str, stored: bytes | None) -> None:
 def _check_shards(ctx: Context, key: str, stored: _StoredLayout, known: int | None) -> int:
     """The stored number of shards. ``known``: the number that this client has used so far."""
     shards = _positive(key, stored.shards)
-    if shards > MOST_SHARDS:
+    if shards > MAX_SHARDS:
         raise foreign_data(key)
     if known not in (None, shards) and not stored.was:
         raise CorruptData(f"{key} says {shards} shards, but this client has used {known}: restart the process.")

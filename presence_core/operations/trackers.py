@@ -22,7 +22,7 @@ TRIMMED_BY_TOUCH: Final = 1_000
 TRIMMED_AT_ONCE: Final = 5_000
 """The same of one script of a trim: 2 to 6 ms."""
 
-MOST_READ: Final = 2_000
+MAX_READ: Final = 2_000
 """Members that one script reads: 3 to 4 ms."""
 
 LONGEST_WINDOW: Final = 3_598
@@ -88,7 +88,7 @@ def members(tracker: LastSeen, within: object, now: object) -> Op[list[str]]:
     seen: dict[bytes, float] = {}
     begin = START
     while True:
-        [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, MOST_READ, *begin)]
+        [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, MAX_READ, *begin)]
         page = decode_last_seen(reply)
         seen |= page.seen  # a member seen again while this reads is on two pages: the later counts
         begin = page.next_begin

@@ -6,12 +6,12 @@ from typing import Any, Final, NamedTuple
 
 from presence_core.scripts.script import Script
 
-CREATE_JOB: Final = Script("bulk_kick/create_job", safe=False)
-CLAIM_JOB: Final = Script("bulk_kick/claim_job", safe=True)
-CHANGE_JOB_STATE: Final = Script("bulk_kick/change_job_state", safe=False)
-CLOSE_JOB: Final = Script("bulk_kick/close_job", safe=True)
-RAISE_JOB_FENCE: Final = Script("bulk_kick/raise_job_fence", safe=True)
-KICK_SESSIONS: Final = Script("bulk_kick/kick_sessions", safe=True)
+CREATE_JOB: Final = Script("bulk_kick/create_job", repeatable=False)
+CLAIM_JOB: Final = Script("bulk_kick/claim_job", repeatable=True)
+CHANGE_JOB_STATE: Final = Script("bulk_kick/change_job_state", repeatable=False)
+CLOSE_JOB: Final = Script("bulk_kick/close_job", repeatable=True)
+RAISE_JOB_FENCE: Final = Script("bulk_kick/raise_job_fence", repeatable=True)
+KICK_SESSIONS: Final = Script("bulk_kick/kick_sessions", repeatable=True)
 """Sent again, it ends and counts no session twice, and none once another runner has claimed the job. Replies with a
 number for each session; 0: that epoch of the job has ended, and nothing is done."""
 

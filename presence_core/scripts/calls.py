@@ -34,13 +34,11 @@ class Call:
 
     key: str
     wire: Wire | Callable[[], Wire]  #: the command as it is sent, or a function that builds it, in a large batch
-    safe: bool  #: may be sent again when its reply was lost
+    repeatable: bool  #: may be sent again when its reply was lost
     script: Script | None = None
     lenient: bool = False  #: the reply is None where the key is of a foreign type
     at: str = ""  #: send it to this node of a cluster, by its address, and not to the node that serves the key
-    waits: bool = (
-        False  #: WAIT, or INFO for it: the reply is 0 where it fails, or where a call before it was redirected
-    )
+    waits: bool = False  #: WAIT, or INFO for it: the reply is 0 if it fails, or if an earlier call was redirected
 
     @property
     def words(self) -> Wire:
@@ -73,21 +71,21 @@ def call_of(script: Script, keys: Sequence[Any], *args: str | bytes | int) -> Ca
     """A call of this script."""
     if script.fenced:
         keys = (*keys, fence_of(keys[0]))
-    return Call(keys[0], (script.command, script.sha, str(len(keys)), *keys, *args), script.safe, script)
+    return Call(keys[0], (script.command, script.sha, str(len(keys)), *keys, *args), script.repeatable, script)
 
 
 def later(key: str, script: Script, build: Callable[[], Call]) -> Call:
     """A call that is built while the server runs the calls before it."""
-    return Call(key, lambda: build().words, script.safe, script)
+    return Call(key, lambda: build().words, script.repeatable, script)
 
 
-def command(key: str, *wire: str | bytes | int, lenient: bool = False) -> Call:
-    """Call a plain command. ``key`` decides the node: a key, or its hash tag."""
-    return Call(key, wire, True, lenient=lenient)
+def command(key: str, *wire: str | bytes | int, repeatable: bool = True, lenient: bool = False) -> Call:
+    """A call of a plain command. ``key`` decides the node: a key, or its hash tag."""
+    return Call(key, wire, repeatable, lenient=lenient)
 
 
 def ask(node: str, *wire: str) -> Call:
-    """Call a command without a key on one node, by the address that the transport gave."""
+    """A call of a command without a key on one node, by the address that the transport gave."""
     return Call("", wire, True, at=node)
 
 

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from presence_core.scripts.script import Script
 
-ERASE_PERSON: Final = Script("privacy/erase_person", safe=True, alone=True)
-REWRITE_STREAM: Final = Script("privacy/rewrite_stream", safe=False, alone=True)
-REWRITE_HASH: Final = Script("privacy/rewrite_hash", safe=True, alone=True)
-TRUNCATE_ADDRESSES: Final = Script("privacy/truncate_addresses", safe=True)
+ERASE_PERSON: Final = Script("privacy/erase_person", repeatable=True, alone=True)
+REWRITE_STREAM: Final = Script("privacy/rewrite_stream", repeatable=False, alone=True)
+REWRITE_HASH: Final = Script("privacy/rewrite_hash", repeatable=True, alone=True)
+TRUNCATE_ADDRESSES: Final = Script("privacy/truncate_addresses", repeatable=True)
 
 
 class PersonErased(NamedTuple):

@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 
 from presence_core.scripts.script import Script
 
-CLAIM_FENCE: Final = Script("reshard/claim_fence", safe=True, fenced=False)
-READ_KEYS: Final = Script("reshard/read_keys", safe=True, fenced=False)
-WRITE_KEYS: Final = Script("reshard/write_keys", safe=True, fenced=False)
-REMOVE_KEYS: Final = Script("reshard/remove_keys", safe=True, fenced=False)
-DROP_COPIED_CHANGES: Final = Script("reshard/drop_copied_changes", safe=True, fenced=False)
-COMMIT_LAYOUT: Final = Script("reshard/commit_layout", safe=True, fenced=False)
-FINISH_STEP: Final = Script("reshard/finish_step", safe=True, fenced=False)
+CLAIM_FENCE: Final = Script("reshard/claim_fence", repeatable=True, fenced=False)
+READ_KEYS: Final = Script("reshard/read_keys", repeatable=True, fenced=False)
+WRITE_KEYS: Final = Script("reshard/write_keys", repeatable=True, fenced=False)
+REMOVE_KEYS: Final = Script("reshard/remove_keys", repeatable=True, fenced=False)
+DROP_COPIED_CHANGES: Final = Script("reshard/drop_copied_changes", repeatable=True, fenced=False)
+COMMIT_LAYOUT: Final = Script("reshard/commit_layout", repeatable=True, fenced=False)
+FINISH_STEP: Final = Script("reshard/finish_step", repeatable=True, fenced=False)
 
 
 class KeyDump(NamedTuple):

@@ -34,7 +34,7 @@ class Script:
 
     Args:
         name: its path in ``lua``, without the suffix.
-        safe: it may be sent again when its reply was lost.
+        repeatable: it may be sent again when its reply was lost.
         fenced: it runs on one shard. Its last key is the shard's fence, and ``include/fence`` decides whether it may
             run while the shard is copied to another layout, and after that.
         reads_when_frozen: on a frozen shard it may run, and then it only reads.
@@ -43,13 +43,13 @@ class Script:
             new node, where it would take the others for missing.
     """
 
-    __slots__ = ("command", "derives", "fenced", "name", "safe", "sha", "text")
+    __slots__ = ("command", "derives", "fenced", "name", "repeatable", "sha", "text")
 
     def __init__(
         self,
         name: str,
         *,
-        safe: bool,
+        repeatable: bool,
         reads_when_frozen: bool = False,
         fenced: bool = True,
         alone: bool = False,
@@ -68,7 +68,7 @@ class Script:
         self.text = f"{head}\n{text}"
         self.fenced = fenced
         self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
-        self.safe = safe
+        self.repeatable = repeatable
         self.command = "EVALSHA_RO" if is_read_only else "EVALSHA"
 
     def __repr__(self) -> str:

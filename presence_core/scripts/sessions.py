@@ -10,19 +10,19 @@ from presence_core.models.sessions import END_FIELDS, ODD_FIELDS, SESSION_FIELDS
 from presence_core.scripts.calls import by_two
 from presence_core.scripts.script import Script
 
-BEGIN_SESSIONS: Final = Script("sessions/begin_sessions", safe=False)
-LOGIN: Final = Script("sessions/login", safe=False)
-VALIDATE: Final = Script("sessions/validate", safe=True, reads_when_frozen=True)
-ROTATE_SECRET: Final = Script("sessions/rotate_secret", safe=False)
-REQUIRE_SIGN_IN: Final = Script("sessions/require_sign_in", safe=False)
-HEARTBEAT: Final = Script("sessions/heartbeat", safe=True)
-UPDATE_ATTRIBUTES: Final = Script("sessions/update_attributes", safe=False)
-END_SESSIONS: Final = Script("sessions/end_sessions", safe=False)
-READ_SESSIONS: Final = Script("sessions/read_sessions", safe=True, derives=True)
-REVOKE_BEFORE: Final = Script("sessions/revoke_before", safe=True)
-READ_LATEST_LOGIN: Final = Script("sessions/read_latest_login", safe=True)
-RAISE_LOGIN_FLOOR: Final = Script("sessions/raise_login_floor", safe=True)
-READ_EVENTS: Final = Script("sessions/read_events", safe=True)
+BEGIN_SESSIONS: Final = Script("sessions/begin_sessions", repeatable=False)
+LOGIN: Final = Script("sessions/login", repeatable=False)
+VALIDATE: Final = Script("sessions/validate", repeatable=True, reads_when_frozen=True)
+ROTATE_SECRET: Final = Script("sessions/rotate_secret", repeatable=False)
+REQUIRE_SIGN_IN: Final = Script("sessions/require_sign_in", repeatable=False)
+HEARTBEAT: Final = Script("sessions/heartbeat", repeatable=True)
+UPDATE_ATTRIBUTES: Final = Script("sessions/update_attributes", repeatable=False)
+END_SESSIONS: Final = Script("sessions/end_sessions", repeatable=False)
+READ_SESSIONS: Final = Script("sessions/read_sessions", repeatable=True, derives=True)
+REVOKE_BEFORE: Final = Script("sessions/revoke_before", repeatable=True)
+READ_LATEST_LOGIN: Final = Script("sessions/read_latest_login", repeatable=True)
+RAISE_LOGIN_FLOOR: Final = Script("sessions/raise_login_floor", repeatable=True)
+READ_EVENTS: Final = Script("sessions/read_events", repeatable=True)
 
 UNKNOWN, LIVE, ENDED, NO_RECORD, SIGN_IN_REQUIRED, AUTHENTICATION_TOO_OLD = range(6)
 """What a session is now, as ``include/sessions/session_state.lua`` returns it."""

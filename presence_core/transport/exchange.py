@@ -7,8 +7,8 @@ These are generators that both drivers follow. They yield a step, receive its re
 - ``Pause``: wait, and perhaps read the layout again.
 
 A call may be sent again in three cases: it was never written to a socket; Redis replied without running it (MOVED,
-TRYAGAIN, LOADING, …); it is ``safe``. A write whose reply was lost is none of these: it ends as OutcomeUnknown. So does
-a batch of which a part was done.
+TRYAGAIN, LOADING, …); it is ``repeatable``. If the reply to any other call was lost, the batch ends as OutcomeUnknown.
+So does a batch of which a part was done.
 """
 
 from __future__ import annotations
@@ -201,7 +201,9 @@ class _Batch:
     def is_begun(self) -> bool:
         """Whether a change that must not run twice was answered without an error."""
         replies = zip(self._calls, self._replies, strict=True)
-        return any(not (call.safe or reply is _NO_REPLY or isinstance(reply, Exception)) for call, reply in replies)
+        return any(
+            not (call.repeatable or reply is _NO_REPLY or isinstance(reply, Exception)) for call, reply in replies
+        )
 
     def all_replies(self) -> list[Any]:
         for place, sent in self._shared.items():
@@ -252,7 +254,7 @@ class _Batch:
         """Keep the replies of a node; whether anything failed. Raises if a write may have run."""
         if not isinstance(answer, Failed):
             return self._take_replies(places, answer)
-        if answer.may_have_run and not all(self._calls[place].safe for place in places):
+        if answer.may_have_run and not all(self._calls[place].repeatable for place in places):
             raise outcome_unknown(answer.error, self._router.name(node)) from answer.error
         return True
 
@@ -322,7 +324,7 @@ class _Batch:
             loads = [command("", "SCRIPT", "LOAD", script.text) for script in scripts]
             [answer] = yield Send([(node, [*loads, *(self._calls[place] for place in part)])], self._until)
             if isinstance(answer, Failed):
-                if answer.may_have_run and not all(self._calls[place].safe for place in part):
+                if answer.may_have_run and not all(self._calls[place].repeatable for place in part):
                     raise outcome_unknown(answer.error, self._router.name(node)) from answer.error
                 for place in waiting:
                     self._replies[place] = answer.error
@@ -354,7 +356,11 @@ class _Batch:
         """The places from the first call on whose script was unknown. Calls behind it rely on it, such as the clean-up
         behind a kick, so they are sent again, too, where that is safe."""
         behind = dropwhile(lambda place: not isinstance(self._replies[place], NoScriptError), places)
-        return [place for place in behind if self._calls[place].safe or isinstance(self._replies[place], NoScriptError)]
+        return [
+            place
+            for place in behind
+            if self._calls[place].repeatable or isinstance(self._replies[place], NoScriptError)
+        ]
 
     def _follow_asks(self, places: list[int]) -> Steps[None]:
         """Send calls whose keys are being moved to the node that has them now."""
@@ -376,7 +382,7 @@ class _Batch:
         while True:
             [answer] = yield Send([(target, [*loads, command("", "ASKING"), call])], self._until)
             if isinstance(answer, Failed):
-                if answer.may_have_run and not call.safe:
+                if answer.may_have_run and not call.repeatable:
                     raise outcome_unknown(answer.error, self._router.name(target)) from answer.error
                 return answer.error
             reply = answer[-1]
@@ -395,4 +401,4 @@ class _Batch:
 
 def _may_be_sent_again(call: Call, reply: Exception) -> bool:
     was_not_run = isinstance(reply, AskError) or code_of(reply) in NOT_RUN or is_frozen(reply)
-    return was_not_run or (isinstance(reply, LOST) and call.safe)
+    return was_not_run or (isinstance(reply, LOST) and call.repeatable)

@@ -36,7 +36,7 @@ LONGEST: Final = 600
 """Seconds after which even a very large bulk kick should be through."""
 
 PAGE: Final = 1_000
-MOST_READ: Final = 20_000
+MAX_READ: Final = 20_000
 """Sessions of a preview whose people are counted one by one."""
 
 JobCommand = Literal["pause", "resume", "cancel"]
@@ -67,12 +67,12 @@ class PeopleCount:
     """The people of a preview."""
 
     count: int
-    is_exact: bool  #: False: only MOST_READ sessions were read, so there are at least so many
+    is_exact: bool  #: False: only MAX_READ sessions were read, so there are at least so many
     sample: tuple[Session, ...]  #: their newest sessions
 
 
 def count_people(presence: Presence, preview: KickPreview, spared: Collection[str], sample: int) -> PeopleCount:
-    """How many people the previewed sessions belong to. Reads up to MOST_READ sessions."""
+    """How many people the previewed sessions belong to. Reads up to MAX_READ sessions."""
     uids: set[str] = set()
     first: list[Session] = []
     cursor, read = None, 0
@@ -82,7 +82,7 @@ def count_people(presence: Presence, preview: KickPreview, spared: Collection[st
         uids.update(session.uid for session in found)
         first += found[: sample - len(first)]
         cursor, read = page.next_cursor, read + len(page)
-        if cursor is None or read >= MOST_READ:
+        if cursor is None or read >= MAX_READ:
             return PeopleCount(len(uids), cursor is None, tuple(first))
 
 

@@ -19,7 +19,7 @@ from presence_dashboard import access
 from presence_dashboard.data.paged_list import ReadPage
 from presence_dashboard.roles import HIDDEN, Right
 
-MOST: Final = 100_000
+MAX_ROWS: Final = 100_000
 """Most rows of a file, which is made in memory. The command line exports more."""
 
 PAGE: Final = 1_000
@@ -67,8 +67,8 @@ def pages(export: Export) -> Iterator[Page[Any]]:
     """The pages to write. The first step raises Denied or SignedOut."""
     access.require(export.right, action=export.audit_name)
     count, cursor = 0, None
-    while count < MOST:
-        page = export.read_page(min(PAGE, MOST - count), cursor)
+    while count < MAX_ROWS:
+        page = export.read_page(min(PAGE, MAX_ROWS - count), cursor)
         yield page
         count, cursor = count + len(page), page.next_cursor
         if cursor is None:

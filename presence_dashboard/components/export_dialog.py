@@ -61,8 +61,8 @@ def _body(request: ExportRequest) -> None:
         st.button(texts.TRY_AGAIN, key="export-retry", on_click=_retry, args=(request,))
     if request.file is not None:
         st.markdown(texts.export_ready(request.count, number(request.count)))
-        if request.count >= csv_export.MOST:
-            st.warning(texts.export_most(number(csv_export.MOST)))
+        if request.count >= csv_export.MAX_ROWS:
+            st.warning(texts.export_most(number(csv_export.MAX_ROWS)))
         st.download_button(
             texts.EXPORT_SAVE,
             request.file,
@@ -86,7 +86,7 @@ def _make(request: ExportRequest) -> None:
             masked = access.current().masked
             parts.append(csv_export.csv(request.export.columns, page.items, header=not parts, masked=masked))
             count += len(page)
-            most = min(csv_export.MOST, max(count, page.total))
+            most = min(csv_export.MAX_ROWS, max(count, page.total))
             bar.progress(count / max(1, most), texts.export_progress(number(count), number(most)))
         csv_export.log_export(open_store().presence, request.export, count)
     except REFUSALS as error:

@@ -19,7 +19,7 @@ from presence_dashboard.data.phrases import PhraseUse as PhraseUse
 from presence_dashboard.data.phrases import phrases, shown_label
 from presence_dashboard.data.store import open_store
 
-MOST_TEXT: Final = 500
+MAX_TEXT: Final = 500
 """Characters of a reason or a message, at most."""
 
 
@@ -61,7 +61,7 @@ def fit(message: str, use: PhraseUse) -> None:
             if words in written:
                 written = written.replace(words, versions[use], 1)
                 break
-    if len(written) <= MOST_TEXT:
+    if len(written) <= MAX_TEXT:
         st.session_state[message] = written
 
 
@@ -70,7 +70,7 @@ def _append(field: str, words: str) -> None:
     if not words or words in written:
         return
     longer = f"{written} {words}".strip()
-    if len(longer) > MOST_TEXT:
+    if len(longer) > MAX_TEXT:
         notifications.notify(Notification("note", texts.PHRASE_TOO_LONG))
     else:
         st.session_state[field] = longer

@@ -19,7 +19,7 @@ from presence_dashboard.data.watch_list import arrivals, watched
 from presence_dashboard.format import cut, name
 from presence_dashboard.roles import Actor
 
-MOST_TOASTS: Final = 4
+MAX_TOASTS: Final = 4
 
 REDRAW: Final = 2.0
 """Seconds in which each run draws a new toast again. A run that begins just after a toast was drawn, as by Follow, may
@@ -91,10 +91,10 @@ def announce(actor: Actor) -> None:
     found = arrivals(watched(open_store(), actor.name))
     words = [
         texts.watch_arrived(_called(item, actor), f"/person?q={quote(item.name, safe='')}")
-        for item in found[:MOST_TOASTS]
+        for item in found[:MAX_TOASTS]
     ]
-    if len(found) > MOST_TOASTS:
-        words.append(texts.watch_more(len(found) - MOST_TOASTS))
+    if len(found) > MAX_TOASTS:
+        words.append(texts.watch_more(len(found) - MAX_TOASTS))
     count = st.session_state[_COUNT] = st.session_state.get(_COUNT, 0) + len(found)
     signal = st.container(key="watch-signal")
     with signal:  # invisible, for page.js, which plays the sound

@@ -296,7 +296,7 @@ def shares(facet: Mapping[str, int], total: int) -> list[FacetShare]:
 
 # -- Comparison with the week before -----------------------------------------------------------------------------------
 
-MOST_DAYS: Final = 31
+MAX_DAYS: Final = 31
 WEEK: Final = timedelta(days=7)
 
 

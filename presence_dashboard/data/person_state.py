@@ -20,7 +20,7 @@ from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.store import Reading, Store
 from presence_dashboard.error_sentences import plain
 
-MOST_FOUND: Final = 20
+MAX_FOUND: Final = 20
 _ENTRIES: Final = 200
 _KEY: Final = "person-state"
 
@@ -52,7 +52,7 @@ def exact_uid(presence: Presence, text: str) -> str:
 
 def _find(presence: Presence, wanted: str, by_name: bool) -> PersonMatches:
     wanted = exact_uid(presence, wanted)
-    people = presence.people(wanted, limit=MOST_FOUND if by_name else 1)
+    people = presence.people(wanted, limit=MAX_FOUND if by_name else 1)
     if not by_name:
         people = [person for person in people if person.uid == wanted]
     is_user = bool(people) and people[0].uid == wanted

@@ -40,7 +40,7 @@ PAGE_SIZES: Final = (25, 50, 100)
 SCAN_SECONDS: Final = 2.0
 """Seconds for which one click searches for rare matches."""
 
-MOST_SELECTED: Final = 200
+MAX_SELECTED: Final = 200
 """Most sessions that can be selected, on all pages together. More are for a bulk kick."""
 
 _KEY: Final = "session-list"

@@ -30,7 +30,7 @@ FLAGS: Final = tuple(english.FLAG_WORDS)
 """What is special about a session: fields of SessionFilter."""
 
 IDLES: Final = (300, 1_800, 3_600, 86_400)
-MOST_IDLE: Final = 315_360_000
+MAX_IDLE: Final = 315_360_000
 
 _LIKE_AN_ADDRESS: Final = re.compile(r"\d{1,3}(\.\d{0,3}){1,3}(/\d*)?|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(/\d*)?")
 _LIKE_A_NETWORK: Final = re.compile(r"[0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*/\d*")
@@ -159,7 +159,7 @@ def _rule_broken(name: str, value: str, query: SessionQuery, now: datetime, zone
             return texts.TIME_BACKWARDS
         return {
             "login": texts.TIME_MALFORMED,
-            "idle": texts.idle_malformed(MOST_IDLE),
+            "idle": texts.idle_malformed(MAX_IDLE),
             "flag": texts.FLAG_MALFORMED,
         }.get(name, "")
     return None
@@ -168,8 +168,8 @@ def _rule_broken(name: str, value: str, query: SessionQuery, now: datetime, zone
 def _idle(seconds: str) -> int | None:
     if not seconds:
         return None
-    if not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 10 and int(seconds) <= MOST_IDLE):
-        raise InvalidArgument("idle", f"must be whole seconds from 0 to {MOST_IDLE}")
+    if not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 10 and int(seconds) <= MAX_IDLE):
+        raise InvalidArgument("idle", f"must be whole seconds from 0 to {MAX_IDLE}")
     return int(seconds)
 
 

@@ -10,17 +10,17 @@ from typing import Final
 
 from presence_core import AuditEntry, Ended, Job, Presence
 
-MOST_ENTRIES: Final = 5_000
+MAX_ENTRIES: Final = 5_000
 """Audit entries that a report reads; more make it slow, and no one reads them."""
 
 PAGE: Final = 1_000
-MOST_NAMED: Final = 1_000
+MAX_NAMED: Final = 1_000
 """Users of one call of ``names_of``."""
 
-MOST_JOB_PAGES: Final = 10
+MAX_JOB_PAGES: Final = 10
 """Pages of 100 bulk kicks: all that are listed."""
 
-MOST_END_PAGES: Final = 10
+MAX_END_PAGES: Final = 10
 """Pages of 1,000 ended sessions that are read to count the people of a bulk kick."""
 
 _JOB: Final = re.compile(r"job (\S+): ")
@@ -129,8 +129,8 @@ def read_report(presence: Presence, since: datetime, until: datetime | None) -> 
 def _names(presence: Presence, entries: Iterable[AuditEntry]) -> dict[str, str]:
     uids = list(dict.fromkeys(entry.uid for entry in entries if entry.uid))
     names: dict[str, str] = {}
-    for first in range(0, len(uids), MOST_NAMED):
-        names |= presence.names_of(uids[first : first + MOST_NAMED])
+    for first in range(0, len(uids), MAX_NAMED):
+        names |= presence.names_of(uids[first : first + MAX_NAMED])
     return names
 
 
@@ -140,7 +140,7 @@ def _read_entries(
     """Entries oldest first, when they were read, and from when on they are complete."""
     entries: list[AuditEntry] = []
     cursor, as_of = None, datetime.now(UTC)
-    while len(entries) < MOST_ENTRIES:
+    while len(entries) < MAX_ENTRIES:
         page = presence.audit(since=since, until=until, limit=PAGE, cursor=cursor)
         entries += page.items
         cursor, as_of = page.next_cursor, page.as_of
@@ -152,7 +152,7 @@ def _read_entries(
 def _read_jobs(presence: Presence, since: datetime) -> Iterator[Job]:
     """The bulk kicks from the newest to ``since``."""
     cursor = None
-    for _ in range(MOST_JOB_PAGES):
+    for _ in range(MAX_JOB_PAGES):
         page = presence.jobs(limit=100, cursor=cursor)
         yield from page.items
         cursor = page.next_cursor
@@ -165,7 +165,7 @@ def _bulk_kick(presence: Presence, job: Job) -> BulkKick:
     uids: set[str] = set()
     number, cursor = 0, None
     until = None if job.finished is None else job.finished + timedelta(seconds=1)
-    for _ in range(MOST_END_PAGES):
+    for _ in range(MAX_END_PAGES):
         page = presence.ended(
             reason="kicked", by=job.by, since=job.created, until=until, limit=PAGE, cursor=cursor
         )  # fmt: skip

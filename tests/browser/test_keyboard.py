@@ -10,11 +10,11 @@ from tests.browser.conftest import Dashboard, Open, live, log_in
 
 pytestmark = pytest.mark.browser
 
-MOST_TABS = 25
+MAX_TABS = 25
 
 
 def tab_to(field: Locator) -> None:
-    for _ in range(MOST_TABS):
+    for _ in range(MAX_TABS):
         if field.evaluate("field => field === document.activeElement"):
             return
         field.page.keyboard.press("Tab")
@@ -22,7 +22,7 @@ def tab_to(field: Locator) -> None:
 
 
 def tab_to_the_rows(page: Page) -> None:
-    for _ in range(MOST_TABS):
+    for _ in range(MAX_TABS):
         page.keyboard.press("Tab")
         if page.locator("tbody tr:focus").count():
             return

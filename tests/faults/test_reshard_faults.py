@@ -66,7 +66,7 @@ def _twice(op: Op[Any]) -> Op[Any]:
     try:
         calls = next(op)
         while True:
-            assert all(call.safe for call in calls)
+            assert all(call.repeatable for call in calls)
             try:
                 yield calls
                 replies = yield calls

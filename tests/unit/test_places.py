@@ -14,7 +14,7 @@ import pytest
 from presence_core import InvalidArgument, Place, Settings
 from presence_core.files import place_files
 from presence_core.files.place_files import open_places, place_of
-from presence_core.models.places import MOST_BYTES, cut, read_place
+from presence_core.models.places import MAX_BYTES, cut, read_place
 from tests.support.place_file import LYON, PARIS, TOKYO, city, write_place_file
 from tests.support.servers import wait_for
 
@@ -44,7 +44,7 @@ def test_long_names_are_cut_between_characters(letter: str, lengths: tuple[int, 
     packed = Place(city=of_city, network=of_network, **full).packed()
     place = read_place(packed)
     assert place is not None
-    assert MOST_BYTES - 9 - 4 < len(packed) <= MOST_BYTES, "no room is wasted, but for what a city leaves free"
+    assert MAX_BYTES - 9 - 4 < len(packed) <= MAX_BYTES, "no room is wasted, but for what a city leaves free"
     for shown, given in ((place.city, of_city), (place.network, of_network)):
         assert (shown is None) == (given is None)
         assert set(shown or letter) == {letter}
@@ -54,7 +54,7 @@ def test_long_names_are_cut_between_characters(letter: str, lengths: tuple[int, 
 def test_the_last_place_of_a_distant_login_has_room_in_its_field() -> None:
     place = Place(country="FR", city="x" * 200, network="AB", asn=4294967295, latitude=-90, longitude=-180)
     country, asn, _network, at, city = place.packed().split(b"\n")
-    assert len(b"\n".join((country, asn, b"", at, city))) <= MOST_BYTES - 9  # flags and a time: lua odd_login
+    assert len(b"\n".join((country, asn, b"", at, city))) <= MAX_BYTES - 9  # flags and a time: lua odd_login
 
 
 def test_a_cut_leaves_no_space_at_the_end() -> None:
@@ -202,7 +202,7 @@ def test_a_file_that_breaks_later_leaves_the_one_before_in_use_with_one_warning(
             files.look_again()
         assert place_of([files.get(ip_address("192.0.2.7"))]).city == "Lyon"
         assert len(caplog.records) == number
-        assert f"place file {path} cannot be read, the one before stays in use" in caplog.text
+        assert f"place file {path} cannot be read, the previous one stays in use" in caplog.text
     write_place_file(path, {"192.0.2.0/24": TOKYO})
     files.look_again()
     assert place_of([files.get(ip_address("192.0.2.7"))]).city == "Tokyo"

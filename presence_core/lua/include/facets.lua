@@ -11,14 +11,14 @@
 
 -- The values of a record that facets and tombstones use: a row below.
 local RECORD_FIELDS = {'s', 'c', 'e', 'n', 'a', 'C', 'A', 'f', 'i', 'o', 'g'}
-local MOST_VALUES = 10000
+local MAX_VALUES = 10000
 local PAD = string.rep(' ', 65)
 local BY_ONE = {[1] = '1', [-1] = '-1'} -- a number is converted at each call
 
--- Declared attributes should have few values. Past MOST_VALUES counters a new value counts as "(other)".
+-- Declared attributes should have few values. Past MAX_VALUES counters a new value counts as "(other)".
 local function declared_members(key, members)
   local size = members ~= '' and redis.pcall('HLEN', key)
-  if type(size) ~= 'number' or size < MOST_VALUES then return members end
+  if type(size) ~= 'number' or size < MAX_VALUES then return members end
   return (string.gsub(members, '[^\n]+', function(member)
     if redis.call('HEXISTS', key, 'x' .. member) == 0 then return string.match(member, '^%Z*') .. '\0"(other)"' end
   end))

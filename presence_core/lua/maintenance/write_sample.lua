@@ -13,14 +13,14 @@ local FINE_KEY, COARSE_KEYS, HOUR_KEY, DAY_KEY = 2, {3, 4, 5}, 4, 5
 local FINE = '>I4I4I4I4I4I4I4I4' -- samples (1), users, sessions, then the five counts
 local COARSE = '>I4I4I4I4I8I4I4I4I8I4I4I4I4I4I4' -- samples; users least, most, last, sum; sessions; five; uniques
 local ODD = '>I4I4' -- logins on a new device, distant logins. Behind all records, and only written where not 0
-local MOST = 4294967295
+local MAX_UINT32 = 4294967295
 local KINDS = {'login', 'logout', 'kicked', 'expired', 'replaced', 'new_device', 'distant'}
 
 local history = KEYS[1]
 local given_now, slot, users, sessions = unpack(ARGV)
 local totals, hourly_users, daily_users = {unpack(ARGV, 5, 11)}, ARGV[12], ARGV[13]
 if math.floor(clock(given_now) / 10000) - 1 ~= tonumber(slot) then return -1 end
-local function whole(number) return math.max(0, math.min(tonumber(number), MOST)) end
+local function whole(number) return math.max(0, math.min(tonumber(number), MAX_UINT32)) end
 local function place(i)
   local first = 6 + 4 * i
   return {record = tonumber(ARGV[first]), odd = tonumber(ARGV[first + 1]), size = tonumber(ARGV[first + 2]),

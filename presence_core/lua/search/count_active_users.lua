@@ -6,15 +6,17 @@
 -- KEYS: 1 users 2 sessions 3 deadlines 4 meta
 -- ARGV: 1 now|'' 2 prefix of users' keys 3 seen within, ms
 -- returns: how many
-local MOST = 1000
+local MAX_READ = 1000
 local users, sessions, deadlines, meta = unpack(KEYS)
 local now, prefix, within = clock(ARGV[1]), ARGV[2], ARGV[3]
 local since = now - within
 local revoked = redis.call('HGET', meta, 'revoked')
 local count = redis.call('ZCOUNT', users, ms(since), '+inf')
-local due = redis.call('ZRANGE', deadlines, '-inf', ms(now), 'BYSCORE', 'LIMIT', 0, MOST)
-local killed = revoked and redis.call('ZRANGE', sessions, '-inf', revoked, 'BYSCORE', 'LIMIT', 0, MOST) or {}
-if #due == MOST or #killed == MOST then return math.min(count, (live_sessions(now, sessions, deadlines, revoked))) end
+local due = redis.call('ZRANGE', deadlines, '-inf', ms(now), 'BYSCORE', 'LIMIT', 0, MAX_READ)
+local killed = revoked and redis.call('ZRANGE', sessions, '-inf', revoked, 'BYSCORE', 'LIMIT', 0, MAX_READ) or {}
+if #due == MAX_READ or #killed == MAX_READ then
+  return math.min(count, (live_sessions(now, sessions, deadlines, revoked)))
+end
 local uids = owners_of(nil, due, killed)
 if #uids == 0 then return count end
 local offline = without_live_session(now, sessions, deadlines, prefix, tonumber(revoked or nil), uids)

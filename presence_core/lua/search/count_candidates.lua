@@ -28,6 +28,6 @@ for i = 5, #ARGV, 3 do
   sizes[#sizes + 1] = kind == 'ids' and count_session_id(ids, low)
                       or redis.call('ZLEXCOUNT', kind == 'words' and words or addresses, low, high)
 end
-return {now, redis.call('ZCARD', sessions), live, inside - over, is_exact and 1 or due < MOST_DUE and 2 or 0, sizes,
+return {now, redis.call('ZCARD', sessions), live, inside - over, is_exact and 1 or due < MAX_DUE and 2 or 0, sizes,
         reads_facets and redis.call('HGETALL', facets) or {}, indexes or '-',
         redis.call('ZCARD', users) + redis.call('ZCARD', people)}

@@ -18,7 +18,7 @@ local pieces, before, after = read_pieces(ARGV[6]), tonumber(ARGV[7]) or math.hu
 local user_prefix, record_prefix = ARGV[9], ARGV[10]
 local oldest, passes = math.max(after, watermark(meta) + 1), read_tests(now, 11)
 
-local MOST_SECONDS = 0.005
+local MAX_SECONDS = 0.005
 local STEP = pieces and 500 or 100
 local sure, unsure, read = {}, {}, 0
 
@@ -29,7 +29,7 @@ local function test_sessions(refs, first, last)
     local login, ref = tonumber(text), refs[first + i - 1]
     if login and login >= oldest and login < before and tonumber(due[i] or 0) > now then
       -- One user may have a thousand sessions with long names: when the time is used up, the client tests the rest.
-      local late = i % 20 == 0 and seconds_used(read) > MOST_SECONDS
+      local late = i % 20 == 0 and seconds_used(read) > MAX_SECONDS
       if late then passes = passes and function() return MAYBE end end
       local fits = not passes and YES or passes(ref, record_prefix .. ref)
       if fits ~= NO then
@@ -70,7 +70,7 @@ local function test_users(entries)
     if #refs >= 50 or i % 100 == 0 then
       test(refs)
       refs = {}
-      if seconds_used(read) > MOST_SECONDS then return found[i][2] end
+      if seconds_used(read) > MAX_SECONDS then return found[i][2] end
     end
   end
   test(refs)
@@ -101,5 +101,5 @@ repeat
   local done = (kind == 'words' and test_users or test_addresses)(entries)
   read = read + done
   low = (done < #entries or #entries == step) and '(' .. entries[done] or ''
-until low == '' or read >= most or seconds_used(read) > MOST_SECONDS
+until low == '' or read >= most or seconds_used(read) > MAX_SECONDS
 return {now, sure, unsure, low, read}

@@ -8,7 +8,7 @@
 -- returns: {{entries}, lower end of the rest|'', entries read}
 local words, low, high = KEYS[1], ARGV[1], ARGV[2]
 local pieces, wanted, most = read_pieces(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local STEP, MOST_SECONDS = 500, 0.005
+local STEP, MAX_SECONDS = 500, 0.005
 local found, read, first, find = {}, 0, pieces and pieces[1], string.find
 repeat
   local step = math.min(STEP, most - read)
@@ -24,5 +24,5 @@ repeat
   end
   read = read + done
   low = (done < #entries or #entries == step) and '(' .. entries[done] or ''
-until low == '' or #found >= wanted or read >= most or seconds_used(read) > MOST_SECONDS
+until low == '' or #found >= wanted or read >= most or seconds_used(read) > MAX_SECONDS
 return {found, low, read}

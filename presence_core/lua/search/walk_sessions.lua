@@ -17,9 +17,9 @@ if before ~= '' then start = math.max(start, redis.call('ZCOUNT', sessions, befo
 local oldest = math.max(after, watermark(meta) + 1)
 local stop = redis.call('ZCOUNT', sessions, ms(oldest), '+inf') -- the rank behind the last
 
-local STEP, MOST_SECONDS = 100, 0.005
+local STEP, MAX_SECONDS = 100, 0.005
 local found, read, last = {}, 0, nil
-while start < stop and #found < 2 * wanted and read < most and seconds_used(read) < MOST_SECONDS do
+while start < stop and #found < 2 * wanted and read < most and seconds_used(read) < MAX_SECONDS do
   local upto = math.min(start + STEP, start + most - read, stop) - 1
   for _, entry in ipairs(redis.call('ZREVRANGE', sessions, start, upto)) do
     if not passes or passes(entry, prefix .. entry) ~= NO then
@@ -27,7 +27,7 @@ while start < stop and #found < 2 * wanted and read < most and seconds_used(read
       found[#found + 1] = redis.call('ZSCORE', sessions, entry)
     end
     read, last, start = read + 1, entry, start + 1
-    if #found >= 2 * wanted or (read % 20 == 0 and seconds_used(read) > MOST_SECONDS) then break end
+    if #found >= 2 * wanted or (read % 20 == 0 and seconds_used(read) > MAX_SECONDS) then break end
   end
 end
 return {now, redis.call('ZCOUNT', deadlines, '(' .. ms(now), '+inf'), found,

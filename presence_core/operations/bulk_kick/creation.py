@@ -22,14 +22,14 @@ from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
 from presence_core.scripts.sessions import RAISE_LOGIN_FLOOR
 from presence_core.settings import DAY
 
-MOST_LISTED: Final = 1_000
-MOST_EXCLUDED: Final = 10_000
-MOST_PEOPLE: Final = 100
+MAX_LISTED: Final = 1_000
+MAX_EXCLUDED: Final = 10_000
+MAX_PEOPLE: Final = 100
 
-MOST_PREVIEWED: Final = 200
+MAX_PREVIEWED: Final = 200
 """Sessions that a preview reads to name their people."""
 
-MOST_DELAY: Final = DAY
+MAX_DELAY: Final = DAY
 
 READ_AT_ONCE: Final = 500
 """Excluded sessions that one pipeline reads."""
@@ -72,7 +72,7 @@ def start(
     public = check.optional_prose("message", message)
     case = check.short("ticket", ticket, 64) or ""
     speed = "" if pace is None else check.whole("pace", pace, 1, 100_000)
-    wait = 0 if delay is None else check.whole("delay", delay, 0, MOST_DELAY)
+    wait = 0 if delay is None else check.whole("delay", delay, 0, MAX_DELAY)
     yield CHECKED
     frozen, now = yield from _freeze(ctx, wanted, writes=True)
     total = yield from _count_matches(ctx, frozen, now, excluded)
@@ -89,7 +89,7 @@ def start(
     outcome = f"job {job_id}: {number_of_sessions(total)} match, at most {limit:,} may be ended"
     yield [
         call_of(CREATE_JOB, (shard.job(job_id), shard.jobs, shard.running, shard.audit), ctx.now, ctx.audit_cap,
-                job_id, KEEP, MOST_LISTED, token, actor, note, public, case, outcome, wait * 1000,
+                job_id, KEEP, MAX_LISTED, token, actor, note, public, case, outcome, wait * 1000,
                 *(word for pair in fields.items() for word in pair))
     ]  # fmt: skip
     job = yield from read_job(ctx, job_id)
@@ -109,9 +109,9 @@ def _check_filter(value: object) -> SessionFilter:
 def _check_excluded(value: object) -> Excluded:
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise InvalidArgument("exclude", "must be a list of refs")
-    refs = list(islice(value, MOST_EXCLUDED + 1))
-    if len(refs) > MOST_EXCLUDED:
-        raise InvalidArgument("exclude", f"must be at most {MOST_EXCLUDED} refs")
+    refs = list(islice(value, MAX_EXCLUDED + 1))
+    if len(refs) > MAX_EXCLUDED:
+        raise InvalidArgument("exclude", f"must be at most {MAX_EXCLUDED} refs")
     excluded: Excluded = {}
     for uid, sid in dict.fromkeys(check.ref(ref) for ref in refs):
         excluded.setdefault(uid, []).append(sid)
@@ -148,7 +148,7 @@ def _freeze(ctx: Context, wanted: SessionFilter, *, writes: bool) -> Op[tuple[Se
 
 def _matched_people(ctx: Context, frozen: SessionFilter, excluded: Excluded) -> Op[tuple[MatchedPerson, ...]]:
     """The people of the newest matching sessions, and by which fields each of them matched."""
-    page = yield from list_sessions.list_sessions(ctx, frozen, MOST_PREVIEWED, None)
+    page = yield from list_sessions.list_sessions(ctx, frozen, MAX_PREVIEWED, None)
     sessions = [session for session in page.items if session.session_id not in excluded.get(session.uid, ())]
     names: dict[str, str | None] = {}
     fields: dict[str, set[MatchedField]] = {}
@@ -157,7 +157,7 @@ def _matched_people(ctx: Context, frozen: SessionFilter, excluded: Excluded) -> 
         fields.setdefault(session.uid, set()).update(frozen.matched_by(session))
     return tuple(
         MatchedPerson(uid, names[uid], tuple(field for field in MATCHED_FIELDS if field in found))
-        for uid, found in islice(fields.items(), MOST_PEOPLE)
+        for uid, found in islice(fields.items(), MAX_PEOPLE)
     )
 
 

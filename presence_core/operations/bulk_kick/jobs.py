@@ -67,7 +67,7 @@ def jobs(ctx: Context, limit: object, cursor: object) -> Op[Page[Job]]:
     walked = yield from scan(merge, size, 1, read_jobs)
     if stale and ctx.settings.heal:
         with contextlib.suppress(Unavailable, CorruptData):
-            yield [Call(shard.jobs, ("ZREM", shard.jobs, *stale), True)]
+            yield [command(shard.jobs, "ZREM", shard.jobs, *stale)]
     seen += len(walked.items)
     is_last = walked.behind is None
     next_cursor = None if is_last else make_cursor("jobs", None, seen, walked.behind)

@@ -36,7 +36,7 @@ from presence_core.operations.maintenance.sweep import BATCH as SCRIPT_BATCH
 from presence_core.operations.search import list_sessions
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_changes import (
-    MOST_HELD,
+    MAX_HELD,
     hold_ends,
     login_ms,
     read_confirmations,
@@ -63,7 +63,7 @@ BATCH: Final = 200
 POLL: Final = 1.0
 """Seconds between looks at a job that another runner has claimed."""
 
-MOST_ANSWERED: Final = 10_000
+MAX_ANSWERED: Final = 10_000
 """Sessions that a KickResult lists, at most: a million would not fit into memory."""
 
 NEWER_JOB: Final = "names a job of a newer version: a worker of that version runs it"
@@ -90,7 +90,7 @@ class Run:
     def __init__(self, ctx: Context, job_id: object, token: str | None = None) -> None:
         self.id = check.session_id(job_id, "job_id")
         self.job: Job | None = None  #: as of the latest step
-        self.kicked: list[Session] = []  #: sessions that this runner ended, the first MOST_ANSWERED
+        self.kicked: list[Session] = []  #: sessions that this runner ended, the first MAX_ANSWERED
         self.has_claim = False  #: whether this runner has claimed the job
         self.over = False  #: nothing is left to do: the job has ended, or is paused
         self.is_newer = False  #: the job needs a newer process; this one has changed nothing
@@ -136,7 +136,7 @@ class Run:
             if self._highest_epoch > epoch:  # another runner has claimed the job by now
                 self.has_claim = False
                 return 0.0
-        self.is_full = len(self._ctx.held) > MOST_HELD - BATCH
+        self.is_full = len(self._ctx.held) > MAX_HELD - BATCH
         if self.is_full:
             self._epoch = epoch
             return POLL
@@ -266,9 +266,9 @@ class Run:
             reached += [session for session, result in zip(some, results, strict=True) if result != FOREIGN]
             has_missed = has_missed or FOREIGN in results
         ended = [session for session in sessions if session.ref in kicked]
-        self.confirmed = self.confirmed and replicas.sure
+        self.confirmed = self.confirmed and replicas.confirmed
         hold_ends(ctx, replicas, _request(job), reached)
-        self.kicked += ended[: MOST_ANSWERED - len(self.kicked)]
+        self.kicked += ended[: MAX_ANSWERED - len(self.kicked)]
         self.job = dataclasses.replace(job, kicked=total_kicked(counts))
         return has_missed
 

@@ -24,7 +24,7 @@ from presence_core.scripts import maintenance as scripts
 from presence_core.scripts.calls import Call, Op, by_two, call_of, command
 from presence_core.settings import Settings
 
-MOST_POINTS: Final = 1000
+MAX_POINTS: Final = 1000
 STEPS: Final = (10, 30, 60, 300, 900, 3600, 21_600, 86_400)
 """Seconds; the step is chosen from these where the caller gives none."""
 
@@ -188,18 +188,18 @@ def _points(start: int, end: int, step: int) -> int:
 
 
 def _check_points(start: int, end: int, step: int | None) -> None:
-    if step is not None and _points(start, end, step) > MOST_POINTS:
-        raise InvalidArgument("step", f"must give at most {MOST_POINTS} points between since and until")
+    if step is not None and _points(start, end, step) > MAX_POINTS:
+        raise InvalidArgument("step", f"must give at most {MAX_POINTS} points between since and until")
 
 
 def _choose_step(settings: Settings, start: int, end: int, now: int) -> int:
     """The finest of STEPS that gives few enough points and is still kept for ``start``; else a number of days."""
     for step in STEPS:
         is_kept = now - base_of(step).keep(settings) * 1000 <= start or step == STEPS[-1]
-        if is_kept and _points(start, end, step) <= MOST_POINTS:
+        if is_kept and _points(start, end, step) <= MAX_POINTS:
             return step
     days = 2
-    while _points(start, end, days * 86_400) > MOST_POINTS:
+    while _points(start, end, days * 86_400) > MAX_POINTS:
         days += 1
     return days * 86_400
 

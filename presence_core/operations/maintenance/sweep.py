@@ -34,7 +34,7 @@ REMOVE_ROUNDS: Final = 50
 ROUND: Final = 2_000
 """Sessions that a sweep reads at once, of all shards together; but at least a batch of each."""
 
-MOST: Final = 100_000_000
+MAX_LIMIT: Final = 100_000_000
 """The highest limit of a sweep."""
 
 Pair = tuple[str, str]
@@ -115,7 +115,7 @@ def settle_stale_of_shards(ctx: Context, found: Iterable[tuple[Shard, Pair]]) ->
 @checked_first
 def sweep(ctx: Context, limit: int | None) -> Op[SweepReport]:
     """End what is past its deadline, finish ends that a crash left, remove what has been kept for long enough."""
-    most = MOST if limit is None else whole("limit", limit, 1, MOST)
+    most = MAX_LIMIT if limit is None else whole("limit", limit, 1, MAX_LIMIT)
     yield CHECKED
     yield from load(ctx)  # a layout that was lost is written again, before another client writes a different one
     report, now = yield from _settle_due(ctx, most)

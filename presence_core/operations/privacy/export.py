@@ -15,7 +15,7 @@ from presence_core.operations.staff import audit, blocks, saved_items
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command, pairs
 from presence_core.scripts.search import COUNT_LIVE, decode_live
 
-MOST: Final = 10_000
+MAX_ITEMS: Final = 10_000
 """Entries of each kind that an export holds."""
 
 _ROUND: Final = 500
@@ -45,8 +45,8 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
         "devices": (yield from _devices(s, owner)),
         "last_place": (yield from _last_place(s, owner)),
         "block": plain((yield from blocks.blocked(ctx, owner))),
-        **{name: plain(found[:MOST]) for name, found in lists.items()},
-        "cut": [name for name, found in lists.items() if len(found) > MOST],
+        **{name: plain(found[:MAX_ITEMS]) for name, found in lists.items()},
+        "cut": [name for name, found in lists.items() if len(found) > MAX_ITEMS],
     }
 
 
@@ -98,10 +98,10 @@ def _saved(ctx: Context, uid: str) -> Op[list[SavedItem]]:
 
 
 def _all_pages(read_page: Callable[[str | None], Op[Page[T]]]) -> Op[list[T]]:
-    """The items of all pages, up to more than MOST."""
+    """The items of all pages, up to more than MAX_ITEMS."""
     found: list[T] = []
     cursor = None
-    while len(found) <= MOST:
+    while len(found) <= MAX_ITEMS:
         page = yield from read_page(cursor)
         found += page.items
         cursor = page.next_cursor
@@ -113,7 +113,7 @@ def _all_pages(read_page: Callable[[str | None], Op[Page[T]]]) -> Op[list[T]]:
 def _events(s: Shard, uid: str) -> Op[list[dict[str, str]]]:
     found: list[dict[str, str]] = []
     begin = b"-"
-    while len(found) <= MOST:
+    while len(found) <= MAX_ITEMS:
         [entries] = yield [command(s.events, "XRANGE", s.events, begin, "+", "COUNT", _ROUND)]
         for _, flat in entries:
             known = dict(pairs(flat))

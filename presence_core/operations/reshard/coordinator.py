@@ -29,7 +29,7 @@ from presence_core.errors import CorruptData, InvalidArgument, PresenceError, Un
 from presence_core.keyspace import Keyspace, digest, fence_of
 from presence_core.models import ReshardReport, text
 from presence_core.operations.context import Context
-from presence_core.operations.layout import MOST_SHARDS, load
+from presence_core.operations.layout import MAX_SHARDS, load
 from presence_core.operations.reshard.copier import Copier
 from presence_core.operations.reshard.fences import KEEP_FENCE, Fences, claim_all, fence_call, lost, renewing
 from presence_core.operations.reshard.final_copy import FinalCopy, check_copy
@@ -87,7 +87,7 @@ class _Reshard:
 def reshard(ctx: Context, nodes: Sequence[str], shards: object, progress: Progress = None) -> Op[ReshardReport]:
     """All steps but ``remove``, or those that an interrupted reshard has left."""
     token = ctx.new_id()
-    number = check.whole("shards", shards, 1, MOST_SHARDS)
+    number = check.whole("shards", shards, 1, MAX_SHARDS)
     return _alone(ctx, token, _steps(ctx, token, nodes, number, progress))
 
 

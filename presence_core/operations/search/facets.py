@@ -24,7 +24,7 @@ KINDS: Final = (("client", b"c", CLIENT_FIELDS), ("agent", b"a", AGENT_FIELDS))
 PLACES: Final = (("country", b"k"), ("network", b"n"))
 """Counters by the place of the login: the fields, and how the counters begin."""
 
-MOST_LEARNED: Final = 10_000
+MAX_LEARNED: Final = 10_000
 """Label texts that a search reads at once. Where hostile variety has made more, the records are tested instead."""
 
 Pairs = list[tuple[bytes, bytes]]
@@ -110,7 +110,7 @@ def wanted_ids(session_filter: SessionFilter, counted: Pairs) -> list[bytes]:
     return [name[1:] for name, _ in counted if name[:1] in letters]
 
 
-def learn_labels(ctx: Context, wanted: Sequence[tuple[Shard, Sequence[bytes]]], most: float = MOST_LEARNED) -> Op[None]:
+def learn_labels(ctx: Context, wanted: Sequence[tuple[Shard, Sequence[bytes]]], most: float = MAX_LEARNED) -> Op[None]:
     """Read the texts of these label ids into ``ctx.labels``: at most so many new ones, in one round trip."""
     if len(ctx.labels) > MAX_KNOWN_LABELS:  # the oldest go
         for known in list(islice(ctx.labels, MAX_KNOWN_LABELS // 2)):

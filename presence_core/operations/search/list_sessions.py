@@ -19,7 +19,7 @@ from presence_core.operations import cursors
 from presence_core.operations.context import Context, label_texts
 from presence_core.operations.maintenance.sweep import settle_stale
 from presence_core.operations.search import planner
-from presence_core.operations.search.planner import MOST_GATHERED, Route
+from presence_core.operations.search.planner import MAX_GATHERED, Route
 from presence_core.operations.search.shard_merge import (
     Gathered,
     ListEntry,
@@ -32,11 +32,11 @@ from presence_core.operations.search.shard_merge import (
 from presence_core.operations.search.word_index import find_users
 from presence_core.operations.sessions.held_changes import login_ms
 from presence_core.operations.sessions.read import sessions_of
-from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
+from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command
 from presence_core.scripts.search import COUNT_LIVE, decode_index, decode_live
 from presence_core.scripts.sessions import NO_ROW, SessionRow, decode_record
 
-MOST_STALE: Final = 1_000
+MAX_STALE: Final = 1_000
 """Refs without a live session that one page skips before it repairs them and goes on."""
 
 BUDGET: Final = 20_000
@@ -229,7 +229,7 @@ def _source(
     ctx: Context, session_filter: SessionFilter, route: Route, limit: int, position: Position | None, budget: float
 ) -> Op[Merge | Gathered]:
     if route.scans_users and route.ranges is not None:
-        most = 2 * MOST_GATHERED  # of each range, which may have grown since it was counted
+        most = 2 * MAX_GATHERED  # of each range, which may have grown since it was counted
         users = yield from find_users(route.ranges, most, most)
         if users:
             budget = max(budget, USERS_BUDGET)
@@ -271,7 +271,7 @@ def _page(ctx: Context, session_filter: SessionFilter, limit: int, source: Sourc
         if not found:
             break
         live += yield from _live_matches(ctx, session_filter, source, found, stale)
-        if sum(map(len, stale.values())) >= MOST_STALE:
+        if sum(map(len, stale.values())) >= MAX_STALE:
             yield from _settle_stale(ctx, stale)
     yield from _settle_stale(ctx, stale)
     behind: Position | None = live[limit - 1][0] if len(live) > limit else source.stopped
@@ -312,7 +312,7 @@ def _records(source: Source, found: list[ListEntry]) -> Op[list[Any]]:
     records = source.records
     unread = [(ref, shard) for _, ref, shard in found if ref not in records]
     if unread:
-        calls = [Call(s.tag, ("HGETALL", s.record_prefix.encode() + ref), True, lenient=True) for ref, s in unread]
+        calls = [command(s.tag, "HGETALL", s.record_prefix.encode() + ref, lenient=True) for ref, s in unread]
         replies = yield calls
         records = records | {ref: reply for (ref, _), reply in zip(unread, replies, strict=True)}
     return [records[ref] for _, ref, _ in found]

@@ -14,7 +14,7 @@ from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
 BATCH: Final = 1_000
 """Users in one script of ``online_among``."""
 
-MOST_READ: Final = 1_000
+MAX_READ: Final = 1_000
 """Users that one script reads of a list by last seen."""
 
 START: Final = (b"", b"")
@@ -44,7 +44,7 @@ def online_users(ctx: Context, within: object) -> Op[list[str]]:
     while todo:
         replies = yield [
             call_of(scripts.READ_ONLINE_USERS, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix,
-                    window, MOST_READ, *begin)
+                    window, MAX_READ, *begin)
             for s, begin in todo
         ]  # fmt: skip
         pages = [scripts.decode_last_seen(reply) for reply in replies]

@@ -20,16 +20,16 @@ from presence_core.operations.sessions.read import sessions_of
 from presence_core.scripts.calls import CHECKED, Op, by_two, checked_first, command
 from presence_core.text.search_text import Needle, is_found, is_found_in_uid
 
-MOST_FOUND: Final = 500
+MAX_FOUND: Final = 500
 """Entries of each range that one search takes on each shard. For a text with more it finds only some of the people."""
 
-MOST_READ: Final = 100_000
+MAX_READ: Final = 100_000
 """Entries of a range that it reads to find those that contain several words."""
 
-MOST_NAMED: Final = 1_000
+MAX_NAMED: Final = 1_000
 """Users in one call of ``names_of``."""
 
-MOST_SESSIONS: Final = 20
+MAX_SESSIONS: Final = 20
 """Sessions of a user, newest first, that ``names_of`` reads to find a name."""
 
 NEEDED: Final = frozenset(("uid", "name", "alias"))
@@ -78,7 +78,7 @@ def _find_uids(ctx: Context, session_filter: SessionFilter, limit: int) -> Op[li
     counts = yield from count_candidates(ctx, session_filter, ranges)
     if not ctx.complete >= NEEDED and set(ctx.settings.indexes) >= NEEDED:
         return (yield from _scan_people(ctx, session_filter.needles, limit))
-    users = yield from find_users(shard_ranges(ctx, counts, ranges, ranges), MOST_FOUND, MOST_READ)
+    users = yield from find_users(shard_ranges(ctx, counts, ranges, ranges), MAX_FOUND, MAX_READ)
     return [(shard, text(uid)) for shard, uids in users.items() for uid in uids]
 
 
@@ -150,7 +150,7 @@ def _has(needles: tuple[Needle, ...], uid: str, names: Iterable[str]) -> bool:
 
 @checked_first
 def names_of(ctx: Context, uids: object) -> Op[dict[str, str]]:
-    wanted = check.uids(uids, MOST_NAMED)
+    wanted = check.uids(uids, MAX_NAMED)
     yield CHECKED
     if not wanted:
         return {}
@@ -187,5 +187,5 @@ def _newest_sessions(users: list[tuple[Shard, str, list[str]]]) -> Op[list[tuple
         listed = sorted(
             ((float(score), sid) for sid, score in zip(sids, scores, strict=True) if score is not None), reverse=True
         )
-        found += [(uid, shard.record(uid, sid)) for _, sid in listed[:MOST_SESSIONS]]
+        found += [(uid, shard.record(uid, sid)) for _, sid in listed[:MAX_SESSIONS]]
     return found

@@ -44,7 +44,7 @@ each session of these users."""
 MATCH_US: Final = 8.0
 """The same for each user that an entry names, where every entry is compared."""
 
-MOST_GATHERED: Final = 100_000
+MAX_GATHERED: Final = 100_000
 """Entries that one call reads of an index to find users or sessions; for a longer range the list is scanned."""
 
 LOGIN_FIELDS: Final = {"logged_in_after", "logged_in_before"}
@@ -308,7 +308,7 @@ def _cheapest(
     walked = inside if need is None else min(inside, need * inside / max(estimated.matches, 0.5))
     ways = []
     for name, number in estimated.rows.items():
-        if number > MOST_GATHERED:
+        if number > MAX_GATHERED:
             continue
         ways.append(Way(name, number, estimated.costs[name]))
         if all(item.kind == "words" for item in ranges[name]):

@@ -39,7 +39,7 @@ def raw_ref(ref: str) -> bytes:
 ListEntry = tuple[int, bytes, Shard]
 """Login ms, ref, shard."""
 
-MOST_READ: Final = 20_000
+MAX_READ: Final = 20_000
 """Entries of an index that one script reads, at most; it stops earlier when it has blocked Redis for 5 ms."""
 
 STEP: Final = 2_000
@@ -48,7 +48,7 @@ STEP: Final = 2_000
 USERS_STEP: Final = 5_000
 """Entries that a script reads that does not test them."""
 
-MOST_RECORDS: Final = 100
+MAX_RECORDS: Final = 100
 """Up to this limit the script of a page reads the records too. It holds Redis for about 4 µs more for each, and for
 up to 20 with the largest attributes and aliases."""
 
@@ -124,7 +124,7 @@ def index_call(ctx: Context, s: Shard, wanted: Range, tests: Tests, login_range:
     """Read a range of an index, and test the sessions that it names."""
     return call_of(
         READ_INDEX, (getattr(s, wanted.kind), s.sessions, s.deadlines, s.meta),
-        ctx.now, MOST_READ, wanted.low, wanted.high, wanted.kind, wanted.wire, *login_range, s.user_prefix,
+        ctx.now, MAX_READ, wanted.low, wanted.high, wanted.kind, wanted.wire, *login_range, s.user_prefix,
         s.record_prefix, *tests,
     )  # fmt: skip
 
@@ -199,7 +199,7 @@ class Merge:
         share = limit / len(shards)
         alone = len(shards) == 1
         self._size = limit + 1 if alone else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
-        self._with_records = alone and limit <= MOST_RECORDS  # only in the first call: after it, few are missing
+        self._with_records = alone and limit <= MAX_RECORDS  # only in the first call: after it, few are missing
         self.now = self.total = self.looked = 0
         self.exact = True  #: the total, of the whole list
         self.stopped: Position | None = None

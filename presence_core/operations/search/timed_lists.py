@@ -23,7 +23,7 @@ from presence_core.scripts.search import READ_NEWEST, decode_newest
 LOOK_AT: Final = 5_000
 """Entries that one call reads."""
 
-MOST_AT_ONCE: Final = 500
+MAX_AT_ONCE: Final = 500
 """Entries of one shard in one reply: well under a millisecond of the server's time."""
 
 LATEST_TIME: Final = 1 << 53  # ms; every time is before it
@@ -82,7 +82,7 @@ class MergedLists:
         self._asking = [part for part in parts if isinstance(part, ShardPart) and not part.done]
         self._heap = [_Head(part) for part in parts if part.items]
         share = limit / max(1, len(self._asking))
-        self._size = min(limit, math.ceil(share + 3 * math.sqrt(share)), MOST_AT_ONCE) + 1
+        self._size = min(limit, math.ceil(share + 3 * math.sqrt(share)), MAX_AT_ONCE) + 1
         heapq.heapify(self._heap)
 
     @property
@@ -108,7 +108,7 @@ class MergedLists:
                 heapq.heappush(self._heap, _Head(part))
             elif isinstance(part, ShardPart) and not part.done:
                 self._asking = [part]
-                self._size = min(2 * self._size, MOST_AT_ONCE + 1)
+                self._size = min(2 * self._size, MAX_AT_ONCE + 1)
         return out
 
     def _ask(self) -> Op[None]:

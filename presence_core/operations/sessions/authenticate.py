@@ -147,4 +147,4 @@ def require_sign_in(
     for sid in reply.session_ids:
         found[sid].row = found[sid].row._replace(demand=demand)
     sessions = in_list_order(found[sid].session() for sid in reply.session_ids)
-    return SignInResult(sessions, replicas.sure, skipped=len(every) - len(live))
+    return SignInResult(sessions, replicas.confirmed, skipped=len(every) - len(live))

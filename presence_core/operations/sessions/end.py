@@ -16,15 +16,15 @@ from presence_core.operations.maintenance.sweep import BATCH, settle_calls, sett
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_changes import (
     HeldEnds,
-    HeldMark,
+    HeldWatermark,
     Replicas,
     check_capacity,
     hold,
     hold_block,
     hold_end,
-    mark_calls,
     read_confirmations,
     wait_calls,
+    watermark_calls,
 )
 from presence_core.operations.sessions.read import in_list_order, latest, read_call
 from presence_core.scripts.calls import CHECKED, Call, Op, checked_first, command
@@ -104,11 +104,16 @@ def revoke_before(ctx: Context, at: object, by: object, reason: object, message:
     shards = ctx.keys.shards
     upto = yield from _watermark(ctx, given)
     calls = [
-        *mark_calls(ctx, shards[:1], str(upto), who, note, public, ctx.new_id()),
-        *mark_calls(ctx, shards[1:], str(upto), who, note, public, ""),
+        *watermark_calls(ctx, shards[:1], str(upto), who, note, public, ctx.new_id()),
+        *watermark_calls(ctx, shards[1:], str(upto), who, note, public, ""),
     ]
     replies = yield [*calls, *wait_calls(ctx, shards)]
-    hold(ctx, read_confirmations(ctx, shards, replies), ("revoke", upto), HeldMark(None, "", upto, who, note, public))
+    hold(
+        ctx,
+        read_confirmations(ctx, shards, replies),
+        ("revoke", upto),
+        HeldWatermark(None, "", upto, who, note, public),
+    )
     return sum(decode_revoke(reply).ended for reply in replies[: len(shards)])
 
 
@@ -137,11 +142,11 @@ def _kick_one(ctx: Context, uid: str, sid: str, request: EndRequest) -> Op[KickR
         hold_end(ctx, replicas, request.without_block(), uid, sid, reply.row.login or reply.now)
     if reply.ended:
         kicked = [(yield from _kicked_session(ctx, shard, uid, sid, reply.row))]
-        return KickResult(kicked, [], confirmed=replicas.sure, block=block)
+        return KickResult(kicked, [], confirmed=replicas.confirmed, block=block)
     if reply.row.core is None:
         yield from settle_stale(ctx, shard, [(uid, sid)])
     already_ended = yield from _read_ends(ctx, shard, uid, [sid])
-    return KickResult([], already_ended, confirmed=replicas.sure, block=block)
+    return KickResult([], already_ended, confirmed=replicas.confirmed, block=block)
 
 
 def _kicked_session(ctx: Context, shard: Shard, uid: str, sid: str, row: SessionRow) -> Op[Session]:
@@ -160,7 +165,7 @@ def _block_of(ctx: Context, replicas: Replicas, uid: str, fields: list[bytes]) -
     """The block that came with a kick, held like the kick."""
     if not fields:
         return None
-    block = replace(Block.from_reply(uid, fields), confirmed=replicas.sure)
+    block = replace(Block.from_reply(uid, fields), confirmed=replicas.confirmed)
     hold_block(ctx, replicas, block)
     return block
 
@@ -184,7 +189,7 @@ def _kick_all(ctx: Context, uid: str, request: EndRequest, keep: list[str]) -> O
     yield from settle_stale(ctx, shard, [(uid, sid) for sid in known if rows[sid].core is None])
     labels = yield from _labels(ctx, shard, [rows[sid] for sid in reply.ended if sid in rows])
     kicked = [Session.from_reply(uid, sid, rows[sid], labels) for sid in reply.ended if sid in rows and rows[sid].core]
-    return KickResult(in_list_order(kicked), [], confirmed=replicas.sure, block=block)
+    return KickResult(in_list_order(kicked), [], confirmed=replicas.confirmed, block=block)
 
 
 def _finish_ends(

@@ -21,10 +21,10 @@ from presence_core.scripts.calls import Call, Op, call_of, command, server_info,
 from presence_core.scripts.sessions import REQUIRE_SIGN_IN, REVOKE_BEFORE, ROTATE_SECRET
 from presence_core.scripts.staff import STORE_BLOCK_RULES
 
-MOST_HELD: Final = 100_000
+MAX_HELD: Final = 100_000
 """Changes that one client holds at most: some 400 bytes each."""
 
-_MOST_SECRETS: Final = 16  # of one session, replaced one after the other while they were held
+_MAX_SECRETS: Final = 16  # of one session, replaced one after the other while they were held
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +33,7 @@ class Held:
 
     shard: Shard | None  #: None: it is on all shards
     uid: str  #: "" for a change on all shards
-    on: bytes = field(default=b"", init=False)  #: identity of the server that is known to have it; b"" while none is
+    server: bytes = field(default=b"", init=False)  #: identity of the server that surely has it; b"" while none does
     until: float = field(default=0.0, init=False)
     """When the hold ends, by the client's clock; 0 while too few replicas have the change."""
 
@@ -81,7 +81,7 @@ class HeldBlock(Held):
     """A block."""
 
     block: Block
-    seen_on: bytes = field(default=b"", init=False)
+    seen_server: bytes = field(default=b"", init=False)
     """Identity of the last server that had it. Missing there, it was lost in no failover: staff have removed it."""
 
 
@@ -95,7 +95,7 @@ class HeldErasure(Held):
 
 
 @dataclass(slots=True, eq=False)
-class HeldMark(Held):
+class HeldWatermark(Held):
     """A watermark of revoke_before."""
 
     upto: int
@@ -119,12 +119,12 @@ class HeldRules(Held):
 class Replicas:
     """Whether the replicas of these shards have a change, and which servers the shards are on."""
 
-    sure: bool | None  #: enough replicas have the change; None: not asked
+    confirmed: bool | None  #: enough replicas have the change; None: not asked
     servers: dict[Shard, bytes]  #: identities; a shard is missing where it is not known
 
     def __and__(self, other: Replicas) -> Replicas:
-        sure = None if self.sure is None or other.sure is None else self.sure and other.sure
-        return Replicas(sure, self.servers | other.servers)
+        is_asked = self.confirmed is not None and other.confirmed is not None
+        return Replicas(self.confirmed and other.confirmed if is_asked else None, self.servers | other.servers)
 
 
 def wait_calls(ctx: Context, shards: Iterable[Shard]) -> list[Call]:
@@ -147,8 +147,8 @@ def read_confirmations(ctx: Context, shards: Iterable[Shard], replies: Sequence[
     replies = replies[len(replies) - 2 * len(distinct) :]
     identities = {s: identity_of(info) for s, info in zip(distinct, replies, strict=False)}
     waited = replies[len(distinct) :]
-    sure = all(isinstance(number, int) and number >= ctx.settings.confirm_replicas for number in waited)
-    return Replicas(sure, {s: identity for s, identity in identities.items() if identity})
+    confirmed = all(isinstance(number, int) and number >= ctx.settings.confirm_replicas for number in waited)
+    return Replicas(confirmed, {s: identity for s, identity in identities.items() if identity})
 
 
 def identity_of(info: Any) -> bytes:
@@ -178,22 +178,22 @@ def confirmation(ctx: Context, shards: Sequence[Shard]) -> Op[Replicas]:
 
 def check_capacity(ctx: Context) -> None:
     """Refuse a change by staff before it is made, where no more changes can be held."""
-    if ctx.settings.confirm_replicas and len(ctx.held) >= MOST_HELD:
+    if ctx.settings.confirm_replicas and len(ctx.held) >= MAX_HELD:
         raise Unavailable(
-            f"Nothing was done: this process already holds {MOST_HELD:,} changes that a failover could undo. "
+            f"Nothing was done: this process already holds {MAX_HELD:,} changes that a failover could undo. "
             "Try again in some seconds, or from another process."
         )
 
 
 def hold(ctx: Context, replicas: Replicas, name: Hashable, change: Held) -> None:
     """Keep a change until enough replicas have it, and then as long as ``confirm_hold`` says."""
-    if replicas.sure is None or (replicas.sure and not ctx.settings.confirm_hold):
+    if replicas.confirmed is None or (replicas.confirmed and not ctx.settings.confirm_hold):
         return
-    if len(ctx.held) >= MOST_HELD and name not in ctx.held:
+    if len(ctx.held) >= MAX_HELD and name not in ctx.held:
         ctx.not_held += 1  # the client logs it
         return
-    change.on = server_of(ctx, replicas.servers, change)
-    if replicas.sure and change.on:
+    change.server = server_of(ctx, replicas.servers, change)
+    if replicas.confirmed and change.server:
         change.until = ctx.clock() + ctx.settings.confirm_hold
     ctx.held.pop(name, None)
     ctx.held[name] = change
@@ -201,7 +201,7 @@ def hold(ctx: Context, replicas: Replicas, name: Hashable, change: Held) -> None
 
 def hold_end(ctx: Context, replicas: Replicas, request: EndRequest, uid: str, session_id: str, upto: int) -> None:
     """Hold an end; ``request`` has no block (``without_block``)."""
-    if replicas.sure is not None and upto:
+    if replicas.confirmed is not None and upto:
         hold(ctx, replicas, f"{uid}:{session_id}", HeldEnd(ctx.shard(uid), uid, session_id, upto, request))
 
 
@@ -214,7 +214,7 @@ def hold_ends(ctx: Context, replicas: Replicas, request: EndRequest, ended: Iter
 
 def hold_block(ctx: Context, replicas: Replicas, block: Block) -> None:
     change = HeldBlock(ctx.shard(block.uid), block.uid, block)
-    change.seen_on = server_of(ctx, replicas.servers, change)
+    change.seen_server = server_of(ctx, replicas.servers, change)
     hold(ctx, replicas, ("block", block.uid), change)
 
 
@@ -231,7 +231,7 @@ def hold_secret(
     before = ctx.held.get(name)
     if isinstance(before, HeldSecret) and before.new == old:
         earlier, authentication = before.old, authentication or before.authentication
-    olds = (*earlier, old)[-_MOST_SECRETS:]
+    olds = (*earlier, old)[-_MAX_SECRETS:]
     hold(ctx, replicas, name, HeldSecret(ctx.shard(uid), uid, session_id, olds, new, authentication))
 
 
@@ -328,7 +328,7 @@ class DemandRequest:
                        message_id, self.message, self.ticket, self.session_id, at, *ids)  # fmt: skip
 
 
-def mark_calls(
+def watermark_calls(
     ctx: Context, shards: Iterable[Shard], upto: str, by: str, note: str, message: str, call_id: str
 ) -> list[Call]:
     """Raise the watermark of these shards to ``upto``, ms. ``call_id``: "", or on the shard that writes the

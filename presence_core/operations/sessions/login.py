@@ -37,7 +37,7 @@ BATCH: Final = 500
 FEW_SESSIONS: Final = 10
 """Below this many sessions a user, logins often end others."""
 
-MOST_ON_BEHALF: Final = 100
+MAX_ON_BEHALF: Final = 100
 """Live sessions on behalf of one user (include/sessions/on_behalf.lua)."""
 
 _ARGUMENTS: Final = frozenset(
@@ -243,10 +243,10 @@ def _hold(ctx: Context, replicas: Replicas, uid: str, reply: LoginReply, found: 
     for sid in reply.replaced:
         session = found.get(sid)
         cause = (session.row.cause if session else None) or b"limit"
-        is_lost = replicas.sure and session and session.state == LIVE
+        is_lost = replicas.confirmed and session and session.state == LIVE
         upto = session.row.login if session else reply.row.login
         request = EndRequest("replaced", cause.decode(), uid)
-        hold_end(ctx, replace(replicas, sure=False) if is_lost else replicas, request, uid, sid, upto)
+        hold_end(ctx, replace(replicas, confirmed=False) if is_lost else replicas, request, uid, sid, upto)
 
 
 def _answer(ctx: Context, attempt: LoginAttempt) -> Login | LoginRefused:
@@ -280,7 +280,7 @@ def _refusal(ctx: Context, row: LoginRow, reply: RefusedReply) -> LoginRefused:
         sentence = in_words(block.message, block) if code == "blocked" else _rule_sentence(reply.kind, block)
         return LoginRefused(code, sentence, block.message, block.until)
     if row.on_behalf_by:
-        most = f"The limit of {MOST_ON_BEHALF} sessions on behalf of one user is reached: end one of them first."
+        most = f"The limit of {MAX_ON_BEHALF} sessions on behalf of one user is reached: end one of them first."
     else:
         most = f"The limit of {settings.max_sessions} sessions is reached: sign out on another device first."
     sentence = {

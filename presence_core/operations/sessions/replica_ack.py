@@ -26,17 +26,17 @@ from presence_core.operations.sessions.held_changes import (
     HeldEnd,
     HeldEnds,
     HeldErasure,
-    HeldMark,
     HeldRules,
     HeldSecret,
+    HeldWatermark,
     identity_of,
     login_ms,
-    mark_calls,
     read_confirmations,
     rotation,
     rules_calls,
     server_of,
     unconfirmed,
+    watermark_calls,
     write_and_wait_calls,
 )
 from presence_core.operations.sessions.read import read_call
@@ -67,11 +67,11 @@ def confirm(ctx: Context) -> Op[int]:
             continue
         changes = [change for _, change in part]
         try:
-            sure, servers = yield from (
+            confirmed, servers = yield from (
                 _check_everywhere(ctx, changes[0]) if shard is None else _check_shard(ctx, shard, changes)
             )
         except Unavailable as error:  # one master is away; the others are checked all the same
-            away, sure, servers = error, False, {}
+            away, confirmed, servers = error, False, {}
             failures[server] += 1
         except CorruptData:
             if len(part) > 1:
@@ -80,19 +80,19 @@ def confirm(ctx: Context) -> Op[int]:
             ctx.held.pop(part[0][0], None)  # another program's value is in its place
             continue
         for name, change in part:
-            _note_result(ctx, name, change, sure, server_of(ctx, servers, change))
+            _note_result(ctx, name, change, confirmed, server_of(ctx, servers, change))
     if away is not None:
         raise away
     return unconfirmed(ctx)
 
 
-def _note_result(ctx: Context, name: Hashable, change: Held, sure: bool, on: bytes) -> None:
-    """A change was checked. ``sure``: it is in place, and enough replicas have it."""
-    if not sure:
-        change.on, change.until = b"", 0.0
+def _note_result(ctx: Context, name: Hashable, change: Held, confirmed: bool, server: bytes) -> None:
+    """A change was checked. ``confirmed``: it is in place, and enough replicas have it."""
+    if not confirmed:
+        change.server, change.until = b"", 0.0
         return
-    if on != change.on or not change.until:
-        change.on, change.until = on, ctx.clock() + ctx.settings.confirm_hold
+    if server != change.server or not change.until:
+        change.server, change.until = server, ctx.clock() + ctx.settings.confirm_hold
     _drop_if_over(ctx, name, change)
 
 
@@ -106,21 +106,21 @@ def _changes_to_check(ctx: Context) -> Op[tuple[dict[Shard | None, list[tuple[Ha
     """The held changes that must be checked: all but those that their present server is known to have. Those that it
     has had for long enough are dropped."""
     keys, now = ctx.keys, ctx.clock()
-    known = {change.shard for change in list(ctx.held.values()) if change.on}
+    known = {change.shard for change in list(ctx.held.values()) if change.server}
     servers, away = yield from _servers(ctx, keys.shards if None in known else [s for s in known if _is_of(keys, s)])
     looks: dict[Shard | None, list[tuple[Hashable, Held]]] = {}
     of_all = b"".join(sorted(set(servers.values()))) if None in known and len(servers) == len(keys.shards) else b""
     for name, change in list(ctx.held.items()):
         shard = change.shard
-        if change.until > now and change.on and servers.get(shard) == change.on:  # nearly all of many
+        if change.until > now and change.server and servers.get(shard) == change.server:  # nearly all of many
             continue
         if shard is not None and not _is_of(keys, shard):  # the data were moved to another layout
             change.shard = shard = keys.shard(change.uid)
-            change.on = b""
-        on = of_all if shard is None else servers.get(shard, b"")
-        if change.on and change.on == on and change.until:
+            change.server = b""
+        server = of_all if shard is None else servers.get(shard, b"")
+        if change.server and change.server == server and change.until:
             _drop_if_over(ctx, name, change)
-        elif shard is None or shard in servers or not (change.on and change.until):
+        elif shard is None or shard in servers or not (change.server and change.until):
             looks.setdefault(shard, []).append((name, change))
     return looks, away
 
@@ -168,7 +168,7 @@ def _check_shard(ctx: Context, s: Shard, part: list[Held]) -> Op[tuple[bool, dic
     erased: list[HeldErasure] = []
     for change, reply in zip(part, replies, strict=False):
         if isinstance(change, HeldBlock):
-            if not (_is_in_force(change.block, reply) or (change.seen_on and change.seen_on == server)):
+            if not (_is_in_force(change.block, reply) or (change.seen_server and change.seen_server == server)):
                 blocks.append(set_again(ctx, s, change.block))
             continue
         live = [found for found in found_rows(change.uid, reply) if found.state == LIVE]
@@ -180,11 +180,11 @@ def _check_shard(ctx: Context, s: Shard, part: list[Held]) -> Op[tuple[bool, dic
     set_blocks = any((yield [*lost, *blocks])[len(lost) :]) if lost or blocks else False
     for change in part:
         if isinstance(change, HeldBlock):
-            change.seen_on = server
+            change.seen_server = server
     for person in erased:
         person.is_lost = True
         yield from person.again()
-    return not (lost or set_blocks or erased) and bool(replicas.sure), replicas.servers
+    return not (lost or set_blocks or erased) and bool(replicas.confirmed), replicas.servers
 
 
 def _trace_calls(s: Shard, change: HeldErasure) -> list[Call]:
@@ -274,8 +274,8 @@ def _check_everywhere(ctx: Context, change: Held) -> Op[tuple[bool, dict[Shard, 
     if isinstance(change, HeldRules):
         calls = rules_calls(ctx, shards, change.version, change.rules)
     else:
-        assert isinstance(change, HeldMark)
-        calls = mark_calls(ctx, shards, str(change.upto), change.by, change.note, change.message, "")
+        assert isinstance(change, HeldWatermark)
+        calls = watermark_calls(ctx, shards, str(change.upto), change.by, change.note, change.message, "")
     replies = yield [*calls, *write_and_wait_calls(ctx, shards)]
     replicas = read_confirmations(ctx, shards, replies)
-    return bool(replicas.sure), replicas.servers
+    return bool(replicas.confirmed), replicas.servers

@@ -32,10 +32,10 @@ from presence_core.scripts.sessions import ENDED, LIVE, SessionRow
 if TYPE_CHECKING:
     from datetime import datetime
 
-MOST_ENDED: Final = 100
+MAX_ENDED: Final = 100
 """Ends that are listed per user: include/sessions/end_session.lua."""
 
-REFS_AT_MOST: Final = 1_000
+MAX_REFS: Final = 1_000
 """Sessions that one ``sessions_among`` may name: as many as a page of the list may hold."""
 
 REASONS: Final = get_args(EndReason)
@@ -92,7 +92,7 @@ def ended(
     else:
         shard = ctx.shard(wanted.uid)
         lists = [(shard, shard.ended_of(wanted.uid))]
-    most = None if wanted.uid is None else MOST_ENDED
+    most = None if wanted.uid is None else MAX_ENDED
     parts = [
         ZsetPart(s, key, behind, wanted.since, wanted.before, meta=s.meta, most=most) for s, key in lists
     ]  # fmt: skip
@@ -189,8 +189,8 @@ def sessions_among(ctx: Context, refs: object) -> Op[dict[str, Session | Ended]]
         raise InvalidArgument("refs", "must be a list of refs")
     by_user: dict[str, list[str]] = {}
     for place, ref in enumerate(refs):
-        if place == REFS_AT_MOST:
-            raise InvalidArgument("refs", f"must be at most {REFS_AT_MOST} refs")
+        if place == MAX_REFS:
+            raise InvalidArgument("refs", f"must be at most {MAX_REFS} refs")
         uid, session_id = check.ref(ref)
         by_user.setdefault(uid, []).append(session_id)
     yield CHECKED

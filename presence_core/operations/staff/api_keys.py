@@ -10,11 +10,11 @@ from typing import Final
 from presence_core.errors import InvalidArgument
 from presence_core.models import ApiKey, moment
 from presence_core.operations.context import Context
-from presence_core.scripts.calls import CHECKED, Call, Op, checked_first, command, pairs
+from presence_core.scripts.calls import CHECKED, Op, checked_first, command, pairs
 
 SCOPES: Final = ("record", "read", "kick")
 
-MOST: Final = 100
+MAX_KEYS: Final = 100
 """Keys of a namespace: the service compares each request with all of them."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -32,11 +32,11 @@ def add_key(ctx: Context, name: object, scopes: object, digest: str) -> Op[ApiKe
     yield CHECKED
     key = ctx.keys.common.api_keys
     (seconds, _), stored = yield [command(key, "TIME"), command(key, "HLEN", key)]
-    if stored >= MOST:
-        raise InvalidArgument("name", f"cannot be added: the limit of {MOST} API keys is reached, remove one first")
+    if stored >= MAX_KEYS:
+        raise InvalidArgument("name", f"cannot be added: the limit of {MAX_KEYS} API keys is reached, remove one first")
     created, granted = int(seconds) * 1000, tuple(scope for scope in SCOPES if scope in wanted)
     raw = json.dumps({"digest": digest, "scopes": granted, "created": created})
-    [is_new] = yield [Call(key, ("HSETNX", key, known, raw), False)]
+    [is_new] = yield [command(key, "HSETNX", key, known, raw, repeatable=False)]
     if not is_new:
         raise InvalidArgument("name", "must be new: a key has this name")
     return ApiKey(known, granted, moment(created), digest)
@@ -56,7 +56,8 @@ def remove_key(ctx: Context, name: object) -> Op[bool]:
     known = _name(name)
     yield CHECKED
     key = ctx.keys.common.api_keys
-    [removed] = yield [Call(key, ("HDEL", key, known), False)]  # sent again, it would deny that there was a key
+    # Sent again, it would deny that there was a key.
+    [removed] = yield [command(key, "HDEL", key, known, repeatable=False)]
     return bool(removed)
 
 

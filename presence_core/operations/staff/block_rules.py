@@ -16,9 +16,9 @@ from presence_core.operations.sessions.held_changes import check_capacity, rules
 from presence_core.operations.staff.rule_storage import AuditFields, Rules, StoredRules, change_rules, read_rules
 from presence_core.scripts.calls import CHECKED, Op, checked_first
 
-MOST_RULES: Final = 100
+MAX_RULES: Final = 100
 
-MOST_READ: Final = 10_000
+MAX_READ: Final = 10_000
 """Sessions that a preview reads to count people."""
 
 _PAGE: Final = 1_000
@@ -42,7 +42,7 @@ def preview_block_rule(
         people |= {session.uid for session in page.items}
         read += len(page.items)
         cursor = page.next_cursor
-        if cursor is None or read >= MOST_READ:
+        if cursor is None or read >= MAX_READ:
             break
     return BlockRulePreview(
         kind=match.kind, network=match.network, app=match.app, app_version=match.app_version, country=match.country,
@@ -101,7 +101,7 @@ def add_block_rule(
         return AuditFields("add_block_rule", actor, note, public or "", case or "", outcome)
 
     replicas = yield from change_rules(ctx, change)
-    return BlockRule.from_stored(made, confirmed=replicas.sure)
+    return BlockRule.from_stored(made, confirmed=replicas.confirmed)
 
 
 def _check_end(duration: object, until: object) -> Callable[[int], int | None]:
@@ -141,8 +141,8 @@ def _check_room(match: RuleMatch, rules: Rules, end: int | None) -> None:
         raise InvalidArgument(
             "until", f"must not be before the end of the rule that exists ({match.id}): remove that rule first"
         )
-    if match.field not in rules and len(rules) >= MOST_RULES:
-        raise InvalidArgument("app" if match.app else match.kind, f"has no room: limit of {MOST_RULES} block rules")
+    if match.field not in rules and len(rules) >= MAX_RULES:
+        raise InvalidArgument("app" if match.app else match.kind, f"has no room: limit of {MAX_RULES} block rules")
 
 
 @checked_first

@@ -55,7 +55,7 @@ def block(
     if row is None:
         raise InvalidArgument("until", "must lie in the future")
     replicas = read_confirmations(ctx, [shard], replica_replies)
-    made = replace(Block.from_reply(owner, row), confirmed=replicas.sure)
+    made = replace(Block.from_reply(owner, row), confirmed=replicas.confirmed)
     hold_block(ctx, replicas, made)
     return made
 
@@ -146,7 +146,7 @@ def blocks(ctx: Context, limit: object, cursor: object) -> Op[Page[Block]]:
 
 def _read_call(shard: Shard, uid: bytes) -> Call:
     """Read a listed block. The member of the list may be any bytes that another program wrote."""
-    return Call(shard.tag, ("HMGET", shard.block("").encode() + uid, *BLOCK_FIELDS), True, lenient=True)
+    return command(shard.tag, "HMGET", shard.block("").encode() + uid, *BLOCK_FIELDS, lenient=True)
 
 
 def _is_past(row: Any, now: int) -> bool:

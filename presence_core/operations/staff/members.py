@@ -12,7 +12,7 @@ from presence_core.operations.context import Context
 from presence_core.scripts import staff as scripts
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command, pairs
 
-MOST: Final = 10_000
+MAX_MEMBERS: Final = 10_000
 """Records that there may be, removed members included: removing an admin reads all of them."""
 
 _REMOVED: Final = "removed"
@@ -88,12 +88,14 @@ def _write(ctx: Context, name: str, role: str, by: str, mode: str) -> Op[scripts
     shard = ctx.keys.shards[0]
     keys = (shard.staff, shard.audit, shard.saved)
     kinds = get_args(SavedKind)
-    [reply] = yield [call_of(scripts.SET_MEMBER, keys, ctx.now, ctx.audit_cap, name, role, by, mode, MOST, *kinds)]
+    [reply] = yield [
+        call_of(scripts.SET_MEMBER, keys, ctx.now, ctx.audit_cap, name, role, by, mode, MAX_MEMBERS, *kinds)
+    ]
     written = scripts.decode_member(reply)
     if written.code == scripts.LAST_ADMIN:
         raise InvalidArgument("name", "must not be the last admin: make another member admin first")
     if written.code == scripts.TOO_MANY_MEMBERS:
-        raise InvalidArgument("name", f"cannot be added: the limit of {MOST:,} staff records is reached")
+        raise InvalidArgument("name", f"cannot be added: the limit of {MAX_MEMBERS:,} staff records is reached")
     return written
 
 

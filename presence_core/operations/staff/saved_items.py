@@ -11,7 +11,7 @@ from presence_core.operations.context import Context
 from presence_core.scripts import staff as scripts
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command
 
-MOST: Final = 200
+MAX_ITEMS: Final = 200
 """Items of one kind that one owner, or everyone together, may have."""
 
 TEXT_BYTES: Final = 4_096
@@ -76,11 +76,13 @@ def _change(
     shard = ctx.keys.shards[0]
     [reply] = yield [
         call_of(scripts.SAVE_ITEM, (shard.saved, shard.audit), ctx.now, ctx.audit_cap, kind, owner, name, action, body,
-                by, former, MOST, LIST_BYTES, LISTS)
+                by, former, MAX_ITEMS, LIST_BYTES, LISTS)
     ]  # fmt: skip
     change = scripts.decode_saved(reply)
     if change.code == scripts.TOO_MANY_ITEMS:
-        raise InvalidArgument("name", f"cannot be added: the limit of {MOST} saved items is reached, remove one first")
+        raise InvalidArgument(
+            "name", f"cannot be added: the limit of {MAX_ITEMS} saved items is reached, remove one first"
+        )
     if change.code == scripts.TOO_MANY_BYTES:
         raise InvalidArgument(
             "text", f"cannot be added: the limit of {LIST_BYTES:,} bytes of saved items is reached, remove one first"

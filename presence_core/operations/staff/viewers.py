@@ -14,7 +14,7 @@ from presence_core.scripts.staff import NOTE_VIEWER, decode_viewers
 KEEP: Final = 30
 """Seconds after which a note expires: more than two refreshes of a page."""
 
-MOST: Final = 50
+MAX_VIEWERS: Final = 50
 """Members that are noted for one person."""
 
 
@@ -26,6 +26,6 @@ def note_viewer(ctx: Context, uid: object, by: object, closed: object) -> Op[lis
         raise InvalidArgument("closed", "must be True or False")
     yield CHECKED
     key = ctx.keys.common.viewers(owner)
-    [reply] = yield [call_of(NOTE_VIEWER, (key,), ctx.now, member, KEEP, MOST, int(closed))]
+    [reply] = yield [call_of(NOTE_VIEWER, (key,), ctx.now, member, KEEP, MAX_VIEWERS, int(closed))]
     others = sorted(decode_viewers(reply), key=lambda note: (note[1], note[0]))
     return [Viewer(text(name), moment(since)) for name, since in others]

@@ -24,7 +24,7 @@ from presence_core.text.languages import accepted, match, tag_of
 from presence_core.web.middleware.refusals import stale
 from presence_core.web.your_devices import json_answers, refusals
 from presence_core.web.your_devices.csrf import is_same_origin, is_token, make_token
-from presence_core.web.your_devices.device_list import MOST_ENDED, DeviceList, DevicesPage, is_support, list_devices
+from presence_core.web.your_devices.device_list import MAX_ENDED, DeviceList, DevicesPage, is_support, list_devices
 from presence_core.web.your_devices.exchange import DeviceRequest, DeviceResponse
 from presence_core.web.your_devices.handles import derive_key, find_session, handle_of
 from presence_core.web.your_devices.language import translations
@@ -182,7 +182,7 @@ class _Answering:
 
     def _show(self, this: Session) -> ClientCalls[DeviceResponse]:
         sessions = yield lambda p: p.sessions(this.uid)
-        ended = yield lambda p: p.ended(this.uid, limit=MOST_ENDED)
+        ended = yield lambda p: p.ended(this.uid, limit=MAX_ENDED)
         shown = list_devices(this, sessions, ended.items, ended.as_of, self._site.handle(this))
         csrf = self._site.csrf(this)
         if self._request.is_api:

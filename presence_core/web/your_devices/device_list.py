@@ -10,10 +10,10 @@ from typing import Final, Literal, TypedDict
 from presence_core.models import Ended, EndReason, Session
 from presence_core.models.sessions import Record
 
-MOST_SHOWN: Final = 100
+MAX_SHOWN: Final = 100
 """Devices on a page. "Sign out all other devices" ends also those that are not shown."""
 
-MOST_ENDED: Final = 10
+MAX_ENDED: Final = 10
 """Ended sessions on a page."""
 
 Why = Literal["signed_out", "other_device", "inactive", "time_limit", "newer_sign_in", "support", "account", "ended"]
@@ -86,7 +86,7 @@ def list_devices(
     others = [session for session in sessions if session.session_id != this.session_id]
     others.sort(key=lambda session: session.last_seen, reverse=True)
     here = next((session for session in sessions if session.session_id == this.session_id), this)
-    shown = [here, *others[: MOST_SHOWN - 1]]
+    shown = [here, *others[: MAX_SHOWN - 1]]
     return DeviceList(
         devices=tuple(
             Device(

@@ -22,7 +22,7 @@ from presence_dashboard.time_range import format_range
 from presence_dashboard.views.live.free_range import forget_selection
 from presence_dashboard.views.live.latest_activity import kick_words, person_row
 
-MOST: Final = 50
+MAX_SHOWN: Final = 50
 KEEP: Final = 29.5
 
 
@@ -50,7 +50,7 @@ def kicks_at(samples: Sequence[Sample], picked: datetime, seconds: float) -> Non
 def _list(mark: KickMark, masked: bool) -> None:
     reading: Reading[Page[Ended]] = shared(
         ("live-kicks", mark.since, mark.until),
-        lambda presence: presence.ended(reason="kicked", since=mark.since, until=mark.until, limit=MOST),
+        lambda presence: presence.ended(reason="kicked", since=mark.since, until=mark.until, limit=MAX_SHOWN),
         keep=KEEP,
     )
     if reading.value is None:
@@ -62,8 +62,8 @@ def _list(mark: KickMark, masked: bool) -> None:
         person_row(record, masked, "kicked", exact(record.at), words)
     if not records:
         st.caption(texts.LIVE_KICKS_GONE)
-    elif len(records) == MOST and reading.value.next_cursor:
-        st.caption(texts.live_kicks_shown(MOST))
+    elif len(records) == MAX_SHOWN and reading.value.next_cursor:
+        st.caption(texts.live_kicks_shown(MAX_SHOWN))
 
 
 def _in_history(mark: KickMark) -> dict[str, str]:

@@ -13,7 +13,7 @@ from presence_dashboard import texts
 from presence_dashboard.components.placeholder import show_placeholder
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.browser_tab import zone
-from presence_dashboard.data.chart_data import MOST_DAYS, WEEK, PeriodSummary
+from presence_dashboard.data.chart_data import MAX_DAYS, WEEK, PeriodSummary
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.format import DAY, HOUR, number
 from presence_dashboard.language import gettext
@@ -86,8 +86,8 @@ def _chosen(today: date) -> tuple[date, date] | None:
         last = st.date_input(texts.LIVE_TO, today - timedelta(days=1), max_value=today, key="compare-to", width=150)
     if first > last:
         st.warning(texts.LIVE_FROM_AFTER_TO)
-    elif (last - first).days >= MOST_DAYS:
-        st.warning(texts.live_too_many_days(MOST_DAYS))
+    elif (last - first).days >= MAX_DAYS:
+        st.warning(texts.live_too_many_days(MAX_DAYS))
     else:
         return first, last
     return None

@@ -14,7 +14,7 @@ from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import kick_dialog, notifications, session_facts, watch_list
 from presence_dashboard.data.browser_tab import local_time, this_tab
 from presence_dashboard.data.person_state import (
-    MOST_FOUND,
+    MAX_FOUND,
     PersonFacts,
     PersonMatches,
     PersonState,
@@ -97,7 +97,7 @@ def _note(key: str, title: str, text: str, wanted: str | None = None) -> None:
 
 
 def _hits(people: tuple[Person, ...]) -> None:
-    st.caption(texts.person_hits(len(people), len(people) < MOST_FOUND))
+    st.caption(texts.person_hits(len(people), len(people) < MAX_FOUND))
     _list(people)
 
 

@@ -31,7 +31,7 @@ from presence_dashboard.views.sessions.bulk_kick_progress import jobs_of_tab
 
 SAMPLE: Final = 5
 
-MOST_PEOPLE: Final = 100
+MAX_PEOPLE: Final = 100
 """A preview that names so many people may not name all."""
 
 WAIT: Final = 0.8
@@ -150,7 +150,7 @@ def _people(people: Sequence[MatchedPerson], sample: Sequence[Session]) -> None:
     found = _found_by(people)
     if not found or {person.uid for person in people} <= {session.uid for session in sample}:
         return
-    with st.expander(texts.bulk_people(len(people), are_all=len(people) < MOST_PEOPLE)):
+    with st.expander(texts.bulk_people(len(people), are_all=len(people) < MAX_PEOPLE)):
         st.dataframe(
             {
                 texts.LABEL_NAME: [literal(person.name or person.uid) for person in people],

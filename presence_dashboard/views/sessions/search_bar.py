@@ -33,7 +33,7 @@ from presence_dashboard.roles import Actor
 PAUSE: Final = "100ms"
 """Time after the last key until the search runs."""
 
-MOST_VALUES: Final = 20
+MAX_VALUES: Final = 20
 _SECTION: Final = 172  # pixels
 KEEP_FACETS: Final = 15.0
 """Seconds for which all tabs share the counts of a menu."""
@@ -276,7 +276,7 @@ def _values(field: str) -> None:
     if not found:
         st.caption(texts.FACET_NONE)
         return
-    shown = found[:MOST_VALUES]
+    shown = found[:MAX_VALUES]
     with st.container(gap=None, height=360 if len(shown) > 10 else "content", border=False):
         for value, count in shown:
             st.button(

@@ -15,7 +15,7 @@ from presence_dashboard.components import export_dialog, kick_dialog, notificati
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.components.record_table import record_table, ref_of, ticks_of
 from presence_dashboard.data.browser_tab import this_tab
-from presence_dashboard.data.session_list import MOST_SELECTED, PAGE_SIZES, Rows, SessionList, this_session_list
+from presence_dashboard.data.session_list import MAX_SELECTED, PAGE_SIZES, Rows, SessionList, this_session_list
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import cut, name, number
 from presence_dashboard.roles import Actor, SignedOut
@@ -88,11 +88,11 @@ def _ticked(limit: int | None) -> None:
     listing.ticks = sent.sequence
     if sent.list != listing.key:
         return
-    wanted = listing.select(sent.refs, MOST_SELECTED if limit is None else min(MOST_SELECTED, limit))
+    wanted = listing.select(sent.refs, MAX_SELECTED if limit is None else min(MAX_SELECTED, limit))
     if limit is not None and wanted > limit:
         notifications.notify(Notification("note", texts.too_many_at_once(limit, wanted)))
-    elif wanted > MOST_SELECTED:
-        notifications.notify(Notification("note", texts.select_most(MOST_SELECTED)))
+    elif wanted > MAX_SELECTED:
+        notifications.notify(Notification("note", texts.select_most(MAX_SELECTED)))
 
 
 def _kick_clicked(rows: Rows) -> None:

@@ -452,7 +452,7 @@ def test_the_requested_pace_is_kept(p: P) -> None:
 
 @on("valkey-sync")
 def test_the_result_has_the_first_of_many_kicks_and_the_count_of_all(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "MOST_ANSWERED", 250)
+    monkeypatch.setattr(runner, "MAX_ANSWERED", 250)
     crowd(p, 450)
     result = p.kick_where(PHONES, **BY, expected=450)
     assert (len(result.kicked), result.count) == (250, 450)
@@ -547,7 +547,7 @@ def test_jobs_are_listed_newest_first_in_pages(p: P) -> None:
 
 @on("valkey-sync", "redis7-sync")
 def test_at_most_a_thousand_jobs_are_kept_for_30_days(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("presence_core.operations.bulk_kick.creation.MOST_LISTED", 5)
+    monkeypatch.setattr("presence_core.operations.bulk_kick.creation.MAX_LISTED", 5)
     p = bed.connect(shards=4)
     crowd(p, 40)
     for _ in range(7):

@@ -593,7 +593,7 @@ def test_lua_finds_a_text_as_python_does_or_leaves_it_alone(
     asked = [(" ".join("".join(value).split()), "".join(wanted), is_literal) for value, wanted, is_literal in drawn]
     asked = [(value, wanted[:6], is_literal) for value, wanted, is_literal in asked if fold(wanted[:6])]
     found = [needles(wanted, is_literal) for _, wanted, is_literal in asked]
-    script = Script("search/read_index", safe=True).text.partition("-- KEYS")[0] + (
+    script = Script("search/read_index", repeatable=True).text.partition("-- KEYS")[0] + (
         "\nlocal out = {}\nfor i = 1, #ARGV, 2 do local needles = cjson.decode(ARGV[i + 1])"
         "\nout[#out + 1] = search_line(ARGV[i], needles, true)"
         "\nout[#out + 1] = search_line(ARGV[i], needles)\nout[#out + 1] = search_uid(ARGV[i], needles) end\nreturn out"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from presence_core import Settings
-from presence_core.operations.search.people import MOST_SESSIONS
+from presence_core.operations.search.people import MAX_SESSIONS
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 from tests.support.monitor import Monitor
@@ -61,11 +61,11 @@ def test_an_erased_person_has_no_name(p: P) -> None:
 def test_names_of_a_thousand_users_take_three_round_trips_that_write_nothing(bed: Bed) -> None:
     p = bed.connect(shards=4, max_sessions=Settings().max_sessions)
     p.login_many([{"uid": f"u{number}", "name": f"Name {number}"} for number in range(600)])
-    p.login_many([{"uid": "many"} for _ in range(MOST_SESSIONS + 5)])
+    p.login_many([{"uid": "many"} for _ in range(MAX_SESSIONS + 5)])
     before = bed.dump()
     with Monitor(bed.raw) as monitor:
         names = p.names_of([*(f"u{number}" for number in range(600)), "many", *(f"no{n}" for n in range(399))])
     assert names == {f"u{number}": f"Name {number}" for number in range(600)}
     sent = [line.words[0] for line in monitor.lines]
-    assert sent == [b"HGET", b"SMEMBERS"] * 1_000 + [b"ZMSCORE"] * 601 + [b"HGET"] * (600 + MOST_SESSIONS)
+    assert sent == [b"HGET", b"SMEMBERS"] * 1_000 + [b"ZMSCORE"] * 601 + [b"HGET"] * (600 + MAX_SESSIONS)
     assert bed.dump() == before

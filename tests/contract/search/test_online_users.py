@@ -119,7 +119,7 @@ def test_a_users_last_seen_does_not_go_back_with_the_clock(p: P) -> None:
 
 @every_backend
 def test_every_user_is_found_once_page_by_page(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(online_users, "MOST_READ", 7)
+    monkeypatch.setattr(online_users, "MAX_READ", 7)
     p.freeze()
     p.login_many([{"uid": f"same{number}"} for number in range(60)])
     for number in range(20):
@@ -134,7 +134,7 @@ def test_every_user_is_found_once_page_by_page(p: P, monkeypatch: pytest.MonkeyP
 def test_a_user_seen_again_between_two_pages_is_neither_missed_nor_repeated(
     p: P, bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(online_users, "MOST_READ", 5)
+    monkeypatch.setattr(online_users, "MAX_READ", 5)
     p.login_many([{"uid": f"u{number}"} for number in range(150)])
     refs = [session.ref for session in p.iter_sessions()]
     other, stop = bed.connect(), threading.Event()

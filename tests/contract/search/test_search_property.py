@@ -234,7 +234,7 @@ def _history(bed: Bed, seed: int, settings: dict[str, Any], monkeypatch: pytest.
         monkeypatch.setattr(list_sessions, "BUDGET", rng.choice([5, 20, 60]))
         monkeypatch.setattr(list_sessions, "PROBE", rng.choice([3, 10, 40]), raising=False)
         monkeypatch.setattr(list_sessions, "USERS_BUDGET", rng.choice([5, 20, 60]))
-        monkeypatch.setattr(shard_merge, "MOST_READ", rng.choice([1, 10, 40]))
+        monkeypatch.setattr(shard_merge, "MAX_READ", rng.choice([1, 10, 40]))
         monkeypatch.setattr(shard_merge, "STEP", rng.choice([1, 5, 20]))
         monkeypatch.setattr(shard_merge, "USERS_STEP", rng.choice([1, 5, 20]))
     if rng.random() < 0.5:
@@ -302,7 +302,7 @@ def test_a_session_that_matches_throughout_is_found_exactly_once_while_others_ch
         scan_for_users(monkeypatch)
     monkeypatch.setattr(list_sessions, "BUDGET", 60)
     monkeypatch.setattr(list_sessions, "PROBE", 30, raising=False)
-    monkeypatch.setattr(shard_merge, "MOST_READ", 50)
+    monkeypatch.setattr(shard_merge, "MAX_READ", 50)
     monkeypatch.setattr(shard_merge, "STEP", 20)
     monkeypatch.setattr(shard_merge, "USERS_STEP", 20)
     p = bed.connect(shards=shards, timeout=20)

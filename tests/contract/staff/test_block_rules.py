@@ -190,7 +190,7 @@ def test_a_preview_counts_people_and_sessions_and_changes_nothing(p: P, bed: Bed
 
 
 def test_of_many_sessions_a_preview_counts_people_among_the_newest(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "MOST_READ", 10)
+    monkeypatch.setattr(operations, "MAX_READ", 10)
     monkeypatch.setattr(operations, "_PAGE", 5)
     p.login_many({"uid": f"u{number}", "ip": "198.51.100.1"} for number in range(30))
     found = p.preview_block_rule(network=NETWORK)
@@ -262,7 +262,7 @@ def test_adding_again_replaces_the_texts_and_ends_no_rule_sooner(p: P) -> None:
 
 def test_there_are_at_most_a_hundred_rules_and_an_ended_rule_is_replaced(p: P) -> None:
     p.freeze()
-    for number in range(operations.MOST_RULES):
+    for number in range(operations.MAX_RULES):
         p.add_block_rule(network=f"203.0.{number}.0/24", **BY, expected=0, duration=60 + number)
     with pytest.raises(InvalidArgument, match="network has no room: limit of 100 block rules"):
         p.add_block_rule(network=NETWORK, **BY, expected=0)

@@ -285,7 +285,7 @@ def test_the_command_makes_a_one_time_password_and_prints_it_once(p: P, said: Sa
 def test_if_the_record_cannot_be_written_the_command_leaves_no_password(
     p: P, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("presence_core.operations.staff.members.MOST", 1)
+    monkeypatch.setattr("presence_core.operations.staff.members.MAX_MEMBERS", 1)
     p.set_staff("root", "admin", by="test")
     assert said("add", "dana", "--role", "viewer", "--one-time") == (
         2, "", "name cannot be added: the limit of 1 staff records is reached.\n",

@@ -50,7 +50,7 @@ def test_saved_items_are_own_or_shared_and_shared_changes_are_audited(bed: Bed) 
 
 @on("valkey-sync", "redis7-async")
 def test_a_list_of_saved_items_is_bounded_in_number_and_size(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST", 3)
+    monkeypatch.setattr(limits, "MAX_ITEMS", 3)
     monkeypatch.setattr(limits, "LISTS", 2)
     for number in range(3):
         p.save_item("watch", f"u{number}", "", by="sam")

@@ -152,7 +152,7 @@ def test_r4_online_is_the_range_from_fifteen_minutes_ago_until_now(make: Tracker
 def test_members_are_complete_and_in_order_for_any_number_and_equal_scores(
     make: Trackers, bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(activity, "MOST_READ", 10)
+    monkeypatch.setattr(activity, "MAX_READ", 10)
     scores = {f"m{number:03}": NOON - (number // 35 if number < 90 else number) for number in range(200)}
     bed.raw.zadd(make.key("last.seen"), scores)
     assert make.last_seen().members(now=NOON) == sorted(scores, key=lambda uid: (scores[uid], uid), reverse=True)
@@ -161,7 +161,7 @@ def test_members_are_complete_and_in_order_for_any_number_and_equal_scores(
 def test_members_of_one_second_are_read_a_page_at_a_time(
     make: Trackers, bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(activity, "MOST_READ", 10)
+    monkeypatch.setattr(activity, "MAX_READ", 10)
     members = {f"m{number}" for number in range(200)}
     bed.raw.zadd(make.key("last.seen"), dict.fromkeys(members, NOON))
     board = make.last_seen()
@@ -177,7 +177,7 @@ def test_members_of_one_second_are_read_a_page_at_a_time(
 def test_a_user_seen_again_while_members_are_read_is_listed_once(
     make: Trackers, bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(activity, "MOST_READ", 7)
+    monkeypatch.setattr(activity, "MAX_READ", 7)
     board, key, stop = make.last_seen(3600), make.key("last.seen"), threading.Event()
     members = [f"m{number}" for number in range(300)]
     begin = time.time() - 600

@@ -286,7 +286,7 @@ def test_days_are_compared_with_the_same_days_a_week_before(app: AppTest, presen
     assert "gaps" not in captions(app)
     app.button_group(key="compare-days").set_value(texts.LIVE_OTHER_DAYS).run()
     app.date_input(key="compare-from").set_value(datetime.now(UTC).date() - timedelta(days=40)).run()
-    assert texts.live_too_many_days(chart_data.MOST_DAYS) in [warning.value for warning in app.warning]
+    assert texts.live_too_many_days(chart_data.MAX_DAYS) in [warning.value for warning in app.warning]
     app.date_input(key="compare-from").set_value(datetime.now(UTC).date()).run()
     assert texts.LIVE_FROM_AFTER_TO in [warning.value for warning in app.warning]
 

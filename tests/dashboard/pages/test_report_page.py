@@ -112,7 +112,7 @@ def test_a_report_of_too_many_actions_says_from_when_on_it_is_complete(
     presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shift_report, "PAGE", 2)
-    monkeypatch.setattr(shift_report, "MOST_ENTRIES", 4)
+    monkeypatch.setattr(shift_report, "MAX_ENTRIES", 4)
     for number in range(5):
         presence.unblock(f"u{number}", by="dana", reason="Solved")
     report = report_of(presence)

@@ -212,7 +212,7 @@ def test_sessions_and_people_are_counted_apart(presence: Presence, monkeypatch: 
     assert (found.total, people.count, people.is_exact, len(people.sample)) == (4, 2, True, 3)
     assert bulk_kick.count_people(presence, found, kept, 3).count == 1
     monkeypatch.setattr(bulk_kick, "PAGE", 2)
-    monkeypatch.setattr(bulk_kick, "MOST_READ", 2)
+    monkeypatch.setattr(bulk_kick, "MAX_READ", 2)
     assert not bulk_kick.count_people(presence, found, (), 3).is_exact
     assert texts.number_of_people(1, "1", False) == "at least **1** person"
 
@@ -355,7 +355,7 @@ def test_there_is_no_file_where_the_export_cannot_be_written_down(
 
 
 def test_a_file_ends_at_the_most_and_says_so(app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_export, "MOST", 4)
+    monkeypatch.setattr(csv_export, "MAX_ROWS", 4)
     monkeypatch.setattr(csv_export, "PAGE", 3)
     log_in(presence, 6)
     app.run().button(key="export").click().run()

@@ -212,7 +212,7 @@ def test_no_row_that_has_ended_can_be_ticked(app: AppTest, presence: Presence, l
 
 
 def test_more_than_the_most_are_not_selected(app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_table, "MOST_SELECTED", 2)
+    monkeypatch.setattr(session_table, "MAX_SELECTED", 2)
     log_in(presence, 3)
     tick(app.run(), 0, 1, 2)
     assert table(app).ticked == [0, 1]

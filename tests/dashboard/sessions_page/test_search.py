@@ -334,7 +334,7 @@ def test_a_declared_attribute_is_a_filter_and_a_column(
         ({"colour": ""}, texts.link_unknown("`colour`")),
         ({"device": ""}, texts.link_empty("`device`")),
         ({"device": ["Mac", "iPhone"]}, texts.link_twice("`device`")),
-        ({"idle": "-1"}, texts.link_value("`idle`", texts.idle_malformed(session_query.MOST_IDLE))),
+        ({"idle": "-1"}, texts.link_value("`idle`", texts.idle_malformed(session_query.MAX_IDLE))),
         ({"idle": "12x"}, "`idle` cannot have this value. Use whole seconds"),
         ({"login": "tomorrow"}, texts.link_value("`login`", texts.TIME_MALFORMED)),
         ({"login": "2026-01-31T12:00.."}, "`login` cannot have this value."),

@@ -264,7 +264,7 @@ def test_a_rare_name_is_read_from_the_index_and_a_frequent_one_by_a_scan() -> No
     assert rare.ranges is not None
     assert [item.range.kind for item in rare.ranges] == ["words"]
     assert plan(SessionFilter(name_prefix="a"), counted(100_000, [90_000])).ranges is None
-    assert plan(SessionFilter(name_prefix="a"), counted(10_000_000, [planner.MOST_GATHERED + 1]), None).ranges is None
+    assert plan(SessionFilter(name_prefix="a"), counted(10_000_000, [planner.MAX_GATHERED + 1]), None).ranges is None
 
 
 def test_of_a_frequent_word_the_users_are_read_and_the_list_is_scanned_for_them() -> None:

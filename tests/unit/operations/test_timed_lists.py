@@ -10,7 +10,7 @@ import pytest
 
 from presence_core import Settings
 from presence_core.operations.context import Context
-from presence_core.operations.search.timed_lists import MOST_AT_ONCE, MergedLists, ZsetPart
+from presence_core.operations.search.timed_lists import MAX_AT_ONCE, MergedLists, ZsetPart
 from presence_core.scripts.calls import Call
 from presence_core.scripts.search import READ_NEWEST
 
@@ -88,4 +88,4 @@ def test_a_shard_that_has_all_entries_is_asked_for_more_each_time_up_to_a_limit(
     lists = Lists([[(n, b"m%d" % n) for n in range(6_000)], *([[]] * 7)])
     page, _ = lists.read(4_000, None, None, None)
     assert [int(entry.score) for entry in page] == list(range(5_999, 1_999, -1))
-    assert max(lists.asked) == MOST_AT_ONCE + 1
+    assert max(lists.asked) == MAX_AT_ONCE + 1

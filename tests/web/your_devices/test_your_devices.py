@@ -18,7 +18,7 @@ from presence_core.drive_generators import drive
 from presence_core.web.rules import Rules, State, Verdict
 from presence_core.web.your_devices import csrf, handles
 from presence_core.web.your_devices.answers import DeviceAnswers
-from presence_core.web.your_devices.device_list import MOST_SHOWN, DevicesPage, list_devices
+from presence_core.web.your_devices.device_list import MAX_SHOWN, DevicesPage, list_devices
 from presence_core.web.your_devices.exchange import MAX_BODY, DeviceRequest
 from presence_core.web.your_devices.language import translations
 from presence_core.web.your_devices.options import DeviceOptions
@@ -170,8 +170,8 @@ def test_a_page_of_a_thousand_sessions_shows_some_and_ends_all(p: P, make: Make)
     p.login_many([{"uid": "ada", "device": f"d{number}"} for number in range(300)])
     site = make()
     forms = site.forms(here)
-    assert len(forms) == MOST_SHOWN
-    assert f"{301 - MOST_SHOWN} more devices are not shown." in site.ask("", here).text
+    assert len(forms) == MAX_SHOWN
+    assert f"{301 - MAX_SHOWN} more devices are not shown." in site.ask("", here).text
     [confirm] = site.forms(here, "?confirm=others")
     assert "300 other devices will be signed out." in site.ask("?confirm=others", here).text
     assert site.post(here, confirm).status_code == 303

@@ -5,7 +5,7 @@
 -- network, so that 'o' has at most 64 bytes. After REACH seconds a plane can be anywhere, and it is not kept.
 -- include: login/distance
 local NEW_DEVICE, ON_BEHALF, DISTANT = 1, 2, 4
-local MOST_DEVICES = 50
+local MAX_DEVICES = 50
 local KEY_OVERLAP = 60000
 
 -- What the login names, as JSON, or '': `devices`, digests of its device in hex, the first by the key of today, others
@@ -47,7 +47,7 @@ local function note_device(odd, login)
     if device[1] == odd.devices[2] then outdated[#outdated + 1], number = device[1], number - 1 end
   end
   for _, device in ipairs(devices) do
-    if number <= MOST_DEVICES then break end
+    if number <= MAX_DEVICES then break end
     if device[1] ~= odd.devices[1] and device[1] ~= odd.devices[2] then
       outdated[#outdated + 1], number = device[1], number - 1
     end

@@ -1,6 +1,6 @@
 -- Find in the index of session ids (session_ids.lua).
 -- include: clock
-local MOST_SAME_TIME = 1000
+local MAX_SAME_TIME = 1000
 
 -- A function that returns the login times of the entries that a digest has, one a call.
 local function logins_of(ids, digest)
@@ -25,7 +25,7 @@ local function find_session_id(ids, sessions, digest, sid)
   local refs, read, tail = {}, 0, ':' .. sid
   for login in logins_of(ids, digest) do
     local time = ms(login)
-    for _, ref in ipairs(redis.call('ZRANGE', sessions, time, time, 'BYSCORE', 'LIMIT', 0, MOST_SAME_TIME)) do
+    for _, ref in ipairs(redis.call('ZRANGE', sessions, time, time, 'BYSCORE', 'LIMIT', 0, MAX_SAME_TIME)) do
       read = read + 1
       if string.sub(ref, -#tail) == tail then refs[#refs + 1] = ref end
     end

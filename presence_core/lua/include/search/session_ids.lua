@@ -5,13 +5,13 @@
 
 -- Remove the oldest entries of a bucket until one is live; that one moves to the end. To look for a session takes
 -- longer than all the rest, so this is done only where a bucket is twice as long as the number of sessions explains.
-local MOST_REMOVED = 8
+local MAX_REMOVED = 8
 local usual -- entries of a bucket, as there are sessions; read once
 local function remove_stale_ids(ids, sessions, bucket)
   if #bucket <= 16 then return bucket end
   usual = usual or redis.call('ZCARD', sessions) / math.max(1, redis.call('HLEN', ids))
   if #bucket <= 8 * (2 * usual + 2) then return bucket end
-  for at = 1, 8 * MOST_REMOVED, 8 do
+  for at = 1, 8 * MAX_REMOVED, 8 do
     local oldest = string.sub(bucket, at, at + 7)
     if oldest == '' then return '' end
     local login = ms((struct.unpack('>I8', '\0\0' .. string.sub(oldest, 3))))
@@ -19,7 +19,7 @@ local function remove_stale_ids(ids, sessions, bucket)
       return string.sub(bucket, at + 8) .. oldest
     end
   end
-  return string.sub(bucket, 8 * MOST_REMOVED + 1)
+  return string.sub(bucket, 8 * MAX_REMOVED + 1)
 end
 
 -- Add a session; nothing here fails. Returns whether it was missing.

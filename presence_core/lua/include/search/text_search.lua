@@ -92,7 +92,7 @@ end
 
 -- For each needle, a pattern of its beginning in which separators may stand between the letters; of words in any order,
 -- of the first word.
-local MOST_LETTERS = 12
+local MAX_LETTERS = 12
 local function needle_patterns(needles)
   local patterns = {}
   second_counts = false
@@ -101,7 +101,7 @@ local function needle_patterns(needles)
                     or find(needle[1] .. table.concat(needle[3], ' '), 'aa', 1, true) ~= nil
     for _, text in ipairs({needle[1], needle[3][1]}) do
       local letters = {}
-      for letter in gmatch(sub(text, 1, MOST_LETTERS), '.') do letters[#letters + 1] = letter end
+      for letter in gmatch(sub(text, 1, MAX_LETTERS), '.') do letters[#letters + 1] = letter end
       patterns[#patterns + 1] = table.concat(letters, '[^0-9a-z\128-\255\n]*')
     end
   end

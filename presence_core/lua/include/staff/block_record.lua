@@ -7,7 +7,7 @@
 -- include: staff/block_end
 local BLOCK_FIELDS = {'by', 'reason', 'message', 'ticket', 'at', 'until', 'changed'}
 local BLOCK_UNTIL = 6 -- the place of `until`
-local MOST_TICKETS = 10
+local MAX_TICKETS = 10
 
 -- The time of a change, ms: never before the change that it follows, though a failover led to a slower clock.
 local function not_before(record, at)
@@ -49,14 +49,14 @@ local function audited_since(audit, uid, changed)
   end
 end
 
--- The tickets of both, the newest last. Beyond MOST_TICKETS the oldest are dropped: the audit has them.
+-- The tickets of both, the newest last. Beyond MAX_TICKETS the oldest are dropped: the audit has them.
 local function join_tickets(old, new)
   local all, has = {}, {}
   for ticket in string.gmatch(old .. '\n' .. new, '[^\n]+') do
     if not has[ticket] then all[#all + 1] = ticket end
     has[ticket] = true
   end
-  return table.concat(all, '\n', math.max(1, #all - MOST_TICKETS + 1))
+  return table.concat(all, '\n', math.max(1, #all - MAX_TICKETS + 1))
 end
 
 -- The further fields of the audit entry on a block: {name, value, …}. `old`: the block before, or nil.

@@ -223,8 +223,8 @@ def _scripts(server: Server) -> str:
 def test_when_no_more_can_be_held_staff_are_refused_and_bulk_kicks_wait(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_changes, "MOST_HELD", 10)
-    monkeypatch.setattr("presence_core.operations.bulk_kick.runner.MOST_HELD", 10)
+    monkeypatch.setattr(held_changes, "MAX_HELD", 10)
+    monkeypatch.setattr("presence_core.operations.bulk_kick.runner.MAX_HELD", 10)
     monkeypatch.setattr("presence_core.operations.bulk_kick.runner.BATCH", 5)
     monkeypatch.setattr("presence_core.operations.bulk_kick.runner.POLL", 0.05)
     p = bed.connect(confirm_replicas=1, confirm_timeout=1, confirm_hold=0)
