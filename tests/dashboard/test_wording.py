@@ -204,7 +204,7 @@ def test_red_boxes_are_for_danger_only() -> None:
     assert red == {"access.py: st.error", "views/health/health.py: st.error"}
 
 
-LOGS_AND_READINGS = {"_log", "counts", "job", "self"}
+LOGS_AND_READINGS = {"_log", "counts", "job", "reading", "self"}
 """What else has an attribute ``error``."""
 
 HEALTH_WORDS = re.compile(r"\b(redis|valkey|sweep\w*|workers?|shards?|index\w*|json|namespaces?)\b", re.IGNORECASE)

@@ -32,7 +32,7 @@ from presence_dashboard.views.person.timeline_list import history_link, timeline
 NAMED: Final = 4
 """Colleagues that are named, and their actions that are announced at once."""
 
-_LONGEST: Final = 500
+_MAX_TYPED: Final = 500
 """Characters that the box sends to the search, which refuses more than 256 with a sentence."""
 
 _OPEN: Final = "person-open"
@@ -82,7 +82,7 @@ def page() -> None:
 
 def _typed() -> None:
     """Shorten a text that is far too long for an address."""
-    st.session_state["q"] = (st.session_state["q"] or "")[:_LONGEST]
+    st.session_state["q"] = (st.session_state["q"] or "")[:_MAX_TYPED]
 
 
 def _note(key: str, title: str, text: str, wanted: str | None = None) -> None:
