@@ -19,7 +19,7 @@ local now, most_events, ttl, most_sessions, most_labels, index_addresses, label_
 now = clock(now)
 
 -- Where one of these is of a foreign type, login.lua says so.
-if foreign('ZCARD', people, 'ZCARD', words, 'ZCARD', addresses) then return '' end
+if foreign('ZCARD', people, 'ZCARD', words) then return '' end
 local first_row = 8 + 2 * tonumber(label_count)
 local refs = {}
 for key = 15, #KEYS, 3 do refs[(key - 12) / 3] = string.sub(KEYS[key], #sessions + 1) end -- T:session:<ref>
@@ -62,13 +62,12 @@ local function add_to_lists()
     undo_commands[#undo_commands + 1] = {'XDEL', events, id}
   end
   write({'ZREM', deadlines, unpack(taken)}, 'ZADD', deadlines, unpack(by_deadline))
-  write(#new_users > 0 and {'ZREM', users, unpack(new_users)} or nil, 'ZADD', users, unpack(by_uid))
-  in_thousands(by_word, function(...) -- not undone: the user may have had them before
-    write(nil, 'ZADD', words, ...)
-  end)
   if #by_address > 0 then -- to undo it, ZREM also gets the scores, which are no members
     write({'ZREM', addresses, unpack(by_address)}, 'ZADD', addresses, unpack(by_address))
   end
+  -- What cannot be undone is last: users who have other sessions, words that other sessions have, and people.
+  write(#new_users > 0 and {'ZREM', users, unpack(new_users)} or nil, 'ZADD', users, unpack(by_uid))
+  in_thousands(by_word, function(...) write(nil, 'ZADD', words, ...) end)
   write(nil, 'ZREM', people, unpack(uids))
 end
 if all_or_nothing(add_to_lists) then return '' end
