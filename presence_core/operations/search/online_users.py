@@ -18,7 +18,7 @@ MAX_READ: Final = 1_000
 """Users that one script reads of a list by last seen."""
 
 START: Final = (b"", b"")
-"""Where the first page of a list by last seen begins; and the next one, after the last."""
+"""The begin of the first page of a list by last seen. After the last page, ``next_begin`` is this again."""
 
 
 @checked_first

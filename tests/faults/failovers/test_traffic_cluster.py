@@ -253,7 +253,7 @@ def test_while_a_slot_is_on_two_nodes_every_read_tells_the_truth_or_fails(
     source = cluster.master_of(s.sessions)
     target = next(node for node in cluster.nodes if node is not source)
     with source.client() as raw:
-        raw.hset(s.closing, "nobody:session-1", "")  # as while a sweep settles a kick
+        raw.hset(s.closing, "kicked:session-1", "")  # as while a sweep settles a kick
 
     phone = SessionFilter(device="phone")
     reads: dict[str, tuple[Callable[[], object], object]] = {
