@@ -8,14 +8,14 @@ from typing import Any, Final, NamedTuple
 from presence_core.scripts.calls import by_two
 from presence_core.scripts.script import Script
 
-SETTLE_SESSIONS: Final = Script("maintenance/settle_sessions", repeatable=True)
+SETTLE_SESSIONS: Final = Script("maintenance/settle_sessions", repeatable=True, shares=True)
 REMOVE_OUTDATED: Final = Script("maintenance/remove_outdated", repeatable=True)
 FIND_DUE: Final = Script("maintenance/find_due", repeatable=True)
 FIND_OUTDATED: Final = Script("maintenance/find_outdated", repeatable=True, derives=True)
 EXAMINE_SHARD: Final = Script("maintenance/examine_shard", repeatable=True, fenced=False)
 WRITE_SAMPLE: Final = Script("maintenance/write_sample", repeatable=True, fenced=False)
 MEASURE_SHARD: Final = Script("maintenance/measure_shard", repeatable=True)
-CLAIM_LEAD: Final = Script("maintenance/claim_lead", repeatable=True, fenced=False)
+CLAIM_LEAD: Final = Script("maintenance/claim_lead", repeatable=True, fenced=False, shares=True)
 CONFIRM_CLOCK: Final = Script("maintenance/confirm_clock", repeatable=True)
 """Replies with the ms by which the shard's clock moved more than the worker's."""
 READ_WORKER_STATUS: Final = Script("maintenance/read_worker_status", repeatable=True, fenced=False)

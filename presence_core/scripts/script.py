@@ -41,9 +41,10 @@ class Script:
         alone: it is refused while its shard is copied: the copy would still hold what it removes.
         derives: it reads keys that it does not declare. While a slot moves, it must not follow its declared keys to the
             new node, where it would take the others for missing.
+        shares: its call and its reply are small, so it may share a connection with the calls of others.
     """
 
-    __slots__ = ("command", "derives", "fenced", "name", "repeatable", "sha", "text")
+    __slots__ = ("command", "derives", "fenced", "name", "repeatable", "sha", "shares", "text")
 
     def __init__(
         self,
@@ -54,8 +55,10 @@ class Script:
         fenced: bool = True,
         alone: bool = False,
         derives: bool = False,
+        shares: bool = False,
     ) -> None:
         self.name = name
+        self.shares = shares
         self.derives = derives
         head, _, body = (_LUA / f"{name}.lua").read_text("utf-8").partition("\n")
         is_read_only = "flags=no-writes" in head

@@ -14,7 +14,7 @@ SCAN_REFS: Final = Script("search/scan_refs", repeatable=True)
 READ_INDEX: Final = Script("search/read_index", repeatable=True, derives=True)
 READ_WORDS: Final = Script("search/read_words", repeatable=True)
 COUNT_CANDIDATES: Final = Script("search/count_candidates", repeatable=True)
-COUNT_LIVE: Final = Script("search/count_live", repeatable=True)
+COUNT_LIVE: Final = Script("search/count_live", repeatable=True, shares=True)
 INDEX_SESSIONS: Final = Script("search/rebuild/index_sessions", repeatable=True)
 READ_HASHES: Final = Script("search/rebuild/read_hashes", repeatable=True, derives=True)
 REMOVE_WORDS: Final = Script("search/rebuild/remove_words", repeatable=True)
@@ -22,9 +22,9 @@ REMOVE_ADDRESSES: Final = Script("search/rebuild/remove_addresses", repeatable=T
 RECOUNT_FACETS: Final = Script("search/rebuild/recount_facets", repeatable=True)
 MEASURE_FACET_DRIFT: Final = Script("search/rebuild/measure_facet_drift", repeatable=True)
 READ_NEWEST: Final = Script("search/read_newest", repeatable=True)
-FIND_ONLINE: Final = Script("search/find_online", repeatable=True, derives=True)
+FIND_ONLINE: Final = Script("search/find_online", repeatable=True, derives=True, shares=True)
 READ_ONLINE_USERS: Final = Script("search/read_online_users", repeatable=True, derives=True)
-COUNT_ACTIVE_USERS: Final = Script("search/count_active_users", repeatable=True, derives=True)
+COUNT_ACTIVE_USERS: Final = Script("search/count_active_users", repeatable=True, derives=True, shares=True)
 
 
 class ListPart(NamedTuple):

@@ -8,16 +8,16 @@ from typing import Any, Final, NamedTuple
 from presence_core.scripts.calls import by_two
 from presence_core.scripts.script import Script
 
-BLOCK_USER: Final = Script("staff/block_user", repeatable=False)
-UNBLOCK_USER: Final = Script("staff/unblock_user", repeatable=False)
-READ_BLOCKS: Final = Script("staff/read_blocks", repeatable=True)
+BLOCK_USER: Final = Script("staff/block_user", repeatable=False, shares=True)
+UNBLOCK_USER: Final = Script("staff/unblock_user", repeatable=False, shares=True)
+READ_BLOCKS: Final = Script("staff/read_blocks", repeatable=True, shares=True)
 RELEASE_BLOCKS: Final = Script("staff/release_blocks", repeatable=True)
 READ_BLOCK_RULES: Final = Script("staff/read_block_rules", repeatable=True)
 STORE_BLOCK_RULES: Final = Script("staff/store_block_rules", repeatable=False)
 READ_AUDIT: Final = Script("staff/read_audit", repeatable=True)
 TRIM_AUDIT: Final = Script("staff/trim_audit", repeatable=True)
-COUNT_DENIED: Final = Script("staff/count_denied", repeatable=False, fenced=False)
-WRITE_AUDIT: Final = Script("staff/write_audit", repeatable=False)
+COUNT_DENIED: Final = Script("staff/count_denied", repeatable=False, fenced=False, shares=True)
+WRITE_AUDIT: Final = Script("staff/write_audit", repeatable=False, shares=True)
 SET_MEMBER: Final = Script("staff/set_member", repeatable=False)
 SAVE_ITEM: Final = Script("staff/save_item", repeatable=False)
 NOTE_VIEWER: Final = Script("staff/note_viewer", repeatable=True, fenced=False)

@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 from presence_core.scripts.calls import scored
 from presence_core.scripts.script import Script
 
-TOUCH_LAST_SEEN: Final = Script("trackers/touch_last_seen", repeatable=True, fenced=False)
+TOUCH_LAST_SEEN: Final = Script("trackers/touch_last_seen", repeatable=True, fenced=False, shares=True)
 TRIM_LAST_SEEN: Final = Script("trackers/trim_last_seen", repeatable=True, fenced=False)
 READ_LAST_SEEN: Final = Script("trackers/read_last_seen", repeatable=True, fenced=False)
 READ_FRIENDS_LAST_SEEN: Final = Script("trackers/read_friends_last_seen", repeatable=True, fenced=False)
-TOUCH_BUCKET: Final = Script("trackers/touch_bucket", repeatable=True, fenced=False)
+TOUCH_BUCKET: Final = Script("trackers/touch_bucket", repeatable=True, fenced=False, shares=True)
 READ_BUCKETS: Final = Script("trackers/read_buckets", repeatable=True, fenced=False)
 
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
 import time
+import weakref
 from typing import Any, TypeVar
 
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
-from redis.exceptions import RedisError, ResponseError
 
 from presence_core.drive_generators import drive_async
-from presence_core.errors import Unavailable
 from presence_core.fork_safety import renew_in_child
-from presence_core.scripts.calls import Call, Op
+from presence_core.scripts.calls import Call, Op, command
 from presence_core.transport.base_transport import UNREACHABLE, BaseTransport, pack
+from presence_core.transport.channel import Channel, NodeChannels
 from presence_core.transport.cluster_check import confirm_master_async, layout_options
-from presence_core.transport.errors import LOST, NOT_RUN, code_of, explained
+from presence_core.transport.connections import open_connection
+from presence_core.transport.errors import FAILURES, explained
 from presence_core.transport.exchange import Failed, Pause, Send, Step, run_operation
-from presence_core.transport.pools import drop_connections, leave_behind, release_of_node
+from presence_core.transport.pools import leave_behind
 
 T = TypeVar("T")
 
@@ -31,9 +33,34 @@ def _cancel_requests() -> int:
 
 
 def _raise_if_cancelled(requests_before: int) -> None:
-    """redis-py sends with wait_for. In CPython 3.11 that swallows a cancellation which comes after the last byte."""
+    """redis-py connects with wait_for. In CPython 3.11 that swallows a cancellation which comes after the last byte."""
     if _cancel_requests() > requests_before:
         raise asyncio.CancelledError
+
+
+class _LoopState:
+    """What belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, NodeChannels] = {}  #: by name; "" for a single server
+        self.refreshing: asyncio.Task[None] | None = None
+        self.confirming: dict[str, asyncio.Task[None]] = {}  #: by name of the node
+
+    def channels(self) -> list[Channel]:
+        return [channel for node in self.nodes.values() for channel in node.channels()]
+
+
+_States = dict[asyncio.AbstractEventLoop, _LoopState]
+_left_behind: list[_States] = []
+"""In a forked child: what belongs to the parent's event loops, kept so that nothing closes it for the parent."""
+
+
+def _close_states(states: _States) -> None:
+    """Close what a transport, which no one uses any more, has opened: in each loop, from any thread."""
+    for loop, state in states.items():
+        for channel in state.channels():
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(channel.close)
 
 
 class AsyncTransport(BaseTransport):
@@ -41,22 +68,29 @@ class AsyncTransport(BaseTransport):
 
     def __init__(self, client: Any, timeout: float) -> None:
         super().__init__(client, timeout, AsyncRedisCluster, use_asyncio=True)
-        self._refreshing: asyncio.Task[None] | None = None
+        self._borrows = not self.is_cluster and self._router.node("") is client.connection_pool
+        self._states: _States = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._state = _LoopState()  #: of ``_loop``
+        self._close_states = weakref.finalize(self, _close_states, self._states)
         renew_in_child(self, AsyncTransport._renew)
 
     def _renew(self) -> None:
         """In a forked child, which needs an event loop of its own: that of the parent does not survive a fork."""
-        self._refreshing = self._loop = None
+        _left_behind.append(dict(self._states))
+        self._states.clear()
+        self._loop = None
         if self._cluster is not None:
             self._cluster.is_ready = False
         leave_behind(self._client, None if self.is_cluster else self._router.node(""))
 
     def _change_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Tests give each request a loop of its own: what the last one left open is of no use, once it is closed."""
-        if self._loop is not None and self._loop.is_closed() and not self.is_cluster:
-            drop_connections(self._router.node(""))
-        self._loop = loop
+        """Another loop: each has connections of its own. Tests give each request a loop, so what closed ones have left
+        is dropped."""
+        for known in [known for known in self._states if known.is_closed()]:
+            for channel in self._states.pop(known).channels():
+                channel.abandon()
+        self._loop, self._state = loop, self._states.setdefault(loop, _LoopState())
 
     async def run(self, operation: Op[T]) -> T:
         """Run an operation and return its result."""
@@ -88,7 +122,6 @@ class AsyncTransport(BaseTransport):
         if step.refresh and self.is_cluster:
             await self._refresh(step.until)
         elif step.refresh and self._is_sentinel:
-            await self._router.node("").disconnect(inuse_connections=False)
             await self._await_master(step.until, since=time.monotonic())
 
     async def _await_master(self, until: float, *, since: float = -math.inf) -> None:
@@ -101,23 +134,24 @@ class AsyncTransport(BaseTransport):
             for seconds in self._watch.wait_for_each(self, time.monotonic() + self._timeout):
                 await asyncio.sleep(seconds)
 
-    async def _check_master(self, until: float, connection: Any = None) -> None:
-        if self._watch is not None:
-            await self._await_master(until)
-            self._watch.check(connection)
-
     async def _refresh(self, until: float) -> None:
         """Read the layout in a task, for which all callers wait as long as they may. It goes on when one of them is
         cancelled: the others still wait, and redis-py might ignore the cancellation and ask the next node."""
-        task = self._refreshing
+        task = self._state.refreshing
         if task is None or task.done():
-            task = self._refreshing = asyncio.create_task(self._initialize())
+            task = self._state.refreshing = asyncio.create_task(self._initialize(self._state))
         await asyncio.wait({task}, timeout=max(0.0, until - time.monotonic()))
 
-    async def _initialize(self) -> None:
+    async def _initialize(self, state: _LoopState) -> None:
         with contextlib.suppress(*UNREACHABLE):  # the next attempt says what is wrong
             initialize = self._client.nodes_manager.initialize
             await initialize(**layout_options(self._cluster, initialize))
+            for name in state.nodes.keys() - self._client.nodes_manager.nodes_cache.keys():  # nodes that have left
+                if state.nodes[name].is_idle:
+                    for channel in state.nodes.pop(name).channels():
+                        channel.close()
+
+    # -- sending -------------------------------------------------------------------------------------------------------
 
     async def _send(self, step: Send) -> list[Any]:
         if len(step.groups) == 1:
@@ -126,56 +160,75 @@ class AsyncTransport(BaseTransport):
         return list(await asyncio.gather(*tasks))
 
     async def _send_to(self, node: Any, calls: list[Call], until: float) -> list[Any] | Failed:
-        connection = None
-        replies: list[Any] = []
-        requests = _cancel_requests()
         try:
-            await self._check_master(until)
-            if self._cluster is not None:
-                await confirm_master_async(self._cluster, node, until)
-            async with asyncio.timeout(max(0.05, until - time.monotonic())):
-                connection = await self._borrow(node)
-                await connection.send_packed_command(pack(calls))
-                _raise_if_cancelled(requests)
-                await _read(connection, len(calls), replies)
-            await self._check_master(until, connection)  # replies of a master that was replaced do not count
-        except BaseException as error:  # also cancellation: the next user must not read our replies
-            if connection is not None:
-                await connection.disconnect(nowait=True)
-            if not isinstance(error, (*LOST, RedisError, Unavailable)):
-                raise
-            # redis-py raises LOADING as a ConnectionError. Calls before it may have run.
-            may_have_run = connection is not None and (bool(replies) or code_of(error) not in NOT_RUN)
-            return Failed(error, may_have_run=may_have_run)
-        finally:
-            if connection is not None:
-                await self._give_back(node, connection)
+            if self._watch is not None:
+                await self._await_master(until)
+                self._watch.check()
+            if self._cluster is not None and not self._cluster.is_fresh(node):
+                await self._confirm_master(node, until)
+        except FAILURES as error:
+            return Failed(error, may_have_run=False)
+        if self._borrows:
+            answer, connection = await self._send_borrowed(node, calls, until)
+        else:
+            answer, connection = await self._channels_to(node).send(calls, until)
+        if isinstance(answer, Failed):
+            return answer
         if self._cluster is not None:
             self._cluster.last_reply[node.name] = time.monotonic()
-        return replies
+        if self._watch is not None:
+            try:
+                await self._await_master(until)
+                self._watch.check(connection)  # replies of a master that was replaced do not count
+            except FAILURES as error:
+                return Failed(error, may_have_run=True)
+        return answer
 
-    async def _borrow(self, node: Any) -> Any:
-        """An open connection to this node."""
-        connection = node.acquire_connection() if self.is_cluster else await node.get_connection()
+    def _channels_to(self, node: Any) -> NodeChannels:
+        name = node.name if self.is_cluster else ""
         try:
-            if self._watch is not None and self._watch.is_other(connection):
-                await connection.disconnect(nowait=True)
-            if not connection.is_connected:
-                await connection.connect()
-        except BaseException:
-            await connection.disconnect(nowait=True)
-            await self._give_back(node, connection)
-            raise
-        return connection
+            return self._state.nodes[name]
+        except KeyError:
+            address, timeout = self._router.name(node), self._timeout
+            is_other = None if self._watch is None else self._watch.is_other
+            open_one = functools.partial(open_connection, node.connection_class, node.connection_kwargs, timeout)
+            make = functools.partial(Channel, open_one, is_other, timeout, address)
+            channels = self._state.nodes[name] = NodeChannels(make, node.max_connections, address)
+            return channels
 
-    async def _give_back(self, node: Any, connection: Any) -> None:
-        if self.is_cluster:
-            release_of_node(node, connection)
-        else:
-            await node.release(connection)
+    async def _send_borrowed(self, pool: Any, calls: list[Call], until: float) -> tuple[list[Any] | Failed, Any]:
+        """Send over a connection of the caller's own pool, which gets it back at once."""
+        channel = Channel(pool.get_connection, None, self._timeout, self._router.name(pool))
+        request = channel.send(pack(calls), len(calls), 0, until)
+        try:
+            return await request.future, request.connection
+        finally:
+            connection = channel.release() or request.connection
+            if connection is not None:
+                await pool.release(connection)
+
+    async def _confirm_master(self, node: Any, until: float) -> None:
+        """See ``cluster_check``. Callers at the same time share one check."""
+        assert self._cluster is not None
+        known = self._state.confirming
+        task = known.get(node.name)
+        if task is None or task.done():
+            coroutine = confirm_master_async(self._slots, self._cluster, node, until)
+            task = known[node.name] = asyncio.create_task(coroutine)
+        await asyncio.wait({task}, timeout=max(0.0, until - time.monotonic()))
+        if task.done() and (error := task.exception()) is not None:
+            raise error
+
+    async def _slots(self, node: Any, until: float) -> list[Any] | None:
+        """The reply of a node to CLUSTER SLOTS; None if there is none in time."""
+        answer, _ = await self._channels_to(node).send([command("", "CLUSTER", "SLOTS")], until)
+        return None if isinstance(answer, Failed) or isinstance(answer[0], Exception) else answer[0]
 
     async def nodes(self, *, refresh: bool = False) -> list[str]:
         """See SyncTransport.nodes."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._change_loop(loop)
         if not self._router.is_ready:
             await self._connect()
         elif refresh:
@@ -186,21 +239,14 @@ class AsyncTransport(BaseTransport):
         """Close our own connections."""
         if self._watch is not None:
             self._watch.leave(self)
-        if not self.is_cluster:
-            await self._router.node("").disconnect()
-        elif self._refreshing is not None and not self._refreshing.done():
-            self._refreshing.cancel()
-            await asyncio.wait({self._refreshing}, timeout=self._timeout)
-
-
-async def _read(connection: Any, count: int, replies: list[Any]) -> None:
-    """Add the replies and error replies to ``replies``."""
-    # A timer for each reply costs more than the reply, and the caller has one around them all. The first reply needs
-    # one: without it, redis-py takes the network's own timeout, of a connection that died while idle, for a None.
-    limit = None
-    for _ in range(count):
-        try:
-            replies.append(await connection.read_response(disable_decoding=True, timeout=limit))
-            limit = math.inf
-        except ResponseError as error:
-            replies.append(error)
+        state = self._states.pop(asyncio.get_running_loop(), None)
+        if state is not None:
+            for channel in state.channels():
+                channel.close()
+            if state.refreshing is not None and not state.refreshing.done():
+                state.refreshing.cancel()
+                await asyncio.wait({state.refreshing}, timeout=self._timeout)
+        _close_states(self._states)
+        self._states.clear()
+        self._loop = None
+        await asyncio.sleep(0)  # until the sockets are closed

@@ -51,8 +51,8 @@ class BaseTransport:
         self._timeout = timeout
         self._cluster = Cluster(client, is_ready=not use_asyncio) if self.is_cluster else None
         self._router: Router = self._cluster or SingleServer(own_pool(client, timeout))
-        self._is_sentinel = not self.is_cluster and hasattr(self._router.node(""), "sentinel_manager")
-        manager = self._router.node("").sentinel_manager if self._is_sentinel else None
+        manager = None if self.is_cluster else getattr(self._router.node(""), "sentinel_manager", None)
+        self._is_sentinel = manager is not None
         self._watch: SentinelWatch | None = getattr(manager, "watch", None)
 
     @property

@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from redis.exceptions import RedisError
 
 from presence_core.transport.errors import LOST
-from presence_core.transport.pools import read_within, release_of_node
+from presence_core.transport.pools import read_within
 from presence_core.transport.routing import Cluster
 
 SHARE = 4
@@ -82,33 +82,15 @@ def _slots(transport: Lender, node: Any, until: float) -> list[Any] | None:
     return slots
 
 
-async def confirm_master_async(cluster: Cluster, node: Any, until: float) -> None:
+Slots = Callable[[Any, float], Awaitable[list[Any] | None]]
+"""Returns a node's reply to CLUSTER SLOTS; None if there is none until the time limit."""
+
+
+async def confirm_master_async(read_slots: Slots, cluster: Cluster, node: Any, until: float) -> None:
     """See ``confirm_master``."""
-    if cluster.is_fresh(node):
-        return
     for witness in cluster.witnesses(node):
         asked = time.monotonic()
-        slots = await _slots_async(witness, min(until, asked + (until - asked) / SHARE))
+        slots = await read_slots(witness, min(until, asked + (until - asked) / SHARE))
         if slots is not None:
             return cluster.check_layout(node, witness, slots, asked)
         cluster.last_reply.pop(witness.name, None)
-
-
-async def _slots_async(node: Any, until: float) -> list[Any] | None:
-    connection = None
-    try:
-        async with asyncio.timeout(max(0.05, until - time.monotonic())):
-            connection = node.acquire_connection()
-            await connection.connect()
-            await connection.send_command("CLUSTER", "SLOTS")
-            slots: list[Any] = await connection.read_response(disable_decoding=True)
-        return slots
-    except BaseException as error:
-        if connection is not None:
-            await connection.disconnect(nowait=True)
-        if isinstance(error, (*LOST, RedisError)):
-            return None
-        raise
-    finally:
-        if connection is not None:
-            release_of_node(node, connection)

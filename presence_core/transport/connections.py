@@ -22,10 +22,10 @@ from redis.sentinel import Sentinel, SentinelConnectionPool
 from presence_core.errors import InvalidArgument
 from presence_core.transport import tls
 from presence_core.transport.errors import explained
-from presence_core.transport.pools import NoPool, like_pool
+from presence_core.transport.pools import NoPool, like_pool, options_for
 from presence_core.transport.sentinel_watch import AsyncFinder, AsyncWatched, watch_of
 
-_POOL_PRIVATE: Final = ("maint_notifications", "orig_", "himport", "retry", "connection_pool")
+_OWN_KINDS: Final = (redis.asyncio.ConnectionPool, redis.asyncio.BlockingConnectionPool)
 
 
 def own_pool(client: Any, timeout: float) -> Any:
@@ -36,18 +36,34 @@ def own_pool(client: Any, timeout: float) -> Any:
     pool = client.connection_pool
     is_watched = type(pool) in (SentinelConnectionPool, AsyncSentinelPool) and pool.is_master
     is_watched = is_watched and type(pool.sentinel_manager) in (Sentinel, AsyncSentinel)
-    if type(pool) is redis.ConnectionPool or (is_watched and type(pool) is SentinelConnectionPool):
+    if type(pool) in (redis.ConnectionPool, redis.BlockingConnectionPool):
         return like_pool(pool, timeout)
-    if type(pool) is not redis.asyncio.ConnectionPool and not is_watched:
+    if is_watched and type(pool) is SentinelConnectionPool:
+        return like_pool(pool, timeout)
+    if type(pool) not in _OWN_KINDS and not is_watched:
         return pool  # a class of the caller's, with rules of its own
-    kwargs = {key: value for key, value in pool.connection_kwargs.items() if not key.startswith(_POOL_PRIVATE)}
-    kwargs |= {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": AsyncRetry(NoBackoff(), 0)}
-    kind, kwargs["max_connections"] = pool.connection_class, pool.max_connections
+    kwargs = {key: value for key, value in pool.connection_kwargs.items() if key != "connection_pool"}
+    kwargs["max_connections"] = pool.max_connections
+    kind = pool.connection_class
     if not is_watched:
-        return type(pool)(connection_class=kind, **kwargs)
+        return redis.asyncio.ConnectionPool(connection_class=kind, **kwargs)
     finder = AsyncFinder(watch_of(pool.service_name, pool.sentinel_manager), pool.sentinel_manager)
     kwargs |= {"connection_class": type(kind.__name__, (AsyncWatched, kind), {})}
     return type(pool)(pool.service_name, finder, check_connection=pool.check_connection, **kwargs)
+
+
+async def open_connection(kind: Any, options: dict[str, Any], timeout: float) -> Any:
+    """An open asyncio connection of this class, with our time limits, no blind retries, and no notifications."""
+    options = options_for(options) | {
+        "socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": AsyncRetry(NoBackoff(), 0),
+    }  # fmt: skip
+    connection = kind(**options)
+    try:
+        await connection.connect()
+    except BaseException:
+        await connection.disconnect(nowait=True)
+        raise
+    return connection
 
 
 def check_client(client: object, *, use_asyncio: bool) -> None:
@@ -106,8 +122,7 @@ def connect_without_pool(url: str, timeout: float) -> Any:
     if not isinstance(client, redis.asyncio.Redis):
         return client
     pool = client.connection_pool
-    options = {key: value for key, value in pool.connection_kwargs.items() if not key.startswith(_POOL_PRIVATE)}
-    options["retry"] = AsyncRetry(NoBackoff(), 0)
+    options = options_for(pool.connection_kwargs) | {"retry": AsyncRetry(NoBackoff(), 0)}
     return redis.asyncio.Redis(connection_pool=NoPool(connection_class=pool.connection_class, **options))
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 import redis
-from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 
 from presence_core.errors import CorruptData, OutcomeUnknown, PresenceError, Unavailable
 from presence_core.keyspace import length_of
@@ -15,6 +15,9 @@ from presence_core.transport import tls as tls_errors
 
 LOST: Final = (redis.ConnectionError, redis.TimeoutError, OSError)
 """The connection was lost, or no reply came. The builtin TimeoutError is an OSError."""
+
+FAILURES: Final = (*LOST, RedisError, Unavailable)
+"""What a node or the way to it may raise; anything else is a bug or an interrupt."""
 
 NOT_RUN: Final = (
     "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "BUSY", "NOREPLICAS", "MISCONF"

@@ -119,6 +119,8 @@ def _note_replies(router: Router, calls: list[Call]) -> None:
 
 def exchange(router: Router, calls: list[Call], timeout: float) -> Steps[list[Any]]:
     """Send a batch and return its replies, in order. Raises what the first failed call means."""
+    if not calls:
+        return []
     if not router.is_ready:
         yield Connect()
     batch = _Batch(router, calls, time.monotonic() + timeout)

@@ -1,28 +1,24 @@
-"""Pools of connections that survive interrupts and forks.
-
-A signal handler may raise between any two steps. redis-py counts connections up and down, so a connection that is lost
-between two steps counts forever. Our pools count the connections that something still refers to.
-"""
+"""Pools of connections that survive interrupts and forks."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import inspect
-import os
+import select
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
-from weakref import WeakSet, ref
+from typing import Any, Final, NamedTuple
+from weakref import proxy, ref
 
 import redis
 import redis.asyncio
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.connection import HiredisRespSerializer
-from redis.exceptions import RedisError
+from redis.exceptions import MaxConnectionsError, RedisError
 from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
@@ -30,7 +26,15 @@ from presence_core.fork_safety import renew_in_child
 from presence_core.scripts.calls import as_text
 from presence_core.transport.sentinel_watch import SyncFinder, Watched, watch_of
 
-_PRIVATE: Final = ("maint_notifications", "oss_cluster_maint", "orig_", "himport", "retry", "connection_pool")
+_PRIVATE: Final = ("maint", "oss_cluster_maint", "orig_", "himport", "retry")
+IDLE_SECONDS: Final = 5.0
+"""After so long without a reply, a PING goes first."""
+
+PING_SHARE: Final = 4
+"""The PING gets this part of the time that its call has left."""
+
+PING: Final = b"*1\r\n$4\r\nPING\r\n"
+
 _LOCKS: Final = (type(threading.Lock()), type(threading.RLock()))
 _left_behind: Final[list[object]] = []
 """In a forked child: connections of the parent's event loop, kept so that nothing closes them for the parent."""
@@ -86,70 +90,166 @@ def read_within(seconds: float, connection: Any, read: Callable[..., Any], *args
 _call = threading.local()
 
 
-def connection_of(pool: Any, until: float) -> Any:
-    """A connection of this pool; a new one is made within the time limit, or not at all."""
-    _call.until = until
-    try:
-        return pool.get_connection()
-    finally:
-        _call.until = None
-
-
 def _left() -> float | None:
     until = getattr(_call, "until", None)
     return None if until is None else max(0.05, until - time.monotonic())
 
 
-class Pool(redis.ConnectionPool):
-    """Counts the connections that exist, and drops those whose state is unknown."""
+class Spare(NamedTuple):
+    """A connection that is not in use."""
 
-    _made: list[ref[Any]]
+    connection: Any
+    since: float  #: monotonic
+    poll: Any  #: of its socket; None: it is closed
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+
+class _Ticket:
+    """The place of a thread that waits for a connection."""
+
+    __slots__ = ("event", "spare")
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self.spare: Spare | None = None
+
+
+class Pool:
+    """Connections of redis-py to one server. Threads wait in turn for one.
+
+    A signal handler may raise between any two steps, so nothing is counted up and down: a connection counts as long as
+    something refers to it.
+
+    Args:
+        connection_class: of redis-py.
+        options: its arguments.
+        limit: how many connections there may be.
+    """
+
+    is_master = True  # read by redis-py's connections to the master behind Sentinel, as are the next three
+    check_connection = False
+
+    def __init__(self, connection_class: Any, options: dict[str, Any], limit: int) -> None:
+        self.connection_class = connection_class
+        self.connection_kwargs = options
+        self.max_connections = limit
+        self.sentinel_manager: Any = None
+        self.service_name = ""
+        self._renew()
         renew_in_child(self, Pool._renew)
 
-    def reset(self) -> None:
-        super().reset()
-        self._made = []
-        self._in_use_connections = WeakSet()  # type: ignore[assignment]
-
     def _renew(self) -> None:
-        _renew_locks(self)
-        self.reset()
+        """Also in a forked child: it uses no connection of its parent."""
+        self._free: list[Spare] = []
+        self._tickets: deque[_Ticket] = deque()
+        self._made: list[ref[Any]] = []
+        self._making = threading.Lock()
 
-    def make_connection(self) -> Any:
-        self._made = [reference for reference in self._made if reference() is not None]
-        self._created_connections = len(self._made)
-        connection = super().make_connection()
-        self._made.append(ref(connection))
+    def get_master_address(self) -> Any:
+        return self.sentinel_manager.discover_master(self.service_name)
+
+    def take(self, until: float) -> Any:
+        """An open connection with nothing to read.
+
+        Raises MaxConnectionsError if all are in use until the time limit, and what redis-py raises if it cannot
+        connect.
+        """
+        spare = self._next(until)
+        connection = spare.connection
+        if spare.poll is not None:
+            if not spare.poll.poll(0) and (
+                time.monotonic() - spare.since < IDLE_SECONDS or _replies(connection, until)
+            ):
+                return connection
+            connection.disconnect()
+        self.connect(connection, until)
         return connection
 
-    def get_connection(self, command_name: str | None = None, *keys: Any, **options: Any) -> Any:
-        """An open connection with nothing to read. After an error that is not the network's, it is dropped: it may be
-        in the middle of connecting."""
-        self._checkpid()
-        with self._lock:
-            connection = self._available_connections.pop() if self._available_connections else self.make_connection()
-            self._in_use_connections.add(connection)
+    def connect(self, connection: Any, until: float) -> None:
+        """Open a connection within the time limit. After an error it is free again."""
+        _call.until = until
         try:
             connection.connect()
-            try:
-                stale = connection.can_read()
-            except (RedisError, OSError):
-                stale = True
-            if stale:
-                connection.disconnect()
-                connection.connect()
         except (RedisError, OSError):
             connection.disconnect()
-            self.release(connection)
+            self.give(connection)
             raise
-        return connection
+        finally:
+            _call.until = None
+
+    def give(self, connection: Any) -> None:
+        """Return a connection: to the thread that has waited longest, if any does."""
+        sock = connection._sock
+        poll = None
+        if sock is not None:
+            poll = select.poll()
+            poll.register(sock.fileno(), select.POLLIN)
+        self._free.append(Spare(connection, time.monotonic(), poll))
+        while self._tickets and self._free:
+            with contextlib.suppress(IndexError):
+                spare = self._free.pop()
+                try:
+                    ticket = self._tickets.popleft()
+                except IndexError:
+                    self._free.append(spare)
+                    break
+                ticket.spare = spare
+                ticket.event.set()
+
+    def _next(self, until: float) -> Spare:
+        if not self._tickets:
+            spare = self._free_or_new()
+            if spare is not None:
+                return spare
+        ticket = _Ticket()
+        self._tickets.append(ticket)
+        try:
+            while ticket.spare is None:
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise MaxConnectionsError
+                ticket.event.wait(min(left, 0.05))  # an interrupted thread has a place to give, and sets no event
+                if ticket.spare is None and self._tickets and self._tickets[0] is ticket:
+                    spare = self._free_or_new()
+                    if spare is not None:
+                        return spare
+            return ticket.spare
+        finally:
+            with contextlib.suppress(ValueError):
+                self._tickets.remove(ticket)
+
+    def _free_or_new(self) -> Spare | None:
+        with contextlib.suppress(IndexError):
+            return self._free.pop()
+        with self._making:
+            self._made = [reference for reference in self._made if reference() is not None]
+            if len(self._made) >= self.max_connections:
+                return None
+            connection = self.connection_class(**self.connection_kwargs)
+            self._made.append(ref(connection))
+        return Spare(connection, 0.0, None)
+
+    def disconnect(self, inuse_connections: bool = True) -> None:
+        """Close the connections that are free, or all."""
+        for reference in list(self._made) if inuse_connections else ():
+            connection = reference()
+            if connection is not None:
+                connection.disconnect()
+        for _ in range(len(self._free)):
+            with contextlib.suppress(IndexError):
+                spare = self._free.pop()
+                spare.connection.disconnect()
+                self.give(spare.connection)
 
 
-class SentinelPool(Pool, SentinelConnectionPool):
-    """A pool for the master that the SentinelWatch names."""
+def _replies(connection: Any, until: float) -> bool:
+    """Whether a connection that was idle for long still answers: a proxy may have dropped it without a word."""
+    try:
+        connection.send_packed_command((PING,))
+        left = max(0.0, until - time.monotonic())
+        read_within(left / PING_SHARE, connection, connection.read_response, disable_decoding=True)
+    except (RedisError, OSError):
+        return False
+    return True
 
 
 class NoPool(redis.asyncio.ConnectionPool):
@@ -174,68 +274,28 @@ def release_of_node(node: Any, connection: Any) -> None:
 
 def like_pool(pool: Any, timeout: float) -> Pool:
     """Our own pool to the same server as this pool of redis-py, with our time limits and no blind retries."""
-    options = _options_of(pool)
-    options |= {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": Retry(NoBackoff(), 0)}
     kind = pool.connection_class
+    options = options_for(pool.connection_kwargs) | {
+        "command_packer": _Packer(), "socket_timeout": timeout, "socket_connect_timeout": timeout,
+        "retry": Retry(NoBackoff(), 0),
+    }  # fmt: skip
+    options.pop("connection_pool", None)
     if not isinstance(pool, SentinelConnectionPool):
-        return Pool(connection_class=type(kind.__name__, (_ConnectInTime, kind), {}), **options)
-    finder = SyncFinder(watch_of(pool.service_name, pool.sentinel_manager), pool.sentinel_manager)
-    options |= {"connection_class": type(kind.__name__, (Watched, _ConnectInTime, kind), {})}
-    options |= {"service_name": pool.service_name, "sentinel_manager": finder}
-    return SentinelPool(check_connection=pool.check_connection, **options)
+        return Pool(type(kind.__name__, (_ConnectInTime, kind), {}), options, pool.max_connections)
+    ours = Pool(type(kind.__name__, (Watched, _ConnectInTime, kind), {}), options, pool.max_connections)
+    ours.check_connection = pool.check_connection
+    ours.service_name = pool.service_name
+    ours.sentinel_manager = SyncFinder(watch_of(pool.service_name, pool.sentinel_manager), pool.sentinel_manager)
+    options["connection_pool"] = proxy(ours)
+    return ours
 
 
-def _options_of(pool: Any) -> dict[str, Any]:
-    kept = {name: value for name, value in pool.connection_kwargs.items() if not name.startswith(_PRIVATE)}
-    return kept | {"command_packer": _Packer(), "max_connections": pool.max_connections} | _no_notifications()
+def options_for(options: dict[str, Any]) -> dict[str, Any]:
+    """A connection's options without those that redis-py keeps for itself: retries, and notifications.
 
-
-def _no_notifications() -> dict[str, Any]:
-    """The option that turns off maintenance notifications: their handlers keep connections alive by a reference cycle.
-    They, and the option, came with redis-py 7."""
-    try:
-        from redis.maint_notifications import MaintNotificationsConfig
-    except ImportError:
-        return {}
-    return {"maint_notifications_config": MaintNotificationsConfig(enabled=False)}
-
-
-_PLAIN_POOLS: Final = (Pool, redis.ConnectionPool, redis.asyncio.ConnectionPool)
-
-
-class SpareConnections:
-    """Keeps connections between two calls, because the bookkeeping of redis-py's pool takes as long as a script."""
-
-    __slots__ = ("_free", "_pid")
-
-    def __init__(self) -> None:
-        self._free: dict[Any, list[tuple[Any, float]]] = {}
-        self._pid = os.getpid()
-
-    def take(self, pool: Any) -> tuple[Any, bool]:
-        """A connection or None, and whether it was idle for so long that it may have been closed."""
-        if self._pid != os.getpid():  # a forked child must not use its parent's sockets
-            self._free, self._pid = {}, os.getpid()
-        try:
-            connection, used = self._free[pool].pop()
-        except (KeyError, IndexError):
-            return None, False
-        return connection, time.monotonic() - used > 0.5
-
-    def keep(self, pool: Any, connection: Any) -> bool:
-        """Keep a connection of a plain pool, else return False: a Sentinel's pool must check the master again."""
-        if type(pool) not in _PLAIN_POOLS or self._pid != os.getpid():
-            return False
-        self._free.setdefault(pool, []).append((connection, time.monotonic()))
-        return True
-
-    def clear(self) -> None:
-        """Return all to their pools: the nodes may have changed."""
-        free, self._free = self._free, {}  # first, so that no connection ever has two owners
-        for pool, connections in list(free.items()):
-            with contextlib.suppress(IndexError):
-                while True:
-                    pool.release(connections.pop()[0])
+    Their handlers keep connections alive by a reference cycle, and hide that an idle one was closed.
+    """
+    return {name: value for name, value in options.items() if not name.startswith(_PRIVATE)}
 
 
 def _renew_locks(*owners: Any) -> None:
@@ -275,15 +335,3 @@ def leave_behind(client: Any, pool: Any) -> None:
         _left_behind.append((list(each._available_connections), list(each._in_use_connections)))
         each._lock, each._event_dispatcher._async_lock = asyncio.Lock(), None
         each.reset()
-
-
-def drop_connections(pool: Any) -> None:
-    """Replace the connections of an event loop that was closed before them: it can close none of them any more."""
-    for connection in (*pool._available_connections, *pool._in_use_connections):
-        transport: Any = getattr(connection._writer, "transport", None)
-        if getattr(transport, "_sock", None) is not None:  # asyncio's; uvloop closes its own
-            transport._sock.close()
-            transport._sock, transport._closing = None, True  # without this it warns that it was never closed
-        connection._reader = connection._writer = None
-    pool._lock, pool._event_dispatcher._async_lock = asyncio.Lock(), None
-    pool.reset()

@@ -9,17 +9,16 @@ import time
 from typing import Any, NamedTuple, TypeVar
 
 from redis.cluster import RedisCluster
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ResponseError
 
 from presence_core.drive_generators import drive
-from presence_core.errors import Unavailable
 from presence_core.fork_safety import renew_in_child
 from presence_core.scripts.calls import Call, Op
 from presence_core.transport.base_transport import UNREACHABLE, BaseTransport, pack
 from presence_core.transport.cluster_check import confirm_master, layout_options
-from presence_core.transport.errors import LOST, NOT_RUN, code_of
+from presence_core.transport.errors import FAILURES, NOT_RUN, code_of
 from presence_core.transport.exchange import Failed, Pause, Send, Step, run_operation
-from presence_core.transport.pools import Pool, SpareConnections, connection_of, like_pool, read_within, renew_client
+from presence_core.transport.pools import Pool, like_pool, read_within, renew_client
 
 T = TypeVar("T")
 
@@ -37,7 +36,6 @@ class SyncTransport(BaseTransport):
     def __init__(self, client: Any, timeout: float) -> None:
         super().__init__(client, timeout, RedisCluster, use_asyncio=False)
         self._pools: dict[str, tuple[Any, Pool]] = {}  # of a cluster: node → redis-py's pool, and ours in its place
-        self._spare = SpareConnections()
         self._refreshing: threading.Thread | None = None
         self._socket_has_our_timeout = (
             self.is_cluster or self._router.node("").connection_kwargs.get("socket_timeout") == timeout
@@ -46,7 +44,7 @@ class SyncTransport(BaseTransport):
 
     def _renew(self) -> None:
         """In a forked child. Our own pools renew themselves."""
-        self._spare, self._refreshing, self._pools = SpareConnections(), None, {}
+        self._refreshing, self._pools = None, {}
         renew_client(self._client)
 
     def run(self, operation: Op[T]) -> T:
@@ -62,7 +60,6 @@ class SyncTransport(BaseTransport):
     def _pause(self, step: Pause) -> None:
         time.sleep(step.seconds)
         if step.refresh and self.is_cluster:
-            self._spare.clear()
             self._refresh(step.until)
         elif step.refresh and self._is_sentinel:
             self._router.node("").disconnect(inuse_connections=False)
@@ -107,21 +104,25 @@ class SyncTransport(BaseTransport):
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def borrow(self, node: Any, until: float) -> Borrowed:
-        """A connection to a node: a spare one if it is still open, else one of its pool."""
+        """An open connection to a node."""
         pool = self._pool(node)
-        connection, may_be_stale = self._spare.take(pool)
-        if connection is not None and may_be_stale and _is_stale(connection):
+        if not isinstance(pool, Pool):  # the caller's own class
+            return Borrowed(pool, pool.get_connection())
+        connection = pool.take(until)
+        if self._watch is not None and self._watch.is_other(connection):
             connection.disconnect()
-            pool.release(connection)
-            connection = None
-        return Borrowed(pool, connection or self._connect(pool, until))
+            pool.connect(connection, until)
+        return Borrowed(pool, connection)
 
     def give_back(self, borrowed: Borrowed, *, is_broken: bool = False) -> None:
         """Return a connection. A broken one, or one with unread replies, is closed."""
+        pool, connection = borrowed
         if is_broken:
-            borrowed.connection.disconnect()
-        if is_broken or not self._spare.keep(borrowed.pool, borrowed.connection):
-            borrowed.pool.release(borrowed.connection)
+            connection.disconnect()
+        if isinstance(pool, Pool):
+            pool.give(connection)
+        else:
+            pool.release(connection)
 
     def _pool(self, node: Any) -> Any:
         if not self.is_cluster:
@@ -131,14 +132,6 @@ class SyncTransport(BaseTransport):
         if known is None or known[0] is not theirs:
             known = self._pools[node.name] = (theirs, like_pool(theirs, self._timeout))
         return known[1]
-
-    def _connect(self, pool: Any, until: float) -> Any:
-        connection = connection_of(pool, until)
-        if self._watch is not None and self._watch.is_other(connection):
-            connection.disconnect()
-            pool.release(connection)
-            connection = connection_of(pool, until)
-        return connection
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
@@ -172,7 +165,7 @@ class SyncTransport(BaseTransport):
         except BaseException as error:
             if borrowed is not None:
                 self.give_back(borrowed, is_broken=True)
-            if not isinstance(error, (*LOST, RedisError, Unavailable)):
+            if not isinstance(error, FAILURES):
                 raise
             return Failed(error, may_have_run=borrowed is not None)
         return borrowed
@@ -194,7 +187,7 @@ class SyncTransport(BaseTransport):
                 except ResponseError as error:
                     replies.append(error)
             self._check_master(step.until, connection)  # replies of a master that was replaced do not count
-        except (*LOST, RedisError, Unavailable) as error:
+        except FAILURES as error:
             # redis-py raises LOADING as a ConnectionError. Calls before it may have run.
             return Failed(error, may_have_run=bool(replies) or code_of(error) not in NOT_RUN)
         return replies
@@ -207,18 +200,9 @@ class SyncTransport(BaseTransport):
 
     def close(self) -> None:
         """Close our own connections."""
-        self._spare.clear()
         if self._watch is not None:
             self._watch.leave(self)
         if not self.is_cluster:
             self._router.node("").disconnect()
         for _, pool in list(self._pools.values()):
             pool.disconnect()
-
-
-def _is_stale(connection: Any) -> bool:
-    """Whether an unread reply is left, or the socket was closed."""
-    try:
-        return bool(connection.can_read())
-    except LOST:
-        return True

@@ -25,7 +25,8 @@ stopping = False
 
 def call():
     while not stopping:
-        p._transport._spare.clear()  # so that the pool's own locks are taken all the time
+        for pool in [pool for _, pool in p._transport._pools.values()] or [p._transport._router.node("")]:
+            pool._free.clear()  # so that the pool's own lock is taken all the time
         for uid in users:
             p.validate_session(uid, f"session-of-{uid}")
 

@@ -6,33 +6,14 @@ import enum
 from typing import Any
 
 import pytest
-import redis
 
 from presence_core import CorruptData, InvalidArgument, LoginRefused, Presence, Settings, Unavailable
 from presence_core.cli import main as command
 from presence_core.operations.maintenance import repair as repair_operations
 from presence_core.operations.sessions import login_calls
-from presence_core.transport.pools import SpareConnections
 from tests.conftest import Bed, every_topology, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
-
-
-@on("valkey-sync")
-def test_a_spare_connection_never_has_two_owners(bed: Bed) -> None:
-    pool = redis.ConnectionPool(**bed.raw.connection_pool.connection_kwargs | {"max_connections": 8},
-                                connection_class=bed.raw.connection_pool.connection_class)  # fmt: skip
-    spare, taken = SpareConnections(), []
-    spare.keep(pool, pool.get_connection())
-    release = pool.release
-
-    def release_while_another_thread_takes(connection: Any) -> None:
-        release(connection)
-        taken.append(spare.take(pool)[0])
-
-    pool.release = release_while_another_thread_takes  # type: ignore[method-assign]
-    spare.clear()
-    assert taken == [None]
 
 
 @every_topology
