@@ -101,7 +101,10 @@ class AsyncTransport(BaseTransport):
 
     async def _carry_out(self, step: Step) -> Any:
         if isinstance(step, Send):
-            return await self._send(step)
+            if len(step.groups) == 1:
+                return [await self._send_to(*step.groups[0], step.until)]
+            tasks = (self._send_to(node, calls, step.until) for node, calls in step.groups)
+            return list(await asyncio.gather(*tasks))
         return await (self._pause(step) if isinstance(step, Pause) else self._connect())
 
     async def _connect(self) -> None:
@@ -153,12 +156,6 @@ class AsyncTransport(BaseTransport):
 
     # -- sending -------------------------------------------------------------------------------------------------------
 
-    async def _send(self, step: Send) -> list[Any]:
-        if len(step.groups) == 1:
-            return [await self._send_to(*step.groups[0], step.until)]
-        tasks = (self._send_to(node, calls, step.until) for node, calls in step.groups)
-        return list(await asyncio.gather(*tasks))
-
     async def _send_to(self, node: Any, calls: list[Call], until: float) -> list[Any] | Failed:
         try:
             if self._watch is not None:
@@ -171,7 +168,12 @@ class AsyncTransport(BaseTransport):
         if self._borrows:
             answer, connection = await self._send_borrowed(node, calls, until)
         else:
-            answer, connection = await self._channels_to(node).send(calls, until)
+            channels = self._channels_to(node)
+            request = channels.share(calls, until)
+            if request is not None:
+                answer, connection = await request.future, request.connection
+            else:
+                answer, connection = await channels.send_alone(calls, until)
         if isinstance(answer, Failed):
             return answer
         if self._cluster is not None:
@@ -221,7 +223,7 @@ class AsyncTransport(BaseTransport):
 
     async def _slots(self, node: Any, until: float) -> list[Any] | None:
         """The reply of a node to CLUSTER SLOTS; None if there is none in time."""
-        answer, _ = await self._channels_to(node).send([command("", "CLUSTER", "SLOTS")], until)
+        answer, _ = await self._channels_to(node).send_alone([command("", "CLUSTER", "SLOTS")], until)
         return None if isinstance(answer, Failed) or isinstance(answer[0], Exception) else answer[0]
 
     async def nodes(self, *, refresh: bool = False) -> list[str]:

@@ -49,6 +49,7 @@ MAX_SHARED_BYTES: Final = 16_384
 
 _INCOMPLETE: Final = object()
 _PUSH: Final = getattr(hiredis, "PushNotification", ())  # hiredis before 3.2 has no type for them
+_UNUSUAL: Final = (redis.ConnectionError, _PUSH) if _PUSH else redis.ConnectionError
 _TURNS: Final = 3  # of the loop, for a socket with something to read before the first request
 
 
@@ -159,31 +160,33 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
+        gets, sent = self._reader.gets, self.sent
         try:
-            while self._channel is not None:
-                reply = self._reader.gets(False)
-                if reply is _INCOMPLETE:
-                    break
-                if not isinstance(reply, _PUSH):
-                    self._take(reply)
+            while (reply := gets(False)) is not _INCOMPLETE:
+                if isinstance(reply, _UNUSUAL) and self._is_no_reply(reply):
+                    continue
+                request = sent[0]
+                replies = request.replies
+                replies.append(reply)
+                if len(replies) == request.calls:
+                    sent.popleft()
+                    self.calls -= request.calls
+                    self.bytes -= request.bytes
+                    if not request.future.done():
+                        request.future.set_result(replies)
         except (RedisError, IndexError) as error:  # no RESP, or a reply to nothing
             self.lose(redis.ConnectionError(f"not a reply of Redis: {error}"))
         if self._channel is not None:
             self.last_reply = time.monotonic()
             self._channel.go_on()
 
-    def _take(self, reply: Any) -> None:
-        request = self.sent[0]
-        replies = request.replies
-        if isinstance(reply, redis.ConnectionError):  # LOADING is one to redis-py. Calls before it may have run
-            request.fail(reply, may_have_run=bool(replies) or code_of(reply) not in NOT_RUN)
-        replies.append(reply)
-        if len(replies) == request.calls:
-            self.sent.popleft()
-            self.calls -= request.calls
-            self.bytes -= request.bytes
-            if not request.future.done():
-                request.future.set_result(replies)
+    def _is_no_reply(self, reply: Any) -> bool:
+        """A push message is none. An error that is a ConnectionError to redis-py, such as LOADING, is one."""
+        if isinstance(reply, _PUSH):
+            return True
+        replies = self.sent[0].replies  # the calls before it may have run
+        self.sent[0].fail(reply, may_have_run=bool(replies) or code_of(reply) not in NOT_RUN)
+        return False
 
     def eof_received(self) -> bool:
         self.lose(redis.ConnectionError("Connection closed by server."))
@@ -410,21 +413,20 @@ class NodeChannels:
         self._in_use: set[Channel] = set()
         self._places = asyncio.Semaphore(limit - 1)
 
-    async def send(self, calls: list[Call], until: float) -> tuple[list[Any] | Failed, Any]:
-        """The replies, and the connection of redis-py that they came from."""
-        if len(calls) > MAX_SHARED_CALLS:
-            pieces: Iterable[bytes] = pack(calls)
-            size, shares = 0, False
-        else:
-            pieces = tuple(pack_command(as_text(call.words)) for call in calls)  # type: ignore[arg-type]  # see pack
-            size = sum(map(len, pieces))
-            shares = size <= MAX_SHARED_BYTES and all(map(_may_share, calls))
-        if not shares and self._limit > 1:
-            return await self._send_alone(pieces, len(calls), until)
-        request = self._shared.send(tuple(pieces), len(calls), size, until)
-        return await request.future, request.connection
+    def share(self, calls: list[Call], until: float) -> Request | None:
+        """Send a batch that may share the connection; None: it may not."""
+        if len(calls) > MAX_SHARED_CALLS or not all(map(_may_share, calls)):
+            return None
+        pieces = tuple(pack_command(as_text(call.words)) for call in calls)  # type: ignore[arg-type]  # see pack
+        size = sum(map(len, pieces))
+        return self._shared.send(pieces, len(calls), size, until) if size <= MAX_SHARED_BYTES else None
 
-    async def _send_alone(self, pieces: Iterable[bytes], calls: int, until: float) -> tuple[list[Any] | Failed, Any]:
+    async def send_alone(self, calls: list[Call], until: float) -> tuple[list[Any] | Failed, Any]:
+        """Send a batch over a connection that it has alone. Returns the replies, and redis-py's connection."""
+        if self._limit == 1:
+            pieces = tuple(pack(calls))
+            request = self._shared.send(pieces, len(calls), sum(map(len, pieces)), until)
+            return await request.future, request.connection
         try:
             async with asyncio.timeout(max(0.0, until - time.monotonic())):
                 await self._places.acquire()
@@ -434,7 +436,7 @@ class NodeChannels:
         channel = self._alone.pop() if self._alone else self._make()
         self._in_use.add(channel)
         try:
-            request = channel.send(pieces, calls, 0, until)
+            request = channel.send(pack(calls), len(calls), 0, until)
             try:
                 return await request.future, request.connection
             except BaseException:

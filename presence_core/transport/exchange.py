@@ -123,11 +123,19 @@ def exchange(router: Router, calls: list[Call], timeout: float) -> Steps[list[An
         return []
     if not router.is_ready:
         yield Connect()
-    batch = _Batch(router, calls, time.monotonic() + timeout)
+    until = time.monotonic() + timeout
+    answers = None
+    if len(calls) == 1 and not router.is_cluster:  # nearly every call: nothing to group, and seldom anything to decide
+        answers = yield Send([(router.node(""), calls)], until, True)
+        if type(answers[0]) is list and not isinstance(answers[0][0], Exception):
+            replies: list[Any] = answers[0]
+            return replies
+    batch = _Batch(router, calls, until)
     attempts = 0
     try:
         while True:
-            yield from batch.send(is_first=attempts == 0)
+            yield from batch.send(answers, is_first=attempts == 0)
+            answers = None
             if batch.retry is None:
                 return batch.all_replies()
             if batch.gives_up(attempts):
@@ -175,8 +183,8 @@ class _Batch:
         self._shared: dict[int, int] = {}  # a WAIT or INFO that is not sent → the one whose reply it shares
         self.retry: _Retry | None = None
 
-    def send(self, *, is_first: bool) -> Steps[None]:
-        """Send what is pending. Afterwards ``retry`` says why some of it is pending again, or is None."""
+    def send(self, answers: list[Any] | None, *, is_first: bool) -> Steps[None]:
+        """Send what is pending, unless its answers are given. Afterwards ``retry`` says why some is pending again."""
         self.retry = None
         try:
             groups = group_by_node(self._router, self._calls, self._pending)
@@ -187,7 +195,8 @@ class _Batch:
             self._share_waits(groups)
         self._pending = []
         sent = [(node, [self._calls[place] for place in places]) for node, places in groups]
-        answers = yield Send(sent, self._until, is_first)
+        if answers is None:
+            answers = yield Send(sent, self._until, is_first)
         # Every answer is taken before one of them may raise: is_begun asks for all.
         unsettled = [
             (node, places, answer)
