@@ -21,6 +21,8 @@ class Proxy:
         self.halved = 0  #: number of requests that reach the server only in part; their connection is cut
         self.rewrite: Callable[[bytes], bytes] = lambda replies: replies  #: changes what the server has replied
         self.holds: Callable[[str], bool] = lambda source: False  #: callers, by address, whose data wait both ways
+        self._forgotten = 0  #: connections up to this number
+        self._accepted = 0
         self._target = server.port if isinstance(server, Server) else server
         self._loop = loop
         self._ends: set[asyncio.StreamWriter] = set()
@@ -45,15 +47,21 @@ class Proxy:
 
         self._loop.call(abort)
 
+    def forget(self) -> None:
+        """Drop what is sent over the connections that are there, without closing them: as a firewall does."""
+        self._forgotten = self._accepted
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         ends = {writer}
+        self._accepted += 1
+        number = self._accepted
         try:
             upstream, server = await asyncio.open_connection(HOST, self._target)
             ends.add(server)
             self._ends |= ends
             source = writer.get_extra_info("peername")[0]
             async with asyncio.TaskGroup() as pumps:
-                pumps.create_task(self._requests(reader, server, source))
+                pumps.create_task(self._requests(reader, server, source, number))
                 pumps.create_task(self._answers(upstream, writer, source))
         except (OSError, ExceptionGroup):
             pass
@@ -68,9 +76,13 @@ class Proxy:
         while self.holds(source):
             await asyncio.sleep(0.02)
 
-    async def _requests(self, reader: asyncio.StreamReader, server: asyncio.StreamWriter, source: str) -> None:
+    async def _requests(
+        self, reader: asyncio.StreamReader, server: asyncio.StreamWriter, source: str, number: int
+    ) -> None:
         while data := await reader.read(65_536):
             await self._held(source)
+            if number <= self._forgotten:
+                continue
             is_cut = self.halved > 0
             self.halved -= is_cut
             server.write(data[: len(data) // 4] if is_cut else data)
