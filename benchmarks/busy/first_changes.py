@@ -51,12 +51,15 @@ def first_changes(redis: Redis, calls: int, say: Say) -> None:
             for kind, run in kinds.items():
                 served = kind == "presence serve"
                 count = min(calls, SLOW_CALLS) if served and way != "CLIENT KILL" else calls
-                for method in CHANGES:
-                    if served and method == "rotate":
-                        continue  # it has no address
-                    errors = _first_calls(own, run, method, close, count, one_by_one=served)
-                    figures = {"calls": count, "errors": errors.total(), "messages": dict(errors.most_common(3))}
-                    say("first_changes", own.case(f"{kind}, {way}, {method}"), figures)
+                methods = [name for name in CHANGES if not (served and name == "rotate")]  # which has no address
+                found = {name: _first_calls(own, run, name, close, count, one_by_one=served) for name in methods}
+                figures = {
+                    "calls": count * len(methods),
+                    "errors": sum(errors.total() for errors in found.values()),
+                    "failed": {name: errors.total() for name, errors in found.items() if errors},
+                    "messages": dict(sum(found.values(), Counter()).most_common(3)),
+                }
+                say("first_changes", own.case(f"{kind}, {way}"), figures)
 
 
 def _first_calls(redis: Redis, run: Round, method: str, close: Close, count: int, *, one_by_one: bool) -> Errors:

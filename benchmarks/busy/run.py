@@ -14,9 +14,10 @@ from typing import Final
 import redis as redis_py
 
 from benchmarks import report
-from benchmarks.busy import clients, first_changes, sites
+from benchmarks.busy import clients, first_changes, page, sites
 from benchmarks.busy.load import TOPOLOGIES, Redis, Say, redis_of
 from benchmarks.measure import Json
+from benchmarks.rows import SIDES
 
 Load = Callable[[Redis, argparse.Namespace, Say], None]
 
@@ -45,7 +46,13 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=2.0, help="length of a load in a round")
     parser.add_argument("--calls", type=int, default=100, help="first calls of each method")
     parser.add_argument("--json", type=Path, help="write the figures of this run")
+    for side in SIDES:
+        parser.add_argument(f"--{side}", type=Path, nargs="+", default=[], metavar="FILE")
     arguments = parser.parse_args(words)
+    if arguments.before or arguments.after:
+        if arguments.before and arguments.after and len(arguments.before) != len(arguments.after):
+            parser.error("give as many files for --before as for --after: they are paired")
+        return _write_page({side: getattr(arguments, side) for side in SIDES})
     logging.disable()  # what fails is counted
     rounds: list[Json] = []
     for name in arguments.only:
@@ -54,6 +61,17 @@ def main(words: Sequence[str]) -> int:
             LOADS[name](redis, arguments, partial(_say, rounds))
     if arguments.json:
         report.write(arguments.json, about | {"rounds": rounds})
+    return 0
+
+
+def _write_page(files: dict[str, list[Path]]) -> int:
+    found: page.Runs = {}
+    for side in SIDES:
+        page.read(side, files[side], found)
+    runs = page.merged(page.stored_runs(), found)
+    report.write(page.STORED, runs)
+    report.replace_part(page.PAGE, "busy", page.derived(runs))
+    print(page.derived(runs))
     return 0
 
 
