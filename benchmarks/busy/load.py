@@ -36,13 +36,13 @@ class Tally:
         return len(self.seconds) + self.errors.total()
 
     def figures(self, elapsed: float, processor: float) -> Json:
-        """Rates and times are of answered calls; the processor time of failed calls is shared among all."""
-        every = sorted(self.seconds) or [0.0]
+        """Rates and times are of answered calls, None without any; failed calls count in the processor time too."""
+        every = sorted(self.seconds)
         return {
             "rate": round(len(self.seconds) / elapsed, 1),
             "client_us": round(processor / max(1, self.made) * 1e6, 1),
-            "p50_ms": round(every[len(every) // 2] * 1000, 2),
-            "p99_ms": round(every[int(len(every) * 0.99)] * 1000, 2),
+            "p50_ms": round(every[len(every) // 2] * 1000, 2) if every else None,
+            "p99_ms": round(every[int(len(every) * 0.99)] * 1000, 2) if every else None,
             "errors": self.errors.total(),
             "messages": dict(self.errors.most_common(3)),
         }

@@ -60,8 +60,13 @@ WORKS: Final = (
 )
 
 
+def _rounds(runs: Runs, side: str, work: str, case: str, figure: str) -> list[float | None]:
+    """None for a round that has no such figure, because no call was answered."""
+    return [figures.get(figure) for figures in runs.get(work, {}).get(case, {}).get(side, ())]
+
+
 def _values(runs: Runs, side: str, work: str, case: str, figure: str) -> list[float]:
-    return [float(figures[figure]) for figures in runs.get(work, {}).get(case, {}).get(side, ()) if figure in figures]
+    return [value for value in _rounds(runs, side, work, case, figure) if value is not None]
 
 
 def _sum_of(work: str, case: str | None = None) -> Values:
@@ -79,14 +84,14 @@ def _over(work: str, case: str, figure: str, base: str) -> Values:
     """As a multiple of another case of the same round."""
 
     def values(runs: Runs, side: str) -> list[float]:
-        return _ratios(_values(runs, side, work, case, figure), _values(runs, side, work, base, figure))
+        return _ratios(_rounds(runs, side, work, case, figure), _rounds(runs, side, work, base, figure))
 
     return values
 
 
 def _over_before(work: str, case: str, figure: str) -> Values:
     def values(runs: Runs, side: str) -> list[float]:
-        before, after = (_values(runs, name, work, case, figure) for name in SIDES)
+        before, after = (_rounds(runs, name, work, case, figure) for name in SIDES)
         return _ratios(after, before) if side == "after" else [1.0] * bool(before)
 
     return values
@@ -100,8 +105,8 @@ def _added(work: str, case: str, figure: str, base: str) -> Values:
     return values
 
 
-def _ratios(values: Sequence[float], bases: Sequence[float]) -> list[float]:
-    return [value / base for value, base in zip(values, bases, strict=False) if base]
+def _ratios(values: Sequence[float | None], bases: Sequence[float | None]) -> list[float]:
+    return [value / base for value, base in zip(values, bases, strict=False) if value is not None and base]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +46,7 @@ def address_of(running: subprocess.Popen[bytes]) -> str:
 def service(url: str) -> Iterator[tuple[str, str, int]]:
     """Run ``presence serve``: its address, an API key for everything, and its pid."""
     with Presence.from_url(url) as presence:
-        _, key = make_key(presence, "bench", ["record", "read", "kick"])
+        _, key = make_key(presence, f"bench-{secrets.token_hex(4)}", ["record", "read", "kick"])
     words = [sys.executable, "-m", "presence_core.cli", "serve", "--port", "0", "--json"]
     with program(words, {"PRESENCE_REDIS_URL": url}) as running:
         yield address_of(running), key, running.pid

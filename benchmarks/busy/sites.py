@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -71,8 +70,8 @@ def flask(redis: Redis, rounds: int, seconds: float, say: Say) -> None:
         words = ["-m", "gunicorn", "--worker-class", "gthread", "--threads", str(GUNICORN_THREADS), "--log-level",
                  "critical", "--bind", f"127.0.0.1:{port}", "benchmarks.busy.apps.flask_site:app"]  # fmt: skip
         with program([python, *words], {"BUSY_SESSIONS": kind, "BUSY_REDIS_URL": redis.url}) as running:
-            wait_for("a site that listens", lambda: _listens(port))
-            yield f"http://127.0.0.1:{port}", _only_child(running.pid)
+            wait_for("a site that answers", lambda: _answers(port))
+            yield f"http://127.0.0.1:{port}", _worker_of(running.pid)
 
     with _sites(FLASK, start) as sites:
         _rounds("flask", redis, sites, CONNECTIONS, rounds, seconds, say)
@@ -165,7 +164,7 @@ def _load(site: Site, connections: int, seconds: float) -> Json:
     good = seen["answers"] - seen["refused"]
     return {
         "rate": round(good / seen["seconds"], 1),
-        "site_us": round(spent / max(1, seen["answers"]) * 1e6, 1),
+        "site_us": round(spent / max(1, seen["answers"]) * 1e6, 1) or None,  # None without /proc
         "p50_ms": seen["p50_ms"],
         "p99_ms": seen["p99_ms"],
         "errors": seen["refused"] + seen["broken"],
@@ -183,13 +182,20 @@ def _run_wrk(site: Site, connections: int, seconds: float) -> Json:
     return figures
 
 
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+def _answers(port: int) -> bool:
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("GET", "/")
+        connection.getresponse().read()
+    except OSError:
+        return False
+    finally:
+        connection.close()
+    return True
 
 
-def _only_child(pid: int) -> int:
-    """The worker of a gunicorn, which does the work; the process itself without /proc."""
+def _worker_of(pid: int) -> int:
+    """The only worker of a gunicorn that has answered; the process itself without /proc."""
     try:
         return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
     except (OSError, IndexError):
