@@ -89,8 +89,9 @@ def test_first_changes_run_every_method_once_for_each_client_after_all_connectio
 
     def only_kill(own: Redis) -> dict[str, first_changes.Close]:
         def close() -> None:
-            closed.append(own.nodes[0].command("CLIENT", "LIST", "TYPE", "normal").count("\n") - 1)
+            closed.append(first_changes._clients(own.nodes[0]) - 1)
             ways(own)["CLIENT KILL"]()
+            assert first_changes._clients(own.nodes[0]) == 1
 
         return {"CLIENT KILL": close}
 
