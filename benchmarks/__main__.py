@@ -1,7 +1,7 @@
 """``python -m benchmarks [--sizes 10k,100k,1m] [--server valkey|redis|both] [--only name,…] [--json FILE]``
 
-``python -m benchmarks peers``, ``growth``, ``soak``, ``move``, ``instructions`` and ``compare`` have options of their
-own.
+``python -m benchmarks peers``, ``growth``, ``soak``, ``busy``, ``move``, ``instructions`` and ``compare`` have options
+of their own.
 ``capacity`` calculates docs/capacity.md from the results of ``growth``.
 """
 
@@ -86,6 +86,7 @@ COMMANDS: Final = {
     "move": "benchmarks.move",
     "instructions": "benchmarks.instructions",
     "compare": "benchmarks.rows",
+    "busy": "benchmarks.busy.run",
 }
 """Commands with options of their own, and their modules."""
 

@@ -46,7 +46,7 @@ def command(kind: Kind, url: str) -> list[str]:
     name, *rest = kind.words
     if kind.needs == "node":
         return ["node", str(HERE / "node" / f"{name}.mjs"), url, *rest]
-    python = str(PLACE / "python" / "bin" / "python") if kind.needs == "python" else sys.executable
+    python = python_of("python") if kind.needs == "python" else sys.executable
     return [python, "-m", f"benchmarks.peers.python.{name}", url, *rest]
 
 
@@ -66,10 +66,15 @@ def install(needs: str) -> None:
     if needs == "node":
         _install_node(place)
     else:
-        _run("python", [sys.executable, "-m", "venv", str(place)])
-        pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run("python", [*pip, "--require-hashes", "--only-binary", ":all:", "-r", str(_lock(needs))])
+        _run(needs, [sys.executable, "-m", "venv", str(place)])
+        pip = [python_of(needs), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _run(needs, [*pip, "--require-hashes", "--only-binary", ":all:", "-r", str(_lock(needs))])
     _stamp(needs).touch()
+
+
+def python_of(needs: str) -> str:
+    """The interpreter of an installed Python environment."""
+    return str(PLACE / needs / "bin" / "python")
 
 
 def _install_node(place: Path) -> None:
