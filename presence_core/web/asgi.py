@@ -90,19 +90,19 @@ class PresenceMiddleware:
             await self._refuse(verdict, scope, receive, send)
 
     async def _check(self, scope: Scope) -> Verdict:
-        user_of = self._user_of
+        user_of, presence = self._user_of, self._presence
         calls = self.checker.check(read_scope(scope), None if user_of is None else lambda: user_of(scope))
-        if isinstance(self._presence, AsyncPresence):
-            return await drive_async(calls, lambda call: call(self._presence))
-        return await asyncio.to_thread(drive, calls, lambda call: call(self._presence))
+        if isinstance(presence, AsyncPresence):
+            return await drive_async(calls, lambda call: call(presence))
+        return await asyncio.to_thread(drive, calls, lambda call: call(presence))
 
     async def _run_app(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
-        async def note_start(message: Message) -> None:
+        def note_start(message: Message) -> Awaitable[None]:
             nonlocal started
             started = True
-            await send(message)
+            return send(message)
 
         try:
             await self._app(scope, receive, note_start)

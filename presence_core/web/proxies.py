@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
@@ -28,6 +29,13 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
+
+
+@lru_cache(maxsize=4096)
+def _peer(text: str) -> tuple[IPv4Address | IPv6Address | None, str | None]:
+    """The address of a peer, and its text. Cached: a visitor sends many requests, and a proxy all of them."""
+    address = parse_address(text)
+    return address, None if address is None else str(address)
 
 
 class Proxies:
@@ -58,12 +66,12 @@ class Proxies:
         ``forwarded`` is X-Forwarded-For, its lines joined by commas. Entries to the left of the first one that is not
         trusted, or is no address, are ignored: the sender can write anything there.
         """
-        client = parse_address(peer) if peer else None
+        client, text = _peer(peer) if peer else (None, None)
         if client is None:
             if not self._unix or peer:  # a peer with a name is a test client, not a Unix socket
                 return None
         elif not self._trusts(client):
-            return str(client)
+            return text
         for entry in reversed(forwarded.split(",")):
             address = parse_address(entry)
             if address is None:

@@ -94,7 +94,8 @@ class RequestChecker:
             verdict = yield from self._decide(request, user_of, ip)
         with self._lock:
             self._tally[verdict.state] = self._tally.get(verdict.state, 0) + 1
-        return replace(verdict, ip=ip)
+        object.__setattr__(verdict, "ip", ip)  # it was made just now; dataclasses.replace takes as long as all the rest
+        return verdict
 
     def _observe(self, request: RequestData, user_of: Users | None, ip: str | None) -> ClientCalls[Verdict]:
         try:
@@ -135,13 +136,15 @@ class RequestChecker:
         if self._context.now:  # a test has stopped the clock: each request is seen at once, at its time
             turn = Turn(by_call=True, by_buffer=False)
         max_age = max_age_of(request.path, self.rules.fresh)
-        options: dict[str, Any] = {"touch": turn.by_call, "ip": ip, "max_age": max_age}
+        touch = turn.by_call
         if token is not None:
-            validation = yield from self._call(lambda p: p.validate(token, **options), key)
+            validation = yield from self._call(lambda p: p.validate(token, touch=touch, ip=ip, max_age=max_age), key)
         else:
             assert visitor is not None
             uid, sid = visitor.uid, visitor.session_id
-            validation = yield from self._call(lambda p: p.validate_session(uid, sid, **options), key)
+            validation = yield from self._call(
+                lambda p: p.validate_session(uid, sid, touch=touch, ip=ip, max_age=max_age), key
+            )
         record = validation.session or validation.ended or validation.refused
         if record is not None and visitor is not None and visitor.uid != record.uid:
             validation = ValidationFailed()  # the token is another user's: the site's own sign-in is newer

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class RequestData:
+class RequestData(NamedTuple):
     """One request, independent of the framework."""
 
     path: str
@@ -20,23 +18,29 @@ class RequestData:
     preflight: bool = False  #: has the method and headers of a CORS preflight, which browsers send without credentials
 
 
+_NONE: Final = ("",)
+_READ: Final = frozenset(
+    (b"cookie", b"authorization", b"x-forwarded-for", b"user-agent", b"origin", b"access-control-request-method")
+)
+
+
 def read_scope(scope: Mapping[str, Any]) -> RequestData:
     """Read an ASGI scope."""
     values: dict[bytes, list[str]] = {}
     for name, value in scope["headers"]:
-        values.setdefault(name.lower(), []).append(value.decode("latin-1"))
+        if (name if name in _READ else name.lower()) in _READ:
+            values.setdefault(name.lower(), []).append(value.decode("latin-1"))
     client = scope.get("client")
-    agent = values.get(b"user-agent")
+    get = values.get
+    agent, cookies, forwarded = get(b"user-agent"), get(b"cookie"), get(b"x-forwarded-for")
     return RequestData(
-        path=scope["path"] or "/",
-        cookie="; ".join(values.get(b"cookie", ())),  # HTTP/2 may split it
-        authorization=values.get(b"authorization", [""])[0],
-        peer=(client[0] or None) if client else None,
-        forwarded=",".join(values.get(b"x-forwarded-for", ())),
-        user_agent=agent[0] if agent else None,
-        preflight=_is_preflight(
-            scope.get("method", ""), values.get(b"origin"), values.get(b"access-control-request-method")
-        ),
+        scope["path"] or "/",
+        "; ".join(cookies) if cookies else "",  # HTTP/2 may split it
+        get(b"authorization", _NONE)[0],
+        (client[0] or None) if client else None,
+        ",".join(forwarded) if forwarded else "",
+        agent[0] if agent else None,
+        _is_preflight(scope.get("method", ""), get(b"origin"), get(b"access-control-request-method")),
     )
 
 
