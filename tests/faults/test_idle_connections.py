@@ -8,18 +8,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import pytest
 import redis
 
-from presence_core import AsyncPresence, Settings
+from presence_core import AsyncPresence, Presence, Settings
 from presence_core.transport import channel, pools
+from presence_core.web.service.api_keys import make_key
 from tests.conftest import Bed, on
 from tests.contract.connections.test_keys import SETTINGS, _everything
 from tests.support.facade import EventLoop, P
+from tests.support.fair_clock import PATIENT
 from tests.support.faults.outages import WRITES
 from tests.support.faults.proxy import Proxy
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary, wait_for
 from tests.support.soak import size
+from tests.web.service.process import served_on_thread
 
 
 @pytest.fixture
@@ -137,3 +141,19 @@ def test_callers_at_once_share_the_connection_that_replaces_a_closed_one(bed: Be
             assert len(ours) <= 3, "this client's, and that of the test"
 
     asyncio.run(many(AsyncPresence.from_url(bed.url, Settings(namespace=bed.namespace, timeout=20))))
+
+
+@on("valkey-async", "cluster-async")
+def test_the_service_answers_the_first_change_after_its_connections_were_closed(bed: Bed, raw: Any) -> None:
+    with Presence.from_url(bed.url, Settings(bed.namespace, timeout=PATIENT)) as presence:
+        _, key = make_key(presence, "site", ["record"])
+    with (
+        served_on_thread(bed.url, bed.namespace) as at,
+        httpx.Client(headers={"Authorization": f"Bearer {key}"}) as site,
+    ):
+        for number in range(size(10, 200)):
+            close_all(raw)
+            answer = site.post(
+                f"{at}/v1/sessions", json={"uid": f"u{number}"}, headers={"Authorization": f"Bearer {key}"}
+            )
+            assert answer.status_code == 201
