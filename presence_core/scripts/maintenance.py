@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from presence_core.models import stored_number
 from presence_core.scripts.calls import by_two
 from presence_core.scripts.script import Script
 
@@ -99,7 +100,7 @@ class Beat(NamedTuple):
 def decode_beat(reply: Sequence[Any]) -> Beat:
     """Decode a reply of maintenance/claim_lead.lua."""
     leads, now, *stored = reply
-    return Beat(bool(leads), int(now), *(int(raw) if raw.isdigit() else None for raw in stored))
+    return Beat(bool(leads), int(now), *map(stored_number, stored))
 
 
 class WorkerStatusRead(NamedTuple):
@@ -110,8 +111,7 @@ class WorkerStatusRead(NamedTuple):
 
     def number(self, name: bytes) -> int | None:
         """The value of a field; None where it is missing or no number."""
-        raw = self.fields.get(name, b"")
-        return int(raw) if raw.isdigit() else None
+        return stored_number(self.fields.get(name))
 
     def text(self, name: bytes) -> str:
         return self.fields.get(name, b"").decode("utf-8", "replace")

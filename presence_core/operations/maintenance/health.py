@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from presence_core.errors import CorruptData, Unavailable
 from presence_core.keyspace import slot
-from presence_core.models import Health, NodeHealth, SentinelHealth, moment
+from presence_core.models import Health, NodeHealth, SentinelHealth, moment, stored_number
 from presence_core.operations.context import Context
 from presence_core.operations.layout import load
 from presence_core.operations.maintenance import leader
@@ -197,7 +197,9 @@ def _read_data(ctx: Context, facts: HealthFacts, server_of: Callable[[str], str]
     facts.worker, facts.knows_worker = (yield from leader.status(ctx)), True
     facts.lag = (yield from leader.lag(ctx, now)) / 1000
     marks = yield [command(s.meta, "HGET", s.meta, "ended_from", lenient=True) for s in shards]
-    facts.ended_complete_since = complete_since(ctx, now, (int(mark) for mark in marks if mark and mark.isdigit()))
+    facts.ended_complete_since = complete_since(
+        ctx, now, (number for mark in marks if (number := stored_number(mark)) is not None)
+    )
     facts.drifted = {shard.index for shard in (yield from drifted(shards))}
 
 
