@@ -9,7 +9,7 @@ from presence_core.models import stored_number
 from presence_core.scripts.calls import by_two
 from presence_core.scripts.script import Script
 
-SETTLE_SESSIONS: Final = Script("maintenance/settle_sessions", repeatable=True)
+SETTLE_SESSIONS: Final = Script("maintenance/settle_sessions", repeatable=True, seldom=["hsetnx", "sadd"])
 REMOVE_OUTDATED: Final = Script("maintenance/remove_outdated", repeatable=True)
 FIND_DUE: Final = Script("maintenance/find_due", repeatable=True)
 FIND_OUTDATED: Final = Script("maintenance/find_outdated", repeatable=True, derives=True)
@@ -19,6 +19,7 @@ MEASURE_SHARD: Final = Script("maintenance/measure_shard", repeatable=True)
 CLAIM_LEAD: Final = Script("maintenance/claim_lead", repeatable=True, fenced=False)
 CONFIRM_CLOCK: Final = Script("maintenance/confirm_clock", repeatable=True)
 """Replies with the ms by which the shard's clock moved more than the worker's."""
+REQUIRE_COMMANDS: Final = Script("maintenance/require_commands", repeatable=True, fenced=False)
 READ_WORKER_STATUS: Final = Script("maintenance/read_worker_status", repeatable=True, fenced=False)
 
 
@@ -63,6 +64,7 @@ class ShardExamination(NamedTuple):
     refused: Sequence[bytes]  #: commands that the ACL user may not run
     could_ask: int  #: 1: the server answers which commands it permits
     keys: int  #: keys of the shard's slot; -1: unknown
+    missing: Sequence[bytes]  #: commands that the server does not have
 
 
 decode_examination: Final = ShardExamination._make

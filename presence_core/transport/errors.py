@@ -100,9 +100,17 @@ def _access_refused(error: BaseException, at: str, server: str, call: Call | Non
     code, text = code_of(error), text_of(error)
     if isinstance(error, AuthenticationError) or code in ("NOAUTH", "WRONGPASS"):
         return Unavailable(f"{at} refused the user name or password.", server)
+    missing = "" if call is None else f" ({_missing_permission(call, text)})"
+    if text.startswith("unknown command") or "Unknown Redis command called from script" in text:
+        said = text.partition(", with args")[0]
+        return Unavailable(
+            f"{at} does not have a command that this needs{missing}: {said}. Its configuration renames or disables it "
+            "(rename-command); docs/operations.md lists the commands.",
+            server,
+            "NOPERM",
+        )
     in_script = "ACL failure in script" in text or "executing the script can't run this command" in text
     if isinstance(error, NoPermissionError) or code == "NOPERM" or in_script:
-        missing = "" if call is None else f" ({_missing_permission(call, text)})"
         return Unavailable(
             f"{at} does not permit this: {text}{missing}. docs/operations.md lists what ACL users need.",
             server,

@@ -1,7 +1,8 @@
 """``health``: read how the servers, the data and the worker are. ``health_rules`` and ``server_rules`` judge it.
 
-Nothing is written and no command is tried: a script asks Redis which commands the ACL user may run
-(``redis.acl_check_cmd``), so nothing enters its log of refused commands.
+Nothing is written. A script asks Redis which commands it has, and which of them the ACL user may run
+(``redis.acl_check_cmd``), so nothing enters its log of refused commands. EVALSHA, which carries all changes, is then
+run on each server: a proxy may refuse what the server would permit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from presence_core.operations.server_info import ServerInfo
 from presence_core.operations.sessions import read
 from presence_core.operations.sessions.tombstones import complete_since
 from presence_core.scripts.calls import Call, Op, ask, call_of, command, pairs
-from presence_core.scripts.maintenance import EXAMINE_SHARD, decode_examination
+from presence_core.scripts.maintenance import EXAMINE_SHARD, REQUIRE_COMMANDS, decode_examination
 from presence_core.settings import INDEXES
 
 COMMANDS: Final = (
@@ -191,6 +192,7 @@ def _read_data(ctx: Context, facts: HealthFacts, server_of: Callable[[str], str]
     facts.indexes = tuple(name for name in INDEXES if name in ctx.complete)
     facts.served = {shard.index: server_of(shard.tag) for shard in shards}
     yield from _examine(ctx, facts)
+    yield from _try_evalsha(ctx, facts)
     counts = yield from read.counts(ctx)
     now = round(counts.as_of.timestamp() * 1000)
     facts.users, facts.sessions, facts.swept_at = counts.users, counts.sessions, counts.swept_at
@@ -201,6 +203,17 @@ def _read_data(ctx: Context, facts: HealthFacts, server_of: Callable[[str], str]
         ctx, now, (number for mark in marks if (number := stored_number(mark)) is not None)
     )
     facts.drifted = {shard.index for shard in (yield from drifted(shards))}
+
+
+def _try_evalsha(ctx: Context, facts: HealthFacts) -> Op[None]:
+    """Run a script that does nothing by EVALSHA, once on each server where the user may. Raises Unavailable."""
+    by_server = {server: ctx.keys.shards[index] for index, server in facts.served.items()}
+    shards = [shard for shard in by_server.values() if "evalsha" not in facts.refused.get(shard.tag, ())]
+    if "evalsha" not in facts.missing:
+        yield [
+            Call(shard.meta, ("EVALSHA", REQUIRE_COMMANDS.sha, "1", shard.meta), True, REQUIRE_COMMANDS)
+            for shard in shards
+        ]
 
 
 def _examine(ctx: Context, facts: HealthFacts) -> Op[None]:
@@ -219,6 +232,7 @@ def _examine(ctx: Context, facts: HealthFacts) -> Op[None]:
         facts.could_ask = facts.could_ask and bool(examination.could_ask)
         if examination.refused:
             facts.refused[tag] = [name.decode() for name in examination.refused]
+        facts.missing |= {name.decode() for name in examination.missing}
     of_shards = dict(zip(shards, examined, strict=False))
     facts.keys = [examination.keys for examination in of_shards.values() if examination.keys >= 0]
     facts.lengths = {s.index: ListLengths(*examination.lengths) for s, examination in of_shards.items()}

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from presence_core.errors import CorruptData, PresenceError, Unavailable
 from presence_core.models import LEVELS, Finding, Health, NodeHealth, SentinelHealth, Spread, WorkerStatus
 from presence_core.operations.maintenance.server_rules import of_sentinels, of_servers
+from presence_core.scripts import script
 from presence_core.settings import Settings
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 LAG_SECONDS: Final = 60
-WRITES: Final = (
-    "evalsha", "expire", "hdel", "hincrby", "hset", "hsetnx", "persist", "pexpireat", "rename", "sadd", "set",
-    "setrange", "srem", "unlink", "xadd", "xdel", "xsetid", "xtrim", "zadd", "zrem", "zremrangebyrank",
-)  # fmt: skip
+WRITES: Final = script.WRITES | {"evalsha", "xdel"}
 _PERMIT: Final = "Give the ACL user the rights that docs/operations.md lists under “Who may do what”."
+
+
+_GIVE_BACK: Final = "Remove its rename-command lines from the server's configuration, and restart it."
 
 
 class ListLengths(NamedTuple):
@@ -50,7 +51,8 @@ class HealthFacts:
     served: dict[int, str] = field(default_factory=dict)  #: shard → node
     lengths: dict[int, ListLengths] = field(default_factory=dict)  #: by shard
     keys: list[int] = field(default_factory=list)  #: of each shard; empty where the server does not report it
-    refused: dict[str, list[str]] = field(default_factory=dict)  #: tag → commands
+    refused: dict[str, list[str]] = field(default_factory=dict)  #: tag → commands that the ACL user may not run
+    missing: set[str] = field(default_factory=set)  #: commands that a server does not have
     could_ask: bool = True  #: Redis answers which commands it permits
     users: int | None = None
     sessions: int | None = None
@@ -126,14 +128,19 @@ def _of_data(facts: HealthFacts) -> Iterator[Finding]:
 
 
 def _of_permissions(facts: HealthFacts) -> Iterator[Finding]:
+    if facts.missing:
+        text = f"The server does not have {', '.join(sorted(facts.missing))}: a call that needs one changes nothing."
+        yield Finding("error", "permissions", text, _GIVE_BACK)
     commands = sorted({name for names in facts.refused.values() for name in names})
     if commands:
-        only_writes = set(commands) <= set(WRITES) and not facts.settings.heal
+        only_writes = set(commands) <= WRITES and not facts.settings.heal
         tags = ", ".join(list(facts.refused)[:3]) + (", …" if len(facts.refused) > 3 else "")
         text = f"The ACL user may not run {', '.join(commands)} on keys that begin with {tags}."
         yield Finding("note" if only_writes else "error", "permissions", text, _PERMIT)
     elif isinstance(facts.failure, Unavailable) and facts.failure.code == "NOPERM":
         yield Finding("error", "permissions", str(facts.failure), _PERMIT)
+    elif facts.missing:
+        return
     elif not facts.could_ask:
         yield Finding("note", "permissions", "The server does not report which commands it permits.")
     elif facts.lengths:
