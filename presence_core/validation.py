@@ -22,6 +22,12 @@ CUT_MARK: Final = "…"
 MAX_UIDS: Final = 10_000
 MAX_ATTRIBUTES: Final = 4096
 ATTRIBUTES_RULE: Final = f"must be at most {MAX_ATTRIBUTES} bytes of JSON"
+MAX_DEPTH: Final = 32
+"""Lists and dicts of the attributes in each other, with the dict itself. Readers have limits of their own: JSON parsers
+stop at 64 (.NET) and more, Python's own encoders at some hundred, and a list adds a few levels."""
+_DEPTH_RULE: Final = f"must be nested at most {MAX_DEPTH} levels deep"
+_JSON_TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_JSON_NEST: Final = re.compile(rb"[^\[\]{}]+")
 _A_DICT: Final = "must be a dict with text keys"
 
 MAX_METHODS: Final = 8
@@ -229,6 +235,18 @@ def as_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
+def is_too_deep(raw: bytes) -> bool:
+    """Whether JSON is nested deeper than ``MAX_DEPTH``. Read from its text: a value may be too deep to walk."""
+    if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
+        return False  # nearly every call
+    depth = 0
+    for sign in _JSON_NEST.sub(b"", _JSON_TEXT.sub(b"", raw)):
+        depth += 1 if sign in b"[{" else -1
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
 def attributes(value: object) -> bytes:
     """The site's own fields as JSON; b"" for none."""
     if value is None or value == {}:
@@ -237,10 +255,14 @@ def attributes(value: object) -> bytes:
         raise InvalidArgument("attributes", _A_DICT)
     try:
         raw = as_json(dict(value)).encode()
-    except (TypeError, ValueError, RecursionError):
+    except RecursionError:
+        raise InvalidArgument("attributes", _DEPTH_RULE) from None
+    except (TypeError, ValueError):
         raise InvalidArgument("attributes", "must contain only JSON values") from None
     if len(raw) > MAX_ATTRIBUTES:
         raise InvalidArgument("attributes", ATTRIBUTES_RULE)
+    if is_too_deep(raw):
+        raise InvalidArgument("attributes", _DEPTH_RULE)
     return raw
 
 

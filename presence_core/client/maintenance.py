@@ -12,6 +12,7 @@ from presence_core.models import Health, Sample, SweepReport, WorkerStatus
 from presence_core.operations.maintenance import health, history, leader, repair, sweep
 from presence_core.operations.search import rebuild
 from presence_core.operations.sessions import held_changes, replica_ack
+from presence_core.transport.new_connections import refused_connections, refused_connections_async
 
 
 class MaintenanceMethods(Client):
@@ -65,15 +66,17 @@ class MaintenanceMethods(Client):
     def health(self) -> Health:
         """The state of every server, of the data and of the maintenance, with advice: see ``Health.findings``.
 
-        Changes nothing. It asks Redis which commands are refused, and does not try them. What a server does not tell is
-        None, with a note. An unreachable node of a cluster is an error among the findings; if no server answers,
-        Unavailable is raised. Cost: O(P + values of facets), five or six round trips to each server, and five for the
-        namespace. Fit to be called every few seconds.
+        Changes nothing. It opens a new connection to each server, asks Redis which commands it has and permits, and
+        runs EVALSHA. What a server does not tell is None, with a note. An unreachable node of a cluster is an error
+        among the findings; if no server answers, Unavailable is raised. Cost: O(P + values of facets), a new connection
+        and five or six round trips to each server, and eight for the namespace. Fit to be called every few seconds.
         """
         transport = self._transport
         transport.await_sentinels()
+        nodes = transport.nodes()
+        refused = refused_connections(self.internal.redis_client, self.settings.timeout)
         asking = health.health(
-            self._ctx, transport.nodes(), transport.server_of, time.perf_counter, time.time, transport.sentinels
+            self._ctx, nodes, transport.server_of, time.perf_counter, time.time, transport.sentinels, refused
         )
         return transport.run(asking)
 
@@ -114,7 +117,10 @@ class AsyncMaintenanceMethods(AsyncClient):
         transport = self._transport
         await transport.await_sentinels()
         nodes = await transport.nodes()
-        asking = health.health(self._ctx, nodes, transport.server_of, time.perf_counter, time.time, transport.sentinels)
+        refused = await refused_connections_async(self.internal.redis_client, self.settings.timeout)
+        asking = health.health(
+            self._ctx, nodes, transport.server_of, time.perf_counter, time.time, transport.sentinels, refused
+        )
         return await transport.run(asking)
 
     async def unconfirmed(self) -> int:

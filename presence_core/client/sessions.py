@@ -40,8 +40,9 @@ class SessionsMethods(Client):
 
         uid: 1-256 bytes. name: up to 256 bytes. aliases: up to eight other ways to find the person, such as email and
         phone. device, app, app_version: up to 64 bytes each. user_agent: cut at 512 characters. attributes: up to 4 KB
-        of JSON. session_id: an id of the site's own, 8-128 URL-safe characters, never a secret; by default 22 random
-        ones. idle_timeout, absolute_timeout: whole seconds; by default those of the settings.
+        of JSON, nested at most 32 levels deep. session_id: an id of the site's own, 8-128 URL-safe characters, never a
+        secret; by default 22 random ones. idle_timeout, absolute_timeout: whole seconds; by default those of the
+        settings.
 
         methods: how the visitor has authenticated, at most eight names of 1-16 of a-z, 0-9, _ and -, 55 characters in
         all: those of RFC 8176 ("pwd", "otp", "hwk") or the site's own. mfa: with several factors; by default True for
@@ -183,9 +184,10 @@ class SessionsMethods(Client):
         attributes as they are now. Otherwise nothing is changed, and ``.ended`` says why it ended.
 
         attributes: names and new values; None removes a name. Attributes that are not named stay. Together they may
-        have 4 KB of JSON, else this raises InvalidArgument. If two concurrent calls name different attributes, both are
-        stored; of the same one the later value is. ``facets`` and searches follow at once. The session does not count
-        as seen, and no event is sent. The call may be repeated. Cost: O(attributes), one round trip, as ``validate``.
+        have 4 KB of JSON, nested at most 32 levels deep, else this raises InvalidArgument. If two concurrent calls name
+        different attributes, both are stored; of the same one the later value is. ``facets`` and searches follow at
+        once. The session does not count as seen, and no event is sent. The call may be repeated. Cost: O(attributes),
+        one round trip, as ``validate``.
         """
         return self._run(validate.update(self._ctx, token, attributes))
 

@@ -61,6 +61,7 @@ from presence_core.models.sessions import (
     in_words,
     login_and_deadline,
     moment,
+    stored_number,
     text,
 )
 from presence_core.models.staff import (

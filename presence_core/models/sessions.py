@@ -27,16 +27,19 @@ field       holds
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from math import isfinite
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any, Final, Literal, TypeAlias
 
 from presence_core.models.choices import EndCause, EndReason, FailureCode
 from presence_core.models.places import Place, read_place
+from presence_core.validation import as_json, is_too_deep
 
 CORE: Final = struct.Struct(">QII16s4s4s")
 _TIMES: Final = struct.Struct(">QII")
@@ -74,6 +77,11 @@ def moment(ms: int) -> datetime:
 def text(raw: bytes) -> str:
     """Stored bytes as text; bytes that are not UTF-8 (another program's) show as U+FFFD and never raise."""
     return raw.decode("utf-8", "replace")
+
+
+def stored_number(raw: bytes | None) -> int | None:
+    """A number as we write it; None for anything else, also for more digits than Python converts."""
+    return int(raw) if raw and len(raw) < 20 and raw.isdigit() else None
 
 
 def _packed_time(packed: bytes) -> datetime:
@@ -118,12 +126,29 @@ def _three(raw: bytes | None) -> tuple[str | None, str | None, str | None]:
     return first, second, third
 
 
+def _finite(number: str) -> float | None:
+    value = float(number)
+    return value if isfinite(value) else None
+
+
+_decode_json: Final = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None).decode
+"""NaN and numbers beyond a float are None, as in JavaScript: JSON has no word for them, so no reader could pass them
+on."""
+
+_HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
+
+
 def attributes_of(raw: bytes | None) -> dict[str, Any]:
-    """The site's own fields; empty if they are not JSON."""
-    if not raw:
+    """The site's own fields; empty if they are not JSON, or nested deeper than a login may give them.
+
+    Another program may have written them. Whatever they are, each reader can pass the result on as JSON.
+    """
+    if not raw or is_too_deep(raw):
         return {}
     try:
-        value = json.loads(raw)
+        value = _decode_json(raw.decode("utf-8", "replace"))
+        if b"\\u" in raw:  # an escape may be half a character, which has no UTF-8
+            value = _decode_json(_HALF_CHARACTER.sub("\ufffd", as_json(value)))
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -253,7 +278,8 @@ class Ended(Record):
         lives_out = draft.expires_at - draft.login_at >= timedelta(seconds=draft.absolute_timeout)
         draft.reason = text(end_reason) if end_reason else "expired"
         draft.cause = text(cause) if cause else "absolute" if lives_out else "idle"
-        draft.at = moment(int(at)) if at and at.isdigit() else draft.expires_at
+        ended_at = stored_number(at)
+        draft.at = draft.expires_at if ended_at is None else moment(ended_at)
         draft.by = optional_text(by)
         draft.note = optional_text(notes.get(note)) if note else None
         draft.ticket = optional_text(ticket)

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from presence_core.filters import MatchedField, SessionFilter
 from presence_core.models.choices import JOB_STATES, STAFF_ROLES, JobState, SavedKind, StaffRole
-from presence_core.models.sessions import PublicBlock, moment, optional_text, text
+from presence_core.models.sessions import PublicBlock, moment, optional_text, stored_number, text
 
 JOB_FIELDS: Final = (
     "state", "by", "reason", "message", "ticket", "filter", "total", "expected", "examined", "pace", "created",
@@ -21,7 +21,8 @@ BLOCK_FIELDS: Final = ("by", "reason", "message", "ticket", "at", "until", "chan
 
 
 def _moment(raw: bytes | None) -> datetime | None:
-    return moment(int(raw)) if raw and raw.isdigit() else None
+    number = stored_number(raw)
+    return None if number is None else moment(number)
 
 
 def _seconds(at: datetime) -> str:
@@ -319,11 +320,9 @@ def _outcome(fields: Mapping[bytes, bytes]) -> str:
     if stored := fields.get(b"outcome"):
         return text(stored)
     parts = []
-    if (ended := fields.get(b"ended", b"")).isdigit():
-        number = int(ended)
+    if (number := stored_number(fields.get(b"ended"))) is not None:
         parts.append(f"{number} session{'' if number == 1 else 's'} ended" if number else "no session to end")
-    if (demanded := fields.get(b"demanded", b"")).isdigit():
-        number = int(demanded)
+    if (number := stored_number(fields.get(b"demanded"))) is not None:
         sessions = f"{number} session{'' if number == 1 else 's'}" if number else "no session"
         parts.append(f"{sessions} to sign in again")
     if until := fields.get(b"until"):

@@ -52,6 +52,7 @@ class Context:
     indexes: frozenset[str] = frozenset()  #: the indexes that logins write: configured, or in use
     complete: frozenset[str] = frozenset()  #: the indexes that queries may use
     is_guess: bool = False  #: the layout is not stored yet
+    born: bytes | None = None  #: when the layout was written, as it says itself
     look_at: float = 0.0  #: when to read the layout again, by ``clock``
     held: dict[Any, Any] = field(default_factory=dict)  #: by name: see sessions/held_changes.py
     not_held: int = 0  #: changes that were not held because too many are

@@ -29,6 +29,8 @@ class _StoredLayout(NamedTuple):
     shards: bytes | None
     indexes: bytes | None  #: search indexes that are complete, separated by commas
     was: bytes | None  #: numbers of shards before each reshard, separated by commas
+    born: bytes | None = None  #: when the layout was written, ms; missing in those of earlier versions
+    moved_at: bytes | None = None  #: when the number of shards last changed, ms
     device_keys: bytes | None = None  #: hex, separated by commas; missing before the first login that names its device
 
 
@@ -67,6 +69,7 @@ def load(ctx: Context) -> Op[None]:
     if stored.schema is not None:
         _check_schema(key, stored.schema)  # before anything is written, also where only the schema is stored
     is_guess = False
+    has_lost_data = known is not None and (not stored.shards or stored.born != ctx.born)
     if not stored.shards:
         wanted = known or ctx.settings.shards or (64 if ctx.is_cluster else 1)
         try:
@@ -77,11 +80,31 @@ def load(ctx: Context) -> Op[None]:
             # A client that may only read, before the first client that may write.
             stored, is_guess = _StoredLayout(b"%d" % SCHEMA, b"%d" % wanted, b"", None), True
     _check_schema(key, stored.schema)
-    shards = _check_shards(ctx, key, stored, known)
+    if known is not None and not is_guess and (has_lost_data or (stored.shards != b"%d" % known and not stored.was)):
+        stored = yield from _note_loss(key, stored, known)
+    shards = _check_shards(ctx, key, stored)
     ctx.adopt(shards, stored.indexes, is_guess=is_guess)
+    ctx.born = stored.born
     ctx.know_device_keys(stored.device_keys)
     if ctx.settings.heal and not is_guess and _names_an_earlier_fold(stored.indexes):
         yield from _withdraw_indexes(ctx, key)
+
+
+def _note_loss(key: str, stored: _StoredLayout, known: int) -> Op[_StoredLayout]:
+    """The data that this client has used is gone, and the layout with it: by FLUSHDB, a restart without persistence,
+    or a snapshot of another layout. Leave a note for ``health``, and go on with what is stored now, as a new process
+    would."""
+    [(seconds, _)] = yield [command(key, "TIME")]
+    now = str(1000 * int(seconds)).encode()
+    fields: list[str | bytes] = ["lost", b"%s %d" % (now, known)]
+    if stored.shards != b"%d" % known:
+        earlier = [*filter(None, (stored.was or b"").split(b",")), b"%d" % known]
+        was = b",".join(dict.fromkeys(earlier))
+        stored = stored._replace(was=was, moved_at=now)
+        fields += ["was", was, "moved_at", now]
+    with contextlib.suppress(Unavailable):  # one that may only read
+        yield [command(key, "HSET", key, *fields)]
+    return stored
 
 
 def _names_an_earlier_fold(indexes: bytes | None) -> bool:
@@ -97,15 +120,15 @@ def _withdraw_indexes(ctx: Context, key: str) -> Op[None]:
 
 
 def refresh(ctx: Context) -> Op[None]:
-    """Read the layout again, and adopt it if the namespace was resharded. Raises CorruptData if its schema was raised
-    to one that this version does not know. Cost: one round trip."""
+    """Read the layout again, and adopt it if the namespace was resharded, or its data is gone. Raises CorruptData if
+    its schema was raised to one that this version does not know. Cost: one round trip."""
     key = layout_key(ctx.settings.namespace)
     stored = yield from _read(key)
     if stored.schema is not None:
         _check_schema(key, stored.schema)
     ctx.know_device_keys(stored.device_keys)
-    if stored.shards and stored.shards != b"%d" % len(ctx.keys.shards):
-        yield from load(ctx)  # which tells a reshard from a snapshot that was restored
+    if stored.shards != b"%d" % len(ctx.keys.shards) or stored.born != ctx.born:
+        yield from load(ctx)  # which tells a reshard from data that was lost
 
 
 def _refresh_when_due(ctx: Context) -> Op[None]:
@@ -138,7 +161,9 @@ def _read(key: str) -> Op[_StoredLayout]:
 def _write(ctx: Context, key: str, shards: int) -> Op[_StoredLayout]:
     """Write what is missing of the layout; returns what is stored then, by this client or by another."""
     wanted = stored_names(ctx.settings.indexes)
-    fields = (("schema", SCHEMA), ("indexes", wanted), ("shards", shards))
+    [(seconds, micros)] = yield [command(key, "TIME")]
+    born = 1000 * int(seconds) + int(micros) // 1000
+    fields = (("born", born), ("schema", SCHEMA), ("indexes", wanted), ("shards", shards))
     yield [command(key, "HSETNX", key, name, value) for name, value in fields]
     return (yield from _read(key))
 
@@ -170,14 +195,12 @@ def _check_schema(key: str, stored: bytes | None) -> None:
         )
 
 
-def _check_shards(ctx: Context, key: str, stored: _StoredLayout, known: int | None) -> int:
-    """The stored number of shards. ``known``: the number that this client has used so far."""
+def _check_shards(ctx: Context, key: str, stored: _StoredLayout) -> int:
+    """The stored number of shards."""
     shards = _positive(key, stored.shards)
     if shards > MAX_SHARDS:
         raise foreign_data(key)
-    if known not in (None, shards) and not stored.was:
-        raise CorruptData(f"{key} says {shards} shards, but this client has used {known}: restart the process.")
-    earlier = text(stored.was or b"").split(",")  # settings may still name the number from before a reshard
+    earlier = text(stored.was or b"").split(",")  # settings may still name the number from before it changed
     if ctx.settings.shards not in (None, shards) and str(ctx.settings.shards) not in earlier:
         raise InvalidArgument(
             "shards",

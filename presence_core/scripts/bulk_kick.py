@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from presence_core.models import stored_number
 from presence_core.scripts.script import Script
 
 CREATE_JOB: Final = Script("bulk_kick/create_job", repeatable=False)
@@ -75,4 +76,4 @@ def decode_fence(reply: Any) -> JobFence:
 
 def count(raw: Any) -> int:
     """A number that a script of ours wrote; 0 for anything else."""
-    return int(raw) if raw and raw.isdigit() and len(raw) < 16 else 0
+    return stored_number(raw) or 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from presence_core.models import stored_number
 from presence_core.scripts.calls import by_two
 from presence_core.scripts.script import Script
 
-SETTLE_SESSIONS: Final = Script("maintenance/settle_sessions", repeatable=True, shares=True)
+SETTLE_SESSIONS: Final = Script("maintenance/settle_sessions", repeatable=True, seldom=["hsetnx", "sadd"], shares=True)
 REMOVE_OUTDATED: Final = Script("maintenance/remove_outdated", repeatable=True)
 FIND_DUE: Final = Script("maintenance/find_due", repeatable=True)
 FIND_OUTDATED: Final = Script("maintenance/find_outdated", repeatable=True, derives=True)
@@ -18,6 +19,7 @@ MEASURE_SHARD: Final = Script("maintenance/measure_shard", repeatable=True)
 CLAIM_LEAD: Final = Script("maintenance/claim_lead", repeatable=True, fenced=False, shares=True)
 CONFIRM_CLOCK: Final = Script("maintenance/confirm_clock", repeatable=True)
 """Replies with the ms by which the shard's clock moved more than the worker's."""
+REQUIRE_COMMANDS: Final = Script("maintenance/require_commands", repeatable=True, fenced=False)
 READ_WORKER_STATUS: Final = Script("maintenance/read_worker_status", repeatable=True, fenced=False)
 
 
@@ -62,6 +64,7 @@ class ShardExamination(NamedTuple):
     refused: Sequence[bytes]  #: commands that the ACL user may not run
     could_ask: int  #: 1: the server answers which commands it permits
     keys: int  #: keys of the shard's slot; -1: unknown
+    missing: Sequence[bytes]  #: commands that the server does not have
 
 
 decode_examination: Final = ShardExamination._make
@@ -99,7 +102,7 @@ class Beat(NamedTuple):
 def decode_beat(reply: Sequence[Any]) -> Beat:
     """Decode a reply of maintenance/claim_lead.lua."""
     leads, now, *stored = reply
-    return Beat(bool(leads), int(now), *(int(raw) if raw.isdigit() else None for raw in stored))
+    return Beat(bool(leads), int(now), *map(stored_number, stored))
 
 
 class WorkerStatusRead(NamedTuple):
@@ -110,8 +113,7 @@ class WorkerStatusRead(NamedTuple):
 
     def number(self, name: bytes) -> int | None:
         """The value of a field; None where it is missing or no number."""
-        raw = self.fields.get(name, b"")
-        return int(raw) if raw.isdigit() else None
+        return stored_number(self.fields.get(name))
 
     def text(self, name: bytes) -> str:
         return self.fields.get(name, b"").decode("utf-8", "replace")

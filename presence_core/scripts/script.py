@@ -7,6 +7,7 @@ is put together here once, when the module is imported; each include is in it on
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from hashlib import sha1
 from importlib.resources import files
 from typing import Final
@@ -29,6 +30,34 @@ def _expand(text: str, included: set[str]) -> str:
     return _INCLUDE.sub(paste, text)
 
 
+WRITES: Final = frozenset((
+    "expire", "hdel", "hincrby", "hset", "hsetnx", "persist", "pexpire", "pexpireat", "rename", "sadd", "set",
+    "setrange", "srem", "unlink", "xadd", "xsetid", "xtrim", "zadd", "zrangestore", "zrem", "zremrangebyrank",
+))  # fmt: skip
+"""The commands of our scripts that write, but for the restores of a reshard, and XDEL, which only undoes."""
+
+_READ_LATE: Final = frozenset(("scard", "ttl", "xinfo", "xlen", "xrange", "zcount"))
+"""Commands that a script runs after its first write. All others that only read come before it, and fail there."""
+
+_FUNCTION: Final = re.compile(r"^local function (\w+)\((?:.* end|.*\n(?:(?!end$).*\n)*end)$", re.MULTILINE)
+_COMMENT: Final = re.compile(r"--.*")
+_WORD: Final = re.compile(r"'?\w+")
+_CHECK: Final = "-- check commands\n"
+
+
+def needed_commands(text: str) -> set[str]:
+    """The commands that a script may run with its first write, or after it. Functions of an include that it does not
+    call do not count."""
+    text = _COMMENT.sub("", text)
+    functions = {found[1]: found[0] for found in _FUNCTION.finditer(text)}
+    reached, words = "", set(_WORD.findall(_FUNCTION.sub("", text)))
+    while called := words & functions.keys():
+        reached = "".join(functions.pop(name) for name in called)
+        words |= set(_WORD.findall(reached))
+    quoted = {word[1:].lower() for word in words if word[0] == "'" and word.isupper()}
+    return quoted & (WRITES | _READ_LATE)
+
+
 class Script:
     """A Lua script as Redis sees it.
 
@@ -42,9 +71,14 @@ class Script:
         derives: it reads keys that it does not declare. While a slot moves, it must not follow its declared keys to the
             new node, where it would take the others for missing.
         shares: its call and its reply are small, so it may share a connection with the calls of others.
+        begins: scripts that finish what this one begins.
+        seldom: commands that it runs in few cases, before which the operation asks for them.
+
+    A script that writes first asks whether the user may run the commands that it may need (include/permissions.lua), at
+    its top, or where it has the line ``-- check commands``.
     """
 
-    __slots__ = ("command", "derives", "fenced", "name", "repeatable", "sha", "shares", "text")
+    __slots__ = ("command", "derives", "fenced", "name", "needs", "repeatable", "sha", "shares", "text")
 
     def __init__(
         self,
@@ -56,12 +90,21 @@ class Script:
         alone: bool = False,
         derives: bool = False,
         shares: bool = False,
+        begins: Sequence[Script] = (),
+        seldom: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.shares = shares
         self.derives = derives
         head, _, body = (_LUA / f"{name}.lua").read_text("utf-8").partition("\n")
         is_read_only = "flags=no-writes" in head
+        own = set() if is_read_only else needed_commands(_expand(body, set())) - {*seldom}
+        self.needs: list[str] = sorted(own.union(*(script.needs for script in begins)))
+        if self.needs:
+            names = ", ".join(f"'{name}'" for name in self.needs)
+            check = f"do local refused = refusal({{{names}}}) if refused then return refused end end\n"
+            body = body.replace(_CHECK, check) if _CHECK in body else check + body
+            body = f"-- include: permissions\n{body}"
         if fenced:
             fence = "read" if is_read_only else "read_or_write" if reads_when_frozen else "alone" if alone else "write"
             body = f"-- include: fence/{fence}\n{body}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from presence_core.models import stored_number
 from presence_core.scripts.calls import by_two, pairs, scored
 from presence_core.scripts.script import Script
 
@@ -110,7 +111,7 @@ class CandidateCounts(NamedTuple):
     @property
     def facets_are_whole(self) -> bool:
         """Facets count every session and no other: not where their key or a record was lost, until a repair."""
-        counted = sum(int(raw) for name, raw in self.facets if name[:1] in (b"c", b"C") and raw.isdigit())
+        counted = sum(stored_number(raw) or 0 for name, raw in self.facets if name[:1] in (b"c", b"C"))
         return counted == self.listed
 
 

@@ -8,16 +8,17 @@ from typing import Any, Final, NamedTuple
 
 from presence_core.models.sessions import END_FIELDS, ODD_FIELDS, SESSION_FIELDS
 from presence_core.scripts.calls import by_two
+from presence_core.scripts.maintenance import SETTLE_SESSIONS
 from presence_core.scripts.script import Script
 
 BEGIN_SESSIONS: Final = Script("sessions/begin_sessions", repeatable=False, shares=True)
-LOGIN: Final = Script("sessions/login", repeatable=False, shares=True)
+LOGIN: Final = Script("sessions/login", repeatable=False, begins=[SETTLE_SESSIONS], shares=True)
 VALIDATE: Final = Script("sessions/validate", repeatable=True, reads_when_frozen=True, shares=True)
 ROTATE_SECRET: Final = Script("sessions/rotate_secret", repeatable=False, shares=True)
 REQUIRE_SIGN_IN: Final = Script("sessions/require_sign_in", repeatable=False, shares=True)
 HEARTBEAT: Final = Script("sessions/heartbeat", repeatable=True, shares=True)
 UPDATE_ATTRIBUTES: Final = Script("sessions/update_attributes", repeatable=False, shares=True)
-END_SESSIONS: Final = Script("sessions/end_sessions", repeatable=False, shares=True)
+END_SESSIONS: Final = Script("sessions/end_sessions", repeatable=False, begins=[SETTLE_SESSIONS], shares=True)
 READ_SESSIONS: Final = Script("sessions/read_sessions", repeatable=True, derives=True)
 REVOKE_BEFORE: Final = Script("sessions/revoke_before", repeatable=True, shares=True)
 READ_LATEST_LOGIN: Final = Script("sessions/read_latest_login", repeatable=True, shares=True)

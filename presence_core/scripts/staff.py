@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from presence_core.models import stored_number
 from presence_core.scripts.calls import by_two
 from presence_core.scripts.script import Script
 
@@ -72,7 +73,7 @@ def decode_rules(reply: Sequence[Any]) -> ShardRules:
 
 def rules_version(raw: bytes | None) -> int:
     """The field ``rules_version`` of T:meta; 0 where there is none."""
-    return int(raw) if raw and raw.isdigit() else 0
+    return stored_number(raw) or 0
 
 
 LAST_ADMIN, TOO_MANY_MEMBERS, HAS_ROLE_ALREADY = -1, -2, -3

@@ -51,6 +51,12 @@ _FOR_NOW: Final = {
 """What each code says about a server, between its address and "; try again"."""
 
 
+_NOT_SIGNED_IN: Final = (
+    "NOAUTH", "HELLO must be called with the client already authenticated", "invalid username-password pair",
+)  # fmt: skip
+"""Redis's words where redis-py turns the refusal of a new connection into a lost one."""
+
+
 def code_of(error: BaseException) -> str:
     """The first word of an error reply. redis-py turns some of these words into classes."""
     if "non local key" in str(error):  # a script has derived a key that has moved to another node
@@ -101,11 +107,19 @@ def explained(error: BaseException, server: str, *, tls: bool | None = None, cal
 
 def _access_refused(error: BaseException, at: str, server: str, call: Call | None) -> Unavailable | None:
     code, text = code_of(error), text_of(error)
-    if isinstance(error, AuthenticationError) or code in ("NOAUTH", "WRONGPASS"):
+    if isinstance(error, AuthenticationError) or code in ("NOAUTH", "WRONGPASS") or text.startswith(_NOT_SIGNED_IN):
         return Unavailable(f"{at} refused the user name or password.", server)
+    missing = "" if call is None else f" ({_missing_permission(call, text)})"
+    if text.startswith("unknown command") or "Unknown Redis command called from script" in text:
+        said = text.partition(", with args")[0]
+        return Unavailable(
+            f"{at} does not have a command that this needs{missing}: {said}. Its configuration renames or disables it "
+            "(rename-command); docs/operations.md lists the commands.",
+            server,
+            "NOPERM",
+        )
     in_script = "ACL failure in script" in text or "executing the script can't run this command" in text
     if isinstance(error, NoPermissionError) or code == "NOPERM" or in_script:
-        missing = "" if call is None else f" ({_missing_permission(call, text)})"
         return Unavailable(
             f"{at} does not permit this: {text}{missing}. docs/operations.md lists what ACL users need.",
             server,

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from presence_core import InvalidArgument, Presence, PresenceError, Settings, Unavailable, Worker
 from presence_core.cli.commands.programs.dashboard import ROOT, is_checkout
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
-from presence_core.embedded import EmbeddedServer, user_state_dir
+from presence_core.embedded import EmbeddedServer, keeper, user_state_dir
 from presence_core.files.secret_files import read_secret
 from presence_core.logs import start_logs
 from presence_dashboard.demo.history import write_history
@@ -200,6 +200,7 @@ class Demo(Real):
         self.stack.callback(_wait_until_gone, server.url)
         self.server_use = self.stack.enter_context(ExitStack())
         self.server_use.enter_context(server)
+        self.require_no_other()
         self.environ |= {
             "PRESENCE_REDIS_URL": server.url,
             "PRESENCE_DATA_DIR": str(self.data),
@@ -227,6 +228,16 @@ class Demo(Real):
             "",
         )
         self.watch()
+
+    def require_no_other(self) -> None:
+        """Raise WrongSetting while another demo has this directory: both would write its history."""
+        lock = keeper.open_lock(str(self.data), "demo.lock")
+        self.stack.callback(os.close, lock)
+        if not keeper.try_lock(lock):
+            raise WrongSetting(
+                f"Another demo is running with its data in {self.data}: end it, or set PRESENCE_DATA_DIR to another "
+                "directory."
+            )
 
     def write_history(self, url: str) -> None:
         """Give a new demo two weeks of history. Without visitors it stays empty."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from presence_core import Worker
 from tests.cli.conftest import Run, table_of
 from tests.conftest import Bed, on
 from tests.support.facade import P
+from tests.support.servers import Server, redis_binary, valkey_binary
 
 
 def _row(line: str, column: int = 0) -> str:
@@ -75,3 +77,20 @@ def test_the_doctor_prints_advice_while_redis_is_unavailable(run: Run, monkeypat
         assert "127.0.0.1:1 cannot be reached" in err
         assert "that PRESENCE_REDIS_URL is right (host, port, user, password; " in err
         assert "s3cret" not in err
+
+
+@on("valkey-sync")
+def test_the_doctor_names_a_command_that_the_server_does_not_have(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    binary = valkey_binary() or redis_binary()
+    assert binary
+    with Server.start(binary, tmp_path, "--rename-command", "UNLINK", "", "--rename-command", "EXPIRE", "x7") as server:
+        monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+        code, out, _ = run("doctor")
+        assert code == 1
+        assert "The server does not have expire, unlink: a call that needs one changes nothing." in out
+        assert "rename-command" in out
+        code, _, err = run("kick", "ada", "--by", "sam", "--reason", "test")
+        assert code != 0
+        assert "does not permit this: the server does not have the command 'expire'" in err

@@ -21,6 +21,7 @@ from presence_core.cli.import_file import check_import, parse_row
 from presence_core.models import plain
 from tests.cli.conftest import ROOT, Run
 from tests.conftest import Bed, on
+from tests.support.expected.bad_input import nested
 from tests.support.facade import P
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
@@ -261,3 +262,20 @@ def test_a_limit_ends_the_oldest_imported_session_in_any_order(p: P, run: Run, m
     monkeypatch.setenv("PRESENCE_MAX_SESSIONS", "1")
     assert run("import", "-", typed="\n".join(map(json.dumps, rows)))[0] == 0
     assert [session.session_id for session in p.sessions("ada")] == ["session-10"]
+
+
+@on("valkey-sync")
+def test_attributes_nested_too_deep_are_refused_with_their_line(p: P, run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    rows = [{"uid": "ada", "attributes": nested(depth)} for depth in (32, 33)]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    code, out, err = run("import", file)
+    assert (code, out) == (2, "")
+    assert "2: attributes must be nested at most 32 levels deep." in err
+    assert p.counts().sessions == 0
+    file.write_text(json.dumps(rows[0]))
+    assert run("import", file)[0] == 0
+    assert json.loads(run("list", "--json")[1])["items"][0]["attributes"] == nested(32)
+    assert json.loads(run("export")[1])["attributes"] == nested(32)
+    code, _, err = run("list", "--attribute", f"a={json.dumps(nested(32))}")
+    assert (code, err) == (2, "attributes must be nested at most 32 levels deep.\n")

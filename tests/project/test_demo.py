@@ -532,6 +532,29 @@ def test_one_ctrl_c_ends_all_and_the_next_run_continues(tmp_path: Path) -> None:
         assert "Traceback" not in demo.out
 
 
+@pytest.mark.parametrize("same_ports", [True, False])
+def test_of_two_demos_that_start_at_once_in_one_directory_one_ends_with_a_sentence(
+    tmp_path: Path, same_ports: bool
+) -> None:
+    with Demo(tmp_path) as first:
+        ports = {"PRESENCE_DASHBOARD_PORT": str(first.port), "PRESENCE_DEMO_SITE_PORT": str(first.site_port)}
+        (tmp_path / "second").mkdir()
+        with Demo(tmp_path / "second", PRESENCE_DATA_DIR=str(first.data), **(ports if same_ports else {})) as second:
+            wait_for("the end of one of them", lambda: None not in {first.process.poll(), second.process.poll()} or
+                     "http://" in first.out + second.out, 90)  # fmt: skip
+            demos = {"http://" in demo.out or demo.process.poll() is None: demo for demo in (first, second)}
+            assert set(demos) == {True, False}, first.out + second.out
+            refused, running = demos[False], demos[True]
+            assert refused.process.poll() == 2
+            assert "Traceback" not in first.out + second.out
+            assert (
+                f"Another demo is running with its data in {first.data}: end it, or set PRESENCE_DATA_DIR to "
+                in refused.out
+            )
+            running.wait_until_up()
+            assert running.end(signal.SIGINT) == 0
+
+
 def test_no_process_is_left_when_the_parent_is_killed(tmp_path: Path) -> None:
     with Demo(tmp_path) as demo:
         demo.wait_until_up()

@@ -4,14 +4,14 @@
 -- KEYS: 1 a key of the tag that is examined 2… lists
 -- ARGV: 1 the slot of the tag, on a cluster|'' 2… commands in lower case; those that name no key: `time`, `script load`
 -- returns: {{length|-1: unknown, …}, {commands that are refused, …}, 1: permissions could be asked|0,
---           keys of the slot|-1: unknown}
+--           keys of the slot|-1: unknown, {commands that the server does not have, …}}
 local key, slot = KEYS[1], ARGV[1]
-local lengths, refused, keys_of_slot = {}, {}, -1
+local lengths, refused, keys_of_slot, missing = {}, {}, -1, {}
 for i = 2, #KEYS do
   local length = redis.pcall('ZCARD', KEYS[i])
   lengths[i - 1] = type(length) == 'number' and length or -1
 end
-if not redis.acl_check_cmd then return {lengths, refused, 0, keys_of_slot} end
+if not redis.acl_check_cmd then return {lengths, refused, 0, keys_of_slot, missing} end
 
 local function permits(...) -- nil: the server does not know the command
   local is_known, permitted = pcall(redis.acl_check_cmd, ...)
@@ -27,6 +27,8 @@ local example = { -- a call of each command that takes no key, or more than a ke
 }
 for i = 2, #ARGV do
   local name = ARGV[i]
-  if permits(unpack(example[name] or {name, key})) == false then refused[#refused + 1] = name end
+  local permitted = permits(unpack(example[name] or {name, key}))
+  if permitted == false then refused[#refused + 1] = name end
+  if permitted == nil then missing[#missing + 1] = name end
 end
-return {lengths, refused, 1, keys_of_slot}
+return {lengths, refused, 1, keys_of_slot, missing}

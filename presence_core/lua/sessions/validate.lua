@@ -29,6 +29,7 @@ if state == LIVE and max_age ~= '' then
   if is_on_behalf(sid) or now - authenticated > tonumber(max_age) then return {AUTHENTICATION_TOO_OLD, row, {}} end
 end
 if state == LIVE and touch and not FENCE_STATE then
+-- check commands
   local seen = tonumber(row[1])
   if now > seen then
     redis.call('ZADD', deadlines, 'XX', 'GT', deadline_of(now, core), ref)

@@ -15,6 +15,7 @@ from presence_core.filters import MATCHED_FIELDS, MatchedField, SessionFilter
 from presence_core.models import Job, KickPreview, MatchedPerson, moment
 from presence_core.operations.bulk_kick.jobs import KEEP, NOT_BEFORE, corrupt_job, number_of_sessions, read_job
 from presence_core.operations.context import LIVE, Context, found_rows
+from presence_core.operations.permissions import BULK_KICK_NEEDS, require
 from presence_core.operations.search import list_sessions
 from presence_core.operations.sessions.read import latest, read_call
 from presence_core.scripts.bulk_kick import CREATE_JOB
@@ -74,6 +75,8 @@ def start(
     speed = "" if pace is None else check.whole("pace", pace, 1, 100_000)
     wait = 0 if delay is None else check.whole("delay", delay, 0, MAX_DELAY)
     yield CHECKED
+    if token:  # this process is going to end the sessions; else a worker does, which may be another user
+        yield from require(ctx.keys.shards, BULK_KICK_NEEDS)
     frozen, now = yield from _freeze(ctx, wanted, writes=True)
     total = yield from _count_matches(ctx, frozen, now, excluded)
     if total > limit:

@@ -1,7 +1,8 @@
 """``health``: read how the servers, the data and the worker are. ``health_rules`` and ``server_rules`` judge it.
 
-Nothing is written and no command is tried: a script asks Redis which commands the ACL user may run
-(``redis.acl_check_cmd``), so nothing enters its log of refused commands.
+Nothing is written. A script asks Redis which commands it has, and which of them the ACL user may run
+(``redis.acl_check_cmd``), so nothing enters its log of refused commands. EVALSHA, which carries all changes, is then
+run on each server: a proxy may refuse what the server would permit.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 
 from presence_core.errors import CorruptData, Unavailable
 from presence_core.keyspace import slot
-from presence_core.models import Health, NodeHealth, SentinelHealth, moment
+from presence_core.models import Health, NodeHealth, SentinelHealth, moment, stored_number
 from presence_core.operations.context import Context
 from presence_core.operations.layout import load
 from presence_core.operations.maintenance import leader
@@ -23,7 +24,7 @@ from presence_core.operations.server_info import ServerInfo
 from presence_core.operations.sessions import read
 from presence_core.operations.sessions.tombstones import complete_since
 from presence_core.scripts.calls import Call, Op, ask, call_of, command, pairs
-from presence_core.scripts.maintenance import EXAMINE_SHARD, decode_examination
+from presence_core.scripts.maintenance import EXAMINE_SHARD, REQUIRE_COMMANDS, decode_examination
 from presence_core.settings import INDEXES
 
 COMMANDS: Final = (
@@ -38,6 +39,10 @@ COMMANDS: Final = (
 
 PINGS: Final = 3
 
+MOST_SHARDS: Final = 8
+LOOKED_AT: Final = 10
+"""Records of each of so many shards that are looked for."""
+
 Clock = Callable[[], float]
 """Passed by the client: operations read no clock."""
 
@@ -51,13 +56,15 @@ def health(
     seconds: Clock,
     wall: Clock,
     sentinels: SentinelState = lambda: None,
+    refused_connections: Sequence[str] = (),
 ) -> Op[Health]:
     """The health of every node, of the data and of the worker, with findings.
 
-    seconds: a clock that never goes back; wall: Unix seconds; sentinels: their state, known after the first call. The
-    clients run this without loading the layout first, so that a server that is too old for that is reported, too.
+    seconds: a clock that never goes back; wall: Unix seconds; sentinels: their state, known after the first call.
+    refused_connections: why servers let no new connection in. The clients run this without loading the layout first, so
+    that a server that is too old for that is reported, too.
     """
-    facts = HealthFacts(ctx.settings, ctx.is_cluster)
+    facts = HealthFacts(ctx.settings, ctx.is_cluster, refused_connections=refused_connections)
     yield from _read_nodes(facts, nodes, seconds, wall, sentinels)
     if not any(map(is_too_old, facts.nodes)):
         try:
@@ -191,14 +198,39 @@ def _read_data(ctx: Context, facts: HealthFacts, server_of: Callable[[str], str]
     facts.indexes = tuple(name for name in INDEXES if name in ctx.complete)
     facts.served = {shard.index: server_of(shard.tag) for shard in shards}
     yield from _examine(ctx, facts)
+    yield from _try_evalsha(ctx, facts)
+    yield from _look_at_records(ctx, facts)
     counts = yield from read.counts(ctx)
-    now = round(counts.as_of.timestamp() * 1000)
+    now = facts.now = round(counts.as_of.timestamp() * 1000)
     facts.users, facts.sessions, facts.swept_at = counts.users, counts.sessions, counts.swept_at
     facts.worker, facts.knows_worker = (yield from leader.status(ctx)), True
     facts.lag = (yield from leader.lag(ctx, now)) / 1000
     marks = yield [command(s.meta, "HGET", s.meta, "ended_from", lenient=True) for s in shards]
-    facts.ended_complete_since = complete_since(ctx, now, (int(mark) for mark in marks if mark and mark.isdigit()))
+    facts.ended_complete_since = complete_since(
+        ctx, now, (number for mark in marks if (number := stored_number(mark)) is not None)
+    )
     facts.drifted = {shard.index for shard in (yield from drifted(shards))}
+
+
+def _try_evalsha(ctx: Context, facts: HealthFacts) -> Op[None]:
+    """Run a script that does nothing by EVALSHA, once on each server where the user may. Raises Unavailable."""
+    by_server = {server: ctx.keys.shards[index] for index, server in facts.served.items()}
+    shards = [shard for shard in by_server.values() if "evalsha" not in facts.refused.get(shard.tag, ())]
+    if "evalsha" not in facts.missing:
+        yield [
+            Call(shard.meta, ("EVALSHA", REQUIRE_COMMANDS.sha, "1", shard.meta), True, REQUIRE_COMMANDS)
+            for shard in shards
+        ]
+
+
+def _look_at_records(ctx: Context, facts: HealthFacts) -> Op[None]:
+    """Whether some of the listed sessions have their records: Redis deletes these itself, by TTL or eviction."""
+    shards = [s for s in ctx.keys.shards if facts.lengths[s.index].sessions > 0][:MOST_SHARDS]
+    listed = yield [command(s.sessions, "ZRANDMEMBER", s.sessions, LOOKED_AT, lenient=True) for s in shards]
+    keys = [s.record_prefix.encode() + ref for s, refs in zip(shards, listed, strict=True) for ref in refs or ()]
+    tags = [s.tag for s, refs in zip(shards, listed, strict=True) for _ in refs or ()]
+    found = yield [command(tag, "EXISTS", key) for tag, key in zip(tags, keys, strict=True)]
+    facts.records_looked_at, facts.records_missing = len(found), found.count(0)
 
 
 def _examine(ctx: Context, facts: HealthFacts) -> Op[None]:
@@ -208,15 +240,18 @@ def _examine(ctx: Context, facts: HealthFacts) -> Op[None]:
     slots = [slot(s.tag) if ctx.is_cluster else "" for s in shards]
     calls = [call_of(EXAMINE_SHARD, keys, number, *COMMANDS) for keys, number in zip(lists, slots, strict=True)]
     calls.append(call_of(EXAMINE_SHARD, (common.worker,), "", *COMMANDS))
-    calls.append(command(layout, "HMGET", layout, "schema", "step", "shards", "begun"))
-    *replies, (schema, step, stored, begun) = yield calls
+    calls.append(command(layout, "HMGET", layout, "schema", "step", "shards", "begun", "lost"))
+    *replies, (schema, step, stored, begun, lost) = yield calls
     facts.schema = int(schema) if schema else None
     facts.reshard_to = int(stored if step else begun or 0)
+    lost_at, _, lost_shards = (lost or b"").partition(b" ")
+    facts.lost_at, facts.lost_shards = stored_number(lost_at), stored_number(lost_shards) or 0
     examined = [decode_examination(reply) for reply in replies]
     for tag, examination in zip((*(s.tag for s in shards), common.tag), examined, strict=True):
         facts.could_ask = facts.could_ask and bool(examination.could_ask)
         if examination.refused:
             facts.refused[tag] = [name.decode() for name in examination.refused]
+        facts.missing |= {name.decode() for name in examination.missing}
     of_shards = dict(zip(shards, examined, strict=False))
     facts.keys = [examination.keys for examination in of_shards.values() if examination.keys >= 0]
     facts.lengths = {s.index: ListLengths(*examination.lengths) for s, examination in of_shards.items()}

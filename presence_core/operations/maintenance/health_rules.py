@@ -7,19 +7,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from presence_core.errors import CorruptData, PresenceError, Unavailable
-from presence_core.models import LEVELS, Finding, Health, NodeHealth, SentinelHealth, Spread, WorkerStatus
+from presence_core.models import LEVELS, Finding, Health, NodeHealth, SentinelHealth, Spread, WorkerStatus, moment
 from presence_core.operations.maintenance.server_rules import of_sentinels, of_servers
+from presence_core.scripts import script
 from presence_core.settings import Settings
 
 if TYPE_CHECKING:
     from datetime import datetime
 
 LAG_SECONDS: Final = 60
-WRITES: Final = (
-    "evalsha", "expire", "hdel", "hincrby", "hset", "hsetnx", "persist", "pexpireat", "rename", "sadd", "set",
-    "setrange", "srem", "unlink", "xadd", "xdel", "xsetid", "xtrim", "zadd", "zrem", "zremrangebyrank",
-)  # fmt: skip
+LOSS_SHOWN: Final = 7 * 86_400_000
+"""How long a loss of all data is reported, ms."""
+WRITES: Final = script.WRITES | {"evalsha", "xdel"}
 _PERMIT: Final = "Give the ACL user the rights that docs/operations.md lists under “Who may do what”."
+
+
+_GIVE_BACK: Final = "Remove its rename-command lines from the server's configuration, and restart it."
 
 
 class ListLengths(NamedTuple):
@@ -43,14 +46,21 @@ class HealthFacts:
     settings: Settings
     is_cluster: bool
     nodes: list[NodeHealth] = field(default_factory=list)
+    refused_connections: Sequence[str] = ()  #: why servers let no new connection in
     silent: dict[str, Unavailable] = field(default_factory=dict)  #: by address: nodes that did not reply
     failure: PresenceError | None = None  #: the error that ended the reading early
     schema: int | None = None
     reshard_to: int = 0  #: the number of shards that a reshard which has not ended leads to
+    lost_at: int | None = None  #: when a client found that the data it used is gone, ms
+    lost_shards: int = 0  #: the number of shards that it used
+    now: int | None = None  #: by the clock of Redis, ms
+    records_looked_at: int = 0
+    records_missing: int = 0  #: of these: the session is listed, and its record is gone
     served: dict[int, str] = field(default_factory=dict)  #: shard → node
     lengths: dict[int, ListLengths] = field(default_factory=dict)  #: by shard
     keys: list[int] = field(default_factory=list)  #: of each shard; empty where the server does not report it
-    refused: dict[str, list[str]] = field(default_factory=dict)  #: tag → commands
+    refused: dict[str, list[str]] = field(default_factory=dict)  #: tag → commands that the ACL user may not run
+    missing: set[str] = field(default_factory=set)  #: commands that a server does not have
     could_ask: bool = True  #: Redis answers which commands it permits
     users: int | None = None
     sessions: int | None = None
@@ -109,6 +119,9 @@ def spread(numbers: Sequence[int]) -> Spread | None:
 def _of_data(facts: HealthFacts) -> Iterator[Finding]:
     for error in facts.silent.values():
         yield Finding("error", "cluster", str(error), "Sessions of its shards are unavailable until it is back.")
+    for reason in facts.refused_connections:
+        text = f"A new connection is refused, and calls work only on those that are open: {reason}"
+        yield Finding("error", "connections", text, "Give every process the password that the server has now.")
     yield from _of_permissions(facts)
     if isinstance(facts.failure, CorruptData):
         advice = "Find the other program that writes there; then run presence repair."
@@ -117,6 +130,7 @@ def _of_data(facts: HealthFacts) -> Iterator[Finding]:
         text = f"Data of two layouts: a reshard to {facts.reshard_to} shards is running, or was interrupted."
         advice = f"If no process runs it, run presence reshard --shards {facts.reshard_to} again."
         yield Finding("warning", "data", text, advice)
+    yield from _of_losses(facts)
     if facts.indexes is not None:
         yield from _of_indexes(facts, facts.indexes)
     if facts.ended_complete_since is not None:
@@ -125,15 +139,37 @@ def _of_data(facts: HealthFacts) -> Iterator[Finding]:
         yield Finding("note", "ended sessions", text, advice)
 
 
+def _of_losses(facts: HealthFacts) -> Iterator[Finding]:
+    if facts.lost_at is not None and facts.now is not None and facts.now - facts.lost_at < LOSS_SHOWN:
+        at, shards = f"{moment(facts.lost_at):%Y-%m-%d %H:%M:%S} UTC", len(facts.served)
+        changed = f", and then it had {shards} shards instead of {facts.lost_shards}"
+        text = (
+            f"At {at} all data of this namespace was gone{changed if shards != facts.lost_shards else ''} (FLUSHDB, a "
+            "restart without persistence, or a snapshot): users are signed out, and blocks, jobs and history are lost."
+        )
+        yield Finding("warning", "data", text, "Find out what removed it, and set blocks again.")
+    if facts.records_missing > facts.records_looked_at // 10:
+        text = (
+            f"{facts.records_missing} of {facts.records_looked_at} listed sessions have lost their record: Redis "
+            "deleted it (its clock was ahead by more than a day, or keys were evicted), and these users are signed out."
+        )
+        yield Finding("error", "data", text, "Run presence repair. docs/operations.md says how to prevent it.")
+
+
 def _of_permissions(facts: HealthFacts) -> Iterator[Finding]:
+    if facts.missing:
+        text = f"The server does not have {', '.join(sorted(facts.missing))}: a call that needs one changes nothing."
+        yield Finding("error", "permissions", text, _GIVE_BACK)
     commands = sorted({name for names in facts.refused.values() for name in names})
     if commands:
-        only_writes = set(commands) <= set(WRITES) and not facts.settings.heal
+        only_writes = set(commands) <= WRITES and not facts.settings.heal
         tags = ", ".join(list(facts.refused)[:3]) + (", …" if len(facts.refused) > 3 else "")
         text = f"The ACL user may not run {', '.join(commands)} on keys that begin with {tags}."
         yield Finding("note" if only_writes else "error", "permissions", text, _PERMIT)
     elif isinstance(facts.failure, Unavailable) and facts.failure.code == "NOPERM":
         yield Finding("error", "permissions", str(facts.failure), _PERMIT)
+    elif facts.missing:
+        return
     elif not facts.could_ask:
         yield Finding("note", "permissions", "The server does not report which commands it permits.")
     elif facts.lengths:

@@ -10,6 +10,7 @@ from presence_core.models import SweepReport, text
 from presence_core.models.sessions import label_ids
 from presence_core.operations.context import Context
 from presence_core.operations.maintenance.sweep import BATCH, ROUND, in_turns, settle_calls, settle_refs, sweep
+from presence_core.operations.permissions import REPAIR_NEEDS, require
 from presence_core.operations.scan import Pairs, scan
 from presence_core.operations.search.rebuild import reindex
 from presence_core.scripts.calls import Call, Op, call_of, command
@@ -21,6 +22,7 @@ PRUNE_FROM: Final = 4_096
 
 def repair(ctx: Context) -> Op[SweepReport]:
     """Sweep, then repair every shard, then rebuild indexes and facets."""
+    yield from require(ctx.keys.shards, REPAIR_NEEDS)
     report = yield from sweep(ctx, None)
     for shard in ctx.keys.shards:
         report += yield from _ShardRepair(ctx, shard).steps()

@@ -11,6 +11,8 @@ from presence_core.operations.server_info import Version
 from presence_core.settings import Settings
 
 CLOCK_SECONDS: Final = 5
+RECORD_MARGIN: Final = 86_400
+"""By how many seconds a record outlives its session: a clock that is ahead by less deletes no live one."""
 
 
 def is_too_old(node: NodeHealth) -> bool:
@@ -189,7 +191,13 @@ def _of_clock(node: NodeHealth, settings: Settings) -> Iterator[Finding]:
     if node.clock_offset is None:
         return
     off = abs(node.clock_offset)
-    if off > CLOCK_SECONDS:
+    if node.clock_offset > RECORD_MARGIN and settings.record_ttl:
+        text = (
+            f"Redis's clock is {off:,.0f} s ahead of this machine's. Redis deletes a session's record a day after its "
+            "absolute timeout, by that clock: these users are signed out, also when the clock is right again."
+        )
+        yield Finding("error", "clock", text, "Set Redis's clock now. record_ttl=False keeps records from that.")
+    elif off > CLOCK_SECONDS:
         way = "ahead of" if node.clock_offset > 0 else "behind"
         text = (
             f"Redis's clock is {off:,.0f} s {way} this machine's: sessions use Redis's clock alone, but “x ago” on a "

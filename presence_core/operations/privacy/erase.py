@@ -17,6 +17,7 @@ from presence_core.keyspace import Shard
 from presence_core.models import EraseReport
 from presence_core.operations.context import Context
 from presence_core.operations.maintenance.sweep import settle_calls
+from presence_core.operations.permissions import ERASE_NEEDS, require
 from presence_core.operations.privacy import rewrite
 from presence_core.operations.privacy.identity import Identity, Trace, pseudonym, read, trace, unshared
 from presence_core.operations.sessions.end_request import EndRequest
@@ -42,6 +43,7 @@ def _erase(ctx: Context, uid: str, actor: str, reason: str) -> Op[EraseReport]:
     check_capacity(ctx)
     shard = ctx.shard(uid)
     yield from _check_layout(ctx)
+    yield from require(ctx.keys.shards, ERASE_NEEDS)
     person = Identity(uid, (yield from pseudonym(ctx, uid)))
     released = release(ctx, uid)  # else this client would set a block again, or write a kick again
     try:

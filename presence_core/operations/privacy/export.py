@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from presence_core import validation as check
 from presence_core.keyspace import Shard, split_ref
-from presence_core.models import Page, SavedItem, moment, plain, text
+from presence_core.models import Page, SavedItem, moment, plain, stored_number, text
 from presence_core.models.places import read_place
 from presence_core.operations.context import Context
 from presence_core.operations.sessions import read, tombstones
@@ -71,7 +71,7 @@ def _person(s: Shard, uid: str) -> Op[dict[str, Any]]:
 def _devices(s: Shard, uid: str) -> Op[list[dict[str, str]]]:
     """The devices that they have logged in on: a digest each, and the last login."""
     [flat] = yield [command(s.known(uid), "HGETALL", s.known(uid), lenient=True)]
-    known = [(raw.hex(), int(at)) for raw, at in pairs(flat or ()) if at.isdigit()]
+    known = [(raw.hex(), number) for raw, at in pairs(flat or ()) if (number := stored_number(at)) is not None]
     return [
         {"digest": name, "last_login": moment(at).isoformat()} for name, at in sorted(known, key=lambda one: one[1])
     ]
@@ -118,10 +118,10 @@ def _events(s: Shard, uid: str) -> Op[list[dict[str, str]]]:
         for _, flat in entries:
             known = dict(pairs(flat))
             owner, sid = split_ref(text(known.get(b"r", b"")))
-            at = known.get(b"a", b"")
-            if owner == uid and at.isdigit():
+            at = stored_number(known.get(b"a"))
+            if owner == uid and at is not None:
                 kind = text(known.get(b"k", b""))
-                found.append({"kind": kind, "session_id": sid, "at": moment(int(at)).isoformat()})
+                found.append({"kind": kind, "session_id": sid, "at": moment(at).isoformat()})
         if len(entries) < _ROUND:
             break
         last_id, _ = entries[-1]

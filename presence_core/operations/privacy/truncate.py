@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from presence_core.keyspace import Shard
+from presence_core.models import stored_number
 from presence_core.operations.context import Context
 from presence_core.scripts.calls import Op, call_of, command, scored
 from presence_core.scripts.privacy import TRUNCATE_ADDRESSES
@@ -58,4 +59,4 @@ class Truncation:
             command(shard.meta, "HMGET", shard.meta, "truncated"),
         ]
         self._upto = decode_live(live).now - (self._ctx.settings.truncate_addresses_after or 0) * DAY * 1000
-        self._begin, self._skip = max(0, (int(done) if done and done.isdigit() else 0) - SLACK), 0
+        self._begin, self._skip = max(0, (stored_number(done) or 0) - SLACK), 0

@@ -14,7 +14,7 @@ from typing import Final
 from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard
-from presence_core.models import NO_LABEL
+from presence_core.models import NO_LABEL, stored_number
 from presence_core.operations.context import MAX_KNOWN_LABELS, Context
 from presence_core.scripts.calls import CHECKED, Op, checked_first, command, pairs
 from presence_core.settings import AGENT_FIELDS, CLIENT_FIELDS, FACETS, PLACE_FIELDS
@@ -56,23 +56,24 @@ def _values(ctx: Context, shard: Shard, field: str, known: list[tuple[bytes, byt
         return
     kind = (b"c", b"C") if field in CLIENT_FIELDS else (b"a", b"A") if field in AGENT_FIELDS else (b"x", b"x")
     for name, raw in known:
-        if name[:1] not in kind or not raw.isdigit():
+        number = stored_number(raw)
+        if name[:1] not in kind or number is None:
             continue
         if kind[0] == b"x":
             declared, _, value = name[1:].partition(b"\0")
             if declared == field.encode() and (shown := _shown(value)) is not None:
-                yield shown, int(raw)
+                yield shown, number
             continue
         text = ctx.labels.get((shard.index, name[1:])) if name[:1] == kind[0] else name[1:]
         if value := _line(text, field):
-            yield value.decode("utf-8", "replace"), int(raw)
+            yield value.decode("utf-8", "replace"), number
 
 
 def _places(field: str, known: Pairs) -> Iterator[tuple[str, int]]:
     letter = dict(PLACES)[field]
     for name, raw in known:
-        if name[:1] == letter and raw.isdigit():
-            yield ("AS" if field == "network" else "") + name[1:].decode("utf-8", "replace"), int(raw)
+        if name[:1] == letter and (number := stored_number(raw)) is not None:
+            yield ("AS" if field == "network" else "") + name[1:].decode("utf-8", "replace"), number
 
 
 def place_counter(field: str, value: str) -> bytes:
@@ -154,7 +155,7 @@ def label_test(ctx: Context, shard: Shard, session_filter: SessionFilter, counte
     for field, _ in PLACES:
         if (value := getattr(session_filter, field)) is not None:
             raw = known.get(place_counter(field, value), b"0")
-            test.counts[field] = int(raw) if raw.isdigit() else 0
+            test.counts[field] = stored_number(raw) or 0
     return test
 
 
@@ -179,7 +180,7 @@ def _test_kind(
             test.sure = False
             continue
         matches = all(_line(text, field) == value for field, value in wanted)
-        number += int(raw) if matches and raw.isdigit() else 0
+        number += (stored_number(raw) or 0) if matches else 0
         if is_id:
             (matching if matches else others).append(label)
     test.ids |= {kind: b"".join(matching), f"{kind}_not": b"".join(others)}

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, Protocol
 
 from presence_core.keyspace import Shard
+from presence_core.models import stored_number
 from presence_core.operations.context import Context
 from presence_core.operations.search.planner import Range, Tests
 from presence_core.scripts.calls import Call, Op, by_two, call_of
@@ -148,7 +149,8 @@ def whole(score: bytes | int) -> int:
     """A score as a login time. Another program's score may be anything: it only has to sort somewhere."""
     if isinstance(score, int):
         return score
-    return int(score) if score.isdigit() else int(max(-1e15, min(1e15, float(score))))
+    number = stored_number(score)
+    return int(max(-1e15, min(1e15, float(score)))) if number is None else number
 
 
 class _Entry:

@@ -7,7 +7,7 @@ from typing import Final, cast
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.keyspace import split_ref
-from presence_core.models import DistantLogin, Event, EventKind, moment, text
+from presence_core.models import DistantLogin, Event, EventKind, moment, stored_number, text
 from presence_core.models.places import read_place
 from presence_core.models.sessions import previous_login
 from presence_core.operations import cursors
@@ -117,6 +117,7 @@ def merge_events(parts: list[EventsReply], positions: list[str], limit: int) -> 
     for time, _, index, event in entries[: max(0, limit - len(out))]:
         positions[index] = event.entry_id
         uid, session_id = split_ref(text(event.ref))
-        at = int(event.at) if event.at.isdigit() else time
-        out.append(Event(cast("EventKind", text(event.kind)), uid, session_id, moment(at), make_cursor(positions)))
+        ms = stored_number(event.at)
+        at = moment(time if ms is None else ms)
+        out.append(Event(cast("EventKind", text(event.kind)), uid, session_id, at, make_cursor(positions)))
     return out

@@ -11,7 +11,7 @@ from presence_core import validation as check
 from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, OutcomeUnknown, RefusalCode, Unavailable
 from presence_core.filters import facet_members
 from presence_core.keyspace import Shard
-from presence_core.models import Login, PublicBlock, Session, attributes_of, in_words, moment, text
+from presence_core.models import Login, PublicBlock, Session, attributes_of, in_words, moment, stored_number, text
 from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.maintenance.sweep import settle_calls, settle_stale, settle_stale_of_shards
 from presence_core.operations.sessions.end_request import EndRequest
@@ -276,7 +276,8 @@ def _settle_stale_of_user(ctx: Context, shard: Shard, uid: str) -> Op[bool]:
 def _refusal(ctx: Context, row: LoginRow, reply: RefusedReply) -> LoginRefused:
     settings, code = ctx.settings, cast("RefusalCode", reply.code)
     if code in ("blocked", "block_rule"):
-        block = PublicBlock(text(reply.message) or None, moment(int(reply.until)) if reply.until.isdigit() else None)
+        until = stored_number(reply.until)
+        block = PublicBlock(text(reply.message) or None, None if until is None else moment(until))
         sentence = in_words(block.message, block) if code == "blocked" else _rule_sentence(reply.kind, block)
         return LoginRefused(code, sentence, block.message, block.until)
     if row.on_behalf_by:

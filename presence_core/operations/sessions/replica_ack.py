@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from presence_core.errors import CorruptData, Unavailable
 from presence_core.keyspace import Keyspace, Shard
-from presence_core.models import Block, Session
+from presence_core.models import Block, Session, stored_number
 from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.sessions.held_changes import (
     Held,
@@ -204,7 +204,7 @@ def _is_back(change: HeldErasure, live: list[FoundSession], traces: list[Any]) -
     """Whether the person has anything from before they were erased."""
     ends, offline, blocked, devices = traces
     times = [float(time) for time in (offline, blocked) if time is not None]
-    times += [int(time) for _, time in pairs(devices) if time.isdigit()]
+    times += [number for _, time in pairs(devices) if (number := stored_number(time)) is not None]
     times += [found.row.login for found in live]
     return ends > 0 or any(time <= change.upto for time in times)
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument, foreign_data
 from presence_core.keyspace import Shard, digest
-from presence_core.models import AuditEntry, Page, moment, text
+from presence_core.models import AuditEntry, Page, moment, stored_number, text
 from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
 from presence_core.operations.search.timed_lists import LOOK_AT, MergedLists, MergePart, ShardPart
@@ -99,8 +99,8 @@ class _Stream(ShardPart):
             self._next = f"({self.items[-1][1].stream_id}"
 
     def _item(self, stream_id: str, fields: dict[bytes, bytes]) -> tuple[tuple[int, int], _Item]:
-        at = fields.get(b"at", b"")
-        ms = int(at) if at.isdigit() else int(stream_id.partition("-")[0])
+        at = stored_number(fields.get(b"at"))
+        ms = int(stream_id.partition("-")[0]) if at is None else at
         return (ms, -self._index), _Item(ms, stream_id, fields)
 
     @property

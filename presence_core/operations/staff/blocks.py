@@ -9,7 +9,7 @@ from typing import Any, Final
 from presence_core import validation as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Shard
-from presence_core.models import BLOCK_FIELDS, Block, Page, moment
+from presence_core.models import BLOCK_FIELDS, Block, Page, moment, stored_number
 from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
 from presence_core.operations.search.timed_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
@@ -152,7 +152,7 @@ def _read_call(shard: Shard, uid: bytes) -> Call:
 def _is_past(row: Any, now: int) -> bool:
     """Whether a listed block is gone or its end is in the past. ``row`` is None for another program's value."""
     until = dict(zip(BLOCK_FIELDS, row, strict=True))["until"] if row else None
-    return until is None or (until.isdigit() and int(until) <= now)
+    return until is None or ((end := stored_number(until)) is not None and end <= now)
 
 
 def _remove_past(ctx: Context, past: dict[Shard, list[str]]) -> Op[None]:

@@ -200,6 +200,8 @@ def test_the_sites_user_records_logins_but_no_data_of_staff_and_workers(bed: Bed
     assert p.kick("bob", by="bob", reason="new password", message="Sign in again.", block_for=60).count == 2
     assert p.blocked("bob")
     assert p.unblock("bob", by="site", reason="test")
+    bed.connect().login_many({"uid": "many"} for _ in range(60))
+    assert p.kick("many", by="many", reason="new password").count == 60  # more than one script ends whole
     assert p.events()
     assert p.ended("bob").items[0].note == "new password"
     asked = SessionFilter(uid="ada")
@@ -317,6 +319,8 @@ def test_a_dashboard_supporter_can_end_sessions_but_begin_none(bed: Bed) -> None
     assert p.kick("a", message="bye", ticket="T-1", block_for=60, **said)
     assert p.add_block_rule(network="198.51.100.0/24", expected=0, **said).everywhere
     assert p.kick("b", site.sessions("b")[0].session_id, **said)
+    site.login_many({"uid": "many", "device": f"d{number}", "ip": "192.0.2.1"} for number in range(60))
+    assert p.kick("many", message="bye", **said).count == 60  # more than one script ends whole
     assert p.kick("g", keep=[site.sessions("g")[0].session_id], **said).count == 1
     p.block("c", duration=60, **said)
     assert p.unblock("c", **said)

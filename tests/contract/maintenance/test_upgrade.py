@@ -326,6 +326,23 @@ def test_a_process_that_runs_while_the_schema_changes_refuses_it_too(bed: Bed) -
     assert p.validate(token)
 
 
+@on("valkey-async", "redis7-sync")
+def test_a_layout_that_does_not_say_when_it_was_written_is_no_loss_of_data(bed: Bed) -> None:
+    bed.connect().login("ada")
+    [layout] = bed.families()["layout"]
+    bed.raw.hdel(layout, "born")  # as earlier versions wrote it
+    p = bed.connect()
+    for _ in range(2):
+        assert p.counts().sessions == 1
+        p.context.look_at = 0.001  # five seconds have passed
+    assert bed.raw.hget(layout, "lost") is None
+    for key in [key for keys in bed.families().values() for key in keys]:
+        bed.raw.delete(key)
+    p.login("bob")
+    assert bed.raw.hexists(layout, "lost")
+    assert bed.raw.hexists(layout, "born")
+
+
 @on("valkey-sync")
 def test_an_unfinished_layout_of_another_schema_is_not_completed(bed: Bed) -> None:
     layout = f"{{{bed.namespace}}}:layout"

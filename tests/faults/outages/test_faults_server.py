@@ -227,8 +227,8 @@ def _is_busy(server: Server) -> bool:
     ("commands", "keys", "names"),
     [
         ("+@all -evalsha", "*", {"login": "'evalsha'", "kick": "'evalsha'"}),
-        ("+@all -zadd", "*", {"login": r"ZADD on \{\w[\w-]*:1:0\}:sessions"}),
-        ("+@all -xadd", "*", {"login": r"XADD on \{\w[\w-]*:1:0\}:events", "kick": r"script \S+end_sessions: \+xadd"}),
+        ("+@all -zadd", "*", {"login": r"'zadd' command \(script sessions/begin_sessions\)"}),
+        ("+@all -xadd", "*", {"login": "'xadd'", "kick": r"'xadd' command \(script sessions/end_sessions\)"}),
         ("+@all -evalsha_ro", "*", {"counts": "'evalsha_ro'"}),
         ("+@all -zcount", "*", {"counts": r"script search/count_live: \+zcount"}),
         ("+@all -hgetall", "*", {"list": r"'hgetall' command \(HGETALL on "}),

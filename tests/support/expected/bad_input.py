@@ -15,6 +15,8 @@ BY = "by must be text of 1 to 256 bytes that says who does this"
 LIMIT = "limit must be a whole number from 1 to 1000"
 JSON = "attributes must contain only JSON values"
 
+DEEP = "attributes must be nested at most 32 levels deep"
+
 NO_CALL = "on_progress must be a function"
 NO_CALLS: tuple[Any, ...] = (5, "print", True, [print], False, 0, "")
 
@@ -46,6 +48,14 @@ def _text(rule: str, size: int) -> list[tuple[Any, str]]:
 
 def _same(sentence: str, *values: Any) -> list[tuple[Any, str]]:
     return [(value, sentence) for value in values]
+
+
+def nested(depth: int) -> Any:
+    """Dicts and lists in each other, so many."""
+    value: Any = {} if depth % 2 else []
+    for level in range(depth - 1, 0, -1):
+        value = {"a": value} if level % 2 else [value]
+    return value
 
 
 UIDS = _text(UID, 256) + _same(UID, None)
@@ -98,6 +108,8 @@ LOGIN: dict[str, list[tuple[Any, str]]] = {
     "attributes": [
         *_same("attributes must be a dict with text keys", [], "{}", 5, {5: 1}, {None: 1}),
         *_same(JSON, *({"a": value} for value in (object(), {1}, float("nan"), float("inf"), b"x", "\ud800", 1j))),
+        *_same(DEEP, *(nested(depth) for depth in (33, 34, 500, 2000, 100_000)), {"a": [nested(32)], "b": 1}),
+        *_same(DEEP, {'[{\\"[': nested(33)}, {"a": [*["]" * 40] * 9, nested(32)]}),
         *_same("attributes must be at most 4096 bytes of JSON", {"a": "x" * 4096}, {"a": "é" * 2048}, {"x" * 4096: 1}),
     ],
     "idle_timeout": _same(

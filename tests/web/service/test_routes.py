@@ -10,6 +10,7 @@ import pytest
 
 from presence_core.web.service.authorization import LOCAL
 from tests.conftest import Bed, on
+from tests.support.expected.bad_input import nested
 from tests.support.place_file import write_place_file
 from tests.web.service.process import HOSTILE, SCOPES, Service, problem, service
 
@@ -409,3 +410,25 @@ def test_without_keys_only_this_machine_is_served(bed: Bed, monkeypatch: pytest.
     s.peer = "192.0.2.7"
     assert _asked(s) == 403
     assert [entry.by for entry in s.p.audit()] == [LOCAL, LOCAL]
+
+
+@everywhere
+def test_attributes_nested_too_deep_are_refused_and_begin_no_session(bed: Bed) -> None:
+    s = service(bed)
+    for depth in (33, 64, 400):
+        body = {"uid": "ada", "session_id": SID, "attributes": nested(depth)}
+        said = problem(s.ask("POST", "/v1/sessions", body), 422)
+        assert said["detail"] == "attributes must be nested at most 32 levels deep."
+    assert s.p.counts().sessions == 0
+    assert s.ask("POST", "/v1/sessions", {"uid": "ada", "session_id": SID, "attributes": nested(32)}).status_code == 201
+    change = ("PATCH", f"/v1/users/ada/sessions/{SID}")
+    assert problem(s.ask(*change, {"attributes": {"b": nested(32)}}), 422)["detail"] == (
+        "attributes must be nested at most 32 levels deep."
+    )
+    assert s.ask(*change, {"attributes": {"b": nested(31)}}).status_code == 200
+    held = nested(32) | {"b": nested(31)}
+    assert s.get("/v1/sessions")["items"][0]["attributes"] == held
+    for body in ({"filter": {"attributes": nested(33)}}, {"filter": {"attributes": {"a": nested(32)}}}):
+        assert "32 levels" in problem(s.ask("POST", "/v1/kicks/preview", body), 422)["detail"]
+    assert s.ask("POST", "/v1/kicks", {"uid": "ada", "reason": "test"}).json()["kicked"][0]["attributes"] == held
+    assert s.get("/v1/ended")["items"][0]["attributes"] == held
