@@ -34,7 +34,7 @@ class TeamInMode:
     oidc: OidcTeam | None = None
 
     def headers(self, name: str, role: StaffRole) -> dict[str, str]:
-        """What the browser of a member with this role sends with each request. In mode open everyone is the operator."""
+        """What the browser of a member with this role sends. In mode open, everyone is the operator."""
         if self.mode == "open":
             return {}
         self.presence.set_staff(name, role, by="test")

@@ -60,12 +60,25 @@ def test_this_machine_gets_in(host: str) -> None:
         lambda kind: ask(kind, host=""),
         lambda kind: ask(kind, origin="https://evil.example"),
         lambda kind: ask(kind, origin="null"),
+        lambda kind: ask(kind, origin="http://localhost:3000"),
+        lambda kind: ask(kind, origin="http://localhost"),
+        lambda kind: ask(kind, origin="http://127.0.0.1:8501"),
+        lambda kind: ask(kind, origin="https://localhost:8501"),
+        lambda kind: ask(kind, origin="chrome-extension://localhost:8501"),
+        lambda kind: ask(kind, origin="app://localhost:8501"),
+        lambda kind: ask(kind, origin="http://user@localhost:8501"),
+        lambda kind: ask(kind, origin="localhost:8501"),
         lambda kind: ask(kind, x_forwarded_for="127.0.0.1"),
     ],
 )
 def test_others_are_refused(refused: Callable[[str], list[Message]]) -> None:
     assert refused("http")[0]["status"] == 403
     assert refused("websocket") == [{"type": "websocket.close", "code": 1008, "reason": ""}]
+
+
+def test_a_websocket_without_an_origin_is_refused() -> None:
+    assert ask() == []
+    assert ask("websocket") == [{"type": "websocket.close", "code": 1008, "reason": ""}]
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "::", "", None, "unix:///tmp/x"])
