@@ -34,10 +34,7 @@ def foreign(team: TeamInMode) -> list[str]:
         f"http://{host}.evil.example",
         "null",
         "file://",
-        *(
-            f"{scheme}://{host}"
-            for scheme in ("chrome-extension", "moz-extension", "app", "tauri", "file", "ws", "ftp")
-        ),
+        *(f"{scheme}://{host}" for scheme in ("chrome-extension", "moz-extension", "app", "tauri", "ws", "ftp")),
         host,
         f"//{host}",
     ]

@@ -294,6 +294,28 @@ def test_after_five_wrong_passwords_there_is_a_waiting_time(by_password: GatedSi
     assert ("dana", "too many attempts, from 127.0.0.1") in by_password.audit()
 
 
+@pytest.mark.parametrize("how", ["sign-in", "password again"])
+def test_ones_own_sign_in_gives_no_more_guesses_at_the_passwords_of_others(by_password: GatedSite, how: str) -> None:
+    """Seven rounds of four wrong passwords for others, and one sign-in of one's own."""
+    guesses, own = [], by_password.visit()
+    sign_in(own, "dana")
+    for round_ in range(7):
+        for guess in range(4):
+            guesses.append(sign_in(by_password.visit(), f"other{guess}-{round_}", "wrong horse battery").status_code)
+        if how == "sign-in":
+            sign_in(by_password.visit(), "dana")
+        else:
+            sign_in_again_as(own)
+    assert guesses == [403] * 5 + [429] * 23
+
+
+def test_a_sign_in_clears_the_typing_errors_at_its_own_name(by_password: GatedSite) -> None:
+    for _ in range(3):
+        tried = [sign_in(by_password.visit(), password="wrong horse battery").status_code for _ in range(4)]
+        assert tried == [403] * 4
+        assert sign_in(by_password.visit()).status_code == 303
+
+
 # -- the password again -----------------------------------------------------------------------------------------------
 
 
