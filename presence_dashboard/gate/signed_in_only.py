@@ -17,7 +17,7 @@ from starlette.websockets import WebSocketClose
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from presence_core import PresenceError
-from presence_dashboard import texts
+from presence_dashboard import staff_names, texts
 from presence_dashboard.gate import html_pages
 from presence_dashboard.gate.origins import is_own
 from presence_dashboard.gate.sign_in_forms import client_of, is_secure, set_cookie
@@ -121,10 +121,13 @@ class SignedInOnly:
         return await to_thread.run_sync(lambda: self._staff.by_token(token, touch=touch))
 
     def _name_from_proxy(self, connection: HTTPConnection) -> str:
-        """The name in the proxy's header. Two header lines are refused: a client sent one of them."""
+        """The name in the proxy's header."""
         values = connection.headers.getlist(self._config.header)
-        name = values[0].strip().lower() if len(values) == 1 else ""
-        if not name or not name.isprintable() or len(name.encode()) > 128:
+        try:
+            name = staff_names.folded(values[0].encode("latin-1").decode()) if len(values) == 1 else None
+        except UnicodeDecodeError:
+            name = None
+        if name is None:
             raise _Refused(html_pages.refused(texts.PROXY_SILENT))
         return name
 

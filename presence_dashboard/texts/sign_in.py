@@ -132,6 +132,9 @@ SIGN_IN_UNKNOWN: Final = (
 PROVIDER_NO_EMAIL: Final = (
     "Your sign-in does not say that your email address is verified. Ask an admin of this dashboard."
 )
+PROVIDER_NAME: Final = (
+    "The name that your provider sends cannot be used here: two people could have it. Ask an admin of this dashboard."
+)
 PROVIDER_TOO_OLD: Final = "Your sign-in has expired. Sign in again."
 
 # -- Pages of the gate -------------------------------------------------------------------------------------------------

@@ -300,8 +300,8 @@ def test_ones_own_sign_in_gives_no_more_guesses_at_the_passwords_of_others(by_pa
     guesses, own = [], by_password.visit()
     sign_in(own, "dana")
     for round_ in range(7):
-        for guess in range(4):
-            guesses.append(sign_in(by_password.visit(), f"other{guess}-{round_}", "wrong horse battery").status_code)
+        names = [f"other{guess}-{round_}" for guess in range(4)]
+        guesses += [sign_in(by_password.visit(), name, "wrong horse battery").status_code for name in names]
         if how == "sign-in":
             sign_in(by_password.visit(), "dana")
         else:
@@ -591,6 +591,32 @@ def test_only_the_configured_proxies_are_trusted(by_proxy: GatedSite) -> None:
     twice = [("accept", "text/html"), ("X-Forwarded-Email", "root"), ("X-Forwarded-Email", "dana")]
     answer = by_proxy.visit().get("/", headers=twice)
     assert answer.status_code == 403, "a line of the client's own, and the proxy's"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        *(name.encode() for name in ("\u212aelvin@example.com", "kelvin@example.com\xa0", "\u3000kelvin@example.com")),
+        b"kelvin@example.com\xa0",
+        b"kelvin@example.com\x85",
+        "\u0130".encode(),
+    ],
+)
+def test_no_other_name_of_a_proxy_becomes_a_member_by_folding(by_proxy: GatedSite, sent: bytes) -> None:
+    by_proxy.presence.set_staff("kelvin@example.com", "admin", by="root")
+    headers = [(b"accept", b"text/html"), (b"x-forwarded-email", sent), (b"x-groups", b"ops")]
+    assert by_proxy.visit().get("/", headers=headers).status_code in (400, 403)
+    assert by_proxy.staff_sessions.sessions.counts().sessions == 0
+
+
+def test_a_proxy_sends_names_in_utf_8(by_proxy: GatedSite) -> None:
+    headers = [
+        (b"accept", b"text/html"),
+        (b"x-forwarded-email", "\xe9mile@Example.com".encode()),
+        (b"x-groups", b"ops"),
+    ]
+    assert by_proxy.visit().get("/", headers=headers).status_code == 200
+    assert by_proxy.presence.staff_member("\xe9mile@example.com") is not None
 
 
 def test_a_person_without_a_role_or_removed_is_refused_and_audited(by_proxy: GatedSite) -> None:
