@@ -254,8 +254,10 @@ def _begin_session(staff: StaffSessions, name: str, session_id: str, groups: lis
 
 
 def provider_name(claims: Mapping[str, Any], config: Config) -> str:
-    """The staff name from the claims. An email must be verified: otherwise anyone could claim any address. Two identities
-    of the provider are never one name."""
+    """The staff name from the claims. Two identities of the provider are never one name.
+
+    An email must be verified: otherwise anyone could claim any address.
+    """
     claim = config.name_claim or ("email" if claims.get("email") else "sub")
     value = claims.get(claim)
     if claim == "email" and claims.get("email_verified") is not True:
