@@ -121,10 +121,15 @@ class SignedInOnly:
         return await to_thread.run_sync(lambda: self._staff.by_token(token, touch=touch))
 
     def _name_from_proxy(self, connection: HTTPConnection) -> str:
-        """The name in the proxy's header."""
-        values = connection.headers.getlist(self._config.header)
+        """The name in the proxy's header. A header of the proxy that comes twice is refused: a client sent one of them."""
+        lines = {
+            header: connection.headers.getlist(header) for header in (self._config.header, self._config.role_header)
+        }
+        if any(len(values) > 1 for values in lines.values()):
+            raise _Refused(html_pages.refused(texts.PROXY_TWICE))
+        values = lines[self._config.header]
         try:
-            name = staff_names.folded(values[0].encode("latin-1").decode()) if len(values) == 1 else None
+            name = staff_names.folded(values[0].encode("latin-1").decode()) if values else None
         except UnicodeDecodeError:
             name = None
         if name is None:
@@ -133,8 +138,7 @@ class SignedInOnly:
 
     async def _start_session(self, connection: HTTPConnection, name: str) -> str:
         header = self._config.role_header
-        lines = connection.headers.getlist(header) if header else []
-        groups = [group.strip() for line in lines for group in line.split(",")]
+        groups = [group.strip() for group in connection.headers.get(header, "").split(",")] if header else []
         ip, agent = client_of(self._staff, connection), connection.headers.get("user-agent")
 
         def sign_in() -> str:

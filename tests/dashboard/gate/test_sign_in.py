@@ -588,9 +588,28 @@ def test_only_the_configured_proxies_are_trusted(by_proxy: GatedSite) -> None:
         assert stranger.get("/", headers=headers).status_code == 403
         assert stranger.get("/", headers=headers | {"X-Forwarded-For": "10.1.2.3"}).status_code == 403
         assert is_closed(stranger)
-    twice = [("accept", "text/html"), ("X-Forwarded-Email", "root"), ("X-Forwarded-Email", "dana")]
-    answer = by_proxy.visit().get("/", headers=twice)
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        [("X-Forwarded-Email", "root"), ("X-Forwarded-Email", "dana")],
+        [("X-Forwarded-Email", "root"), ("x-forwarded-EMAIL", "root")],
+        [("X-Forwarded-Email", "eve"), ("X-Groups", "nope"), ("X-Groups", "ops")],
+        [("X-Forwarded-Email", "eve"), ("X-Groups", "ops"), ("x-gROUPS", "nope")],
+        [("X-Groups", ""), ("X-Forwarded-Email", "eve"), ("X-Groups", "ops")],
+        [("X-Forwarded-Email", "eve"), ("X-Groups", "ops"), ("X-Groups", "ops")],
+    ],
+)
+def test_a_header_of_the_proxy_that_comes_twice_is_refused(by_proxy: GatedSite, twice: list[tuple[str, str]]) -> None:
+    answer = by_proxy.visit().get("/", headers=[("accept", "text/html"), *twice])
     assert answer.status_code == 403, "a line of the client's own, and the proxy's"
+    assert texts.PROXY_TWICE in answer.text
+    assert COOKIE not in answer.cookies
+    assert by_proxy.presence.staff_member("eve") is None
+    signed_in = by_proxy.visit()
+    signed_in.get("/", headers=PAGE | {"X-Forwarded-Email": "dana"})
+    assert signed_in.get("/media/x.csv", headers=twice).status_code == 403
 
 
 @pytest.mark.parametrize(
