@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from presence_core.loopback import PROXY_HEADERS, host_of, is_loopback
+from presence_core.loopback import host_of, is_loopback, is_proxied
 from presence_dashboard import texts
 from presence_dashboard.gate.origins import is_own, scheme_of
 
@@ -51,7 +51,7 @@ class LoopbackOnly:
 
     def _refusal(self, scope: Scope) -> str | None:
         headers = Headers(scope=scope)
-        if any(name in headers for name in PROXY_HEADERS):
+        if is_proxied(headers):
             return texts.LOOPBACK_PROXIED
         # The server's own address shows a wildcard bind that Streamlit's options do not.
         ends: Iterable[tuple[str, int] | None] = (scope.get("client"), scope.get("server"))

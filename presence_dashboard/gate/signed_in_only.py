@@ -121,13 +121,11 @@ class SignedInOnly:
         return await to_thread.run_sync(lambda: self._staff.by_token(token, touch=touch))
 
     def _name_from_proxy(self, connection: HTTPConnection) -> str:
-        """The name in the proxy's header. A header of the proxy that comes twice is refused: a client sent one of them."""
-        lines = {
-            header: connection.headers.getlist(header) for header in (self._config.header, self._config.role_header)
-        }
-        if any(len(values) > 1 for values in lines.values()):
+        """The name in the proxy's header. If one of its headers comes twice, a client sent one of the lines."""
+        headers, name_header, role_header = connection.headers, self._config.header, self._config.role_header
+        if any(len(headers.getlist(header)) > 1 for header in (name_header, role_header)):
             raise _Refused(html_pages.refused(texts.PROXY_TWICE))
-        values = lines[self._config.header]
+        values = headers.getlist(name_header)
         try:
             name = staff_names.folded(values[0].encode("latin-1").decode()) if values else None
         except UnicodeDecodeError:

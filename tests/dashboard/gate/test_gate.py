@@ -76,6 +76,34 @@ def test_others_are_refused(refused: Callable[[str], list[Message]]) -> None:
     assert refused("websocket") == [{"type": "websocket.close", "code": 1008, "reason": ""}]
 
 
+FORWARDED = (
+    *("Forwarded", "Via", "CF-Connecting-IP", "CF-Ray", "CDN-Loop", "True-Client-IP", "X-Real-IP", "X-Forwarded-For"),
+    *(
+        "X-Forwarded-Host",
+        "X-Forwarded-Proto",
+        "X-Forwarded-Server",
+        "X-Forwarded-User",
+        "X-Client-IP",
+        "X-Envoy-Attempt",
+    ),
+    *("X-Cluster-Client-IP", "Fastly-Client-IP", "Fly-Client-IP", "X-Azure-ClientIP", "X-Original-Forwarded-For"),
+    *("X-Amzn-Trace-Id", "X-Auth-Request-Email", "X-Remote-User", "Remote-User", "Tailscale-User-Login", "Client-IP"),
+    "X-Envoy-External-Address",
+)
+
+
+@pytest.mark.parametrize("name", FORWARDED)
+def test_what_a_proxy_forwarded_is_refused(name: str) -> None:
+    for header in (name, name.lower()):
+        assert ask(**{header: "x"})[0]["status"] == 403
+        assert ask("websocket", origin="http://localhost:8501", **{header: "x"})[0]["type"] == "websocket.close"
+
+
+@pytest.mark.parametrize("name", ["Accept", "User-Agent", "Sec-Fetch-Site", "Cookie", "Referer", "Priority", "DNT"])
+def test_what_a_browser_sends_is_not_taken_for_forwarded(name: str) -> None:
+    assert ask(**{name: "x"}) == []
+
+
 def test_a_websocket_without_an_origin_is_refused() -> None:
     assert ask() == []
     assert ask("websocket") == [{"type": "websocket.close", "code": 1008, "reason": ""}]
