@@ -173,3 +173,22 @@ def test_the_dashboard_does_not_start_on_a_public_address() -> None:
     )
     assert ended.returncode != 0
     assert "listens on this machine only" in ended.stderr
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o660, 0o622])
+def test_the_dashboard_does_not_start_with_a_password_file_that_others_may_write(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "staff"
+    file.touch()
+    file.chmod(mode)
+    environ = {"PRESENCE_REDIS_URL": "redis://127.0.0.1:1", "PRESENCE_DASHBOARD_ACCESS": "password"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.port", str(free_port())],
+        cwd=ROOT,
+        env=os.environ | environ | {"PRESENCE_STAFF_FILE": str(file)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode != 0
+    assert f"PRESENCE_STAFF_FILE must name a file that only its owner may write (its mode is 0{mode:o})" in ended.stderr
+    assert "Traceback" not in ended.stderr
