@@ -5,7 +5,8 @@ above it::
 
     texts, format, roles, error_sentences   words, safe text, what each role may do
     data                                    what pages read, and what one browser tab shows
-    gate_settings, gate, access             sign-in, and the rights of the actor
+    staff_names, gate_settings, gate,
+    access                                  sign-in, and the rights of the actor
     actions                                 what staff do: kick, block, export, repair
     components                              parts of a page that several pages draw
     views                                   the pages, a package for each

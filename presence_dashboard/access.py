@@ -23,7 +23,7 @@ from urllib.parse import quote
 import streamlit as st
 
 from presence_core import PresenceError
-from presence_dashboard import texts
+from presence_dashboard import staff_names, texts
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import span
 from presence_dashboard.gate.gate_mark import HEADER, is_marked
@@ -254,14 +254,19 @@ def _begin_session(staff: StaffSessions, name: str, session_id: str, groups: lis
 
 
 def provider_name(claims: Mapping[str, Any], config: Config) -> str:
-    """The staff name from the claims. An email must be verified: otherwise anyone could claim any address."""
+    """The staff name from the claims. Two identities of the provider are never one name.
+
+    An email must be verified: otherwise anyone could claim any address.
+    """
     claim = config.name_claim or ("email" if claims.get("email") else "sub")
-    name = claims.get(claim)
+    value = claims.get(claim)
     if claim == "email" and claims.get("email_verified") is not True:
         raise Denied(texts.PROVIDER_NO_EMAIL)
-    name = name.strip().lower() if isinstance(name, str) else ""
-    if not name or not name.isprintable() or len(name.encode()) > 128:  # as in gate/signed_in_only.py
+    if not isinstance(value, str) or not value:
         raise Denied(texts.NOT_SIGNED_IN)
+    name = staff_names.of_sub(value) if claim == "sub" else staff_names.folded(value)
+    if name is None or (claim == "email" and "@" not in name):
+        raise Denied(texts.PROVIDER_NAME)
     return name
 
 

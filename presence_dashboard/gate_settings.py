@@ -21,6 +21,7 @@ from presence_core.text.languages import LANGUAGES
 from presence_core.web.proxies import Proxies, parse_address
 from presence_dashboard import ticket_links
 from presence_dashboard.roles import ROLES, Actor, Role
+from presence_dashboard.staff_names import folded, of_sub
 
 Mode = Literal["open", "password", "proxy", "oidc"]
 
@@ -52,7 +53,7 @@ class Config:
     default_role: Role | None = None  #: without a mapped group; None: refused
     name_claim: str = ""  #: of OIDC; "": the verified email, or sub
     role_claim: str = ""
-    admins: frozenset[str] = frozenset()  #: names, in lower case
+    admins: frozenset[str] = frozenset()  #: names, as staff names
     language: str = ""  #: of all pages; "": that of the browser
 
     @property
@@ -106,7 +107,7 @@ class Config:
             default_role=_role("PRESENCE_DEFAULT_ROLE", value_of("PRESENCE_DEFAULT_ROLE")),
             name_claim=value_of("PRESENCE_OIDC_NAME_CLAIM"),
             role_claim=value_of("PRESENCE_OIDC_ROLE_CLAIM"),
-            admins=frozenset(_words(value_of("PRESENCE_OIDC_ADMINS").lower())),
+            admins=_admins(value_of("PRESENCE_OIDC_ADMINS"), value_of("PRESENCE_OIDC_NAME_CLAIM")),
             language=_language("PRESENCE_DASHBOARD_LANGUAGE", value_of("PRESENCE_DASHBOARD_LANGUAGE")),
         )
         config._check(value_of(STAFF_FILE), asks_again=value_of(FRESH).strip("0") != "")
@@ -165,6 +166,13 @@ def staff_environ(environ: Mapping[str, str], config: Config) -> dict[str, str]:
 
 def _words(value: str) -> list[str]:
     return [word for part in value.split(",") if (word := part.strip())]
+
+
+def _admins(value: str, claim: str) -> frozenset[str]:
+    """Staff names of these claims: emails, or each a ``sub`` where that is the claim of names or no email."""
+    words = _words(value)
+    named = ((of_sub if claim == "sub" or not (claim or "@" in word) else folded)(word) for word in words)
+    return frozenset(name for name in named if name is not None)
 
 
 def _number(name: str, value: str, default: int, most: int, *, least: int = 1) -> int:

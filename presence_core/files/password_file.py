@@ -9,9 +9,11 @@ staff` command and the Staff page write the file, the sign-in of the dashboard r
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import secrets
+import stat
 import time
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -35,6 +37,8 @@ ONE_TIME_DAYS: Final = 7
 
 _LETTERS: Final = "abcdefghjkmnpqrstuvwxyz23456789"  # none that looks like another
 _LINE: Final = re.compile(r"(?:once=(\d{1,12}),)?(?:version=([0-9a-f]{32}),)?(\$argon2.*)")
+
+_log = logging.getLogger(__name__)
 
 _Stamp = tuple[int, int, int]
 
@@ -138,6 +142,8 @@ class PasswordFile:
         self._read()
         if self._stamp is None:
             raise InvalidArgument(VARIABLE, "must name a file that exists: presence staff add writes it")
+        if _mode_of(self.path) & stat.S_IROTH:
+            _log.warning("%s names a file that every user of this machine can read: chmod 600", VARIABLE)
 
     def check_writable(self) -> None:
         """Raise InvalidArgument if this process may not write the file. A full disk is not noticed here."""
@@ -184,6 +190,7 @@ class PasswordFile:
     def _read(self) -> dict[str, StoredPassword]:
         try:
             stamp = _stamp_of(self.path)
+            _check_mode(self.path)
             if stamp is None:
                 self._passwords, self._stamp = {}, None
             elif stamp != self._stamp:
@@ -201,6 +208,7 @@ class PasswordFile:
                 path = self.path
                 cleanup.enter_context(_locked(path.parent))
                 stamp = _stamp_of(path)
+                _check_mode(path)
                 old = path.read_text("utf-8") if stamp else ""
                 if instead_of is not None and dict(_entries(old.splitlines())).get(name) != instead_of:
                     raise InvalidArgument("password", "has been changed in the meantime: sign in again")
@@ -263,6 +271,23 @@ def _stamp_of(path: str | Path) -> _Stamp | None:
     except FileNotFoundError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _mode_of(path: Path) -> int:
+    """The permissions of the file; 0 if there is none, or where the system has no such permissions."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode) if os.name == "posix" else 0
+    except FileNotFoundError:
+        return 0
+
+
+def _check_mode(path: Path) -> None:
+    """Raise InvalidArgument if others than the owner may write the file: they could choose a password for anyone."""
+    mode = _mode_of(path)
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise InvalidArgument(
+            VARIABLE, f"must name a file that only its owner may write (its mode is {mode:04o}): chmod 600"
+        )
 
 
 def _written(path: Path, text: str, cleanup: contextlib.ExitStack) -> str:

@@ -59,7 +59,10 @@ def security_headers() -> dict[str, str]:
 
 
 class SecurityHeaders:
-    """ASGI middleware that adds headers to every response. Headers that a response has already are kept."""
+    """ASGI middleware that adds headers to every response. Headers that a response has already are kept.
+
+    Except on this machine, every cookie is Secure: Streamlit sets its own without it.
+    """
 
     def __init__(self, app: ASGIApp, headers: dict[str, str]) -> None:
         self.app = app
@@ -70,7 +73,8 @@ class SecurityHeaders:
             await self.app(scope, receive, send)
             return
         headers = dict(self.headers)
-        if not is_loopback(host_of(f"//{Headers(scope=scope).get('host', '')}")):
+        is_public = not is_loopback(host_of(f"//{Headers(scope=scope).get('host', '')}"))
+        if is_public:
             headers |= [STRICT_TRANSPORT]
 
         async def send_with_headers(message: Message) -> None:
@@ -78,6 +82,14 @@ class SecurityHeaders:
                 given = MutableHeaders(scope=message)
                 for name, value in headers.items():
                     given.setdefault(name, value)
+                if is_public:
+                    message["headers"] = [_secure(*pair) for pair in message["headers"]]
             await send(message)
 
         await self.app(scope, receive, send_with_headers)
+
+
+def _secure(name: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """A header; if it sets a cookie, one that browsers send over https only."""
+    attributes = [part.strip().lower() for part in value.split(b";")[1:]]
+    return name, value + b"; Secure" if name.lower() == b"set-cookie" and b"secure" not in attributes else value

@@ -1,6 +1,8 @@
 """Mode "open": there is no sign-in, so only this machine may reach the dashboard.
 
-Requests from the network, through a proxy, or by DNS rebinding (a site whose name points to this machine) are refused.
+Requests from the network, through a proxy, by DNS rebinding (a site whose name points to this machine), or by a page of
+another origin are refused, also if that page is on this machine: a notebook or a published port of a container is not
+the operator.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from presence_core.loopback import PROXY_HEADERS, host_of, is_loopback
+from presence_core.loopback import host_of, is_loopback, is_proxied
 from presence_dashboard import texts
+from presence_dashboard.gate.origins import is_own, scheme_of
 
 _POLICY_VIOLATION: Final = 1008
 
@@ -48,13 +51,12 @@ class LoopbackOnly:
 
     def _refusal(self, scope: Scope) -> str | None:
         headers = Headers(scope=scope)
-        if any(name in headers for name in PROXY_HEADERS):
+        if is_proxied(headers):
             return texts.LOOPBACK_PROXIED
         # The server's own address shows a wildcard bind that Streamlit's options do not.
         ends: Iterable[tuple[str, int] | None] = (scope.get("client"), scope.get("server"))
         if not all(end is not None and is_loopback(end[0]) for end in ends):
             return texts.LOOPBACK_REFUSAL
-        named = [f"//{host}" for host in headers.getlist("host")] + headers.getlist("origin")
-        if not headers.get("host") or not all(is_loopback(host_of(name)) for name in named):
+        if not all(is_loopback(host_of(f"//{host}")) for host in headers.getlist("host") or [""]):
             return texts.LOOPBACK_REFUSAL
-        return None
+        return None if is_own(scope, headers, scheme_of(scope)) else texts.FOREIGN_ORIGIN

@@ -3,46 +3,81 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict, deque
 from ipaddress import IPv6Address, ip_address
-from typing import Final
+from typing import Final, NamedTuple
 
-from limits import RateLimitItem, parse_many
-from limits.storage import MemoryStorage
-from limits.strategies import MovingWindowRateLimiter
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
-BY_ADDRESS: Final = parse_many("5 per minute; 20 per hour; 100 per day")
-BY_NAME: Final = parse_many("5 per minute")
-"""No hourly limit: strangers who guess must not lock a colleague out for long."""
+BY_ADDRESS: Final = ((5, _MINUTE), (20, _HOUR), (100, _DAY))
+BY_NAME: Final = ((5, _MINUTE),)
+"""Attempts and seconds. A name has no hourly limit: strangers who guess must not lock a colleague out for long."""
+
+_MOST: Final = 20_000
+"""Addresses, and names, that are remembered. Those that have not tried for the longest time are forgotten first."""
+
+_LONGEST_NAME: Final = 128
+
+
+class _Attempt(NamedTuple):
+    at: float
+    name: str
 
 
 class SignInLimits:
     """Failed sign-ins of this process. Used on one event loop, so it needs no lock."""
 
     def __init__(self) -> None:
-        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._of_addresses: OrderedDict[str, deque[_Attempt]] = OrderedDict()
+        self._of_names: OrderedDict[str, deque[_Attempt]] = OrderedDict()
 
     def begin(self, ip: str | None, name: str) -> float:
         """Count an attempt and return 0; or return the seconds to wait.
 
         The attempt counts as failed before the password is checked, so that parallel guesses count too.
         """
-        counted = _counted(ip, name)
-        full = [key for key in counted if not self._limiter.test(*key)]
-        if full:
-            return max(self._limiter.get_window_stats(*key).reset_time - time.time() for key in full)
-        for key in counted:
-            self._limiter.hit(*key)
+        now, address, name = time.time(), _network(ip), name[:_LONGEST_NAME]
+        wait = max(
+            _wait(self._of_addresses.get(address), BY_ADDRESS, now), _wait(self._of_names.get(name), BY_NAME, now)
+        )
+        if wait > 0:
+            return wait
+        _count(self._of_addresses, address, _Attempt(now, name), BY_ADDRESS)
+        _count(self._of_names, name, _Attempt(now, name), BY_NAME)
         return 0.0
 
+    def recent(self, ip: str | None) -> int:
+        """The failed attempts of this address in the last minute."""
+        since = time.time() - _MINUTE
+        return sum(attempt.at > since for attempt in self._of_addresses.get(_network(ip), ()))
+
     def succeeded(self, ip: str | None, name: str) -> None:
-        """Forget the failed attempts of this address and this name."""
-        for key in _counted(ip, name):
-            self._limiter.clear(*key)
+        """Forget the failed attempts at this name. Those at other names still count for the address: a member who signs
+        in as themselves gets no more guesses at the passwords of others."""
+        address, name = _network(ip), name[:_LONGEST_NAME]
+        self._of_names.pop(name, None)
+        attempts = self._of_addresses.get(address, deque())
+        others = [attempt for attempt in attempts if attempt.name != name]
+        attempts.clear()
+        attempts.extend(others)
 
 
-def _counted(ip: str | None, name: str) -> list[tuple[RateLimitItem, str, str]]:
-    by_address = [(limit, "address", _network(ip)) for limit in BY_ADDRESS]
-    return by_address + [(limit, "name", name) for limit in BY_NAME]
+def _wait(attempts: deque[_Attempt] | None, limits: tuple[tuple[int, int], ...], now: float) -> float:
+    """Seconds until one more attempt is within all limits."""
+    if not attempts:
+        return 0.0
+    return max(attempts[-most].at + span - now if len(attempts) >= most else 0.0 for most, span in limits)
+
+
+def _count(
+    counted: OrderedDict[str, deque[_Attempt]], key: str, attempt: _Attempt, limits: tuple[tuple[int, int], ...]
+) -> None:
+    """Add an attempt. No more are kept than the largest limit needs."""
+    attempts = counted.setdefault(key, deque(maxlen=max(most for most, _ in limits)))
+    attempts.append(attempt)
+    counted.move_to_end(key)
+    if len(counted) > _MOST:
+        counted.popitem(last=False)
 
 
 def _network(ip: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import streamlit as st
 from anyio import to_thread
@@ -17,8 +17,9 @@ from starlette.websockets import WebSocketClose
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from presence_core import PresenceError
-from presence_dashboard import texts
+from presence_dashboard import staff_names, texts
 from presence_dashboard.gate import html_pages
+from presence_dashboard.gate.origins import is_own
 from presence_dashboard.gate.sign_in_forms import client_of, is_secure, set_cookie
 from presence_dashboard.gate.staff_sessions import COOKIE, NoRole, SignedInMember, StaffSessions
 from presence_dashboard.roles import Denied, SignedOut
@@ -73,12 +74,10 @@ class SignedInOnly:
     # -- Host, origin and peer ----------------------------------------------------------------------------------------
 
     def _check_origin(self, connection: HTTPConnection) -> None:
-        hosts, origins = connection.headers.getlist("host"), connection.headers.getlist("origin")
+        hosts = connection.headers.getlist("host")
         if len(hosts) != 1 or not is_allowed(hosts[0]):
             raise _Refused(html_pages.refused(texts.FOREIGN_HOST, 421))
-        # Another site can open a websocket to this one, and the browser sends our cookie with it.
-        needed = connection.scope["type"] == "websocket"
-        if (needed and not origins) or any(_host_of(origin) != hosts[0].lower() for origin in origins):
+        if not is_own(connection.scope, connection.headers):
             raise _Refused(html_pages.refused(texts.FOREIGN_ORIGIN))
         peer = connection.client.host if connection.client else None
         if self._config.mode == "proxy" and not self._config.trusts(peer):
@@ -122,17 +121,22 @@ class SignedInOnly:
         return await to_thread.run_sync(lambda: self._staff.by_token(token, touch=touch))
 
     def _name_from_proxy(self, connection: HTTPConnection) -> str:
-        """The name in the proxy's header. Two header lines are refused: a client sent one of them."""
-        values = connection.headers.getlist(self._config.header)
-        name = values[0].strip().lower() if len(values) == 1 else ""
-        if not name or not name.isprintable() or len(name.encode()) > 128:
+        """The name in the proxy's header. If one of its headers comes twice, a client sent one of the lines."""
+        headers, name_header, role_header = connection.headers, self._config.header, self._config.role_header
+        if any(len(headers.getlist(header)) > 1 for header in (name_header, role_header)):
+            raise _Refused(html_pages.refused(texts.PROXY_TWICE))
+        values = headers.getlist(name_header)
+        try:
+            name = staff_names.folded(values[0].encode("latin-1").decode()) if values else None
+        except UnicodeDecodeError:
+            name = None
+        if name is None:
             raise _Refused(html_pages.refused(texts.PROXY_SILENT))
         return name
 
     async def _start_session(self, connection: HTTPConnection, name: str) -> str:
         header = self._config.role_header
-        lines = connection.headers.getlist(header) if header else []
-        groups = [group.strip() for line in lines for group in line.split(",")]
+        groups = [group.strip() for group in connection.headers.get(header, "").split(",")] if header else []
         ip, agent = client_of(self._staff, connection), connection.headers.get("user-agent")
 
         def sign_in() -> str:
@@ -196,15 +200,6 @@ def is_allowed(host: str) -> bool:
         if pattern in ("*", name) or (pattern.startswith("*.") and name.endswith(pattern[1:])):
             return name != ""
     return False
-
-
-def _host_of(origin: str) -> str | None:
-    """Host and port of an origin."""
-    try:
-        place: str = urlsplit(origin).netloc
-    except ValueError:
-        return None
-    return place.lower()
 
 
 def _is_health(scope: Scope) -> bool:

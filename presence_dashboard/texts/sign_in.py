@@ -132,6 +132,9 @@ SIGN_IN_UNKNOWN: Final = (
 PROVIDER_NO_EMAIL: Final = (
     "Your sign-in does not say that your email address is verified. Ask an admin of this dashboard."
 )
+PROVIDER_NAME: Final = (
+    "The name that your provider sends cannot be used here: two people could have it. Ask an admin of this dashboard."
+)
 PROVIDER_TOO_OLD: Final = "Your sign-in has expired. Sign in again."
 
 # -- Pages of the gate -------------------------------------------------------------------------------------------------
@@ -146,6 +149,7 @@ FOREIGN_ORIGIN: Final = "This request came from another site."
 LOOPBACK_REFUSAL: Final = "This dashboard is open only on the machine that runs it: open http://localhost there."
 LOOPBACK_PROXIED: Final = "This dashboard is open only on the machine that runs it, not through a proxy."
 NOT_BY_PROXY: Final = "This dashboard can be reached through its proxy only."
+PROXY_TWICE: Final = "This request has a header of the proxy twice. The proxy must replace what a browser sends."
 PROXY_SILENT: Final = "The proxy did not send your name."
 AWAY_TITLE: Final = "The session server cannot be reached"
 AWAY_LEAD: Final = "Your sign-in cannot be checked at the moment. This page retries automatically."

@@ -12,8 +12,9 @@ import presence_dashboard
 ROOT = Path(presence_dashboard.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 ORDER = (
-    "language", "texts", "browser_files", "format", "time_range", "ticket_links", "roles", "error_sentences", "data",
-    "gate_settings", "gate", "access", "drafts", "actions", "components", "views", "main", "__main__", "demo",
+    "language", "texts", "browser_files", "format", "time_range", "ticket_links", "roles", "error_sentences",
+    "data", "staff_names", "gate_settings", "gate", "access", "drafts", "actions", "components", "views", "main",
+    "__main__", "demo",
 )  # fmt: skip
 """A package imports only packages before it."""
 

@@ -12,6 +12,7 @@ import pytest
 
 from presence_core import InvalidArgument, Settings
 from presence_dashboard import ticket_links
+from presence_dashboard.gate import sign_in_limits
 from presence_dashboard.gate.sign_in_limits import SignInLimits
 from presence_dashboard.gate_settings import Config, staff_environ
 from tests.support.servers import free_port
@@ -180,3 +181,25 @@ def test_an_ipv6_customer_is_one_address_and_a_success_resets_the_count() -> Non
     assert [wait > 0 for wait in waits] == [False] * 5 + [True]
     limits.succeeded("2001:db8:ff::1", "name1")
     assert limits.begin("2001:db8:ff::1", "name1") == 0
+    assert limits.begin("2001:db8:ff::1", "name1") > 0, "the four others still count"
+
+
+def test_a_success_clears_no_guess_at_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    limits, admitted = SignInLimits(), 0
+    for _ in range(200):
+        now += 15
+        admitted += sum(limits.begin("192.0.2.1", f"other{guess}") == 0 for guess in range(4))
+        if limits.begin("192.0.2.1", "own") == 0:
+            limits.succeeded("192.0.2.1", "own")
+    assert admitted <= 20, "20 an hour"
+
+
+def test_the_count_of_guesses_takes_no_more_memory_with_each_address_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sign_in_limits, "_MOST", 50)
+    limits = SignInLimits()
+    for guess in range(500):
+        assert limits.begin(f"2001:db8:{guess:x}::1", f"{guess}-" + "x" * 60_000) == 0
+    assert (len(limits._of_addresses), len(limits._of_names)) == (50, 50)
+    assert max(map(len, limits._of_names)) <= 128

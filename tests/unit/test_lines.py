@@ -11,6 +11,7 @@ import pytest
 
 from presence_core import LoginRefused, Presence, SessionFilter, Settings, cli
 from presence_core.cli.commands.import_export import write_sessions
+from presence_core.files.csv_safety import safe_cell
 from presence_core.web.rules import Rules, Visitor
 from presence_dashboard.gate.staff_sessions import StaffSessions
 from presence_dashboard.gate_settings import Config
@@ -138,6 +139,52 @@ def test_no_cell_of_any_file_begins_a_formula(p: P, start: str) -> None:
     write_sessions(iter([session]), out, "csv")
     for text in (out.getvalue(), *files.values()):
         _no_formula(text)
+
+
+UNSEEN = (
+    *("\u202e", "\u00ad", "\u061c", "\u180e", "\ufe0f", "\u200b", "\u2066", "\u034f", "\u3164", "\u2800", "\u115f"),
+    *(
+        "\ufff9",
+        "\U000e0001",
+        "\U000e0100",
+        "\u2065",
+        "\ue000",
+        "\x7f",
+        "\x9b",
+        "\u00a0",
+        "\u0301",
+        "\u202e\u00ad \ufe0f",
+    ),
+)
+"""What a spreadsheet skips, or draws as nothing."""
+
+
+@pytest.mark.parametrize("unseen", UNSEEN, ids=[ascii(text) for text in UNSEEN])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\uff1d"])
+def test_no_unseen_character_hides_the_start_of_a_formula(unseen: str, start: str) -> None:
+    hostile = f"{unseen}{start}1+1|cmd"
+    assert safe_cell(hostile) == f"'{hostile}"
+    assert safe_cell(f"Ada;{hostile}") == f"Ada;'{hostile}"
+
+
+@pytest.mark.parametrize("text", ["Ada Lovelace", "\xc9mile", "\u540d\u524d", "a=b", "x\u202e=1", "", "1-2"])
+def test_other_cells_stay_as_they_are(text: str) -> None:
+    assert safe_cell(text) == text
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize("unseen", ["\u202e", "\u00ad", "\u061c", "\ufe0f", "\u3164"], ids=ascii)
+def test_no_cell_of_any_file_hides_a_formula(p: P, unseen: str) -> None:
+    hostile = f"{unseen}=1+1|cmd"
+    session = p.login("ann", name=hostile, device=hostile, app=hostile, aliases=[hostile]).session
+    p.kick("ann", session.session_id, by=hostile, reason=hostile, message=hostile)
+    p.block("ann", by="dana", reason=hostile)
+    session = p.login("bob", name=hostile, device=hostile, attributes={hostile: hostile}).session
+    out = io.StringIO(newline="")
+    write_sessions(iter([session]), out, "csv")
+    for text in (out.getvalue(), *dashboard_files(p).values()):
+        assert not any(cell.startswith(unseen) for row in csv.reader(io.StringIO(text, newline="")) for cell in row)
+    assert unseen in out.getvalue()
 
 
 def _no_formula(text: str) -> None:

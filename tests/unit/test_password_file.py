@@ -55,6 +55,39 @@ def test_a_one_time_password_is_random_and_ends_after_some_days(file: PasswordFi
     assert (stored.is_one_time, stored.has_expired) == (False, False)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="no such permissions")
+@pytest.mark.parametrize("mode", [0o666, 0o620, 0o602, 0o660, 0o646, 0o777, 0o422])
+def test_a_file_that_others_may_write_is_refused_everywhere(file: PasswordFile, mode: int) -> None:
+    before = file.path.read_text()
+    assert file.verify("root", SECRET) is not None
+    file.path.chmod(mode)
+    for use in (
+        file.check_readable,
+        file.check_writable,
+        lambda: file.verify("root", SECRET),
+        lambda: file.find("root"),
+        lambda: file.set("eve", SECRET),
+        lambda: file.remove("root"),
+    ):
+        with pytest.raises(InvalidArgument, match=rf"only its owner may write \(its mode is 0{mode:o}\): chmod 600"):
+            use()
+    assert file.path.read_text() == before
+    file.path.chmod(0o600)
+    assert file.verify("root", SECRET) is not None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no such permissions")
+@pytest.mark.parametrize(
+    ("mode", "warned"), [(0o600, False), (0o640, False), (0o400, False), (0o644, True), (0o444, True)]
+)
+def test_a_file_that_every_user_may_read_is_warned_of(
+    file: PasswordFile, caplog: pytest.LogCaptureFixture, mode: int, warned: bool
+) -> None:
+    file.path.chmod(mode)
+    file.check_readable()
+    assert ("every user of this machine can read" in caplog.text) is warned
+
+
 def test_a_hash_costs_an_attacker_as_much_as_argon2_recommends() -> None:
     used, recommended = HASHER(), PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)
     assert used.type is Type.ID

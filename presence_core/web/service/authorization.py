@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from presence_core import validation as check
 from presence_core.client import AsyncPresence
 from presence_core.errors import InvalidArgument, PresenceError
-from presence_core.loopback import PROXY_HEADERS, host_of, is_loopback
+from presence_core.loopback import host_of, is_loopback, is_proxied
 from presence_core.models import ApiKey
 from presence_core.operations.staff import api_keys
 from presence_core.web.service.access_log import KEY_NAME
@@ -125,5 +125,5 @@ def _require_local(request: Request) -> None:
     is_local = all(end is not None and is_loopback(end[0]) for end in ends) and all(
         is_loopback(host_of(name)) for name in names
     )
-    if not is_local or any(name in request.headers for name in PROXY_HEADERS):
+    if not is_local or is_proxied(request.headers):
         raise HTTPException(403, "Without API keys this service answers only its own machine: run presence keys add.")

@@ -352,6 +352,21 @@ def test_the_time_of_an_authentication_at_a_provider_is_checked(auth_time: objec
         ({"sub": "dana\u2028root"}, "", None),
         ({"sub": "dana\u202e"}, "", None),
         ({"sub": "x" * 129}, "", None),
+        ({"email": "\u212aelvin@example.com", "email_verified": True}, "", None),
+        ({"email": "\u0130van@example.com", "email_verified": True}, "", None),
+        ({"email": "\xc9mile@example.com", "email_verified": True}, "", None),
+        ({"email": "\xe9mile@Example.com", "email_verified": True}, "", "\xe9mile@example.com"),
+        ({"email": "root@example.com\xa0", "email_verified": True}, "", None),
+        ({"email": "\u2003root@example.com", "email_verified": True}, "", None),
+        ({"email": "root@example.com\t", "email_verified": True}, "", None),
+        ({"email": "root", "email_verified": True}, "", None),
+        ({"preferred_username": "\u212aelvin"}, "preferred_username", None),
+        ({"preferred_username": "root\xa0"}, "preferred_username", None),
+        ({"sub": "root@example.com"}, "", None),
+        ({"sub": "root@example.com"}, "sub", None),
+        ({"sub": "root@example.com", "email": None}, "", None),
+        ({"sub": " 4711"}, "", None),
+        ({"sub": "\u212aelvin"}, "", None),
     ],
 )
 def test_the_name_is_the_one_that_the_provider_confirmed(
@@ -363,6 +378,19 @@ def test_the_name_is_the_one_that_the_provider_confirmed(
             access.provider_name(claims, config)
     else:
         assert access.provider_name(claims, config) == name
+
+
+def test_each_sub_is_a_name_of_its_own_because_providers_compare_it_exactly() -> None:
+    config = Config(mode="oidc")
+    subs = ["abc", "Abc", "aBc", "ABC", "abc~", "abc~1"]
+    names = [access.provider_name({"sub": sub}, config) for sub in subs]
+    names += [access.provider_name({"sub": name}, config) for name in names if "~" in name]
+    assert len({*names}) == len(names)
+    assert names[0] == "abc"
+    assert all(name == name.lower() for name in names), "as records have it"
+    admins = Config.from_env({"PRESENCE_OIDC_ADMINS": "Abc, Root@example.com"}).admins
+    assert admins == {names[1], "root@example.com"}
+    assert Config.from_env({"PRESENCE_OIDC_ADMINS": "Dana", "PRESENCE_OIDC_NAME_CLAIM": "login"}).admins == {"dana"}
 
 
 def test_claims_lists_and_defaults_give_the_highest_role_first() -> None:

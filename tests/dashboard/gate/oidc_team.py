@@ -52,7 +52,8 @@ class OidcTeam:
 
 
 @contextmanager
-def oidc_team(directory: Path) -> Iterator[OidcTeam]:
+def oidc_team(directory: Path, **others: str) -> Iterator[OidcTeam]:
+    """others: more of the environment."""
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     port, secrets = free_port(), directory / "secrets.toml"
     with ExitStack() as stack:
@@ -67,7 +68,7 @@ def oidc_team(directory: Path) -> Iterator[OidcTeam]:
             "STREAMLIT_SECRETS_FILES": str(secrets),
             "AUTHLIB_INSECURE_TRANSPORT": "1",
         }
-        url = stack.enter_context(serve(environ, directory / "log", port))
+        url = stack.enter_context(serve(environ | others, directory / "log", port))
         presence = stack.enter_context(Presence.from_url(server.url, Settings(timeout=PATIENT)))
         staff = Settings(namespace=f"{presence.settings.namespace}-staff", timeout=PATIENT)
         sessions = stack.enter_context(Presence.from_url(server.url, staff))

@@ -60,12 +60,53 @@ def test_this_machine_gets_in(host: str) -> None:
         lambda kind: ask(kind, host=""),
         lambda kind: ask(kind, origin="https://evil.example"),
         lambda kind: ask(kind, origin="null"),
+        lambda kind: ask(kind, origin="http://localhost:3000"),
+        lambda kind: ask(kind, origin="http://localhost"),
+        lambda kind: ask(kind, origin="http://127.0.0.1:8501"),
+        lambda kind: ask(kind, origin="https://localhost:8501"),
+        lambda kind: ask(kind, origin="chrome-extension://localhost:8501"),
+        lambda kind: ask(kind, origin="app://localhost:8501"),
+        lambda kind: ask(kind, origin="http://user@localhost:8501"),
+        lambda kind: ask(kind, origin="localhost:8501"),
         lambda kind: ask(kind, x_forwarded_for="127.0.0.1"),
     ],
 )
 def test_others_are_refused(refused: Callable[[str], list[Message]]) -> None:
     assert refused("http")[0]["status"] == 403
     assert refused("websocket") == [{"type": "websocket.close", "code": 1008, "reason": ""}]
+
+
+FORWARDED = (
+    *("Forwarded", "Via", "CF-Connecting-IP", "CF-Ray", "CDN-Loop", "True-Client-IP", "X-Real-IP", "X-Forwarded-For"),
+    *(
+        "X-Forwarded-Host",
+        "X-Forwarded-Proto",
+        "X-Forwarded-Server",
+        "X-Forwarded-User",
+        "X-Client-IP",
+        "X-Envoy-Attempt",
+    ),
+    *("X-Cluster-Client-IP", "Fastly-Client-IP", "Fly-Client-IP", "X-Azure-ClientIP", "X-Original-Forwarded-For"),
+    *("X-Amzn-Trace-Id", "X-Auth-Request-Email", "X-Remote-User", "Remote-User", "Tailscale-User-Login", "Client-IP"),
+    "X-Envoy-External-Address",
+)
+
+
+@pytest.mark.parametrize("name", FORWARDED)
+def test_what_a_proxy_forwarded_is_refused(name: str) -> None:
+    for header in (name, name.lower()):
+        assert ask(**{header: "x"})[0]["status"] == 403
+        assert ask("websocket", origin="http://localhost:8501", **{header: "x"})[0]["type"] == "websocket.close"
+
+
+@pytest.mark.parametrize("name", ["Accept", "User-Agent", "Sec-Fetch-Site", "Cookie", "Referer", "Priority", "DNT"])
+def test_what_a_browser_sends_is_not_taken_for_forwarded(name: str) -> None:
+    assert ask(**{name: "x"}) == []
+
+
+def test_a_websocket_without_an_origin_is_refused() -> None:
+    assert ask() == []
+    assert ask("websocket") == [{"type": "websocket.close", "code": 1008, "reason": ""}]
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "::", "", None, "unix:///tmp/x"])
@@ -132,3 +173,22 @@ def test_the_dashboard_does_not_start_on_a_public_address() -> None:
     )
     assert ended.returncode != 0
     assert "listens on this machine only" in ended.stderr
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o660, 0o622])
+def test_the_dashboard_does_not_start_with_a_password_file_that_others_may_write(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "staff"
+    file.touch()
+    file.chmod(mode)
+    environ = {"PRESENCE_REDIS_URL": "redis://127.0.0.1:1", "PRESENCE_DASHBOARD_ACCESS": "password"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.port", str(free_port())],
+        cwd=ROOT,
+        env=os.environ | environ | {"PRESENCE_STAFF_FILE": str(file)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode != 0
+    assert f"PRESENCE_STAFF_FILE must name a file that only its owner may write (its mode is 0{mode:o})" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -106,6 +106,30 @@ def test_forged_frames_kick_no_one_and_a_kick_after_a_demotion_is_refused_and_lo
     assert denied == ["kick refused once"], "the one that the page had offered"
 
 
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"email": "\u212aelvin@example.com"},
+        {"email": "kelvin@example.com\xa0"},
+        {"email": "\u2007kelvin@example.com"},
+        {"email": None, "sub": "kelvin@example.com"},
+        {"email": None, "sub": "Kelvin@example.com"},
+        {"email": "", "email_verified": None, "sub": "kelvin@example.com"},
+        {"email": None, "sub": "Root4711"},
+        {"email": None, "sub": "root4711\xa0"},
+    ],
+)
+def test_no_other_identity_of_the_provider_becomes_an_admin_by_folding(team: OidcTeam, claims: dict[str, Any]) -> None:
+    for admin in ("kelvin@example.com", "root4711"):
+        team.presence.set_staff(admin, "admin", by="test")
+    team.claim(groups=[], **claims)
+    with Visitor(team.url) as visitor:
+        text = visitor.sign_in()
+    assert texts.signed_in_as(in_bold("kelvin@example.com"), "admin") not in text
+    assert texts.signed_in_as(in_bold("root4711"), "admin") not in text
+    assert [session for admin in ("kelvin@example.com", "root4711") for session in team.sessions.sessions(admin)] == []
+
+
 # -- A fresh authentication -------------------------------------------------------------------------------------------
 
 

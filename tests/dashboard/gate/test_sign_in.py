@@ -294,6 +294,28 @@ def test_after_five_wrong_passwords_there_is_a_waiting_time(by_password: GatedSi
     assert ("dana", "too many attempts, from 127.0.0.1") in by_password.audit()
 
 
+@pytest.mark.parametrize("how", ["sign-in", "password again"])
+def test_ones_own_sign_in_gives_no_more_guesses_at_the_passwords_of_others(by_password: GatedSite, how: str) -> None:
+    """Seven rounds of four wrong passwords for others, and one sign-in of one's own."""
+    guesses, own = [], by_password.visit()
+    sign_in(own, "dana")
+    for round_ in range(7):
+        names = [f"other{guess}-{round_}" for guess in range(4)]
+        guesses += [sign_in(by_password.visit(), name, "wrong horse battery").status_code for name in names]
+        if how == "sign-in":
+            sign_in(by_password.visit(), "dana")
+        else:
+            sign_in_again_as(own)
+    assert guesses == [403] * 5 + [429] * 23
+
+
+def test_a_sign_in_clears_the_typing_errors_at_its_own_name(by_password: GatedSite) -> None:
+    for _ in range(3):
+        tried = [sign_in(by_password.visit(), password="wrong horse battery").status_code for _ in range(4)]
+        assert tried == [403] * 4
+        assert sign_in(by_password.visit()).status_code == 303
+
+
 # -- the password again -----------------------------------------------------------------------------------------------
 
 
@@ -566,9 +588,54 @@ def test_only_the_configured_proxies_are_trusted(by_proxy: GatedSite) -> None:
         assert stranger.get("/", headers=headers).status_code == 403
         assert stranger.get("/", headers=headers | {"X-Forwarded-For": "10.1.2.3"}).status_code == 403
         assert is_closed(stranger)
-    twice = [("accept", "text/html"), ("X-Forwarded-Email", "root"), ("X-Forwarded-Email", "dana")]
-    answer = by_proxy.visit().get("/", headers=twice)
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        [("X-Forwarded-Email", "root"), ("X-Forwarded-Email", "dana")],
+        [("X-Forwarded-Email", "root"), ("x-forwarded-EMAIL", "root")],
+        [("X-Forwarded-Email", "eve"), ("X-Groups", "nope"), ("X-Groups", "ops")],
+        [("X-Forwarded-Email", "eve"), ("X-Groups", "ops"), ("x-gROUPS", "nope")],
+        [("X-Groups", ""), ("X-Forwarded-Email", "eve"), ("X-Groups", "ops")],
+        [("X-Forwarded-Email", "eve"), ("X-Groups", "ops"), ("X-Groups", "ops")],
+    ],
+)
+def test_a_header_of_the_proxy_that_comes_twice_is_refused(by_proxy: GatedSite, twice: list[tuple[str, str]]) -> None:
+    answer = by_proxy.visit().get("/", headers=[("accept", "text/html"), *twice])
     assert answer.status_code == 403, "a line of the client's own, and the proxy's"
+    assert texts.PROXY_TWICE in answer.text
+    assert COOKIE not in answer.cookies
+    assert by_proxy.presence.staff_member("eve") is None
+    signed_in = by_proxy.visit()
+    signed_in.get("/", headers=PAGE | {"X-Forwarded-Email": "dana"})
+    assert signed_in.get("/media/x.csv", headers=twice).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        *(name.encode() for name in ("\u212aelvin@example.com", "kelvin@example.com\xa0", "\u3000kelvin@example.com")),
+        b"kelvin@example.com\xa0",
+        b"kelvin@example.com\x85",
+        "\u0130".encode(),
+    ],
+)
+def test_no_other_name_of_a_proxy_becomes_a_member_by_folding(by_proxy: GatedSite, sent: bytes) -> None:
+    by_proxy.presence.set_staff("kelvin@example.com", "admin", by="root")
+    headers = [(b"accept", b"text/html"), (b"x-forwarded-email", sent), (b"x-groups", b"ops")]
+    assert by_proxy.visit().get("/", headers=headers).status_code in (400, 403)
+    assert by_proxy.staff_sessions.sessions.counts().sessions == 0
+
+
+def test_a_proxy_sends_names_in_utf_8(by_proxy: GatedSite) -> None:
+    headers = [
+        (b"accept", b"text/html"),
+        (b"x-forwarded-email", "\xe9mile@Example.com".encode()),
+        (b"x-groups", b"ops"),
+    ]
+    assert by_proxy.visit().get("/", headers=headers).status_code == 200
+    assert by_proxy.presence.staff_member("\xe9mile@example.com") is not None
 
 
 def test_a_person_without_a_role_or_removed_is_refused_and_audited(by_proxy: GatedSite) -> None:
