@@ -303,6 +303,14 @@ class Bed:
         every = [key for keys in self.families().values() for key in keys if key not in but]
         return dict(zip(every, together(self.raw, [("dump", key) for key in every]), strict=True))
 
+    def restore(self, dumped: dict[bytes, bytes]) -> None:
+        """Bring the keys of this namespace back to what ``dump`` returned, as a restored snapshot does."""
+        for keys in self.families().values():
+            for key in keys:
+                self.raw.delete(key)
+        for key, value in dumped.items():
+            self.raw.restore(key, 0, value)
+
     def close(self) -> None:
         while self._open:
             self._open.pop()()

@@ -8,6 +8,8 @@
 -- ARGV: 1 how often streams of this shard had been rewritten when this began|'' 2 copy entries behind this id|'' 3 up
 --       to this one 4 1 if it seemed to be the last|0 5 seconds after which an unfinished copy expires 6… for each
 --       entry to be changed: id, number of words (0: it is removed), field, value, …
+-- The copy's max-deleted-entry-id is the last entry that was removed: a reader of events that stopped there has missed
+-- nothing (sessions/read_events.lua).
 -- returns: 1: copied, and the last call has replaced the stream; 0: copied, entries were added; -1: begin again:
 --          another process was first, or the copy has expired
 local stream, copy, meta = unpack(KEYS)
@@ -30,19 +32,28 @@ while at < #ARGV do
   changes[id] = {unpack(ARGV, at + 2, at + 1 + words)}
   at = at + 2 + words
 end
+local last_removed
 for _, entry in ipairs(redis.call('XRANGE', stream, after == '' and '-' or '(' .. after, upto)) do
   local fields = changes[entry[1]] or entry[2]
-  if #fields > 0 then redis.call('XADD', copy, entry[1], unpack(fields)) end
+  if #fields > 0 then redis.call('XADD', copy, entry[1], unpack(fields)) else last_removed = entry[1] end
 end
+local function info_of(key)
+  local info, flat = {}, redis.call('XINFO', 'STREAM', key)
+  for i = 1, #flat, 2 do info[flat[i]] = flat[i + 1] end
+  return info
+end
+local function set_ids(last, added, removed)
+  redis.call('XSETID', copy, last, 'ENTRIESADDED', math.max(tonumber(added or 0), redis.call('XLEN', copy)),
+             'MAXDELETEDID', removed)
+end
+if last_removed then set_ids(upto, 0, last_removed) end
 redis.call('EXPIRE', copy, keep_copy)
 if seemed_last == '0' then return 1 end
 if redis.call('EXISTS', stream) == 0 then return 0 end
 if #redis.call('XRANGE', stream, '(' .. upto, '+', 'COUNT', 1) > 0 then return 0 end
-local info, flat = {}, redis.call('XINFO', 'STREAM', stream)
-for i = 1, #flat, 2 do info[flat[i]] = flat[i + 1] end
-local added = math.max(tonumber(info['entries-added'] or 0), redis.call('XLEN', copy))
-redis.call('XSETID', copy, info['last-generated-id'], 'ENTRIESADDED', added, 'MAXDELETEDID',
-           info['max-deleted-entry-id'] or '0-0')
+local info, removed = info_of(stream), info_of(copy)['max-deleted-entry-id']
+if removed == '0-1' then removed = info['max-deleted-entry-id'] end -- of this time none, only the entry that began it
+set_ids(info['last-generated-id'], info['entries-added'], removed)
 redis.call('PERSIST', copy)
 redis.call('RENAME', copy, stream)
 redis.call('HINCRBY', meta, 'retold', 1)

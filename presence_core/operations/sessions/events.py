@@ -56,6 +56,11 @@ def cursor_of(places: list[tuple[int, int]]) -> str:
     return make_cursor([f"{time}-{order}" if time >= 0 else "" for time, order in places])
 
 
+def time_position(ms: int) -> tuple[int, int]:
+    """The position behind all entries of this millisecond, where no entry need be: no entry has the highest number."""
+    return ms, (1 << 64) - 1
+
+
 def latest(ctx: Context) -> Op[str]:
     """The cursor of now: every event behind it happens later."""
     replies = yield [call_of(READ_EVENTS, (s.events,), "", 0) for s in ctx.keys.shards]

@@ -144,7 +144,8 @@ class EndedSessions:
         if max(edge.demanded for edge in edges) < since * 1000:
             return
         end = event_reads.positions(upto)
-        cursor = event_reads.cursor_of([min((round(since * 1000), 0), place) for place in end])
+        begin = event_reads.time_position(round(since * 1000) - 1)
+        cursor = event_reads.cursor_of([min(begin, place) for place in end])
         while event_reads.positions(cursor) != end:
             events = yield _events_page(cursor)
             if "gap" in {event.kind for event in events}:

@@ -141,6 +141,42 @@ def test_a_reader_whose_stream_was_deleted_gets_a_gap(p: P, bed: Bed, raw: Any) 
     assert set(summary[1:]) == {("login", "ada"), ("login", "bob")}
 
 
+@every_topology
+def test_after_a_restored_snapshot_a_reader_gets_a_gap_first_also_after_later_events(bed: Bed) -> None:
+    """Ids of entries are times: what happens after the restore has later ids than the reader's cursor."""
+    p = bed.connect(idle_timeout=60)
+    p.login_many({"uid": f"u{number}"} for number in range(8))
+    snapshot = bed.dump()
+    p.kick("u0", by="staff", reason="test")
+    read = p.events()[-1]
+    assert (read.kind, read.uid) == ("kicked", "u0")
+    p.kick("u1", by="staff", reason="test")
+    bed.restore(snapshot)
+    assert p.events(after=read.cursor, limit=1)[0].kind == "gap", "nothing has happened since"
+    for number in range(8):  # on every shard that the reader's cursor knows an event of
+        p.login(f"u{number}", session_id=f"session-{number}")
+    p.logout("u0", "session-0")
+    events = p.events(after=read.cursor)
+    assert events[0].kind == "gap"
+    assert {("login", f"u{number}") for number in range(8)} | {("logout", "u0")} <= set(_summary(events))
+    assert p.events(after=events[-1].cursor) == []
+    assert next(p.watch(after=read.cursor)).kind == "gap"
+
+
+@every_topology
+def test_a_reader_at_an_event_of_an_erased_person_gets_no_gap(bed: Bed) -> None:
+    p = bed.connect(max_sessions=5)
+    p.login("bob")
+    p.login("ada", session_id="session-1")
+    p.kick("ada", by="staff", reason="test")
+    cursors = [event.cursor for event in p.events()] + [p.events_end()]
+    p.erase("ada", by="staff", reason="asked")
+    end = p.events_end()
+    p.login("bob", session_id="session-2")
+    for cursor in [*cursors[1:], end]:
+        assert _summary(p.events(after=cursor)) in ([("login", "bob")], [("login", "bob")] * 2)
+
+
 @pytest.mark.parametrize(
     "after",
     ["", " ", "!!!!", "==", "a", "é", "\ud800", 5, b"", [], True, "x" * 100_000,
