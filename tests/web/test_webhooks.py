@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import signal
 import socketserver
@@ -14,13 +15,15 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from presence_core import InvalidArgument, Presence, Settings
-from presence_core.web.webhooks import Webhooks
-from presence_core.web.webhooks.position import Position
+from presence_core.web.webhooks import Webhooks, sender
+from presence_core.web.webhooks.lanes import parts_of
+from presence_core.web.webhooks.position import Delivery, Position
 from presence_core.web.webhooks.signing import sign, verify
 from tests.conftest import Bed, on
 from tests.support.facade import P
@@ -136,7 +139,7 @@ def test_a_failing_receiver_is_retried_in_order_with_the_same_id(
     p: P, receiver: Receiver, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     receiver.answers = [500, 404, 302, 503]
-    with Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK) as hooks:
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path, in_flight=1, **QUICK) as hooks:
         for who in ("ada", "eve"):
             p.login(who)
             p.kick(who, by="sam", reason="test")
@@ -179,7 +182,8 @@ def test_a_receiver_that_answers_byte_by_byte_is_timed_out(p: P, tmp_path: Path)
 def test_close_keeps_the_position_until_the_delivery_under_way_has_ended(
     p: P, receiver: Receiver, tmp_path: Path
 ) -> None:
-    first, other = (Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK | {"timeout": 60}) for _ in range(2))
+    first, other = (Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK | {"timeout": 60, "in_flight": 1})
+                    for _ in range(2))  # fmt: skip
     p.login_many({"uid": uid} for uid in ("ada", "bob"))
     first.start()
     receiver.ready.clear()
@@ -208,6 +212,100 @@ def test_an_unreachable_receiver_delays_no_other_and_is_given_up(p: P, receiver:
         assert hooks.dropped == 0
     with Webhooks(p, [gone, receiver.url], SECRET, position=tmp_path, give_up=1, **QUICK) as hooks:
         until(lambda: hooks.dropped == 1)
+
+
+@pytest.mark.parametrize("in_flight", [8, 3])
+@on("valkey-sync", "cluster-sync")
+def test_several_deliveries_are_under_way_and_those_of_a_user_keep_their_order(
+    p: P, receiver: Receiver, tmp_path: Path, in_flight: int
+) -> None:
+    random = Random(in_flight)
+
+    def refuse(event: dict[str, Any]) -> bool:
+        time.sleep(random.uniform(0, 0.02))
+        return random.random() < 0.2
+
+    receiver.refuse = refuse
+    hooks = Webhooks(p, [receiver.url], SECRET, position=tmp_path, in_flight=in_flight, **QUICK)
+    with hooks:
+        pass  # a new position begins now
+    kicked: dict[str, list[str]] = {}
+    for _ in range(6):
+        for uid in (f"u{number}" for number in range(20)):
+            kicked.setdefault(uid, []).append(p.login(uid).session.session_id)
+            p.kick(uid, by="sam", reason="test")
+    with hooks:
+        until(lambda: hooks.delivered == 120)
+    taken: dict[str, list[str]] = {}
+    for event in receiver.taken:
+        taken.setdefault(event["uid"], []).append(event["session_id"])
+        assert (event["by"], event["reason"]) == ("sam", "test")
+    assert taken == kicked
+    assert 1 < receiver.most_at_once <= in_flight
+
+
+@on("valkey-sync")
+def test_one_users_failing_delivery_stops_no_other_of_its_batch_and_a_restart_repeats_none(
+    p: P, receiver: Receiver, tmp_path: Path
+) -> None:
+    hooks = Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK)
+    uids = [f"u{number:02}" for number in range(30)]
+    p.login_many({"uid": uid} for uid in uids)
+    receiver.refuse = lambda event: event["uid"] == "u00"
+    with hooks:
+        pass  # a new position begins now
+    for uid in uids:
+        p.kick(uid, by="sam", reason="test")
+    with hooks:
+        until(lambda: len(receiver.taken) >= 10)
+    before = len(receiver.taken)
+    assert "u00" not in {event["uid"] for event in receiver.taken}
+    receiver.refuse = lambda event: False
+    with hooks:
+        until(lambda: len(receiver.taken) == 30)
+        time.sleep(0.2)
+    assert before > 0
+    assert sorted(uid or "" for _, uid in receiver.received()) == uids
+    saved = json.loads(next(tmp_path.glob("*.json")).read_text())
+    assert saved.pop("ahead") == []
+    next(tmp_path.glob("*.json")).write_text(json.dumps(saved))  # as earlier versions wrote it
+    with hooks:
+        p.login("last")
+        p.kick("last", by="sam", reason="test")
+        until(lambda: len(receiver.taken) == 31)
+
+
+def test_a_delivery_about_all_users_is_under_way_alone() -> None:
+    bodies: list[dict[str, Any] | None] = [
+        {"uid": "a"},
+        None,
+        {"uid": "b"},
+        {"type": "revoked"},
+        {"type": "gap"},
+        {"uid": "a"},
+        None,
+    ]
+    parts = parts_of([Delivery(body) for body in bodies])
+    assert [[delivery.body for delivery in part] for part in parts] == [
+        bodies[:3],
+        bodies[3:4],
+        bodies[4:5],
+        bodies[5:],
+    ]
+
+
+@on("valkey-sync", "cluster-sync")
+def test_an_event_that_another_program_added_stops_no_webhook(
+    p: P, raw: Any, receiver: Receiver, tmp_path: Path
+) -> None:
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK):
+        p.login("ada")
+        for kind in ("kicked", "sign_in_required", "new_device", "distant", "gap", "\udcff", ""):
+            for ref in ("", "x", ":", "a:b", "a\nb:session-1", b"\xff:session-1", "x" * 300 + ":session-1"):
+                name = kind.encode("utf-8", "surrogateescape")
+                raw.xadd(p.context.keys.shard("ada").events, {"k": name, "r": ref, "a": "9" * 5000})
+        p.kick("ada", by="sam", reason="test")
+        until(lambda: ("kicked", "ada") in receiver.received())
 
 
 @on("valkey-sync")
@@ -239,10 +337,10 @@ def test_a_restart_resumes_and_repeats_nothing(p: P, receiver: Receiver, tmp_pat
 _PROCESS = """
 import sys, time
 from presence_core import Presence, Settings
-from presence_core.web.webhooks import Webhooks
+from presence_core.web.webhooks import Webhooks, sender
 
 presence = Presence.from_url(sys.argv[1], Settings(sys.argv[2]))
-with Webhooks(presence, [sys.argv[3]], sys.argv[4], position=sys.argv[5], interval=0.02, max_wait=0.05):
+with Webhooks(presence, [sys.argv[3]], sys.argv[4], position=sys.argv[5], interval=0.02, max_wait=0.05, in_flight=1):
     print("ready", flush=True)
     time.sleep(60)
 """
@@ -253,7 +351,7 @@ def test_a_killed_process_loses_nothing(p: P, bed: Bed, receiver: Receiver, tmp_
     arguments = [sys.executable, "-c", _PROCESS, bed.url, bed.namespace, receiver.url, SECRET, str(tmp_path)]
     parts = size(2, 3)
     kicked = [f"u{number:02}" for number in range(parts * 10)]
-    standing_by = Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK)
+    standing_by = Webhooks(p, [receiver.url], SECRET, position=tmp_path, in_flight=1, **QUICK)
 
     def reached(count: int) -> bool:
         return len(receiver.taken) >= count
@@ -432,6 +530,7 @@ _KINDS = "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_req
             {"kinds": "kicked"},
             _KINDS,
         ),
+        *(({"in_flight": number}, "in_flight must be a whole number from 1 to 64.") for number in (0, 65, 1.5, None)),
         ({"timeout": 0}, "timeout must be 0.05 to 60 seconds."),
         ({"give_up": 0}, "give_up must be 1 to 604800 seconds."),
         ({"presence": None}, "presence must be a Presence."),
@@ -458,3 +557,38 @@ def test_a_position_that_cannot_be_written_leaves_no_other_file(tmp_path: Path) 
         with pytest.raises(OSError, match="directory"):
             position.save()
     assert list(tmp_path.iterdir()) == [position._path]
+
+
+@on("valkey-sync")
+def test_while_the_position_cannot_be_saved_no_delivery_goes_on_behind_the_next_batch(
+    p: P, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uids = [f"u{number:02}" for number in range(40)]
+    p.login_many({"uid": uid} for uid in uids)
+    hooks = Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK)
+    with hooks:
+        pass
+    for uid in uids:
+        p.kick(uid, by="sam", reason="test")
+
+    def refuse(event: dict[str, Any]) -> bool:
+        time.sleep(0.02)
+        return False
+
+    receiver.refuse = refuse
+    left: list[list[str]] = []
+
+    def report(*_: Any, **__: Any) -> None:
+        left.append([thread.name for thread in threading.enumerate() if "-webhooks-0-" in thread.name])
+
+    def save(position: Position) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Position, "save", save)
+        patch.setattr(sender.log, "exception", report)
+        with hooks:
+            until(lambda: left)
+    assert left[0] == []
+    with hooks:
+        until(lambda: {uid for _, uid in receiver.received()} == set(uids))

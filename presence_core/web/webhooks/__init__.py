@@ -1,9 +1,9 @@
 """Webhooks: tell other programs about kicks, blocks, revocations, required sign-ins and odd logins.
 
 Kicks, required sign-ins and odd logins are events; blocks, unblocks and ``revoke_before`` are only in the audit, so
-both are read. A URL receives its deliveries in order and at least once, also over restarts: Redis holds the queue, and
-a file per URL holds the position, which moves when the receiver has answered 2xx. A URL that fails does not delay the
-others.
+both are read. A URL receives its deliveries at least once, also over restarts, and those about one user in order: Redis
+holds the queue, and a file per URL holds the position, which moves when the receiver has answered 2xx. A URL that fails
+does not delay the others.
 
 The body, signed as ``signing`` describes::
 

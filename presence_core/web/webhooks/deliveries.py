@@ -3,17 +3,21 @@ audit."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple
 
+from presence_core import validation as check
 from presence_core.client import Presence
+from presence_core.errors import InvalidArgument
 from presence_core.logs import fields
-from presence_core.models import AuditEntry, Event, plain
+from presence_core.models import AuditEntry, Ended, Event, Session, plain
 from presence_core.web.webhooks.position import SLACK, Delivery, Position
 
 Kind = Literal["kicked", "blocked", "unblocked", "revoked", "sign_in_required", "new_device", "distant", "gap"]
@@ -26,6 +30,9 @@ LONG_AGO: Final = 3600.0
 log = logging.getLogger(__name__)
 
 _FROM_EVENTS: Final = ("kicked", "sign_in_required", "new_device", "distant", "gap")
+
+_WITH_RECORD: Final = ("kicked", "new_device", "distant")
+"""Events whose deliveries tell more of the session."""
 
 _KIND_OF_ACTION: Final[dict[str, Kind]] = {"block": "blocked", "unblock": "unblocked", "revoke_before": "revoked"}
 
@@ -61,17 +68,30 @@ class DeliveryReader:
     def read(self) -> list[Delivery]:
         """The next batch. Empty if nothing is new."""
         events = self._presence.events(after=self._position.cursor, limit=BATCH)
-        from_events = [self._from_event(event) for event in events]
+        records = self._records_of(events)
+        from_events = [self._from_event(event, records) for event in events]
         from_audit = self._from_audit()  # it moves the position, so nothing may fail after it
-        return from_audit + _without_runs(from_events)
+        return [self._unless_ahead(delivery) for delivery in from_audit + _without_runs(from_events)]
 
-    def _from_event(self, event: Event) -> Delivery:
+    def _unless_ahead(self, delivery: Delivery) -> Delivery:
+        """Without the body of one that has arrived before others that were stopped."""
+        is_ahead = delivery.body is not None and delivery.body["id"] in self._position.ahead
+        return replace(delivery, body=None) if is_ahead else delivery
+
+    def _records_of(self, events: list[Event]) -> dict[str, Session | Ended]:
+        """What is known of the sessions that deliveries tell of, by ref. One or two round trips."""
+        wanted = [event for event in events if event.kind in self._kinds and event.kind in _WITH_RECORD]
+        refs = {f"{event.uid}:{event.session_id}" for event in wanted if _is_ref(event)}
+        return self._presence.sessions_among(refs) if refs else {}
+
+    def _from_event(self, event: Event, records: Mapping[str, Session | Ended]) -> Delivery:
         if event.kind not in self._kinds or event.kind not in _FROM_EVENTS:
             return Delivery(None, event.cursor)
         name = f"{event.kind}:{event.uid}:{event.session_id}:{event.at.timestamp():.3f}"
         body: dict[str, Any] = {"id": _digest(name), "type": event.kind, "at": _iso(event.at)}
+        record = records.get(f"{event.uid}:{event.session_id}")
         if event.kind == "kicked":
-            end = self._presence.validate_session(event.uid, event.session_id, touch=False).ended
+            end = record if isinstance(record, Ended) else None
             body |= {"uid": event.uid, "session_id": event.session_id}
             body |= {
                 "by": end.by if end else None,
@@ -80,20 +100,13 @@ class DeliveryReader:
                 "message": end.message if end else None,
             }
         elif event.kind == "sign_in_required":
-            found = self._presence.validate_session(event.uid, event.session_id, touch=False)
-            body |= {"uid": event.uid, "session_id": event.session_id, "message": found.message}
+            message = None
+            if _is_ref(event):
+                message = self._presence.validate_session(event.uid, event.session_id, touch=False).message
+            body |= {"uid": event.uid, "session_id": event.session_id, "message": message}
         elif event.kind in ("new_device", "distant"):
-            body |= {"uid": event.uid, "session_id": event.session_id} | self._login_of(event)
+            body |= {"uid": event.uid, "session_id": event.session_id} | _login_of(event, record)
         return Delivery(body, event.cursor)
-
-    def _login_of(self, event: Event) -> dict[str, Any]:
-        """What a mail to the user needs; None for each where the session is no longer kept."""
-        checked = self._presence.validate_session(event.uid, event.session_id, touch=False)
-        record = checked.session or checked.ended or checked.refused
-        names = ["name", "aliases", "device", "app", "os", "browser", "ip", "place"]
-        if event.kind == "distant":
-            names += ["previous_place", "previous_login_at"]
-        return {name: plain(getattr(record, name)) if record else None for name in names}
 
     def _from_audit(self) -> list[Delivery]:
         if not self._actions:
@@ -124,6 +137,22 @@ class DeliveryReader:
             position.audited = read.as_of
         self._audit_read_at = begin
         return read
+
+
+def _is_ref(event: Event) -> bool:
+    """Whether the event names a session as we write it; another program may have added it."""
+    with contextlib.suppress(InvalidArgument):
+        check.ref(f"{event.uid}:{event.session_id}")
+        return True
+    return False
+
+
+def _login_of(event: Event, record: Session | Ended | None) -> dict[str, Any]:
+    """What a mail to the user needs; None for each where the session is no longer kept."""
+    names = ["name", "aliases", "device", "app", "os", "browser", "ip", "place"]
+    if event.kind == "distant":
+        names += ["previous_place", "previous_login_at"]
+    return {name: plain(getattr(record, name)) if record else None for name in names}
 
 
 def _without_runs(deliveries: list[Delivery]) -> list[Delivery]:

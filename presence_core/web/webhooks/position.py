@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -40,6 +41,7 @@ class Position:
         self.cursor: str | None = None  #: position in the events
         self.audited = 0.0  #: position in the audit, Unix seconds
         self.sent: dict[str, float] = {}  #: audit entries that were sent within the slack: id → Unix seconds
+        self.ahead: set[str] = set()  #: ids of deliveries that have arrived behind one that has not
         self.is_new = True
         self._saved_at = float("-inf")
 
@@ -77,6 +79,7 @@ class Position:
         saved = json.loads(self._path.read_text("utf-8"))
         self.cursor, self.audited = str(saved["cursor"]), float(saved["audited"])
         self.sent = {str(audit_id): float(at) for audit_id, at in saved[_SENT].items()}
+        self.ahead = {str(name) for name in saved.get("ahead", ())}
         self.is_new = False
 
     def release(self) -> None:
@@ -85,24 +88,38 @@ class Position:
             os.close(self._lock)
             self._lock = None
 
-    def move(self, delivery: Delivery) -> None:
-        """Move past a delivery that was sent."""
+    def move(self, deliveries: Iterable[Delivery], ahead: Iterable[Delivery] = ()) -> None:
+        """Move past deliveries that were sent. ``ahead``: those that were sent behind one that was not yet."""
+        passed = list(deliveries)
+        for delivery in passed:
+            self._move(delivery)
+        self.ahead |= {delivery.body["id"] for delivery in ahead if delivery.body}
+        # A position that only passed events without a delivery may be lost: no disk write for every login.
+        has_sent = any(delivery.body is not None for delivery in passed) or bool(self.ahead)
+        if has_sent or time.monotonic() - self._saved_at > SAVE_INTERVAL:
+            self.save()
+
+    def end_batch(self) -> None:
+        """All deliveries of a batch have arrived: none is ahead of another."""
+        if self.ahead:
+            self.ahead.clear()
+            self.save()
+
+    def _move(self, delivery: Delivery) -> None:
         if delivery.cursor is not None:
             self.cursor = delivery.cursor
         if delivery.audited is not None and delivery.audit_id is not None:
             self.audited = max(self.audited, delivery.audited)
             self.sent[delivery.audit_id] = delivery.audited
             self.sent = {audit_id: at for audit_id, at in self.sent.items() if at >= self.audited - 2 * SLACK}
-        # A position that only passed events without a delivery may be lost: no disk write for every login.
-        if delivery.body is not None or time.monotonic() - self._saved_at > SAVE_INTERVAL:
-            self.save()
 
     def save(self) -> None:
         """Replace the file in one step: after a crash there is the old file or the new one."""
         handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.stem)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump({"cursor": self.cursor, "audited": self.audited, _SENT: self.sent}, file)
+                saved = {"cursor": self.cursor, "audited": self.audited, _SENT: self.sent, "ahead": sorted(self.ahead)}
+                json.dump(saved, file)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(name, self._path)

@@ -15,7 +15,8 @@ from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
 from presence_core.logs import OutageLog, fields
 from presence_core.web.webhooks.deliveries import DeliveryReader, Kind, begin_now
-from presence_core.web.webhooks.position import Position
+from presence_core.web.webhooks.lanes import Lanes, parts_of
+from presence_core.web.webhooks.position import Delivery, Position
 from presence_core.web.webhooks.signed_post import URL_RULE, SignedPost, host_of_url, is_http
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -39,6 +40,10 @@ class Webhooks:
     up to ``max_wait`` (0.01…3600). After ``give_up`` seconds (1…604,800) it is dropped, logged and counted in
     ``dropped``. interval: seconds between two reads if nothing is new, 0.01…60. Redirects are not followed. At most 100
     deliveries for each URL are in memory.
+
+    in_flight: how many deliveries a URL gets at a time, 1…64. Those about one user come in order, and those about all
+    users (revoked, gap) after all before them; 1 keeps the order of all. A receiver that takes 20 ms for each gets 8 in
+    these 20 ms.
     """
 
     def __init__(
@@ -53,6 +58,7 @@ class Webhooks:
         max_wait: float = 300.0,
         give_up: float = 86_400.0,
         interval: float = 0.5,
+        in_flight: int = 8,
     ) -> None:
         if not isinstance(presence, Presence):
             raise InvalidArgument("presence", "must be a Presence")
@@ -63,6 +69,7 @@ class Webhooks:
         self._post = SignedPost(secret, timeout=timeout, max_wait=max_wait, give_up=give_up)
         self._presence = presence
         self._interval = check.duration("interval", interval, 0.01, 60)
+        self._in_flight = check.whole("in_flight", in_flight, 1, 64)
         self._stopping = threading.Event()
         self._positions = {url: Position(Path(position), url) for url in targets}
         self._threads: list[threading.Thread] = []
@@ -169,13 +176,17 @@ class Webhooks:
 
     def _send_batch(self, url: str, position: Position, reader: DeliveryReader) -> bool:
         """Send one batch. Returns whether there was one."""
+
+        def send(delivery: Delivery) -> bool:
+            assert delivery.body is not None
+            return not self._stopping.is_set() and self._post.deliver(url, delivery.body, self._stopping.wait)
+
         batch = reader.read()
-        for delivery in batch:
-            if self._stopping.is_set() or (
-                delivery.body is not None and not self._post.deliver(url, delivery.body, self._stopping.wait)
-            ):
-                break  # stopping: the position stays before this delivery
-            position.move(delivery)
+        for part in parts_of(batch):
+            if not Lanes(part, send).run(self._in_flight, position.move):
+                break  # stopping: the position stays before the first delivery that has not arrived
+        else:
+            position.end_batch()
         return bool(batch)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -31,6 +32,10 @@ class Receiver:
         self.answers: list[int] = []
         self.forged = 0
         self.asked = 0  #: requests that have begun
+        self.most_at_once = 0
+        self.refuse: Callable[[dict[str, Any]], object] = lambda event: False  #: answers 500; may also wait
+        self._under_way = 0
+        self._lock = threading.Lock()
         self.ready = threading.Event()  #: while it is not set, no request is answered
         self.ready.set()
         receiver = self
@@ -46,6 +51,9 @@ class Receiver:
                 assert self.headers[DELIVERY_ID] == event["id"]
                 receiver.tries.append((self.path, event))
                 status = receiver.answers.pop(0) if receiver.answers else 200
+                with receiver.counted():
+                    if receiver.refuse(event):
+                        status = 500
                 if 200 <= status < 300:
                     receiver.taken.append(event)
                 self.send_response(status)
@@ -65,6 +73,18 @@ class Receiver:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/hook?key=receivers-own"
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """A request that is under way."""
+        with self._lock:
+            self._under_way += 1
+            self.most_at_once = max(self.most_at_once, self._under_way)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
 
     def received(self) -> list[tuple[str, str | None]]:
         return [(event["type"], event.get("uid")) for event in self.taken]
