@@ -58,6 +58,14 @@ def may(right: Right) -> bool:
         return False
 
 
+def sees_names() -> bool:
+    """``Actor.sees_names`` of the actor of this page; False if no one is signed in."""
+    try:
+        return current(touch=False).sees_names
+    except SignedOut:
+        return False
+
+
 def require(right: Right, *, action: str, uid: str | None = None) -> Actor:
     """The actor, if they have the right now; read from Redis. Denials are audited with ``action`` and ``uid``.
 

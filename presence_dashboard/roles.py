@@ -48,5 +48,10 @@ class Actor:
     masked: frozenset[str] = frozenset()  #: "name", "ip" or both: not shown to this actor
     bulk_limit: int | None = None  #: most sessions of one bulk kick; None: the library's limit
 
+    @property
+    def sees_names(self) -> bool:
+        """Whether texts that visitors choose may be shown: a name, and a device, which many people call by their name."""
+        return self.may("people") and "name" not in self.masked
+
     def may(self, right: Right) -> bool:
         return right in _GRANTED[self.role]

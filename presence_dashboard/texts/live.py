@@ -193,6 +193,7 @@ LIVE_TABLE_LABEL: Final = "The data of the chart, newest first"
 # -- Sessions by device, app and browser -------------------------------------------------------------------------------
 
 LIVE_BREAKDOWN: Final = "Sessions by device, app and browser"
+LIVE_BREAKDOWN_NO_DEVICES: Final = "Sessions by app and browser"
 LIVE_SHARE: Final = "Share"
 LIVE_NOT_GIVEN: Final = "(not given)"
 

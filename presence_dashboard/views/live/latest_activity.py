@@ -82,13 +82,13 @@ def latest_activity() -> None:
         return
     with st.container(gap="xxsmall", key="feed"):
         for item in found.value.items:
-            _row(item, found.value.as_of, "name" in actor.masked)
+            _row(item, found.value.as_of, not actor.sees_names)
     st.caption(texts.live_feed_as_of(local_time(found.value.as_of)))
 
 
 def _row(item: Item, now: datetime, masked: bool) -> None:
     local = item.at.astimezone(zone()).strftime("%H:%M:%S")
-    words = texts.live_row(since(item.at, now), _event(item))
+    words = texts.live_row(since(item.at, now), _event(item, masked))
     person_row(item.record, masked, item.kind, texts.live_when(exact(item.at), local), words)
 
 
@@ -106,11 +106,12 @@ def person_row(record: Session | Ended, masked: bool, kind: str, when: str, word
         st.caption(words, width="content")
 
 
-def _event(item: Item) -> str:
+def _event(item: Item, masked: bool) -> str:
     """The event in words, safe for Markdown."""
     record = item.record
     if item.kind == "login":
-        parts = filter(None, (record.device, texts.browser_on(record.browser, record.os)))
+        device = None if masked else record.device
+        parts = filter(None, (device, texts.browser_on(record.browser, record.os)))
         return " · ".join([texts.LIVE_LOGGED_IN, *(_inert(part) for part in parts)])
     assert isinstance(record, Ended)
     if item.kind == "kicked":

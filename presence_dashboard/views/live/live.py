@@ -304,12 +304,16 @@ def _breakdown() -> None:
     counts = open_store().counts().value
     if counts is None:
         return
-    st.markdown(f"**{texts.LIVE_BREAKDOWN}**")
+    labels = {"device": texts.LABEL_DEVICE, "app": texts.LABEL_APP, "browser": texts.LABEL_BROWSER}
+    title = texts.LIVE_BREAKDOWN
+    if not access.sees_names():
+        del labels["device"]
+        title = texts.LIVE_BREAKDOWN_NO_DEVICES
+    st.markdown(f"**{title}**")
     if not counts.sessions:
         st.caption(texts.LIVE_NO_ONE)
         return
-    with st.grid(3, min_column_width=260, gap="small", key="breakdown"):
-        labels = {"device": texts.LABEL_DEVICE, "app": texts.LABEL_APP, "browser": texts.LABEL_BROWSER}
+    with st.grid(len(labels), min_column_width=260, gap="small", key="breakdown"):
         for field, label in labels.items():
             reading: Reading[dict[str, int]] = shared(("facets", field), methodcaller("facets", field))
             if reading.value is not None:

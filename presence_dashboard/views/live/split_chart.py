@@ -12,7 +12,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 import streamlit as st
 
 from presence_core import Sample
-from presence_dashboard import language, texts
+from presence_dashboard import access, language, texts
 from presence_dashboard.components.placeholder import show_placeholder
 from presence_dashboard.components.time_picker import address_choice
 from presence_dashboard.data import chart_data
@@ -31,14 +31,19 @@ _COLOURS: Final = ("#3f7cac", GREY, "#b7791f", RED)
 
 def split_chart(window: ChartWindow, samples: Sequence[Sample], edges: tuple[float, float]) -> None:
     """Draw the choice of a split, and its chart. samples: of the first chart. edges: of the range in Unix ms."""
-    kind = address_choice("split", "split", texts.LIVE_SPLIT, texts.LIVE_SPLITS, wrap=True)
+    options = dict(texts.LIVE_SPLITS)
+    if not access.sees_names():
+        del options["devices"]
+        if st.session_state.get("split") == "devices":  # chosen with another role
+            del st.session_state["split"]
+    kind = address_choice("split", "split", texts.LIVE_SPLIT, options, wrap=True)
     if kind == "reason":
         split = chart_data.events_by(chart_data.REASONS, samples)
         _draw_events(kind, split, edges, texts.LIVE_REASONS, texts.LIVE_NO_ENDS, texts.live_split_ends)
     elif kind == "odd":
         split = chart_data.events_by(chart_data.ODD, samples)
         _draw_events(kind, split, edges, texts.LIVE_ODD, texts.LIVE_NO_ODD, texts.live_split_odd)
-    elif kind:
+    elif kind in options and kind:
         _draw_sessions(cast("SplitField", kind), window, edges)
 
 

@@ -19,12 +19,14 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from presence_core import Presence, Session, SessionFilter, Settings, StaffRole
 from presence_core.files.password_file import PasswordFile
+from presence_core.operations.maintenance import history
 from presence_dashboard import texts
 from presence_dashboard.data.history_query import VIEWS
 from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD
 from presence_dashboard.roles import HIDDEN
 from tests.dashboard.wire import KEEP, Wire, pressed, serve, ticked
 from tests.support.fair_clock import PATIENT
+from tests.support.samples import write_samples
 from tests.support.servers import Server, missing, redis_binary, valkey_binary
 
 STAFF: dict[str, StaffRole] = {"dana": "support", "eve": "viewer", "stan": "stats"}
@@ -265,6 +267,35 @@ def test_who_must_not_see_names_and_addresses_is_sent_none_on_any_page(house: Ho
     everything = b"".join(seen)
     for there in (b"Clean-up", b"1 session exported", b"wrong password, from", HIDDEN.encode(), b"text = "):
         assert there in everything
+
+
+DEVICES = (b"Zoe's iPhone", b"Zoe\xe2\x80\x99s iPad", b"Zoe")
+
+
+@pytest.mark.parametrize("name", ["stan", "eve"])
+@pytest.mark.parametrize("split", ["", "devices", "apps", "reason"])
+def test_who_must_not_see_names_is_sent_no_device_on_the_live_page(house: House, name: str, split: str) -> None:
+    for device in ("Zoe's iPhone", "Zoe\u2019s iPad"):
+        house.presence.login("visitor-7", device=device, app="shop")
+    house.presence.kick("visitor-7", by="alex", reason="Shared account")
+    house.presence.login("visitor-7", device="Zoe's iPhone", app="shop")
+    end = int(time.time()) // 60 * 60
+    write_samples(house.presence, end - 1_200, [(1, 1, 0)] * 100)
+    ctx, hour = house.presence.internal.context, (end - 60) // 3600 * 3_600_000
+    house.presence.internal.run(history.split(ctx, hour, {"shop": 1}, {"Zoe's iPhone": 1}))
+    with opened(house, name) as wire:
+        wire.go("live", f"split={split}")
+        charts = [element.bidi_component.id for element in wire.elements() if element.HasField("bidi_component")]
+        groups = [element.button_group for element in wire.elements() if element.HasField("button_group")]
+        for group in groups:  # a browser may send any choice
+            wire.ask({"id": group.id, "string_array_value": {"data": ["devices"]}}, query=f"split={split}")
+            wire.ask({"id": group.id, "int_array_value": {"data": [4]}}, query=f"split={split}")
+        assert groups or charts
+        assert b"shop" in b"".join(wire.heard)
+        assert holds(wire, DEVICES) == []
+    with opened(house, "dana") as dana:
+        dana.go("live")
+        assert holds(dana, DEVICES[:1]) == [DEVICES[0]], "staff who may see names see devices"
 
 
 def test_a_message_that_no_page_sends_is_not_passed_on(house: House) -> None:
