@@ -59,8 +59,10 @@ def _close_states(states: _States) -> None:
     """Close what a transport, which no one uses any more, has opened: in each loop, from any thread."""
     for loop, state in states.items():
         for channel in state.channels():
-            with contextlib.suppress(RuntimeError):  # the loop is closed
+            try:
                 loop.call_soon_threadsafe(channel.close)
+            except RuntimeError:  # the loop is closed
+                channel.abandon()
 
 
 class AsyncTransport(BaseTransport):

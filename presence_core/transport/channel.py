@@ -47,9 +47,11 @@ MAX_SHARED_CALLS: Final = 8
 MAX_SHARED_BYTES: Final = 16_384
 """Bytes of such a batch."""
 
+_PINGS: Final = (PING,)
 _INCOMPLETE: Final = object()
 _PUSH: Final = getattr(hiredis, "PushNotification", ())  # hiredis before 3.2 has no type for them
 _UNUSUAL: Final = (redis.ConnectionError, _PUSH) if _PUSH else redis.ConnectionError
+_TICK: Final = 0.01  # seconds: thousands of requests may be overdue one by one, and each time all are looked at
 _TURNS: Final = 3  # of the loop, for a socket with something to read before the first request
 
 
@@ -221,6 +223,7 @@ class Channel:
         self._turns = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
+        self._is_closed = False
 
     @property
     def is_open(self) -> bool:
@@ -231,11 +234,15 @@ class Channel:
         return not self._queue and not (self._wire and self._wire.sent)
 
     def send(self, pieces: Iterable[bytes], calls: int, size: int, until: float) -> Request:
-        """Queue a request. Its future never raises, unless it is cancelled or its calls cannot be packed.
+        """Queue a request. Its future never raises, unless it is cancelled, its calls cannot be packed, or the channel is
+        closed.
 
         pieces: packed calls. A tuple may be written together with other requests.
         """
         request = Request(pieces, calls, size, until, self._loop.create_future())
+        if self._is_closed:
+            request.future.set_exception(Unavailable(f"The client of Redis at {self._name} was closed.", self._name))
+            return request
         self._queue.append(request)
         if until < self._timer_at:
             self._set_timer(until)
@@ -250,17 +257,18 @@ class Channel:
 
     def _write(self) -> None:
         self._is_due = False
-        wire = self._wire
-        if wire is None or not self._is_usable(wire):
-            if self._wire is None and self._queue and self._connecting is None:
-                self._connecting = self._loop.create_task(self._open())
+        queue, wire = self._queue, self._wire
+        while queue and queue[0].future.done():  # its caller has left
+            queue.popleft()
+        if wire is None and queue and self._connecting is None:
+            self._connecting = self._loop.create_task(self._open())
+        if wire is None or not queue or not self._is_usable(wire):
             return
-        queue = self._queue
         requests: list[Request] = []
         calls, size = wire.calls, wire.bytes
         while queue:
             request = queue[0]
-            if not request.future.done():  # else its caller has left, or its time is up
+            if not request.future.done():
                 if (wire.sent or requests) and (calls + request.calls > MAX_CALLS or size + request.bytes > MAX_BYTES):
                     break
                 calls += request.calls
@@ -275,11 +283,11 @@ class Channel:
         if self._is_other is not None and self._is_other(wire.connection):
             wire.lose(redis.ConnectionError(f"{self._name} is no longer the master"))
             return False
-        if wire.sent:
-            return True
         if not wire.is_open:
             wire.lose(redis.ConnectionError("Connection closed by server."))
             return False
+        if wire.sent:
+            return wire.sent[0].pieces is not _PINGS
         if wire.is_readable:
             if self._turns == _TURNS:
                 wire.lose(redis.ConnectionError("sent what no one asked for"))
@@ -289,9 +297,9 @@ class Channel:
             return False
         self._turns = 0
         now = time.monotonic()
-        if now - wire.last_reply > IDLE_SECONDS and self._queue:
+        if now - wire.last_reply > IDLE_SECONDS:
             until = now + max(0.0, self._queue[0].until - now) / PING_SHARE
-            wire.write([Request((PING,), 1, len(PING), until, self._loop.create_future())])
+            wire.write([Request(_PINGS, 1, len(PING), until, self._loop.create_future())])
             self._set_timer(min(until, self._timer_at))
             return False
         return True
@@ -300,12 +308,16 @@ class Channel:
         """Open a connection, as long as anyone waits for it. If that fails, so have all that wait."""
         try:
             async with asyncio.timeout(self._seconds):
-                self._wire = Wire(await self._connect(), self)
+                connection = await self._connect()
         except BaseException as error:
             timeout = redis.TimeoutError("Timeout connecting to server")
             self._fail_queue(timeout if type(error) is TimeoutError else error)
             if not isinstance(error, Exception):
                 raise
+        else:
+            self._wire = Wire(connection, self)
+            if self._is_closed:  # CPython 3.11 may swallow a cancellation, see transport/async_transport
+                self._wire.lose(redis.ConnectionError("closed by its owner"))
         finally:
             self._connecting = None
         self.go_on()
@@ -342,7 +354,7 @@ class Channel:
             self._queue = deque(request for request in self._queue if request.until > now)
         limits = [request.until for request in (*written, *self._queue) if request.until > now]
         if limits:
-            self._set_timer(min(limits))
+            self._set_timer(max(min(limits), now + _TICK))
 
     def _why_waiting(self) -> Exception:
         if self._connecting is not None or self._wire is None:
@@ -371,8 +383,14 @@ class Channel:
         self.close()
         return None
 
+    def hang_up(self) -> None:
+        """Close the connection if replies are still to come."""
+        if self._wire is not None and self._wire.sent:
+            self._wire.lose(redis.ConnectionError("its caller has left"))
+
     def close(self) -> None:
-        """Close the connection. What waits fails."""
+        """Close the connection for good. What waits fails."""
+        self._is_closed = True
         self._stop_timer()
         closed = redis.ConnectionError("closed by its owner")
         self._fail_queue(closed)
@@ -440,7 +458,7 @@ class NodeChannels:
             try:
                 return await request.future, request.connection
             except BaseException:
-                channel.close()  # the replies are still to come
+                channel.hang_up()
                 raise
         finally:
             self._in_use.discard(channel)

@@ -19,6 +19,7 @@ class Proxy:
         self.delay = 0.0  #: seconds by which each reply is delayed
         self.lost = 0  #: number of replies to swallow; their connection is cut: the server has run the calls
         self.halved = 0  #: number of requests that reach the server only in part; their connection is cut
+        self.piece: Callable[[], int] | None = None  #: the number of bytes of the next piece of what the server replies
         self.rewrite: Callable[[bytes], bytes] = lambda replies: replies  #: changes what the server has replied
         self.holds: Callable[[str], bool] = lambda source: False  #: callers, by address, whose data wait both ways
         self._forgotten = 0  #: connections up to this number
@@ -99,6 +100,12 @@ class Proxy:
             if self.lost > 0:
                 self.lost -= 1
                 break
-            writer.write(self.rewrite(data))
-            await writer.drain()
+            data = self.rewrite(data)
+            while data:
+                length = self.piece() if self.piece else len(data)
+                writer.write(data[:length])
+                data = data[length:]
+                await writer.drain()
+                if data:
+                    await asyncio.sleep(0)
         raise ConnectionError("the server has gone, or its answer was lost")

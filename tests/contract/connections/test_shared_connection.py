@@ -1,0 +1,172 @@
+"""AsyncPresence sends the calls of an event loop over one connection: no caller fails, waits for a large reply of
+another, or gets the reply of another."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from presence_core import AsyncPresence, SessionFilter, Settings
+from tests.conftest import Bed, every_topology, on
+from tests.support.facade import EventLoop
+from tests.support.fair_clock import PATIENT
+from tests.support.faults.proxy import Proxy
+from tests.support.servers import Server, missing, redis_binary
+from tests.support.soak import size
+
+WORDS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def run(main: Coroutine[Any, Any, Any], loop: str = "asyncio") -> None:
+    """Run it on a loop of this kind."""
+    factory: Callable[[], Any] = importlib.import_module(loop).new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main)
+
+
+def connect(bed: Bed, url: str = "", **settings: Any) -> AsyncPresence:
+    chosen = Settings(**{"namespace": bed.namespace, "timeout": PATIENT} | settings)
+    return AsyncPresence.from_url(url or bed.url, chosen)
+
+
+async def log_in(presence: AsyncPresence, count: int) -> dict[str, str]:
+    """Users of this number with their tokens. Each has their own name in the attributes of their session."""
+    rows = [{"uid": f"u{number}", "attributes": {"mark": f"u{number}"}} for number in range(count)]
+    return {row["uid"]: login.token for row, login in zip(rows, await presence.login_many(rows), strict=True)}
+
+
+async def check_mark(presence: AsyncPresence, uid: str, token: str) -> None:
+    validation = await presence.validate(token)
+    assert validation.session is not None
+    assert (validation.session.uid, validation.session.attributes) == (uid, {"mark": uid})
+
+
+def connections(bed: Bed) -> int:
+    """How many normal connections the server has, without the one that asks."""
+    assert not bed.is_cluster
+    return len(bed.raw.client_list(_type="normal")) - 1
+
+
+@every_topology
+@pytest.mark.parametrize("in_flight", [256, 5_000])
+def test_no_validation_fails_for_want_of_a_connection(bed: Bed, in_flight: int) -> None:
+    async def main() -> None:
+        async with connect(bed) as presence:
+            tokens = await log_in(presence, 50)
+            users = list(tokens.items()) * (in_flight // 50 + 1)
+            await asyncio.gather(*(check_mark(presence, uid, token) for uid, token in users[:in_flight]))
+
+    run(main())
+
+
+@on("redis7-async")
+def test_thousands_of_calls_need_a_few_connections(bed: Bed) -> None:
+    before = connections(bed)
+
+    async def main() -> None:
+        async with connect(bed) as presence:
+            tokens = await log_in(presence, 50)
+            await asyncio.gather(*(check_mark(presence, uid, token) for uid, token in list(tokens.items()) * 20))
+            assert connections(bed) - before <= 2
+
+    run(main())
+
+
+# -- callers who leave -------------------------------------------------------------------------------------------------
+
+
+async def leave_at_random(presence: AsyncPresence, tokens: dict[str, str], count: int, seed: int) -> tuple[int, int]:
+    """Start this many calls and cancel most of them at some point. Returns how many were answered, and how many had a
+    connection alone."""
+    chance, users = random.Random(seed), list(tokens.items())
+    answered = alone = 0
+
+    async def call(uid: str, token: str) -> None:
+        nonlocal answered, alone
+        match chance.randrange(20):
+            case 0:
+                alone += 1
+                found = await presence.sessions(uid)
+                assert [session.attributes for session in found] == [{"mark": uid}]
+            case 1:
+                updated = await presence.update(token, attributes={"mark": uid})
+                assert updated.session is not None
+                assert updated.session.uid == uid
+            case 2:
+                assert await presence.is_online(uid)
+                assert not await presence.is_online(f"{uid}-no")
+            case _:
+                await check_mark(presence, uid, token)
+        answered += 1
+
+    async def hurry(uid: str, token: str) -> None:
+        try:
+            await asyncio.wait_for(call(uid, token), chance.uniform(0, 0.02))
+        except TimeoutError:
+            pass
+
+    async def visitor(calls: int) -> None:
+        for _ in range(calls):
+            uid, token = chance.choice(users)
+            if chance.random() < 0.3:
+                await hurry(uid, token)
+                continue
+            task = asyncio.ensure_future(call(uid, token))
+            for _ in range(chance.randrange(6)):
+                await asyncio.sleep(0)
+            if chance.random() < 0.3:
+                await asyncio.sleep(chance.uniform(0, 0.005))
+            if chance.random() < 0.9:
+                task.cancel()
+            try:
+                await task
+            except asyncio.CancelledError:
+                pass
+
+    await asyncio.gather(*(visitor(count // 50) for _ in range(50)))
+    return answered, alone
+
+
+@on("redis7-async", "cluster-async", soak=("valkey-async", "sentinel-async"))
+@pytest.mark.parametrize("variant", ["asyncio-2", "uvloop-3", "asyncio-3", "uvloop-2"])
+def test_callers_who_leave_cost_no_one_their_reply_or_the_connection(bed: Bed, variant: str) -> None:
+    loop, _, protocol = variant.partition("-")
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+
+    async def main() -> None:
+        url = bed.url + ("&" if "?" in bed.url else "?") + f"protocol={protocol}"
+        async with connect(bed, url) as presence:
+            tokens = await log_in(presence, 50)
+            received = () if bed.is_cluster else bed.raw.info("stats")["total_connections_received"]
+            answered, alone = await leave_at_random(presence, tokens, size(5_000, 100_000), seed=7)
+            assert answered
+            if not bed.is_cluster:
+                assert bed.raw.info("stats")["total_connections_received"] - received <= 2 + alone
+            await asyncio.gather(*(check_mark(presence, uid, token) for uid, token in tokens.items()))
+
+    run(main(), loop)
+
+
+@on("redis7-async")
+def test_replies_that_come_in_pieces_go_to_their_callers(bed: Bed, tmp_path: Any, loop: EventLoop) -> None:
+    chance = random.Random(3)
+    with (
+        Server.start(redis_binary() or missing("redis-server on PATH"), tmp_path, port=True) as server,
+        Proxy(server, loop) as proxy,
+    ):
+        proxy.piece = lambda: chance.choice((1, 2, 7, 100, 4_000))
+
+        async def main() -> None:
+            async with connect(bed, proxy.url) as presence:
+                tokens = await log_in(presence, 50)
+                answered, _ = await leave_at_random(presence, tokens, size(2_000, 20_000), seed=8)
+                assert answered
+                await asyncio.gather(*(check_mark(presence, uid, token) for uid, token in tokens.items()))
+
+        run(main())
