@@ -47,6 +47,15 @@ MAX_SHARED_CALLS: Final = 8
 MAX_SHARED_BYTES: Final = 16_384
 """Bytes of such a batch."""
 
+MAX_SHARED_WORDS: Final = 100
+"""Words of such a batch, arguments included: the reply to a command grows with what it names."""
+
+_SHORT: Final = (
+    "EXISTS", "EXPIRE", "GET", "HDEL", "HEXISTS", "HGET", "HLEN", "HMGET", "HSET", "HSETNX", "SCARD", "SREM", "TIME",
+    "ZADD", "ZCARD", "ZCOUNT", "ZMSCORE", "ZREM", "ZSCORE",
+)  # fmt: skip
+"""Plain commands whose reply is no longer than what they name. Of a script, ``Script.shares`` says it."""
+
 _PINGS: Final = (PING,)
 _INCOMPLETE: Final = object()
 _PUSH: Final = getattr(hiredis, "PushNotification", ())  # hiredis before 3.2 has no type for them
@@ -234,8 +243,7 @@ class Channel:
         return not self._queue and not (self._wire and self._wire.sent)
 
     def send(self, pieces: Iterable[bytes], calls: int, size: int, until: float) -> Request:
-        """Queue a request. Its future never raises, unless it is cancelled, its calls cannot be packed, or the channel is
-        closed.
+        """Queue a request. Its future raises only if its calls cannot be packed, or if the channel is closed.
 
         pieces: packed calls. A tuple may be written together with other requests.
         """
@@ -435,7 +443,10 @@ class NodeChannels:
         """Send a batch that may share the connection; None: it may not."""
         if len(calls) > MAX_SHARED_CALLS or not all(map(_may_share, calls)):
             return None
-        pieces = tuple(pack_command(as_text(call.words)) for call in calls)  # type: ignore[arg-type]  # see pack
+        commands = [as_text(call.words) for call in calls]
+        if sum(map(len, commands)) > MAX_SHARED_WORDS:
+            return None
+        pieces = tuple(map(pack_command, commands))  # type: ignore[arg-type]  # see pack
         size = sum(map(len, pieces))
         return self._shared.send(pieces, len(calls), size, until) if size <= MAX_SHARED_BYTES else None
 
@@ -474,4 +485,6 @@ class NodeChannels:
 
 
 def _may_share(call: Call) -> bool:
-    return not call.waits and (call.script is None or call.script.shares)
+    if call.script is None:
+        return not call.waits and call.words[0] in _SHORT
+    return call.script.shares

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import AsyncPresence, SessionFilter, Settings
+from presence_core import AsyncPresence, Login, SessionFilter, Settings
 from tests.conftest import Bed, every_topology, on
 from tests.support.facade import EventLoop
 from tests.support.fair_clock import PATIENT
@@ -30,14 +30,15 @@ def run(main: Coroutine[Any, Any, Any], loop: str = "asyncio") -> None:
 
 
 def connect(bed: Bed, url: str = "", **settings: Any) -> AsyncPresence:
-    chosen = Settings(**{"namespace": bed.namespace, "timeout": PATIENT} | settings)
+    options: dict[str, Any] = {"namespace": bed.namespace, "timeout": PATIENT} | settings
+    chosen = Settings(**options)
     return AsyncPresence.from_url(url or bed.url, chosen)
 
 
 async def log_in(presence: AsyncPresence, count: int) -> dict[str, str]:
     """Users of this number with their tokens. Each has their own name in the attributes of their session."""
     rows = [{"uid": f"u{number}", "attributes": {"mark": f"u{number}"}} for number in range(count)]
-    return {row["uid"]: login.token for row, login in zip(rows, await presence.login_many(rows), strict=True)}
+    return {login.session.uid: login.token for login in await presence.login_many(rows) if isinstance(login, Login)}
 
 
 async def check_mark(presence: AsyncPresence, uid: str, token: str) -> None:
@@ -168,5 +169,76 @@ def test_replies_that_come_in_pieces_go_to_their_callers(bed: Bed, tmp_path: Any
                 answered, _ = await leave_at_random(presence, tokens, size(2_000, 20_000), seed=8)
                 assert answered
                 await asyncio.gather(*(check_mark(presence, uid, token) for uid, token in tokens.items()))
+
+        run(main())
+
+
+# -- large replies and calls that wait ---------------------------------------------------------------------------------
+
+
+async def page_of_hundreds(presence: AsyncPresence) -> None:
+    page = await presence.list_sessions(limit=500)
+    assert len(page.items) == 500
+
+
+async def every_session(presence: AsyncPresence) -> None:
+    assert len([session async for session in presence.iter_sessions()]) > 2_000
+
+
+async def export(presence: AsyncPresence) -> None:
+    assert len((await presence.export_person("bot"))["sessions"]) == 600
+
+
+async def bulk_kick(presence: AsyncPresence) -> None:
+    result = await presence.kick_where(SessionFilter(app="old"), by="staff", reason="test", expected=1_000)
+    assert result.count == 1_000
+
+
+async def kick_of_a_user(presence: AsyncPresence) -> None:
+    assert (await presence.kick("bot", by="staff", reason="test")).count == 600
+
+
+async def logins(presence: AsyncPresence) -> None:
+    await presence.login_many({"uid": f"new{n}", "attributes": {"text": "x" * 1_000}} for n in range(300))
+
+
+async def facets(presence: AsyncPresence) -> None:
+    assert len(await presence.facets("app")) > 2_000
+
+
+async def events(presence: AsyncPresence) -> None:
+    found, after = 0, None
+    while page := await presence.events(after=after, limit=1_000):
+        found, after = found + len(page), page[-1].cursor
+    assert found > 3_000
+
+
+LARGE = [page_of_hundreds, every_session, export, bulk_kick, kick_of_a_user, logins, facets, events]
+
+
+@on("redis7-async")
+@pytest.mark.parametrize("work", LARGE, ids=lambda work: work.__name__)
+def test_large_reads_and_writes_have_a_connection_of_their_own(
+    bed: Bed, work: Callable[[AsyncPresence], Coroutine[Any, Any, None]], tmp_path: Any, loop: EventLoop
+) -> None:
+    with (
+        Server.start(redis_binary() or missing("redis-server on PATH"), tmp_path, port=True) as server,
+        Proxy(server, loop) as proxy,
+    ):
+
+        async def main() -> None:
+            async with connect(bed, server.url) as presence:
+                await presence.login_many({"uid": "bot", "attributes": {"text": "x" * 200}} for _ in range(600))
+                await presence.login_many({"uid": f"old{n}", "app": "old"} for n in range(1_000))
+                await presence.login_many({"uid": f"own{n}", "app": f"app-{n}"} for n in range(2_000))
+                token = (await presence.login("ada")).token
+            async with connect(bed, proxy.url) as presence:
+                assert await presence.validate(token)
+                shared = max(proxy.passed, key=lambda number: proxy.passed[number])
+                before = proxy.passed[shared]
+                await work(presence)
+                total = sum(proxy.passed.values())
+                assert total > 60_000, "the test is too small"
+                assert proxy.passed[shared] - before < 20_000
 
         run(main())

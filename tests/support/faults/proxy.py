@@ -21,6 +21,7 @@ class Proxy:
         self.halved = 0  #: number of requests that reach the server only in part; their connection is cut
         self.piece: Callable[[], int] | None = None  #: the number of bytes of the next piece of what the server replies
         self.rewrite: Callable[[bytes], bytes] = lambda replies: replies  #: changes what the server has replied
+        self.passed: dict[int, int] = {}  #: bytes that passed in both directions, by number of the connection
         self.holds: Callable[[str], bool] = lambda source: False  #: callers, by address, whose data wait both ways
         self._forgotten = 0  #: connections up to this number
         self._accepted = 0
@@ -56,6 +57,7 @@ class Proxy:
         ends = {writer}
         self._accepted += 1
         number = self._accepted
+        self.passed[number] = 0
         try:
             upstream, server = await asyncio.open_connection(HOST, self._target)
             ends.add(server)
@@ -63,7 +65,7 @@ class Proxy:
             source = writer.get_extra_info("peername")[0]
             async with asyncio.TaskGroup() as pumps:
                 pumps.create_task(self._requests(reader, server, source, number))
-                pumps.create_task(self._answers(upstream, writer, source))
+                pumps.create_task(self._answers(upstream, writer, source, number))
         except (OSError, ExceptionGroup):
             pass
         finally:
@@ -81,6 +83,7 @@ class Proxy:
         self, reader: asyncio.StreamReader, server: asyncio.StreamWriter, source: str, number: int
     ) -> None:
         while data := await reader.read(65_536):
+            self.passed[number] += len(data)
             await self._held(source)
             if number <= self._forgotten:
                 continue
@@ -92,8 +95,11 @@ class Proxy:
                 break
         raise ConnectionError("the client has gone, or was cut off")
 
-    async def _answers(self, upstream: asyncio.StreamReader, writer: asyncio.StreamWriter, source: str) -> None:
+    async def _answers(
+        self, upstream: asyncio.StreamReader, writer: asyncio.StreamWriter, source: str, number: int
+    ) -> None:
         while data := await upstream.read(65_536):
+            self.passed[number] += len(data)
             await self._held(source)
             if self.delay:
                 await asyncio.sleep(self.delay)
