@@ -11,6 +11,7 @@ import weakref
 from typing import Any, TypeVar
 
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
+from redis.exceptions import MaxConnectionsError
 
 from presence_core.drive_generators import drive_async
 from presence_core.fork_safety import renew_in_child
@@ -32,6 +33,11 @@ def _cancel_requests() -> int:
     return task.cancelling() if task is not None else 0
 
 
+async def _connected(connection: Any) -> Any:
+    await connection.connect()
+    return connection
+
+
 def _raise_if_cancelled(requests_before: int) -> None:
     """redis-py connects with wait_for. In CPython 3.11 that swallows a cancellation which comes after the last byte."""
     if _cancel_requests() > requests_before:
@@ -43,6 +49,7 @@ class _LoopState:
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeChannels] = {}  #: by name; "" for a single server
+        self.borrowed: asyncio.Semaphore | None = None  #: for the connections of the caller's own pool
         self.refreshing: asyncio.Task[None] | None = None
         self.confirming: dict[str, asyncio.Task[None]] = {}  #: by name of the node
 
@@ -201,13 +208,30 @@ class AsyncTransport(BaseTransport):
             return channels
 
     async def _send_borrowed(self, pool: Any, calls: list[Call], until: float) -> tuple[list[Any] | Failed, Any]:
-        """Send over a connection of the caller's own pool, which gets it back at once."""
-        channel = Channel(pool.get_connection, None, self._timeout, self._router.name(pool))
-        request = channel.send(pack(calls), len(calls), 0, until)
+        """Send over a connection of the caller's own pool, which gets it back at once. We leave it the last one."""
+        places = self._state.borrowed
+        if places is None:
+            limit = pool.max_connections
+            places = self._state.borrowed = asyncio.Semaphore(max(1, limit - 1))
         try:
-            return await request.future, request.connection
+            async with asyncio.timeout(max(0.0, until - time.monotonic())):
+                await places.acquire()
+        except TimeoutError:
+            return Failed(MaxConnectionsError(), may_have_run=False), None
+        connection = None
+        try:
+            async with asyncio.timeout(self._timeout):
+                connection = await pool.get_connection()
+            connect = functools.partial(_connected, connection)  # again, if it has died while it was idle
+            channel = Channel(connect, None, self._timeout, self._router.name(pool))
+            try:
+                return await channel.send(pack(calls), len(calls), 0, until).future, connection
+            finally:
+                channel.release()
+        except FAILURES as error:
+            return Failed(error, may_have_run=False), None
         finally:
-            connection = channel.release() or request.connection
+            places.release()
             if connection is not None:
                 await pool.release(connection)
 

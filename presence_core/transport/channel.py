@@ -232,6 +232,7 @@ class Channel:
         self._turns = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
+        self._full_at = -inf  # when requests last waited because of MAX_CALLS or MAX_BYTES
         self._is_closed = False
 
     @property
@@ -278,6 +279,7 @@ class Channel:
             request = queue[0]
             if not request.future.done():
                 if (wire.sent or requests) and (calls + request.calls > MAX_CALLS or size + request.bytes > MAX_BYTES):
+                    self._full_at = time.monotonic()
                     break
                 calls += request.calls
                 size += request.bytes
@@ -354,22 +356,20 @@ class Channel:
         for request in written:
             if request.until <= now:  # an earlier one may wait for longer
                 request.fail(redis.TimeoutError(f"Timeout reading from {self._name}"), may_have_run=True)
-        if any(request.until <= now for request in self._queue):
-            error = self._why_waiting()
-            for request in self._queue:
-                if request.until <= now:
-                    request.fail(error, may_have_run=False)
-            self._queue = deque(request for request in self._queue if request.until > now)
+        for request in self._queue:
+            if request.until <= now:
+                request.fail(self._why_waiting(), may_have_run=False)
+        self._queue = deque(request for request in self._queue if not request.future.done())
         limits = [request.until for request in (*written, *self._queue) if request.until > now]
         if limits:
             self._set_timer(max(min(limits), now + _TICK))
 
     def _why_waiting(self) -> Exception:
-        if self._connecting is not None or self._wire is None:
+        if self._full_at < time.monotonic() - self._seconds:
             return redis.TimeoutError("Timeout connecting to server")
         return Unavailable(
-            f"Redis at {self._name} replies too slowly: {MAX_CALLS:,} calls or {MAX_BYTES:,} bytes wait for a reply, "
-            "which is the limit, and the time limit of this call is over.",
+            f"Redis at {self._name} replies too slowly: this call waited until its time limit behind {MAX_CALLS:,} "
+            f"calls or {MAX_BYTES:,} bytes without a reply, which is the limit of a connection.",
             self._name,
         )
 
