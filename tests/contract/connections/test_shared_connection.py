@@ -6,17 +6,20 @@ from __future__ import annotations
 import asyncio
 import importlib
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from presence_core import AsyncPresence, Login, SessionFilter, Settings
+from presence_core import AsyncPresence, Login, SessionFilter, Settings, Unavailable
 from tests.conftest import Bed, every_topology, on
 from tests.support.facade import EventLoop
 from tests.support.fair_clock import PATIENT
 from tests.support.faults.proxy import Proxy
-from tests.support.servers import Server, missing, redis_binary
+from tests.support.servers import Server, missing, redis_binary, wait_for
 from tests.support.soak import size
 
 WORDS = "abcdefghijklmnopqrstuvwxyz"
@@ -242,3 +245,137 @@ def test_large_reads_and_writes_have_a_connection_of_their_own(
                 assert proxy.passed[shared] - before < 20_000
 
         run(main())
+
+
+# -- loops, forks and ends ---------------------------------------------------------------------------------------------
+
+
+@on("redis7-async", "sentinel-async")
+def test_a_client_serves_event_loops_in_many_threads_and_after_each_other(bed: Bed) -> None:
+    presence = connect(bed)
+
+    async def visit(number: int) -> None:
+        tokens = {}
+        for place in range(5):
+            uid = f"u{number}-{place}"
+            tokens[uid] = (await presence.login(uid, attributes={"mark": uid})).token
+        await asyncio.gather(*(check_mark(presence, uid, token) for uid, token in list(tokens.items()) * 10))
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda number: asyncio.run(visit(number)), range(12)))
+    run(visit(99))
+
+    async def close() -> None:
+        await presence.close()
+
+    run(close())
+
+
+@on("redis7-async")
+def test_calls_in_flight_at_close_end_at_once_and_nothing_stays_open(bed: Bed) -> None:
+    before = connections(bed)
+
+    async def main() -> None:
+        presence = connect(bed)
+        tokens = await log_in(presence, 20)
+        for _ in range(10):
+            calls = [asyncio.ensure_future(presence.validate(token)) for token in tokens.values()]
+            calls += [asyncio.ensure_future(presence.sessions(uid)) for uid in tokens]  # type: ignore[arg-type]
+            for _ in range(2):
+                await asyncio.sleep(0)
+            await presence.close()
+            for outcome in await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), PATIENT / 2):
+                assert isinstance(outcome, Unavailable) or outcome
+            assert await presence.validate(tokens["u1"]), "it can be used again"
+        await presence.close()
+
+    run(main())
+    wait_for("no connection left", lambda: connections(bed) <= before)
+
+
+UNCLOSED = """
+import asyncio, gc, os, sys, warnings
+from presence_core import AsyncPresence, Settings
+
+async def use(presence):
+    token = (await presence.login("ada")).token
+    assert all(await asyncio.gather(*(presence.validate(token) for _ in range(20))))
+    assert await presence.sessions("ada")
+
+async def drop():
+    for _ in range(5):
+        await use(AsyncPresence.from_url(sys.argv[1], settings))
+        gc.collect()
+        await asyncio.sleep(0.01)
+
+async def fork():
+    await use(kept)
+    child = os.fork()
+    if not child:
+        asyncio.events._set_running_loop(None)
+        try:
+            asyncio.run(use(kept))
+        except BaseException as error:
+            os.write(2, repr(error).encode())
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    await use(kept)
+
+settings = Settings(namespace=sys.argv[2], timeout=20)
+kept = AsyncPresence.from_url(sys.argv[1], settings)
+for _ in range(5):
+    asyncio.run(use(kept))
+asyncio.run(drop())
+asyncio.run(fork())
+del kept
+gc.collect()
+"""
+
+
+@on("redis7-async")
+def test_a_client_that_was_never_closed_warns_of_nothing_and_leaves_no_connection(bed: Bed) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "always::ResourceWarning", "-c", UNCLOSED, bed.url, bed.namespace],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# -- a kick ------------------------------------------------------------------------------------------------------------
+
+
+async def kick_among_validations(presence: AsyncPresence, other: AsyncPresence, rounds: int) -> None:
+    """After a kick has returned, no validation that begins then passes, while 256 others are in flight."""
+    tokens = await log_in(presence, 40)
+    stopping = False
+
+    async def visit(number: int) -> None:
+        uid, token = list(tokens.items())[20 + number % 20]
+        while not stopping:
+            await check_mark(presence, uid, token)
+
+    visits = [asyncio.ensure_future(visit(number)) for number in range(256)]
+    try:
+        await asyncio.sleep(0.05)
+        for uid, token in list(tokens.items())[:rounds]:
+            by, late = (presence, other) if len(uid) % 2 else (other, presence)
+            early = [asyncio.ensure_future(presence.validate(token)) for _ in range(20)]
+            assert await by.kick(uid, by="staff", reason="test")
+            for validation in await asyncio.gather(*(each.validate(token) for each in (by, late) * 5)):
+                assert not validation
+            await asyncio.gather(*early)
+    finally:
+        stopping = True
+        await asyncio.gather(*visits)
+
+
+@every_topology
+def test_after_a_kick_has_returned_no_later_validation_passes_among_hundreds(bed: Bed) -> None:
+    async def main() -> None:
+        async with connect(bed) as presence, connect(bed) as other:
+            await kick_among_validations(presence, other, size(8, 20))
+
+    run(main())
