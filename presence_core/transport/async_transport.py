@@ -11,6 +11,7 @@ import weakref
 from typing import Any, TypeVar
 
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
+from redis.exceptions import MaxConnectionsError
 
 from presence_core.drive_generators import drive_async
 from presence_core.fork_safety import renew_in_child
@@ -32,6 +33,11 @@ def _cancel_requests() -> int:
     return task.cancelling() if task is not None else 0
 
 
+async def _connected(connection: Any) -> Any:
+    await connection.connect()
+    return connection
+
+
 def _raise_if_cancelled(requests_before: int) -> None:
     """redis-py connects with wait_for. In CPython 3.11 that swallows a cancellation which comes after the last byte."""
     if _cancel_requests() > requests_before:
@@ -43,6 +49,7 @@ class _LoopState:
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeChannels] = {}  #: by name; "" for a single server
+        self.borrowed: asyncio.Semaphore | None = None  #: for the connections of the caller's own pool
         self.refreshing: asyncio.Task[None] | None = None
         self.confirming: dict[str, asyncio.Task[None]] = {}  #: by name of the node
 
@@ -59,8 +66,10 @@ def _close_states(states: _States) -> None:
     """Close what a transport, which no one uses any more, has opened: in each loop, from any thread."""
     for loop, state in states.items():
         for channel in state.channels():
-            with contextlib.suppress(RuntimeError):  # the loop is closed
+            try:
                 loop.call_soon_threadsafe(channel.close)
+            except RuntimeError:  # the loop is closed
+                channel.abandon()
 
 
 class AsyncTransport(BaseTransport):
@@ -70,8 +79,8 @@ class AsyncTransport(BaseTransport):
         super().__init__(client, timeout, AsyncRedisCluster, use_asyncio=True)
         self._borrows = not self.is_cluster and self._router.node("") is client.connection_pool
         self._states: _States = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._state = _LoopState()  #: of ``_loop``
+        self._latest: tuple[asyncio.AbstractEventLoop | None, _LoopState] = (None, _LoopState())
+        """In one tuple, because loops in other threads set it too."""
         self._close_states = weakref.finalize(self, _close_states, self._states)
         renew_in_child(self, AsyncTransport._renew)
 
@@ -79,33 +88,37 @@ class AsyncTransport(BaseTransport):
         """In a forked child, which needs an event loop of its own: that of the parent does not survive a fork."""
         _left_behind.append(dict(self._states))
         self._states.clear()
-        self._loop = None
+        self._latest = (None, _LoopState())
         if self._cluster is not None:
             self._cluster.is_ready = False
         leave_behind(self._client, None if self.is_cluster else self._router.node(""))
 
-    def _change_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Another loop: each has connections of its own. Tests give each request a loop, so what closed ones have left
-        is dropped."""
-        for known in [known for known in self._states if known.is_closed()]:
-            for channel in self._states.pop(known).channels():
-                channel.abandon()
-        self._loop, self._state = loop, self._states.setdefault(loop, _LoopState())
+    def _state(self) -> _LoopState:
+        """The state of this event loop: each has connections of its own."""
+        loop = asyncio.get_running_loop()
+        latest, state = self._latest
+        if loop is not latest:
+            # Tests give each request a loop, so what closed ones have left is dropped.
+            for known in [known for known in list(self._states) if known.is_closed()]:
+                left = self._states.pop(known, None)
+                for channel in left.channels() if left is not None else ():
+                    channel.abandon()
+            state = self._states.setdefault(loop, _LoopState())
+            self._latest = (loop, state)
+        return state
 
     async def run(self, operation: Op[T]) -> T:
         """Run an operation and return its result."""
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            self._change_loop(loop)
-        return await drive_async(run_operation(self._router, operation, self._timeout), self._carry_out)
+        carry_out = functools.partial(self._carry_out, self._state())
+        return await drive_async(run_operation(self._router, operation, self._timeout), carry_out)
 
-    async def _carry_out(self, step: Step) -> Any:
+    async def _carry_out(self, state: _LoopState, step: Step) -> Any:
         if isinstance(step, Send):
             if len(step.groups) == 1:
-                return [await self._send_to(*step.groups[0], step.until)]
-            tasks = (self._send_to(node, calls, step.until) for node, calls in step.groups)
+                return [await self._send_to(state, *step.groups[0], step.until)]
+            tasks = (self._send_to(state, node, calls, step.until) for node, calls in step.groups)
             return list(await asyncio.gather(*tasks))
-        return await (self._pause(step) if isinstance(step, Pause) else self._connect())
+        return await (self._pause(state, step) if isinstance(step, Pause) else self._connect())
 
     async def _connect(self) -> None:
         """Read the layout of the cluster for the first time."""
@@ -120,10 +133,10 @@ class AsyncTransport(BaseTransport):
             raise explained(error, nodes, tls=self._router.tls) from error
         self._cluster.is_ready = True
 
-    async def _pause(self, step: Pause) -> None:
+    async def _pause(self, state: _LoopState, step: Pause) -> None:
         await asyncio.sleep(step.seconds)
         if step.refresh and self.is_cluster:
-            await self._refresh(step.until)
+            await self._refresh(state, step.until)
         elif step.refresh and self._is_sentinel:
             await self._await_master(step.until, since=time.monotonic())
 
@@ -137,12 +150,12 @@ class AsyncTransport(BaseTransport):
             for seconds in self._watch.wait_for_each(self, time.monotonic() + self._timeout):
                 await asyncio.sleep(seconds)
 
-    async def _refresh(self, until: float) -> None:
+    async def _refresh(self, state: _LoopState, until: float) -> None:
         """Read the layout in a task, for which all callers wait as long as they may. It goes on when one of them is
         cancelled: the others still wait, and redis-py might ignore the cancellation and ask the next node."""
-        task = self._state.refreshing
+        task = state.refreshing
         if task is None or task.done():
-            task = self._state.refreshing = asyncio.create_task(self._initialize(self._state))
+            task = state.refreshing = asyncio.create_task(self._initialize(state))
         await asyncio.wait({task}, timeout=max(0.0, until - time.monotonic()))
 
     async def _initialize(self, state: _LoopState) -> None:
@@ -156,19 +169,19 @@ class AsyncTransport(BaseTransport):
 
     # -- sending -------------------------------------------------------------------------------------------------------
 
-    async def _send_to(self, node: Any, calls: list[Call], until: float) -> list[Any] | Failed:
+    async def _send_to(self, state: _LoopState, node: Any, calls: list[Call], until: float) -> list[Any] | Failed:
         try:
             if self._watch is not None:
                 await self._await_master(until)
                 self._watch.check()
             if self._cluster is not None and not self._cluster.is_fresh(node):
-                await self._confirm_master(node, until)
+                await self._confirm_master(state, node, until)
         except FAILURES as error:
             return Failed(error, may_have_run=False)
         if self._borrows:
-            answer, connection = await self._send_borrowed(node, calls, until)
+            answer, connection = await self._send_borrowed(state, node, calls, until)
         else:
-            channels = self._channels_to(node)
+            channels = self._channels_to(state, node)
             request = channels.share(calls, until)
             if request is not None:
                 answer, connection = await request.future, request.connection
@@ -186,55 +199,72 @@ class AsyncTransport(BaseTransport):
                 return Failed(error, may_have_run=True)
         return answer
 
-    def _channels_to(self, node: Any) -> NodeChannels:
+    def _channels_to(self, state: _LoopState, node: Any) -> NodeChannels:
         name = node.name if self.is_cluster else ""
         try:
-            return self._state.nodes[name]
+            return state.nodes[name]
         except KeyError:
             address, timeout = self._router.name(node), self._timeout
             is_other = None if self._watch is None else self._watch.is_other
             open_one = functools.partial(open_connection, node.connection_class, node.connection_kwargs, timeout)
             make = functools.partial(Channel, open_one, is_other, timeout, address)
-            channels = self._state.nodes[name] = NodeChannels(make, node.max_connections, address)
+            channels = state.nodes[name] = NodeChannels(make, node.max_connections, address)
             return channels
 
-    async def _send_borrowed(self, pool: Any, calls: list[Call], until: float) -> tuple[list[Any] | Failed, Any]:
-        """Send over a connection of the caller's own pool, which gets it back at once."""
-        channel = Channel(pool.get_connection, None, self._timeout, self._router.name(pool))
-        request = channel.send(pack(calls), len(calls), 0, until)
+    async def _send_borrowed(
+        self, state: _LoopState, pool: Any, calls: list[Call], until: float
+    ) -> tuple[list[Any] | Failed, Any]:
+        """Send over a connection of the caller's own pool, which gets it back at once. We leave it the last one."""
+        places = state.borrowed
+        if places is None:
+            limit = pool.max_connections
+            places = state.borrowed = asyncio.Semaphore(max(1, limit - 1))
         try:
-            return await request.future, request.connection
+            async with asyncio.timeout(max(0.0, until - time.monotonic())):
+                await places.acquire()
+        except TimeoutError:
+            return Failed(MaxConnectionsError(), may_have_run=False), None
+        connection = None
+        try:
+            async with asyncio.timeout(self._timeout):
+                connection = await pool.get_connection()
+            connect = functools.partial(_connected, connection)  # again, if it has died while it was idle
+            channel = Channel(connect, None, self._timeout, self._router.name(pool))
+            try:
+                return await channel.send(pack(calls), len(calls), 0, until).future, connection
+            finally:
+                channel.release()
+        except FAILURES as error:
+            return Failed(error, may_have_run=False), None
         finally:
-            connection = channel.release() or request.connection
+            places.release()
             if connection is not None:
                 await pool.release(connection)
 
-    async def _confirm_master(self, node: Any, until: float) -> None:
+    async def _confirm_master(self, state: _LoopState, node: Any, until: float) -> None:
         """See ``cluster_check``. Callers at the same time share one check."""
         assert self._cluster is not None
-        known = self._state.confirming
+        known = state.confirming
         task = known.get(node.name)
         if task is None or task.done():
-            coroutine = confirm_master_async(self._slots, self._cluster, node, until)
+            coroutine = confirm_master_async(functools.partial(self._slots, state), self._cluster, node, until)
             task = known[node.name] = asyncio.create_task(coroutine)
         await asyncio.wait({task}, timeout=max(0.0, until - time.monotonic()))
         if task.done() and (error := task.exception()) is not None:
             raise error
 
-    async def _slots(self, node: Any, until: float) -> list[Any] | None:
+    async def _slots(self, state: _LoopState, node: Any, until: float) -> list[Any] | None:
         """The reply of a node to CLUSTER SLOTS; None if there is none in time."""
-        answer, _ = await self._channels_to(node).send_alone([command("", "CLUSTER", "SLOTS")], until)
+        answer, _ = await self._channels_to(state, node).send_alone([command("", "CLUSTER", "SLOTS")], until)
         return None if isinstance(answer, Failed) or isinstance(answer[0], Exception) else answer[0]
 
     async def nodes(self, *, refresh: bool = False) -> list[str]:
         """See SyncTransport.nodes."""
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            self._change_loop(loop)
+        state = self._state()
         if not self._router.is_ready:
             await self._connect()
         elif refresh:
-            await self._pause(Pause(0.0, True, time.monotonic() + self._timeout))
+            await self._pause(state, Pause(0.0, True, time.monotonic() + self._timeout))
         return self._router.names()
 
     async def close(self) -> None:
@@ -250,5 +280,5 @@ class AsyncTransport(BaseTransport):
                 await asyncio.wait({state.refreshing}, timeout=self._timeout)
         _close_states(self._states)
         self._states.clear()
-        self._loop = None
+        self._latest = (None, _LoopState())
         await asyncio.sleep(0)  # until the sockets are closed

@@ -47,9 +47,20 @@ MAX_SHARED_CALLS: Final = 8
 MAX_SHARED_BYTES: Final = 16_384
 """Bytes of such a batch."""
 
+MAX_SHARED_WORDS: Final = 100
+"""Words of such a batch, arguments included: the reply to a command grows with what it names."""
+
+_SHORT: Final = (
+    "EXISTS", "EXPIRE", "GET", "HDEL", "HEXISTS", "HGET", "HLEN", "HMGET", "HSET", "HSETNX", "SCARD", "SREM", "TIME",
+    "ZADD", "ZCARD", "ZCOUNT", "ZMSCORE", "ZREM", "ZSCORE",
+)  # fmt: skip
+"""Plain commands whose reply is no longer than what they name. Of a script, ``Script.shares`` says it."""
+
+_PINGS: Final = (PING,)
 _INCOMPLETE: Final = object()
 _PUSH: Final = getattr(hiredis, "PushNotification", ())  # hiredis before 3.2 has no type for them
 _UNUSUAL: Final = (redis.ConnectionError, _PUSH) if _PUSH else redis.ConnectionError
+_TICK: Final = 0.01  # seconds: thousands of requests may be overdue one by one, and each time all are looked at
 _TURNS: Final = 3  # of the loop, for a socket with something to read before the first request
 
 
@@ -221,6 +232,8 @@ class Channel:
         self._turns = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
+        self._full_at = -inf  # when requests last waited because of MAX_CALLS or MAX_BYTES
+        self._is_closed = False
 
     @property
     def is_open(self) -> bool:
@@ -231,11 +244,14 @@ class Channel:
         return not self._queue and not (self._wire and self._wire.sent)
 
     def send(self, pieces: Iterable[bytes], calls: int, size: int, until: float) -> Request:
-        """Queue a request. Its future never raises, unless it is cancelled or its calls cannot be packed.
+        """Queue a request. Its future raises only if its calls cannot be packed, or if the channel is closed.
 
         pieces: packed calls. A tuple may be written together with other requests.
         """
         request = Request(pieces, calls, size, until, self._loop.create_future())
+        if self._is_closed:
+            request.future.set_exception(Unavailable(f"The client of Redis at {self._name} was closed.", self._name))
+            return request
         self._queue.append(request)
         if until < self._timer_at:
             self._set_timer(until)
@@ -250,18 +266,20 @@ class Channel:
 
     def _write(self) -> None:
         self._is_due = False
-        wire = self._wire
-        if wire is None or not self._is_usable(wire):
-            if self._wire is None and self._queue and self._connecting is None:
-                self._connecting = self._loop.create_task(self._open())
+        queue, wire = self._queue, self._wire
+        while queue and queue[0].future.done():  # its caller has left
+            queue.popleft()
+        if wire is None and queue and self._connecting is None:
+            self._connecting = self._loop.create_task(self._open())
+        if wire is None or not queue or not self._is_usable(wire):
             return
-        queue = self._queue
         requests: list[Request] = []
         calls, size = wire.calls, wire.bytes
         while queue:
             request = queue[0]
-            if not request.future.done():  # else its caller has left, or its time is up
+            if not request.future.done():
                 if (wire.sent or requests) and (calls + request.calls > MAX_CALLS or size + request.bytes > MAX_BYTES):
+                    self._full_at = time.monotonic()
                     break
                 calls += request.calls
                 size += request.bytes
@@ -275,11 +293,11 @@ class Channel:
         if self._is_other is not None and self._is_other(wire.connection):
             wire.lose(redis.ConnectionError(f"{self._name} is no longer the master"))
             return False
-        if wire.sent:
-            return True
         if not wire.is_open:
             wire.lose(redis.ConnectionError("Connection closed by server."))
             return False
+        if wire.sent:
+            return wire.sent[0].pieces is not _PINGS
         if wire.is_readable:
             if self._turns == _TURNS:
                 wire.lose(redis.ConnectionError("sent what no one asked for"))
@@ -289,9 +307,9 @@ class Channel:
             return False
         self._turns = 0
         now = time.monotonic()
-        if now - wire.last_reply > IDLE_SECONDS and self._queue:
+        if now - wire.last_reply > IDLE_SECONDS:
             until = now + max(0.0, self._queue[0].until - now) / PING_SHARE
-            wire.write([Request((PING,), 1, len(PING), until, self._loop.create_future())])
+            wire.write([Request(_PINGS, 1, len(PING), until, self._loop.create_future())])
             self._set_timer(min(until, self._timer_at))
             return False
         return True
@@ -300,12 +318,16 @@ class Channel:
         """Open a connection, as long as anyone waits for it. If that fails, so have all that wait."""
         try:
             async with asyncio.timeout(self._seconds):
-                self._wire = Wire(await self._connect(), self)
+                connection = await self._connect()
         except BaseException as error:
             timeout = redis.TimeoutError("Timeout connecting to server")
             self._fail_queue(timeout if type(error) is TimeoutError else error)
             if not isinstance(error, Exception):
                 raise
+        else:
+            self._wire = Wire(connection, self)
+            if self._is_closed:  # CPython 3.11 may swallow a cancellation, see transport/async_transport
+                self._wire.lose(redis.ConnectionError("closed by its owner"))
         finally:
             self._connecting = None
         self.go_on()
@@ -334,22 +356,20 @@ class Channel:
         for request in written:
             if request.until <= now:  # an earlier one may wait for longer
                 request.fail(redis.TimeoutError(f"Timeout reading from {self._name}"), may_have_run=True)
-        if any(request.until <= now for request in self._queue):
-            error = self._why_waiting()
-            for request in self._queue:
-                if request.until <= now:
-                    request.fail(error, may_have_run=False)
-            self._queue = deque(request for request in self._queue if request.until > now)
+        for request in self._queue:
+            if request.until <= now:
+                request.fail(self._why_waiting(), may_have_run=False)
+        self._queue = deque(request for request in self._queue if not request.future.done())
         limits = [request.until for request in (*written, *self._queue) if request.until > now]
         if limits:
-            self._set_timer(min(limits))
+            self._set_timer(max(min(limits), now + _TICK))
 
     def _why_waiting(self) -> Exception:
-        if self._connecting is not None or self._wire is None:
+        if self._full_at < time.monotonic() - self._seconds:
             return redis.TimeoutError("Timeout connecting to server")
         return Unavailable(
-            f"Redis at {self._name} replies too slowly: {MAX_CALLS:,} calls or {MAX_BYTES:,} bytes wait for a reply, "
-            "which is the limit, and the time limit of this call is over.",
+            f"Redis at {self._name} replies too slowly: this call waited until its time limit behind {MAX_CALLS:,} "
+            f"calls or {MAX_BYTES:,} bytes without a reply, which is the limit of a connection.",
             self._name,
         )
 
@@ -371,8 +391,14 @@ class Channel:
         self.close()
         return None
 
+    def hang_up(self) -> None:
+        """Close the connection if replies are still to come."""
+        if self._wire is not None and self._wire.sent:
+            self._wire.lose(redis.ConnectionError("its caller has left"))
+
     def close(self) -> None:
-        """Close the connection. What waits fails."""
+        """Close the connection for good. What waits fails."""
+        self._is_closed = True
         self._stop_timer()
         closed = redis.ConnectionError("closed by its owner")
         self._fail_queue(closed)
@@ -421,7 +447,10 @@ class NodeChannels:
             return self._shared.send((data,), 1, size, until) if size <= MAX_SHARED_BYTES else None
         if len(calls) > MAX_SHARED_CALLS or not all(map(_may_share, calls)):
             return None
-        pieces = tuple(pack_command(as_text(call.words)) for call in calls)  # type: ignore[arg-type]  # see pack
+        commands = [as_text(call.words) for call in calls]
+        if sum(map(len, commands)) > MAX_SHARED_WORDS:
+            return None
+        pieces = tuple(map(pack_command, commands))  # type: ignore[arg-type]  # see pack
         size = sum(map(len, pieces))
         return self._shared.send(pieces, len(calls), size, until) if size <= MAX_SHARED_BYTES else None
 
@@ -444,7 +473,7 @@ class NodeChannels:
             try:
                 return await request.future, request.connection
             except BaseException:
-                channel.close()  # the replies are still to come
+                channel.hang_up()
                 raise
         finally:
             self._in_use.discard(channel)
@@ -460,4 +489,6 @@ class NodeChannels:
 
 
 def _may_share(call: Call) -> bool:
-    return not call.waits and (call.script is None or call.script.shares)
+    if call.script is None:
+        return not call.waits and call.words[0] in _SHORT
+    return call.script.shares

@@ -19,7 +19,9 @@ class Proxy:
         self.delay = 0.0  #: seconds by which each reply is delayed
         self.lost = 0  #: number of replies to swallow; their connection is cut: the server has run the calls
         self.halved = 0  #: number of requests that reach the server only in part; their connection is cut
+        self.piece: Callable[[], int] | None = None  #: the number of bytes of the next piece of what the server replies
         self.rewrite: Callable[[bytes], bytes] = lambda replies: replies  #: changes what the server has replied
+        self.passed: dict[int, int] = {}  #: bytes that passed in both directions, by number of the connection
         self.holds: Callable[[str], bool] = lambda source: False  #: callers, by address, whose data wait both ways
         self._forgotten = 0  #: connections up to this number
         self._accepted = 0
@@ -55,6 +57,7 @@ class Proxy:
         ends = {writer}
         self._accepted += 1
         number = self._accepted
+        self.passed[number] = 0
         try:
             upstream, server = await asyncio.open_connection(HOST, self._target)
             ends.add(server)
@@ -62,7 +65,7 @@ class Proxy:
             source = writer.get_extra_info("peername")[0]
             async with asyncio.TaskGroup() as pumps:
                 pumps.create_task(self._requests(reader, server, source, number))
-                pumps.create_task(self._answers(upstream, writer, source))
+                pumps.create_task(self._answers(upstream, writer, source, number))
         except (OSError, ExceptionGroup):
             pass
         finally:
@@ -80,6 +83,7 @@ class Proxy:
         self, reader: asyncio.StreamReader, server: asyncio.StreamWriter, source: str, number: int
     ) -> None:
         while data := await reader.read(65_536):
+            self.passed[number] += len(data)
             await self._held(source)
             if number <= self._forgotten:
                 continue
@@ -91,14 +95,23 @@ class Proxy:
                 break
         raise ConnectionError("the client has gone, or was cut off")
 
-    async def _answers(self, upstream: asyncio.StreamReader, writer: asyncio.StreamWriter, source: str) -> None:
+    async def _answers(
+        self, upstream: asyncio.StreamReader, writer: asyncio.StreamWriter, source: str, number: int
+    ) -> None:
         while data := await upstream.read(65_536):
+            self.passed[number] += len(data)
             await self._held(source)
             if self.delay:
                 await asyncio.sleep(self.delay)
             if self.lost > 0:
                 self.lost -= 1
                 break
-            writer.write(self.rewrite(data))
-            await writer.drain()
+            data = self.rewrite(data)
+            while data:
+                length = self.piece() if self.piece else len(data)
+                writer.write(data[:length])
+                data = data[length:]
+                await writer.drain()
+                if data:
+                    await asyncio.sleep(0)
         raise ConnectionError("the server has gone, or its answer was lost")
