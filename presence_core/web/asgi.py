@@ -82,7 +82,7 @@ class PresenceMiddleware:
         scope["presence.verdict"] = verdict
         scope.setdefault("state", {})["session"] = verdict.session
         if verdict.passes:
-            cookie = self.checker.set_cookie(verdict)
+            cookie = None if verdict.token is None else self.checker.set_cookie(verdict)
             await self._run_app(scope, receive, send if cookie is None else _with_cookie(send, cookie))
         elif scope["type"] == "websocket":
             await _close_websocket(verdict, receive, send)
@@ -99,10 +99,10 @@ class PresenceMiddleware:
     async def _run_app(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
-        async def note_start(message: Message) -> None:
+        def note_start(message: Message) -> Awaitable[None]:
             nonlocal started
             started = True
-            await send(message)
+            return send(message)
 
         try:
             await self._app(scope, receive, note_start)

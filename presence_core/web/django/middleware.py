@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
@@ -86,7 +85,7 @@ class PresenceMiddleware:
 
         # Django has decoded the path in META, unlike a WSGI server.
         path = request.META.get("SCRIPT_NAME", "") + request.META.get("PATH_INFO", "")
-        calls = app.checker.check(replace(read_environ(request.META), path=path or "/"), user_of)
+        calls = app.checker.check(read_environ(request.META)._replace(path=path or "/"), user_of)
         verdict = drive(calls, lambda call: call(app.presence))
         request.presence_session, request.presence_verdict = verdict.session, verdict
         if not verdict.passes:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class RequestData:
+class RequestData(NamedTuple):
     """One request, independent of the framework."""
 
     path: str
@@ -20,23 +18,30 @@ class RequestData:
     preflight: bool = False  #: has the method and headers of a CORS preflight, which browsers send without credentials
 
 
+_JOINED: Final = {b"cookie": "; ", b"x-forwarded-for": ","}  # by HTTP/2, and by proxies, in several lines
+_READ: Final = {b"authorization", b"user-agent", b"origin", b"access-control-request-method", *_JOINED}
+
+
 def read_scope(scope: Mapping[str, Any]) -> RequestData:
     """Read an ASGI scope."""
-    values: dict[bytes, list[str]] = {}
+    values: dict[bytes, str] = {}
     for name, value in scope["headers"]:
-        values.setdefault(name.lower(), []).append(value.decode("latin-1"))
-    client = scope.get("client")
-    agent = values.get(b"user-agent")
+        name = name.lower()
+        if name not in _READ:
+            continue
+        if name not in values:
+            values[name] = value.decode("latin-1")
+        elif name in _JOINED:
+            values[name] += _JOINED[name] + value.decode("latin-1")
+    get, client = values.get, scope.get("client")
     return RequestData(
-        path=scope["path"] or "/",
-        cookie="; ".join(values.get(b"cookie", ())),  # HTTP/2 may split it
-        authorization=values.get(b"authorization", [""])[0],
-        peer=(client[0] or None) if client else None,
-        forwarded=",".join(values.get(b"x-forwarded-for", ())),
-        user_agent=agent[0] if agent else None,
-        preflight=_is_preflight(
-            scope.get("method", ""), values.get(b"origin"), values.get(b"access-control-request-method")
-        ),
+        scope["path"] or "/",
+        get(b"cookie", ""),
+        get(b"authorization", ""),
+        (client[0] or None) if client else None,
+        get(b"x-forwarded-for", ""),
+        get(b"user-agent"),
+        scope.get("method") == "OPTIONS" and b"origin" in values and b"access-control-request-method" in values,
     )
 
 
@@ -50,13 +55,6 @@ def read_environ(environ: Mapping[str, Any]) -> RequestData:
         peer=environ.get("REMOTE_ADDR") or None,
         forwarded=environ.get("HTTP_X_FORWARDED_FOR", ""),
         user_agent=environ.get("HTTP_USER_AGENT"),
-        preflight=_is_preflight(
-            environ.get("REQUEST_METHOD", ""),
-            environ.get("HTTP_ORIGIN"),
-            environ.get("HTTP_ACCESS_CONTROL_REQUEST_METHOD"),
-        ),
+        preflight=environ.get("REQUEST_METHOD") == "OPTIONS"
+        and bool(environ.get("HTTP_ORIGIN") and environ.get("HTTP_ACCESS_CONTROL_REQUEST_METHOD")),
     )
-
-
-def _is_preflight(method: str, origin: object, requested_method: object) -> bool:
-    return method == "OPTIONS" and bool(origin) and bool(requested_method)
