@@ -82,7 +82,7 @@ class PresenceMiddleware:
         scope["presence.verdict"] = verdict
         scope.setdefault("state", {})["session"] = verdict.session
         if verdict.passes:
-            cookie = self.checker.set_cookie(verdict)
+            cookie = None if verdict.token is None else self.checker.set_cookie(verdict)
             await self._run_app(scope, receive, send if cookie is None else _with_cookie(send, cookie))
         elif scope["type"] == "websocket":
             await _close_websocket(verdict, receive, send)

@@ -120,8 +120,11 @@ def _attributes(secure: bool, same_site: SameSite, path: str, max_age: int | Non
 
 def read_cookie(header: str, name: str) -> str | None:
     """The value of this cookie in a Cookie header. If it is there twice, the first one: it has the longest path."""
+    if name not in header:
+        return None
+    start = f"{name}="
     for part in header.split(";"):
-        key, equals, value = part.strip().partition("=")
-        if equals and key == name:
-            return value.strip().strip('"') or None
+        part = part.strip()
+        if part.startswith(start):
+            return part[len(start) :].strip().strip('"') or None
     return None

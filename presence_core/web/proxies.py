@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Final
+from typing import Final, NamedTuple
 
 from presence_core.errors import InvalidArgument
 
@@ -13,6 +13,20 @@ UNIX: Final = "unix"
 """In ``trusted_proxies``: trust peers that connect over a Unix socket."""
 
 _RULE: Final = 'must be a list of addresses or networks such as "10.0.0.0/8", or "unix"'
+
+
+MAX_KNOWN: Final = 8192
+"""Peers and entries that are kept, so that they are read once: visitors make many requests, and proxies nearly all."""
+
+MAX_LENGTH: Final = 128
+"""Characters of a text that is kept. Addresses are shorter; the sender of a request can write anything."""
+
+
+class Entry(NamedTuple):
+    """An address."""
+
+    address: str
+    is_trusted: bool  #: it is a proxy of the site
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
@@ -29,13 +43,6 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
-
-
-@lru_cache(maxsize=4096)
-def _peer(text: str) -> tuple[IPv4Address | IPv6Address | None, str | None]:
-    """The address of a peer, and its text. Cached: a visitor sends many requests, and a proxy all of them."""
-    address = parse_address(text)
-    return address, None if address is None else str(address)
 
 
 class Proxies:
@@ -56,9 +63,15 @@ class Proxies:
                 self._networks.append(ip_network(network))
             except ValueError:
                 raise InvalidArgument("trusted_proxies", _RULE) from None
+        self._kept = lru_cache(MAX_KNOWN)(self._read)
 
-    def _trusts(self, address: IPv4Address | IPv6Address) -> bool:
-        return any(address in network for network in self._networks)
+    def _read(self, text: str) -> Entry | None:
+        address = parse_address(text)
+        return None if address is None else Entry(str(address), any(address in network for network in self._networks))
+
+    def _entry(self, text: str) -> Entry | None:
+        """The address of a text; None if it is no address."""
+        return self._kept(text) if len(text) <= MAX_LENGTH else self._read(text)
 
     def client(self, peer: str | None, forwarded: str) -> str | None:
         """The visitor's address: the rightmost entry that is not a trusted proxy. None if it is unknown.
@@ -66,17 +79,17 @@ class Proxies:
         ``forwarded`` is X-Forwarded-For, its lines joined by commas. Entries to the left of the first one that is not
         trusted, or is no address, are ignored: the sender can write anything there.
         """
-        client, text = _peer(peer) if peer else (None, None)
+        client = self._entry(peer) if peer else None
         if client is None:
             if not self._unix or peer:  # a peer with a name is a test client, not a Unix socket
                 return None
-        elif not self._trusts(client):
-            return text
+        elif not client.is_trusted:
+            return client.address
         for entry in reversed(forwarded.split(",")):
-            address = parse_address(entry)
+            address = self._entry(entry)
             if address is None:
                 break
             client = address
-            if not self._trusts(address):
+            if not address.is_trusted:
                 break
-        return None if client is None else str(client)
+        return None if client is None else client.address

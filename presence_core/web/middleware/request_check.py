@@ -27,7 +27,16 @@ from presence_core.web.middleware.known_sessions import KnownSessions, Turn
 from presence_core.web.middleware.refusals import login_refusal
 from presence_core.web.middleware.request_data import RequestData
 from presence_core.web.proxies import Proxies
-from presence_core.web.rules import Rules, Users, Verdict, Visitor, longest_prefix, max_age_of, on_unavailable_of
+from presence_core.web.rules import (
+    Rules,
+    Users,
+    Verdict,
+    Visitor,
+    live_verdict,
+    longest_prefix,
+    max_age_of,
+    on_unavailable_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -94,8 +103,7 @@ class RequestChecker:
             verdict = yield from self._decide(request, user_of, ip)
         with self._lock:
             self._tally[verdict.state] = self._tally.get(verdict.state, 0) + 1
-        object.__setattr__(verdict, "ip", ip)  # it was made just now; dataclasses.replace takes as long as all the rest
-        return verdict
+        return verdict if verdict.ip == ip else replace(verdict, ip=ip)
 
     def _observe(self, request: RequestData, user_of: Users | None, ip: str | None) -> ClientCalls[Verdict]:
         try:
@@ -136,15 +144,13 @@ class RequestChecker:
         if self._context.now:  # a test has stopped the clock: each request is seen at once, at its time
             turn = Turn(by_call=True, by_buffer=False)
         max_age = max_age_of(request.path, self.rules.fresh)
-        touch = turn.by_call
+        options: dict[str, Any] = {"touch": turn.by_call, "ip": ip, "max_age": max_age}
         if token is not None:
-            validation = yield from self._call(lambda p: p.validate(token, touch=touch, ip=ip, max_age=max_age), key)
+            validation = yield from self._call(lambda p: p.validate(token, **options), key)
         else:
             assert visitor is not None
             uid, sid = visitor.uid, visitor.session_id
-            validation = yield from self._call(
-                lambda p: p.validate_session(uid, sid, touch=touch, ip=ip, max_age=max_age), key
-            )
+            validation = yield from self._call(lambda p: p.validate_session(uid, sid, **options), key)
         record = validation.session or validation.ended or validation.refused
         if record is not None and visitor is not None and visitor.uid != record.uid:
             validation = ValidationFailed()  # the token is another user's: the site's own sign-in is newer
@@ -162,7 +168,7 @@ class RequestChecker:
                 self.buffer.beat(session.uid, session.session_id)
             except RuntimeError:
                 pass  # the buffer is closed: the site is shutting down
-        return Verdict(passes=True, state="live", session=session, authenticated_for=validation.authenticated_for)
+        return live_verdict(session, validation.authenticated_for, ip)
 
     def _refuse_live(
         self, request: RequestData, key: bytes, validation: ValidationFailed, max_age: int | None
@@ -233,7 +239,7 @@ class RequestChecker:
     # -- the request ---------------------------------------------------------------------------------------------------
 
     def _token(self, request: RequestData) -> str | None:
-        if self.rules.bearer:
+        if request.authorization and self.rules.bearer:
             scheme, _, value = request.authorization.partition(" ")
             if scheme.lower() == "bearer" and value.strip():
                 return value.strip()

@@ -18,29 +18,30 @@ class RequestData(NamedTuple):
     preflight: bool = False  #: has the method and headers of a CORS preflight, which browsers send without credentials
 
 
-_NONE: Final = ("",)
-_READ: Final = frozenset(
-    (b"cookie", b"authorization", b"x-forwarded-for", b"user-agent", b"origin", b"access-control-request-method")
-)
+_JOINED: Final = {b"cookie": "; ", b"x-forwarded-for": ","}  # by HTTP/2, and by proxies, in several lines
+_READ: Final = {b"authorization", b"user-agent", b"origin", b"access-control-request-method", *_JOINED}
 
 
 def read_scope(scope: Mapping[str, Any]) -> RequestData:
     """Read an ASGI scope."""
-    values: dict[bytes, list[str]] = {}
+    values: dict[bytes, str] = {}
     for name, value in scope["headers"]:
-        if (name if name in _READ else name.lower()) in _READ:
-            values.setdefault(name.lower(), []).append(value.decode("latin-1"))
-    client = scope.get("client")
-    get = values.get
-    agent, cookies, forwarded = get(b"user-agent"), get(b"cookie"), get(b"x-forwarded-for")
+        name = name.lower()
+        if name not in _READ:
+            continue
+        if name not in values:
+            values[name] = value.decode("latin-1")
+        elif name in _JOINED:
+            values[name] += _JOINED[name] + value.decode("latin-1")
+    get, client = values.get, scope.get("client")
     return RequestData(
         scope["path"] or "/",
-        "; ".join(cookies) if cookies else "",  # HTTP/2 may split it
-        get(b"authorization", _NONE)[0],
+        get(b"cookie", ""),
+        get(b"authorization", ""),
         (client[0] or None) if client else None,
-        ",".join(forwarded) if forwarded else "",
-        agent[0] if agent else None,
-        _is_preflight(scope.get("method", ""), get(b"origin"), get(b"access-control-request-method")),
+        get(b"x-forwarded-for", ""),
+        get(b"user-agent"),
+        scope.get("method") == "OPTIONS" and b"origin" in values and b"access-control-request-method" in values,
     )
 
 
@@ -54,13 +55,6 @@ def read_environ(environ: Mapping[str, Any]) -> RequestData:
         peer=environ.get("REMOTE_ADDR") or None,
         forwarded=environ.get("HTTP_X_FORWARDED_FOR", ""),
         user_agent=environ.get("HTTP_USER_AGENT"),
-        preflight=_is_preflight(
-            environ.get("REQUEST_METHOD", ""),
-            environ.get("HTTP_ORIGIN"),
-            environ.get("HTTP_ACCESS_CONTROL_REQUEST_METHOD"),
-        ),
+        preflight=environ.get("REQUEST_METHOD") == "OPTIONS"
+        and bool(environ.get("HTTP_ORIGIN") and environ.get("HTTP_ACCESS_CONTROL_REQUEST_METHOD")),
     )
-
-
-def _is_preflight(method: str, origin: object, requested_method: object) -> bool:
-    return method == "OPTIONS" and bool(origin) and bool(requested_method)
