@@ -442,9 +442,11 @@ class NodeChannels:
     def share(self, calls: list[Call], until: float) -> Request | None:
         """Send a batch that may share the connection; None: it may not."""
         if len(calls) == 1 and _may_share(calls[0]):  # nearly every batch
-            data: bytes = pack_command(as_text(calls[0].words))  # type: ignore[arg-type]  # see pack
-            size = len(data)
-            return self._shared.send((data,), 1, size, until) if size <= MAX_SHARED_BYTES else None
+            words = as_text(calls[0].words)
+            data: bytes = pack_command(words)  # type: ignore[arg-type]  # see pack
+            if len(words) > MAX_SHARED_WORDS or len(data) > MAX_SHARED_BYTES:
+                return None
+            return self._shared.send((data,), 1, len(data), until)
         if len(calls) > MAX_SHARED_CALLS or not all(map(_may_share, calls)):
             return None
         commands = [as_text(call.words) for call in calls]

@@ -174,6 +174,7 @@ class Agreement(Answers):
         layout = {"schema": "1", "shards": str(self.bench.case.shards), "indexes": indexes}
         stored = raw.hash(f"{{{self.namespace}}}:layout")
         assert (stored.pop("device_keys", None) is not None) >= bool(model.devices)
+        assert stored.pop("born", "").isdigit()
         assert stored == layout
         for shard, text in model.notes:
             assert raw.values[f"{self.tags()[shard]}:note:{digest(text)}"] == text.encode()
