@@ -7,10 +7,8 @@ in ``gate``.
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,11 +21,18 @@ from urllib.parse import quote
 import streamlit as st
 
 from presence_core import PresenceError
-from presence_dashboard import staff_names, texts
+from presence_dashboard import texts
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import span
 from presence_dashboard.gate.gate_mark import HEADER, is_marked
 from presence_dashboard.gate.oidc_redirects import AGAIN, is_by_other, name_digest
+from presence_dashboard.gate.provider_claims import (
+    check_age,
+    check_audience,
+    provider_groups,
+    provider_name,
+    provider_session,
+)
 from presence_dashboard.gate.staff_sessions import COOKIE, NoRole, SignedInMember, StaffSessions, open_staff_sessions
 from presence_dashboard.gate_settings import Config, Mode
 from presence_dashboard.roles import Actor, AuthenticationTooOld, Denied, Right, SignedOut, SignInUnknown
@@ -248,6 +253,7 @@ def _by_provider(staff: StaffSessions, *, touch: bool, fresh: bool) -> SignedInM
     config = staff.config
     name = provider_name(claims, config)
     check_age(claims, config, time.time())
+    check_audience(claims)
     if is_by_other(st.context.cookies.get(AGAIN), name):
         raise SignedOut(texts.PROVIDER_OTHER)
     session_id = provider_session(claims)
@@ -259,46 +265,6 @@ def _begin_session(staff: StaffSessions, name: str, session_id: str, groups: lis
     staff.seed_role(name, groups, "OIDC")
     headers = st.context.headers
     staff.sign_in_as(name, st.context.ip_address, headers.get("User-Agent"), session_id=session_id)
-
-
-def provider_name(claims: Mapping[str, Any], config: Config) -> str:
-    """The staff name from the claims. Two identities of the provider are never one name.
-
-    An email must be verified: otherwise anyone could claim any address.
-    """
-    claim = config.name_claim or ("email" if claims.get("email") else "sub")
-    value = claims.get(claim)
-    if claim == "email" and claims.get("email_verified") is not True:
-        raise Denied(texts.PROVIDER_NO_EMAIL)
-    if not isinstance(value, str) or not value:
-        raise Denied(texts.NOT_SIGNED_IN)
-    name = staff_names.of_sub(value) if claim == "sub" else staff_names.folded(value)
-    if name is None or (claim == "email" and "@" not in name):
-        raise Denied(texts.PROVIDER_NAME)
-    return name
-
-
-def provider_groups(claims: Mapping[str, Any], config: Config) -> list[str]:
-    """The values of the claim that names roles or groups: a string or a list of strings."""
-    claim = claims.get(config.role_claim) if config.role_claim else None
-    values = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
-    return [value for value in values if isinstance(value, str)]
-
-
-def provider_session(claims: Mapping[str, Any]) -> str:
-    """One session id for each sign-in: once ended, the sign-in is refused in every browser.
-
-    Made of the signed claims, not of the cookie, which can be encoded in several ways.
-    """
-    signed = json.dumps(claims, sort_keys=True, default=str).encode()
-    return urlsafe_b64encode(sha256(signed).digest()).decode()[:22]
-
-
-def check_age(claims: Mapping[str, Any], config: Config, now: float) -> None:
-    """Refuse a sign-in that is older than a staff session may be. Streamlit's cookie lasts for 30 days."""
-    issued = claims.get("iat")
-    if not isinstance(issued, int | float) or not now - config.absolute < issued < now + _CLOCKS_DIFFER:
-        raise SignedOut(texts.PROVIDER_TOO_OLD)
 
 
 def auth_time_problem(claims: Mapping[str, Any], max_age: int, now: float) -> str | None:

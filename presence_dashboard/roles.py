@@ -50,7 +50,7 @@ class Actor:
 
     @property
     def sees_names(self) -> bool:
-        """Whether texts that visitors choose may be shown: a name, and a device, which is often called by one."""
+        """Whether names of people may be shown, and of devices, which many people call by their own name."""
         return self.may("people") and "name" not in self.masked
 
     def may(self, right: Right) -> bool:

@@ -15,6 +15,7 @@ from presence_dashboard.components import notifications
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import number
+from presence_dashboard.gate.made_files import made_here
 
 _REQUEST: Final = "export-request"
 
@@ -72,6 +73,7 @@ def _body(request: ExportRequest) -> None:
             type="primary",
             on_click="ignore",
         )
+        made_here()
 
 
 def _retry(request: ExportRequest) -> None:

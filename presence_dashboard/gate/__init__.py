@@ -27,6 +27,7 @@ from presence_dashboard.data.store import open_store
 from presence_dashboard.gate.gate_mark import GateMark
 from presence_dashboard.gate.headers import SecurityHeaders, security_headers
 from presence_dashboard.gate.loopback import LoopbackOnly, refuse_public_address
+from presence_dashboard.gate.made_files import MadeFiles
 from presence_dashboard.gate.oidc_redirects import OidcRedirects, sign_in_again
 from presence_dashboard.gate.page_messages import PageMessagesOnly
 from presence_dashboard.gate.sign_in_forms import SignInForms
@@ -52,7 +53,7 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
         if config.mode == "open":
             refuse_public_address()
             _require_redis()
-            return [*first, Middleware(LoopbackOnly), *last], []
+            return [*first, Middleware(LoopbackOnly), Middleware(MadeFiles), *last], []
         _check_server_options()
         if config.mode == "oidc":
             check_oidc()
@@ -60,6 +61,7 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
         _require_redis()
     except InvalidArgument as error:
         raise SystemExit(str(error)) from None
+    last = [Middleware(MadeFiles, staff), *last]
     signed_in_only = Middleware(SignedInOnly, staff)
     if config.mode == "oidc":
         redirects = Middleware(OidcRedirects, config)

@@ -16,6 +16,7 @@ from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.chart_data import MAX_DAYS, WEEK, PeriodSummary
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.format import DAY, HOUR, number
+from presence_dashboard.gate.made_files import made_here
 from presence_dashboard.language import gettext
 from presence_dashboard.texts import english
 
@@ -149,6 +150,7 @@ def _table(days: Days, since: datetime, until: datetime) -> None:
         on_click="ignore",
         help=texts.LIVE_CSV_HELP,
     )
+    made_here()
 
 
 def _rows(now: PeriodSummary, before: PeriodSummary) -> dict[str, tuple[float | None, float | None]]:

@@ -15,6 +15,7 @@ from presence_dashboard.data.person_state import PersonState
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import code, isolated
+from presence_dashboard.gate.made_files import made_here
 from presence_dashboard.roles import Actor
 
 _FILE: Final = "privacy-file"
@@ -45,6 +46,7 @@ def _export(uid: str, *, disabled: bool) -> None:
         st.download_button(
             texts.EXPORT_SAVE, content, "person.json", "application/json", key="privacy-save", on_click=_drop_file
         )
+        made_here()
 
 
 def _drop_file() -> None:

@@ -20,6 +20,7 @@ from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
 from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.actions.maintenance import MaintenanceRunner
 from presence_dashboard.data.store import open_store
+from presence_dashboard.gate import provider_claims
 from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD, open_staff_sessions
 from presence_dashboard.gate_settings import Config
 from presence_dashboard.roles import ROLES, Actor, AuthenticationTooOld, Denied, Right, SignedOut
@@ -375,16 +376,16 @@ def test_the_name_is_the_one_that_the_provider_confirmed(
     config = Config(mode="oidc", name_claim=claim)
     if name is None:
         with pytest.raises(Denied):
-            access.provider_name(claims, config)
+            provider_claims.provider_name(claims, config)
     else:
-        assert access.provider_name(claims, config) == name
+        assert provider_claims.provider_name(claims, config) == name
 
 
 def test_each_sub_is_a_name_of_its_own_because_providers_compare_it_exactly() -> None:
     config = Config(mode="oidc")
     subs = ["abc", "Abc", "aBc", "ABC", "abc~", "abc~1"]
-    names = [access.provider_name({"sub": sub}, config) for sub in subs]
-    names += [access.provider_name({"sub": name}, config) for name in names if "~" in name]
+    names = [provider_claims.provider_name({"sub": sub}, config) for sub in subs]
+    names += [provider_claims.provider_name({"sub": name}, config) for name in names if "~" in name]
     assert len({*names}) == len(names)
     assert names[0] == "abc"
     assert all(name == name.lower() for name in names), "as records have it"
@@ -402,7 +403,7 @@ def test_claims_lists_and_defaults_give_the_highest_role_first() -> None:
     config = Config.from_env(environ)
 
     def seed(name: str, groups: object) -> str | None:
-        return config.seed(name, access.provider_groups({"groups": groups}, config))
+        return config.seed(name, provider_claims.provider_groups({"groups": groups}, config))
 
     assert seed("dana", ["all", "desk"]) == "support"
     assert seed("dana", "ops") == "admin"
@@ -414,10 +415,10 @@ def test_claims_lists_and_defaults_give_the_highest_role_first() -> None:
 
 def test_a_sign_in_has_one_session_with_a_maximum_age() -> None:
     claims = {"sub": "1", "iat": 1_000_000, "nonce": "n"}
-    assert access.provider_session(claims) == access.provider_session(dict(reversed(claims.items())))
-    assert access.provider_session(claims) != access.provider_session(claims | {"nonce": "m"})
+    assert provider_claims.provider_session(claims) == provider_claims.provider_session(dict(reversed(claims.items())))
+    assert provider_claims.provider_session(claims) != provider_claims.provider_session(claims | {"nonce": "m"})
     config = Config(mode="oidc", absolute=3600)
-    access.check_age(claims, config, 1_003_599)
+    provider_claims.check_age(claims, config, 1_003_599)
     for odd, now in (
         (claims, 1_003_601.0),
         (claims, 999_000.0),
@@ -426,4 +427,4 @@ def test_a_sign_in_has_one_session_with_a_maximum_age() -> None:
         ({"iat": None}, 0.0),
     ):
         with pytest.raises(SignedOut):
-            access.check_age(odd, config, now)
+            provider_claims.check_age(odd, config, now)
