@@ -15,7 +15,7 @@ class Sample:
 
     at: datetime  #: its start, aware UTC
     step: int  #: its length, seconds
-    users: int  #: online at its end, as of the last sweep
+    users: int  #: online at its end
     users_min: int
     users_mean: float
     users_max: int

@@ -12,13 +12,14 @@ import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
-from presence_core.models import Counts, Sample, moment
+from presence_core.models import Sample, moment
 from presence_core.models.choices import ODD_LOGINS
 from presence_core.operations.context import Context
+from presence_core.operations.search.live_counts import count_shards
 from presence_core.operations.sessions import read
 from presence_core.scripts import maintenance as scripts
 from presence_core.scripts.calls import Call, Op, by_two, call_of, command
@@ -36,6 +37,9 @@ HOUR: Final = 3_600_000
 DAY: Final = 86_400_000
 MARGIN: Final = 3_600
 """Seconds that a period is kept beyond its retention, so that the last 24 hours are all there."""
+
+KINDS: Final = ("login", "logout", "kicked", "expired", "replaced")
+"""What a sample counts, in the order of a record."""
 
 TOP: Final = 20
 REST: Final = "(other)"
@@ -103,16 +107,16 @@ def sample(ctx: Context, now: int) -> Op[bool]:
     this worker or another; False: this came too late, and the sample is missing."""
     slot = now // SLOT - 1
     at = slot * SLOT
-    counting = read.counts(ctx)
-    calls = next(counting)
     lists = ((s.deadlines, s.users, s.people) for s in ctx.keys.shards)
     measuring = [call_of(scripts.MEASURE_SHARD, keys, at - at % HOUR, at - at % DAY) for keys in lists]
-    replies = yield [*calls, *measuring]
-    counts = _result(counting, replies[: len(calls)])
-    measures = [scripts.decode_measures(reply) for reply in replies[len(calls) :]]
-    happened = [counts.totals[kind] for kind in ("login", "logout", "kicked", "expired", "replaced")]
+    shards, replies = yield from count_shards(ctx, "", *measuring)
+    counts, measures = read.counts_of(ctx, shards), [scripts.decode_measures(reply) for reply in replies]
+    # An end counts when it was due, not when a sweep writes it: that may be much later, and many at once.
+    happened = [counts.totals[kind] + counts.waiting.get(kind, 0) for kind in KINDS]
     odd = [counts.odd_logins[kind] for kind in ODD_LOGINS]
-    hourly, daily = sum(part.users_of_hour for part in measures), sum(part.users_of_day for part in measures)
+    left = [seen for shard in shards for seen in shard.offline.values()]  # still in the list of users
+    hourly = sum(part.users_of_hour for part in measures) - sum(seen < at - at % HOUR for seen in left)
+    daily = sum(part.users_of_day for part in measures) - sum(seen < at - at % DAY for seen in left)
     keys, places = _places(ctx, at)
     [reply] = yield [
         call_of(scripts.WRITE_SAMPLE, keys, ctx.now, slot, counts.users, counts.sessions, *happened, *odd, hourly,
@@ -130,16 +134,6 @@ def _places(ctx: Context, at: int) -> tuple[list[str], list[int]]:
         keys.append(common.samples(resolution.step, period))
         places += place
     return keys, places
-
-
-def _result(op: Op[Counts], replies: list[Any]) -> Counts:
-    """The result of an operation of one batch."""
-    try:
-        op.send(replies)
-    except StopIteration as stop:
-        counts: Counts = stop.value
-        return counts
-    raise AssertionError("counts is one batch")
 
 
 def split(ctx: Context, now: int, apps: Mapping[str, int], devices: Mapping[str, int]) -> Op[None]:
