@@ -123,7 +123,7 @@ def _up(*, is_up: bool) -> Metric:
 
 
 def _count_metrics(counts: Counts) -> Iterable[Metric]:
-    yield GaugeMetricFamily("presence_users", "Users online, as of the last sweep.", counts.users)
+    yield GaugeMetricFamily("presence_users", "Users online.", counts.users)
     yield GaugeMetricFamily("presence_sessions", "Live sessions.", counts.sessions)
     logins = CounterMetricFamily("presence_logins", "Sessions that have begun.")
     ends = CounterMetricFamily("presence_ends", "Sessions that have ended.", labels=["reason"])
@@ -131,7 +131,7 @@ def _count_metrics(counts: Counts) -> Iterable[Metric]:
         if kind == "login":
             logins.add_metric([], number)
         else:
-            ends.add_metric([kind], number)
+            ends.add_metric([kind], number + counts.waiting.get(kind, 0))
     odd = CounterMetricFamily("presence_odd_logins", "Logins with something unusual, by kind.", labels=["kind"])
     for kind, number in counts.odd_logins.items():
         odd.add_metric([kind], number)

@@ -21,10 +21,10 @@ class MaintenanceMethods(Client):
     def sweep(self, *, limit: int | None = None) -> SweepReport:
         """End sessions that are past their deadline, finish interrupted ends, and delete data that is no longer kept.
 
-        Results are correct without it; it keeps memory low and the count of users current. It works in batches that
-        block Redis for a few ms. Any number of sweeps may run at once: each end counts once. limit: about how many
-        sessions at most, 1…100 million; ``has_more`` says whether some are left. Cost: O(due·log N), a round trip for
-        50 sessions of each server, and about ten.
+        Results are correct without it; it keeps memory low. It works in batches that block Redis for a few ms.
+        Any number of sweeps may run at once: each end counts once. limit: about how many sessions at most, 1…100
+        million; ``has_more`` says whether some are left. Cost: O(due·log N), a round trip for 50 sessions of each
+        server, and about ten.
         """
         return self._run(sweep.sweep(self._ctx, limit))
 
@@ -53,8 +53,8 @@ class MaintenanceMethods(Client):
         since, until (now): aware datetimes or Unix seconds. step: a multiple of 10; by default the finest of 10, 30,
         60, 300, 900, 3600, 21600, 86400 that fits and is still kept for ``since``. Buckets are aligned to multiples of
         ``step``. Buckets without a sample are left out. ``complete`` is False for the current, unfinished bucket.
-        Changes while no worker ran are counted in the first sample after that. Cost: O(stored records read, at most 15
-        a bucket for the steps above), two round trips.
+        Logins and ends of a time without a worker are in no bucket that begins or ends in that time: see
+        ``Sample.watched``. Cost: O(stored records read, at most 15 a bucket for the steps above), two round trips.
         """
         return self._run(history.history(self._ctx, since, until, step))
 

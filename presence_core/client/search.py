@@ -60,8 +60,9 @@ class SearchMethods(Client):
     def facets(self, field: str) -> dict[str, int]:
         """Live sessions per value of a field, the most frequent value first.
 
-        field: device, app, app_version, os, browser, country, network, or an attribute in ``Settings.facets``. Exact as
-        of the last sweep, unless a key was lost since the worker's last check. Cost: O(values), one round trip.
+        field: device, app, app_version, os, browser, country, network, or an attribute in ``Settings.facets``. Exact,
+        unless a key was lost since the worker's last check. Cost: O(values + waiting), one round trip for 500 sessions
+        of a shard that wait for a sweep.
         """
         return self._run(facets.facets(self._ctx, field))
 
@@ -88,7 +89,10 @@ class SearchMethods(Client):
         return self._run(people.names_of(self._ctx, uids))
 
     def counts(self) -> Counts:
-        """How many users and sessions are online, and totals by reason. Cost: O(P·log N), one round trip."""
+        """How many users and sessions are online, and totals by reason. Sessions that wait for a sweep are not online.
+
+        Cost: O(P·log N + waiting), one round trip for 1,000 sessions of a shard that wait.
+        """
         return self._run(read.counts(self._ctx))
 
     def is_online(self, uid: str, *, count_on_behalf: bool = False) -> bool:
@@ -119,8 +123,7 @@ class SearchMethods(Client):
     def count_users(self, within: int = 600) -> int:
         """How many online users were seen within so many seconds (1…10 years).
 
-        Exact while at most a thousand sessions of a shard wait for a sweep; else as of the last sweep. Cost:
-        O(P·(log N + waiting)), one round trip.
+        Sessions that wait for a sweep are not online. Cost: that of ``counts``.
         """
         return self._run(online_users.count_users(self._ctx, within))
 

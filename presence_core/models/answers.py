@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -60,15 +60,17 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many are online. Sessions are exact at ``as_of``; users are exact as of the last sweep."""
+    """How many are online, exactly, at ``as_of``; while ``draining``, there may be fewer users."""
 
     users: int
     sessions: int
-    totals: Mapping[str, int]  #: since the namespace began: "login", and ends by reason
+    totals: Mapping[str, int]  #: since the namespace began: "login", and ends by reason, when they are written
     as_of: datetime
     swept_at: datetime | None  #: when a sweep last ran to its end; None before the first
     odd_logins: Mapping[str, int]  #: since the namespace began: "new_device"; "distant", far from the last login
     draining: bool = False  #: sweeps are still ending the sessions that ``revoke_before`` revoked
+    waiting: Mapping[str, int] = field(default_factory=dict)  #: sessions that have ended, by the reason that a sweep
+    #: will write: ``totals`` do not have them yet
 
 
 @dataclass(frozen=True, slots=True)

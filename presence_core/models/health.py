@@ -77,7 +77,7 @@ class Health:
     findings: tuple[Finding, ...]  #: worst first
     schema: int | None = None  #: of the layout
     shards: int | None = None
-    users: int | None = None  #: as of the last sweep
+    users: int | None = None
     sessions: int | None = None
     sessions_per_shard: Spread | None = None
     keys_per_shard: Spread | None = None  #: on a cluster: of its slot, with the keys of other programs

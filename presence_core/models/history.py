@@ -15,7 +15,7 @@ class Sample:
 
     at: datetime  #: its start, aware UTC
     step: int  #: its length, seconds
-    users: int  #: online at its end, as of the last sweep
+    users: int  #: online at its end
     users_min: int
     users_mean: float
     users_max: int
@@ -23,7 +23,7 @@ class Sample:
     sessions_min: int
     sessions_mean: float
     sessions_max: int
-    logins: int  #: how many began in it; those that no sample saw at once count in the next sample
+    logins: int  #: how many began in the ``watched`` part of it
     logouts: int
     kicked: int
     expired: int
@@ -33,7 +33,11 @@ class Sample:
     uniques: int | None = None  #: users online at its end or seen in it; only for steps of an hour and of a day
     apps: Mapping[str, int] | None = None  #: live sessions per app, counted once an hour; only for steps of an hour
     devices: Mapping[str, int] | None = None  #: the same per device; the 20 most frequent values, and "(other)"
-    complete: bool  #: False while samples may still be added
+    watched: int | None = None
+    """Seconds of it whose logins and ends are in it. Those of a time without samples are only in a sample that holds
+    all of this time, such as that of the hour."""
+    complete: bool
+    """False while samples may still be added; for steps under an hour also if not all of it was watched."""
     samples: int  #: how many samples of ten seconds it is made of
 
 

@@ -160,7 +160,7 @@ class Job:
     created: datetime
     updated: datetime  #: when a process last worked on it or changed its state
     finished: datetime | None  #: None: it is running or paused
-    error: str | None  #: why it failed, a sentence
+    error: str | None  #: why it failed, a sentence; of one that is done, what is not confirmed after a failover
     not_before: datetime | None = None  #: no session is ended before this time; None: it began at once
 
     @property

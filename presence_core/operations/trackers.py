@@ -11,7 +11,8 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument, Unavailable
 from presence_core.keyspace import hashed
 from presence_core.models import text
-from presence_core.operations.search.online_users import START, newest_first
+from presence_core.operations.search.live_counts import START
+from presence_core.operations.search.online_users import newest_first
 from presence_core.scripts import trackers as scripts
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command
 from presence_core.scripts.search import decode_last_seen

@@ -15,7 +15,8 @@ SCAN_REFS: Final = Script("search/scan_refs", repeatable=True)
 READ_INDEX: Final = Script("search/read_index", repeatable=True, derives=True)
 READ_WORDS: Final = Script("search/read_words", repeatable=True)
 COUNT_CANDIDATES: Final = Script("search/count_candidates", repeatable=True)
-COUNT_LIVE: Final = Script("search/count_live", repeatable=True, shares=True)
+COUNT_LIVE: Final = Script("search/count_live", repeatable=True, derives=True, shares=True)
+COUNT_WAITING_FACETS: Final = Script("search/count_waiting_facets", repeatable=True, derives=True)
 INDEX_SESSIONS: Final = Script("search/rebuild/index_sessions", repeatable=True)
 READ_HASHES: Final = Script("search/rebuild/read_hashes", repeatable=True, derives=True)
 REMOVE_WORDS: Final = Script("search/rebuild/remove_words", repeatable=True)
@@ -25,7 +26,6 @@ MEASURE_FACET_DRIFT: Final = Script("search/rebuild/measure_facet_drift", repeat
 READ_NEWEST: Final = Script("search/read_newest", repeatable=True)
 FIND_ONLINE: Final = Script("search/find_online", repeatable=True, derives=True, shares=True)
 READ_ONLINE_USERS: Final = Script("search/read_online_users", repeatable=True, derives=True)
-COUNT_ACTIVE_USERS: Final = Script("search/count_active_users", repeatable=True, derives=True, shares=True)
 
 
 class ListPart(NamedTuple):
@@ -126,21 +126,52 @@ class LiveCount(NamedTuple):
 
     now: int
     sessions: int
-    users: int
+    users: int  #: in the list: also those whose sessions all wait for a sweep
     swept: bytes  #: when a sweep last ran to its end, ms; empty for never
-    totals: list[tuple[bytes, bytes]]  #: kind of event and how often
+    totals: list[tuple[bytes, bytes]]  #: kind of event and how often, without the sessions that wait
     is_draining: bool
 
 
 def decode_live(reply: Sequence[Any]) -> LiveCount:
-    """Decode a reply of search/count_live.lua."""
-    now, sessions, users, swept, totals, draining = reply
+    """Decode the first values of a reply of search/count_live.lua."""
+    now, sessions, users, swept, totals, draining, *_ = reply
     return LiveCount(now, sessions, users, swept, pairs(totals), bool(draining))
 
 
-def decode_active_users(reply: int) -> int:
-    """Decode a reply of search/count_active_users.lua: how many users."""
-    return reply
+class LivePage(NamedTuple):
+    """Who is online on one shard, and a page of the sessions that wait for a sweep."""
+
+    live: LiveCount
+    upto: int  #: past their deadline at this time, ms
+    due: int  #: how many there are
+    killed: int  #: revoked sessions in the list
+    read: int  #: sessions of the page
+    late: int  #: those of them that a sweep will end as revoked
+    early: int  #: those of them that were revoked after their deadline
+    offline: dict[bytes, float]  #: users in the list without a live session, and when they were last seen, ms
+    next_begin: tuple[bytes, bytes]  #: where the next page begins
+
+
+def decode_live_page(reply: Sequence[Any]) -> LivePage:
+    """Decode a reply of search/count_live.lua."""
+    upto, due, killed, read, late, early, offline, score, ref = reply[6:]
+    return LivePage(decode_live(reply), upto, due, killed, read, late, early, dict(scored(offline)), (score, ref))
+
+
+class WaitingFacets(NamedTuple):
+    """A page of the sessions of one shard that have ended, but are counted until a sweep."""
+
+    upto: int  #: past their deadline at this time, ms
+    due: int  #: how many there are
+    read: int  #: sessions of the page
+    counted: list[tuple[bytes, int]]  #: facet and number
+    next_begin: tuple[bytes, bytes]  #: where the next page begins
+
+
+def decode_waiting(reply: Sequence[Any]) -> WaitingFacets:
+    """Decode a reply of search/count_waiting_facets.lua."""
+    upto, due, read, counted, score, ref = reply
+    return WaitingFacets(upto, due, read, list(by_two(counted)), (score, ref))
 
 
 def decode_hashes(reply: Sequence[bytes | None], fields: int) -> list[tuple[bytes | None, ...]]:

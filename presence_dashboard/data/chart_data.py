@@ -106,6 +106,17 @@ def level(sample: Sample, kind: CountKind) -> float:
     return round(float(getattr(sample, f"{kind}_mean")), 1)
 
 
+def known(sample: Sample, count: int) -> int | None:
+    """A count of events of a sample; None where no event in it was counted: the sample before is too old."""
+    return None if sample.watched == 0 else count
+
+
+def is_running(sample: Sample) -> bool:
+    """Whether samples may still be added. One that has ended is not complete where a part of it was not watched."""
+    end = sample.at + timedelta(seconds=sample.step + 10)
+    return not sample.complete and (sample.watched is None or datetime.now(UTC) < end)
+
+
 def curve(samples: Sequence[Sample], shift: int = 0) -> ChartSeries:
     """A series for the chart. shift: seconds by which it is drawn later."""
     return ChartSeries(tuple(samples), table(samples, shift))
@@ -122,7 +133,7 @@ def table(samples: Sequence[Sample], shift: int = 0) -> pa.Table:
         follows = position > 0 and sample.at - samples[position - 1].at <= timedelta(seconds=sample.step)
         parts.append(parts[-1] + (not follows) if parts else 0)
     edged = [-1, *parts, -1]
-    running = [*(not sample.complete for sample in samples), False]
+    running = [*map(is_running, samples), False]
     positions = range(len(samples))
     return pa.table(
         {
@@ -134,11 +145,11 @@ def table(samples: Sequence[Sample], shift: int = 0) -> pa.Table:
             "sessions": [level(sample, "sessions") for sample in samples],
             "sessions_min": [sample.sessions_min for sample in samples],
             "sessions_max": [sample.sessions_max for sample in samples],
-            "logins": [sample.logins for sample in samples],
-            "ends": [ends(sample) for sample in samples],
-            "kicked": [sample.kicked for sample in samples],
+            "logins": pa.array([known(sample, sample.logins) for sample in samples], pa.int64()),
+            "ends": pa.array([known(sample, ends(sample)) for sample in samples], pa.int64()),
+            "kicked": pa.array([known(sample, sample.kicked) for sample in samples], pa.int64()),
             "part": parts,
-            "done": [sample.complete for sample in samples],
+            "done": [not is_running for is_running in running[:-1]],
             "tail": [
                 running[position] or (running[position + 1] and edged[position + 1] == edged[position + 2])
                 for position in positions
@@ -363,6 +374,8 @@ def as_csv(ranges: Mapping[str, Sequence[Sample]]) -> str:
     for name, samples in ranges.items():
         for sample in samples:
             at = sample.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            rest = (getattr(sample, field) for field in CSV_FIELDS[2:])
-            writer.writerow([at, name, *(f"{value:.2f}" if isinstance(value, float) else value for value in rest)])
+            levels = (getattr(sample, field) for field in CSV_FIELDS[2:10])
+            events = (known(sample, getattr(sample, field)) for field in CSV_FIELDS[10:])
+            row = (f"{value:.2f}" if isinstance(value, float) else value for value in (*levels, *events))
+            writer.writerow([at, name, *row])
     return out.getvalue()

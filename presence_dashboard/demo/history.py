@@ -314,7 +314,7 @@ def _fields(step: int, record: SlotRecord) -> Sequence[int]:
     if step == 10:
         return (record.samples, record.users, record.sessions, *record[9:14])
     unique_share = {HOUR: 1.7, DAY: 2.4}.get(step, 0.0)
-    return record._replace(uniques=min(len(VISITORS), round(record.users_max * unique_share)))[:-2]
+    return record._replace(uniques=min(len(VISITORS), round(record.users_max * unique_share)))[:15]
 
 
 def _send(calls: list[Call]) -> Op[None]:

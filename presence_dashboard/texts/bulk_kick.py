@@ -125,11 +125,12 @@ def bulk_job_result(state: str, kicked: str, total: str) -> str:
 JOB_ERRORS: Final = {
     "More sessions match": "More sessions match than were counted. The rest was not kicked: count again.",
     "could not be ended": "Some sessions could not be kicked. Tell your administrator, then kick again.",
+    "not confirmed": "A server was replaced meanwhile: some of these kicks may be undone. Count again in a minute.",
 }
 
 
 def bulk_job_error(error: str) -> str:
-    """A failed job's error as support staff read it."""
+    """A job's error as support staff read it."""
     found = [_(sentence) for part, sentence in JOB_ERRORS.items() if part in error]
     return (
         found[0] if found else _("The record of this bulk kick cannot be read. Sessions that it has ended stay ended.")

@@ -88,7 +88,6 @@ def health_offset(seconds: float) -> str:
 # -- Data and worker ---------------------------------------------------------------------------------------------------
 
 HEALTH_DATA: Final = "Data"
-HEALTH_USERS: Final = "Users, as of the last sweep"
 HEALTH_SCHEMA: Final = "Schema"
 HEALTH_SHARDS: Final = "Shards"
 HEALTH_PER_SHARD: Final = "Sessions per shard"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -48,6 +49,14 @@ def test_what_a_sample_counts_after_a_gap_is_spread_over_the_gap() -> None:
     assert rates(sample(10), sample(100, logins=30), end=100) == {"logins": 20, "ends": 0}
     after_a_night = [sample(10, logins=50_000), *(sample(second, logins=1) for second in range(20, 71, 10))]
     assert rates(*after_a_night, end=70) == {"logins": 6, "ends": 0}, "the first one counts what came before it"
+
+
+def test_a_sample_after_a_gap_that_is_not_complete_says_nothing() -> None:
+    back = dataclasses.replace(sample(200), complete=False)
+    assert rates(sample(10, logins=9), back, end=200) == {}
+    minute = [sample(second, logins=2) for second in range(210, 261, 10)]
+    assert rates(sample(190, logins=9), back, *minute[:-1], end=250) == {}, "fifty seconds"
+    assert rates(sample(190, logins=9), back, *minute, end=260) == {"logins": 12, "ends": 0}
 
 
 def test_a_count_that_swings_around_its_limit_changes_its_state_once_a_minute() -> None:

@@ -25,7 +25,6 @@ _TOP: Final = 5
 _MINUTES: Final = 10
 """Minutes over which ``per minute`` is the mean."""
 
-_SAMPLES_PER_MINUTE: Final = 6
 
 _ENDS: Final = ("logouts", "kicked", "expired", "replaced")
 
@@ -99,9 +98,10 @@ def _overview(presence: Presence) -> _Overview:
 
 
 def _rates(presence: Presence, now: datetime) -> dict[str, float] | None:
-    """Logins and ends per minute, over the minutes of which there are samples."""
+    """Logins and ends per minute, over the time that was watched."""
     samples = [sample for sample in presence.history(now - timedelta(minutes=_MINUTES), step=60) if sample.at <= now]
-    minutes = sum(sample.samples for sample in samples) / _SAMPLES_PER_MINUTE
+    watched = sum(sample.watched or 0 for sample in samples)
+    minutes = max(watched - 10, 10 * sum(sample.samples for sample in samples)) / 60  # the first of all counts nothing
     if not minutes:
         return None
     return {name: round(sum(getattr(sample, name) for sample in samples) / minutes, 1) for name in _RATES}
@@ -158,12 +158,13 @@ def _worker_state(worker: WorkerStatus | None) -> str:
 
 
 def _history(presence: Presence, args: argparse.Namespace) -> int:
-    samples = presence.history(_start(args.since, presence.counts().as_of), step=args.step)
+    now = presence.counts().as_of
+    samples = presence.history(_start(args.since, now), step=args.step)
     if not samples:
         print_result(args, samples, ["There are no samples of this period. Is a worker running?"])
         return 1
     lines = list(records_table(_HISTORY_COLUMNS, samples))
-    if not samples[-1].complete:
+    if not samples[-1].complete and now < samples[-1].at + timedelta(seconds=samples[-1].step):
         lines.append("The period of the last line has not ended yet.")
     print_result(args, samples, lines)
     return 0

@@ -5,9 +5,9 @@
 -- include: sessions/tombstone
 -- include: staff/kept_text
 -- KEYS: 1-13 Shard.lists 14 job 15 note 16 message, then for each user Shard.of_user; then a record for each ref
--- ARGV: 1 now|'' 2 policy 3 epoch of the runner 4 by 5 note id 6 note 7 message id|'' 8 message 9 ticket|''
---       10 number of users U, 11… their uids, then for each ref: its user's place (from 1), sid, login ms at which it
---       began
+-- ARGV: 1 now|'' 2 policy 3 epoch of the runner|'' (ends that a failover has lost) 4 by 5 note id 6 note
+--       7 message id|'' 8 message 9 ticket|'' 10 number of users U, 11… their uids, then for each ref: its user's place
+--       (from 1), sid, login ms at which it began
 -- returns: {for each ref 1: kicked by this call; 0: not, because it has ended, expires now, or began again; -1: cannot
 --          be ended, because another program's value is in the place of the user's sessions}
 --          or 0: that epoch of the bulk kick has ended, and nothing is done
@@ -15,7 +15,7 @@ local k = shard_keys()
 local job, note_key, message_key = unpack(KEYS, 14, 16)
 local given_now, packed_policy, epoch, by, note_id, note, message_id, message, ticket = unpack(ARGV, 1, 9)
 local now, policy, number_of_users = clock(given_now), read_policy(packed_policy), tonumber(ARGV[10])
-if redis.call('HGET', job, 'fence') ~= epoch then return 0 end -- see fencing_epoch.lua
+if epoch ~= '' and redis.call('HGET', job, 'fence') ~= epoch then return 0 end -- see fencing_epoch.lua
 local bad = foreign('ZCARD', k.users, 'ZCARD', k.people, 'ZCARD', k.ended, 'XLEN', k.events, 'HLEN', k.totals)
 if bad then return bad end
 local revoked, revoked_at = watermark(k.meta)

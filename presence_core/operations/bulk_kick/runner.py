@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from presence_core import validation as check
@@ -27,9 +28,11 @@ from presence_core.operations.bulk_kick.jobs import (
     ended_of,
     job_calls,
     kicked_calls,
+    number_of_sessions,
     raise_fences,
     total_kicked,
 )
+from presence_core.operations.bulk_kick.kick_call import kick_call
 from presence_core.operations.bulk_kick.states import UNKNOWN_JOB, stop_runners
 from presence_core.operations.context import Context
 from presence_core.operations.maintenance.sweep import BATCH as SCRIPT_BATCH
@@ -37,7 +40,9 @@ from presence_core.operations.search import list_sessions
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_changes import (
     MAX_HELD,
+    HeldEnd,
     hold_ends,
+    identity_of,
     login_ms,
     read_confirmations,
     wait_calls,
@@ -46,13 +51,12 @@ from presence_core.scripts.bulk_kick import (
     CLAIM_JOB,
     CLOSE_JOB,
     FOREIGN,
-    KICK_SESSIONS,
     KICKED,
     JobClaim,
     count,
     decode_claim,
 )
-from presence_core.scripts.calls import Call, Op, call_of, command
+from presence_core.scripts.calls import Call, Op, call_of, command, server_info
 
 CLAIM_MS: Final = 10_000
 """How long a claim keeps other runners off without a new step, ms."""
@@ -68,6 +72,9 @@ MAX_ANSWERED: Final = 10_000
 
 NEWER_JOB: Final = "names a job of a newer version: a worker of that version runs it"
 
+SETTLE_SECONDS: Final = 10.0
+"""How long a job that is at its end waits for what a failover has lost, at most."""
+
 NOT_ENDED: Final = "Some sessions could not be ended: another program wrote to their keys. Run repair, then kick again."
 
 
@@ -82,6 +89,14 @@ class RunnerFields(NamedTuple):
 
 def _request(job: Job) -> EndRequest:
     return EndRequest("kicked", "staff", job.by, job.reason, job.message or "", job.ticket or "")
+
+
+def _not_confirmed(number: int, replicas: int) -> str:
+    by = f"{replicas} {'replica' if replicas == 1 else 'replicas'}"
+    return (
+        f"The end of {number_of_sessions(number)} is not confirmed by {by}: a failover came in between. The process "
+        "that ended them ends them again where they are live, as long as it runs."
+    )
 
 
 class Run:
@@ -102,6 +117,10 @@ class Run:
         self._epoch = 0  # all shards know it; 0: none yet, or a step broke off and its kicks may be under way
         self._highest_epoch = 0  # that a shard was found to have
         self._excluded: frozenset[str] | None = None
+        self._servers: dict[Shard, bytes] = {}  # identities, when this runner first ended sessions there
+        self._failed_over = False  # a shard has another server since
+        self._unsettled = 0  # ends of this job that its servers may not have, as of the last look
+        self._settle_until = 0.0
         self._unsaved: dict[str, str | int] = {}  # progress of the step before, written with the next claim
 
     @property
@@ -206,6 +225,8 @@ class Run:
         """Read the next page, end its matches, and note how far the job has come."""
         matches, next_cursor, scanned = yield from self._read_page(job, progress)
         room = max(0, job.expected - job.kicked)
+        if (not matches or not room) and (yield from self._must_settle()):
+            return POLL
         if matches and not room:
             limit = f"More sessions match than the {job.expected:,} that were expected: the rest was not ended."
             yield from self._close("failed", limit, epoch)
@@ -220,6 +241,8 @@ class Run:
         if len(chosen) < len(matches):
             next_cursor = str(list_sessions.Cursor((login_ms(chosen[-1]), chosen[-1].ref), job.filter.digest))
         if next_cursor is None:
+            if (yield from self._must_settle()):
+                return POLL  # the last page is read again
             yield from self._close("failed" if missed else "done", NOT_ENDED if missed else "", epoch)
             return 0.0
         self._unsaved = {"cursor": next_cursor, "examined": examined, "missed": "1" if missed else ""}
@@ -249,7 +272,17 @@ class Run:
         """End these sessions. Returns whether some could not be ended. A newer session of the same id is left alone."""
         ctx = self._ctx
         parts = ctx.parts(sessions, lambda session: session.uid, SCRIPT_BATCH)
-        calls = [self._kick_call(job, epoch, shard, some) for shard, some in parts]
+        calls = [
+            kick_call(
+                ctx,
+                shard,
+                job.id,
+                epoch,
+                _request(job),
+                [(session.uid, session.session_id, login_ms(session)) for session in some],
+            )
+            for shard, some in parts
+        ]
         shards = [shard for shard, _ in parts]
         waits = wait_calls(ctx, shards)
         replies: list[Any] = yield [*calls, *kicked_calls(ctx, job.id), *waits]
@@ -267,31 +300,43 @@ class Run:
             has_missed = has_missed or FOREIGN in results
         ended = [session for session in sessions if session.ref in kicked]
         self.confirmed = self.confirmed and replicas.confirmed
-        hold_ends(ctx, replicas, _request(job), reached)
+        self._note_servers(replicas.servers)
+        hold_ends(ctx, replicas, _request(job), reached, job.id)
         self.kicked += ended[: MAX_ANSWERED - len(self.kicked)]
         self.job = dataclasses.replace(job, kicked=total_kicked(counts))
         return has_missed
 
-    def _kick_call(self, job: Job, epoch: int, shard: Shard, sessions: list[Session]) -> Call:
-        request = _request(job)
-        texts = request.texts
-        places = {uid: place for place, uid in enumerate(dict.fromkeys(session.uid for session in sessions), 1)}
-        keys = (*shard.lists, shard.job(job.id), *request.text_keys(shard),
-                *(key for uid in places for key in shard.of_user(uid)),
-                *(shard.record(session.uid, session.session_id) for session in sessions))  # fmt: skip
-        refs = [part for session in sessions
-                for part in (places[session.uid], session.session_id, login_ms(session))]  # fmt: skip
-        call = call_of(KICK_SESSIONS, keys, self._ctx.now, self._ctx.policy, epoch, job.by, *texts, len(places),
-                       *places, *refs)  # fmt: skip
-        call.lenient = True  # damage to the keys of one shard must not protect the sessions of others
-        return call
+    def _must_settle(self) -> Op[bool]:
+        """Whether to wait until what a failover has lost is applied again. That counts for the job, too."""
+        ctx = self._ctx
+        own = [held for held in list(ctx.held.values()) if isinstance(held, HeldEnd) and held.job_id == self.id]
+        shards = list(dict.fromkeys(held.shard for held in own if held.shard is not None))
+        infos = (yield [server_info(shard.tag) for shard in shards]) if shards else []
+        servers = {shard: identity_of(info) for shard, info in zip(shards, infos, strict=True)}
+        self._note_servers(servers)
+        self._unsettled = sum(
+            held.shard is None or not held.until or held.server != servers.get(held.shard) for held in own
+        )
+        if not (self._failed_over and self._unsettled):
+            return False
+        self._settle_until = self._settle_until or ctx.clock() + SETTLE_SECONDS
+        return ctx.clock() < self._settle_until
+
+    def _note_servers(self, servers: Mapping[Shard, bytes]) -> None:
+        for shard, server in servers.items():
+            if server and self._servers.setdefault(shard, server) != server:
+                self._failed_over = True
 
     def _close(self, state: str, error: str, epoch: int) -> Op[None]:
         """Write that the job has ended and how many sessions it ended, unless staff or another runner were first."""
         ctx, shard = self._ctx, self._ctx.keys.shards[0]
         kicked = sum(fence.kicked for fence in (yield from raise_fences(ctx, self.id, epoch)))
         examined = self.job.examined if self.job else 0
-        failure = f", then it failed: {error}" if error else ""
+        if self._failed_over and self._unsettled:
+            self.confirmed = False
+            unconfirmed = _not_confirmed(self._unsettled, ctx.settings.confirm_replicas)
+            error = f"{error} {unconfirmed}".lstrip()
+        failure = f", then it failed: {error}" if state == "failed" else f". {error}" if error else ""
         outcome = f"job {self.id}: {ended_of(kicked, self.job)}{failure}"
         keys = (shard.job(self.id), shard.running, shard.audit)
         result = (state, error, outcome, KEEP, examined)

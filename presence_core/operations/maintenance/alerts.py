@@ -21,7 +21,7 @@ COUNTS: Final[tuple[AlertCount, ...]] = get_args(AlertCount)
 MINUTE: Final = 60_000
 
 LOOK_BACK: Final = 2 * MINUTE
-"""Samples before this are not read. If none between one and two minutes ago exists, there is no rate yet."""
+"""Samples before this are not read. If they do not cover a minute, there is no rate yet."""
 
 
 class AlertState(NamedTuple):
@@ -94,15 +94,18 @@ def next_state(state: AlertState, is_above: bool, now: int) -> AlertState:
 def per_minute(samples: Sequence[Sample], end: int) -> dict[AlertCount, int]:
     """The counts per minute up to ``end``, ms; empty if they are not known.
 
-    A sample holds all that happened since the sample before it. So the counts begin after some sample that is a minute
-    or more older than the last one, and are divided by the time since then.
+    A sample holds all that happened since the sample before it, unless it comes after a gap and is not complete. So the
+    last samples are counted whose times since the sample before are a minute or more, and divided by that time.
     """
     ends = [round(sample.at.timestamp() * 1000) + history.SLOT for sample in samples]
-    first = next((index for index in reversed(range(len(ends))) if ends[index] <= end - MINUTE), None)
-    if first is None or ends[-1] != end:
+    watched, counted = 0, list[Sample]()
+    for index in reversed(range(1, len(ends))):
+        if watched < MINUTE and samples[index].complete:
+            watched += ends[index] - ends[index - 1]
+            counted.append(samples[index])
+    if watched < MINUTE or ends[-1] != end:
         return {}
-    minutes = (end - ends[first]) / MINUTE
-    counted = samples[first + 1 :]
+    minutes = watched / MINUTE
     totals: dict[AlertCount, int] = {
         "ends": sum(sample.logouts + sample.kicked + sample.expired + sample.replaced for sample in counted),
         "logins": sum(sample.logins for sample in counted),

@@ -210,7 +210,7 @@ def _of_worker(facts: HealthFacts) -> Iterator[Finding]:
     if not facts.knows_worker:
         return
     worker, advice = facts.worker, "Run presence worker, or Worker(presence) in a process of your own."
-    effect = "sessions end on time, but memory, the count of users and the history are not updated"
+    effect = "sessions end on time, but memory and the history are not updated"
     if worker is None:
         yield Finding("warning", "worker", f"No worker has ever run here: {effect}.", advice)
     elif not worker.alive:

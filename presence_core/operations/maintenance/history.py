@@ -12,13 +12,14 @@ import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
-from presence_core.models import Counts, Sample, moment
+from presence_core.models import Sample, moment
 from presence_core.models.choices import ODD_LOGINS
 from presence_core.operations.context import Context
+from presence_core.operations.search.live_counts import count_shards
 from presence_core.operations.sessions import read
 from presence_core.scripts import maintenance as scripts
 from presence_core.scripts.calls import Call, Op, by_two, call_of, command
@@ -36,6 +37,9 @@ HOUR: Final = 3_600_000
 DAY: Final = 86_400_000
 MARGIN: Final = 3_600
 """Seconds that a period is kept beyond its retention, so that the last 24 hours are all there."""
+
+KINDS: Final = ("login", "logout", "kicked", "expired", "replaced")
+"""What a sample counts, in the order of a record."""
 
 TOP: Final = 20
 REST: Final = "(other)"
@@ -58,16 +62,22 @@ class Resolution:
     @property
     def size(self) -> int:
         """Bytes of one key."""
-        return self.slots * (self.record.size + ODD_RECORD.size)
+        return self.watched_place(self.slots)
 
-    def place(self, at: int, settings: Settings) -> tuple[int, tuple[int, int, int, int]]:
-        """The period of a time (ms); and the places of its record and of its odd logins, full size, seconds to keep."""
+    def place(self, at: int, settings: Settings) -> tuple[int, tuple[int, int, int, int, int]]:
+        """The period of a time (ms); and the places of its record, of its odd logins and of its watched slots, full
+        size, seconds to keep."""
         period, index = divmod(at // (self.step * 1000), self.slots)
-        return period, (index * self.record.size, self.odd_place(index), self.size, self.keep(settings) + MARGIN)
+        places = index * self.record.size, self.odd_place(index), self.watched_place(index)
+        return period, (*places, self.size, self.keep(settings) + MARGIN)
 
     def odd_place(self, index: int) -> int:
         """Where the odd logins of a slot are in its key."""
         return self.slots * self.record.size + index * ODD_RECORD.size
+
+    def watched_place(self, index: int) -> int:
+        """Where its key says how many slots of a record were watched."""
+        return self.odd_place(self.slots) + index * WATCHED.size
 
     def keep(self, settings: Settings) -> int:
         """Seconds."""
@@ -80,6 +90,8 @@ class Resolution:
 
 _FINE: Final = struct.Struct(">8I")  # samples (1), users, sessions, logins, logouts, kicked, expired, replaced
 ODD_RECORD: Final = struct.Struct(">2I")  # logins on a new device, distant logins
+WATCHED: Final = struct.Struct(">H")
+"""1 + the ten seconds of which a record has the logins and ends; 0: an earlier version has not noted it."""
 _COARSE: Final = struct.Struct(">4IQ3IQ6I")  # the fields of SlotRecord
 
 RESOLUTIONS: Final = (
@@ -103,16 +115,16 @@ def sample(ctx: Context, now: int) -> Op[bool]:
     this worker or another; False: this came too late, and the sample is missing."""
     slot = now // SLOT - 1
     at = slot * SLOT
-    counting = read.counts(ctx)
-    calls = next(counting)
     lists = ((s.deadlines, s.users, s.people) for s in ctx.keys.shards)
     measuring = [call_of(scripts.MEASURE_SHARD, keys, at - at % HOUR, at - at % DAY) for keys in lists]
-    replies = yield [*calls, *measuring]
-    counts = _result(counting, replies[: len(calls)])
-    measures = [scripts.decode_measures(reply) for reply in replies[len(calls) :]]
-    happened = [counts.totals[kind] for kind in ("login", "logout", "kicked", "expired", "replaced")]
+    shards, replies = yield from count_shards(ctx, "", *measuring)
+    counts, measures = read.counts_of(ctx, shards), [scripts.decode_measures(reply) for reply in replies]
+    # An end counts when it was due, not when a sweep writes it: that may be much later, and many at once.
+    happened = [counts.totals[kind] + counts.waiting.get(kind, 0) for kind in KINDS]
     odd = [counts.odd_logins[kind] for kind in ODD_LOGINS]
-    hourly, daily = sum(part.users_of_hour for part in measures), sum(part.users_of_day for part in measures)
+    left = [seen for shard in shards for seen in shard.offline.values()]  # still in the list of users
+    hourly = sum(part.users_of_hour for part in measures) - sum(seen < at - at % HOUR for seen in left)
+    daily = sum(part.users_of_day for part in measures) - sum(seen < at - at % DAY for seen in left)
     keys, places = _places(ctx, at)
     [reply] = yield [
         call_of(scripts.WRITE_SAMPLE, keys, ctx.now, slot, counts.users, counts.sessions, *happened, *odd, hourly,
@@ -130,16 +142,6 @@ def _places(ctx: Context, at: int) -> tuple[list[str], list[int]]:
         keys.append(common.samples(resolution.step, period))
         places += place
     return keys, places
-
-
-def _result(op: Op[Counts], replies: list[Any]) -> Counts:
-    """The result of an operation of one batch."""
-    try:
-        op.send(replies)
-    except StopIteration as stop:
-        counts: Counts = stop.value
-        return counts
-    raise AssertionError("counts is one batch")
 
 
 def split(ctx: Context, now: int, apps: Mapping[str, int], devices: Mapping[str, int]) -> Op[None]:
@@ -227,6 +229,7 @@ class SlotRecord(NamedTuple):
     uniques: int = 0  #: users of an hour or a day
     new_devices: int = 0
     distant_logins: int = 0
+    watched: int = 0  #: of how many ten seconds it has the logins and ends
 
     @classmethod
     def from_fine(cls, samples: int, users: int, sessions: int, *happened: int) -> SlotRecord:
@@ -243,6 +246,7 @@ class SlotRecord(NamedTuple):
             self.logins + later.logins, self.logouts + later.logouts, self.kicked + later.kicked,
             self.expired + later.expired, self.replaced + later.replaced,
             later.uniques, self.new_devices + later.new_devices, self.distant_logins + later.distant_logins,
+            self.watched + later.watched,
         )  # fmt: skip
 
     def sample(self, at: int, step: int, now: int, parts: _Split) -> Sample:
@@ -256,8 +260,10 @@ class SlotRecord(NamedTuple):
             new_devices=self.new_devices, distant_logins=self.distant_logins,
             uniques=self.uniques if step in (3600, 86_400) else None,
             apps=_decode_split(parts.apps), devices=_decode_split(parts.devices),
+            watched=10 * self.watched,
             # The sample of the last ten seconds is written within the next ten.
-            complete=self.samples >= step // 10 or now >= at + step * 1000 + SLOT,
+            complete=(self.samples >= step // 10 or now >= at + step * 1000 + SLOT)
+            and (step >= 3600 or self.watched >= step // 10),
         )  # fmt: skip
 
 
@@ -285,8 +291,8 @@ def _history(ctx: Context, start: int, until: int | None, step: int | None) -> O
     reads = list(_record_reads(ctx, base, kept_from, last))
     split_reads = list(_split_reads(ctx, first, last)) if step == 3600 else []
     replies = yield [call for _, call in (*reads, *split_reads)]
-    stored = by_two(replies[: len(reads)])
-    records = [(slot, raw, odd) for (slot, _), (raw, odd) in zip(reads[::2], stored, strict=True)]
+    slots, stored = [slot for slot, _ in reads[::3]], iter(replies[: len(reads)])
+    records = list(zip(slots, stored, stored, stored, strict=True))
     splits = _splits((hour, row) for (hour, _), row in zip(split_reads, replies[len(reads) :], strict=True))
     return [
         record.sample(at, step, now, splits.get(at // HOUR, _Split()))
@@ -295,14 +301,19 @@ def _history(ctx: Context, start: int, until: int | None, step: int | None) -> O
 
 
 def _record_reads(ctx: Context, base: Resolution, first: int, last: int) -> Iterator[tuple[int, Call]]:
-    """For each key: its first slot in the range, and the calls that read its records and odd logins from there."""
+    """For each key: its first slot in the range, and the calls that read its records, odd logins and watched slots from
+    there."""
     unit = base.step * 1000
     slot, stop = first // unit, -(-last // unit)
     while slot < stop:
         period, index = divmod(slot, base.slots)
         number = min(stop - slot, base.slots - index)
         key = ctx.keys.common.samples(base.step, period)
-        for begin, width in ((index * base.record.size, base.record.size), (base.odd_place(index), ODD_RECORD.size)):
+        for begin, width in (
+            (index * base.record.size, base.record.size),
+            (base.odd_place(index), ODD_RECORD.size),
+            (base.watched_place(index), WATCHED.size),
+        ):
             yield slot, command(key, "GETRANGE", key, begin, begin + number * width - 1)
         slot += number
 
@@ -324,25 +335,31 @@ def _splits(days: Iterable[tuple[int, list[bytes | None]]]) -> dict[int, _Split]
     }
 
 
-def _buckets(base: Resolution, width: int, stored: Iterable[tuple[int, bytes, bytes]]) -> dict[int, SlotRecord]:
+def _buckets(base: Resolution, width: int, stored: Iterable[tuple[int, bytes, bytes, bytes]]) -> dict[int, SlotRecord]:
     """The records added up in buckets of ``width`` ms, by the time at which each begins."""
     buckets: dict[int, SlotRecord] = {}
-    for first_slot, raw, odd in stored:
-        for index, record in _records(base, raw, odd):
+    for first_slot, *parts in stored:
+        for index, record in _records(base, *parts):
             at = (first_slot + index) * base.step * 1000 // width * width
             buckets[at] = buckets[at].plus(record) if at in buckets else record
     return buckets
 
 
-def _records(base: Resolution, raw: bytes, odd: bytes) -> Iterator[tuple[int, SlotRecord]]:
+def _records(base: Resolution, raw: bytes, odd: bytes, watched: bytes) -> Iterator[tuple[int, SlotRecord]]:
     """The records that were written, each with its place."""
     number = len(raw) // base.record.size
     whole = base.record.iter_unpack(memoryview(raw)[: number * base.record.size])
-    odd_logins = ODD_RECORD.iter_unpack(odd[: number * ODD_RECORD.size].ljust(number * ODD_RECORD.size, b"\0"))
-    for index, (values, (new_devices, distant)) in enumerate(zip(whole, odd_logins, strict=True)):
+    odd_logins, slots = _unpack(ODD_RECORD, odd, number), _unpack(WATCHED, watched, number)
+    for index, (values, (new_devices, distant), (noted,)) in enumerate(zip(whole, odd_logins, slots, strict=True)):
         record = SlotRecord.from_fine(*values) if base.record is _FINE else SlotRecord(*values)
         if record.samples:
-            yield index, record._replace(new_devices=new_devices, distant_logins=distant)
+            known = noted - 1 if noted else base.step // 10
+            yield index, record._replace(new_devices=new_devices, distant_logins=distant, watched=known)
+
+
+def _unpack(layout: struct.Struct, raw: bytes, number: int) -> Iterator[tuple[int, ...]]:
+    """So many records of this layout: zeros where the key ends before."""
+    return layout.iter_unpack(raw[: number * layout.size].ljust(number * layout.size, b"\0"))
 
 
 def _decode_split(raw: bytes | None) -> dict[str, int] | None:

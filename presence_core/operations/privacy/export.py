@@ -10,10 +10,11 @@ from presence_core.keyspace import Shard, split_ref
 from presence_core.models import Page, SavedItem, moment, plain, stored_number, text
 from presence_core.models.places import read_place
 from presence_core.operations.context import Context
+from presence_core.operations.search.live_counts import count_call
 from presence_core.operations.sessions import read, tombstones
 from presence_core.operations.staff import audit, blocks, saved_items
-from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command, pairs
-from presence_core.scripts.search import COUNT_LIVE, decode_live
+from presence_core.scripts.calls import CHECKED, Op, checked_first, command, pairs
+from presence_core.scripts.search import decode_live
 
 MAX_ITEMS: Final = 10_000
 """Entries of each kind that an export holds."""
@@ -28,7 +29,7 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
     owner = check.uid(uid)
     yield CHECKED
     s = ctx.shard(owner)
-    [reply] = yield [call_of(COUNT_LIVE, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now)]
+    [reply] = yield [count_call(ctx, s)]
     lists: dict[str, list[Any]] = {
         "sessions": (yield from read.sessions(ctx, owner)),
         "ended": (

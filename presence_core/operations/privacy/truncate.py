@@ -7,9 +7,10 @@ from typing import Final
 from presence_core.keyspace import Shard
 from presence_core.models import stored_number
 from presence_core.operations.context import Context
+from presence_core.operations.search.live_counts import count_call
 from presence_core.scripts.calls import Op, call_of, command, scored
 from presence_core.scripts.privacy import TRUNCATE_ADDRESSES
-from presence_core.scripts.search import COUNT_LIVE, decode_live
+from presence_core.scripts.search import decode_live
 from presence_core.settings import DAY
 
 BATCH: Final = 200
@@ -53,9 +54,7 @@ class Truncation:
     def _find_start(self, shard: Shard) -> Op[None]:
         """Decide where to begin on this shard, and up to when."""
         live, (done,) = yield [
-            call_of(
-                COUNT_LIVE, (shard.deadlines, shard.users, shard.meta, shard.totals, shard.sessions), self._ctx.now
-            ),
+            count_call(self._ctx, shard),
             command(shard.meta, "HMGET", shard.meta, "truncated"),
         ]
         self._upto = decode_live(live).now - (self._ctx.settings.truncate_addresses_after or 0) * DAY * 1000

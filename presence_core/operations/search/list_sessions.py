@@ -19,6 +19,7 @@ from presence_core.operations import cursors
 from presence_core.operations.context import Context, label_texts
 from presence_core.operations.maintenance.sweep import settle_stale
 from presence_core.operations.search import planner
+from presence_core.operations.search.live_counts import count_call
 from presence_core.operations.search.planner import MAX_GATHERED, Route
 from presence_core.operations.search.shard_merge import (
     Gathered,
@@ -32,8 +33,8 @@ from presence_core.operations.search.shard_merge import (
 from presence_core.operations.search.word_index import find_users
 from presence_core.operations.sessions.held_changes import login_ms
 from presence_core.operations.sessions.read import sessions_of
-from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command
-from presence_core.scripts.search import COUNT_LIVE, decode_index, decode_live
+from presence_core.scripts.calls import CHECKED, Op, checked_first, command
+from presence_core.scripts.search import decode_index, decode_live
 from presence_core.scripts.sessions import NO_ROW, SessionRow, decode_record
 
 MAX_STALE: Final = 1_000
@@ -204,7 +205,7 @@ def _progress(ctx: Context, at: Cursor | None, total: int) -> Op[float]:
 
 def _now(ctx: Context) -> Op[int]:
     s = ctx.keys.shards[0]
-    [reply] = yield [call_of(COUNT_LIVE, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now)]
+    [reply] = yield [count_call(ctx, s)]
     return decode_live(reply).now
 
 

@@ -8,6 +8,7 @@ from presence_core import validation as check
 from presence_core.keyspace import Shard
 from presence_core.models import text
 from presence_core.operations.context import Context
+from presence_core.operations.search.live_counts import START, count_shards
 from presence_core.scripts import search as scripts
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
 
@@ -16,9 +17,6 @@ BATCH: Final = 1_000
 
 MAX_READ: Final = 1_000
 """Users that one script reads of a list by last seen."""
-
-START: Final = (b"", b"")
-"""The begin of the first page of a list by last seen. After the last page, ``next_begin`` is this again."""
 
 
 @checked_first
@@ -62,8 +60,5 @@ def newest_first(seen: dict[bytes, float]) -> list[str]:
 def count_users(ctx: Context, within: object) -> Op[int]:
     window = check.seconds("within", within) * 1000
     yield CHECKED
-    replies = yield [
-        call_of(scripts.COUNT_ACTIVE_USERS, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, window)
-        for s in ctx.keys.shards
-    ]
-    return sum(map(scripts.decode_active_users, replies))
+    shards, _ = yield from count_shards(ctx, window)
+    return sum(shard.users for shard in shards)

@@ -45,6 +45,7 @@ class HeldEnd(Held):
     session_id: str
     upto: int  #: it began by then, ms; one that began later is another session
     request: EndRequest
+    job_id: str = ""  #: the bulk kick that ended it
 
 
 @dataclass(slots=True, eq=False)
@@ -199,17 +200,21 @@ def hold(ctx: Context, replicas: Replicas, name: Hashable, change: Held) -> None
     ctx.held[name] = change
 
 
-def hold_end(ctx: Context, replicas: Replicas, request: EndRequest, uid: str, session_id: str, upto: int) -> None:
+def hold_end(
+    ctx: Context, replicas: Replicas, request: EndRequest, uid: str, session_id: str, upto: int, job_id: str = ""
+) -> None:
     """Hold an end; ``request`` has no block (``without_block``)."""
     if replicas.confirmed is not None and upto:
-        hold(ctx, replicas, f"{uid}:{session_id}", HeldEnd(ctx.shard(uid), uid, session_id, upto, request))
+        hold(ctx, replicas, f"{uid}:{session_id}", HeldEnd(ctx.shard(uid), uid, session_id, upto, request, job_id))
 
 
-def hold_ends(ctx: Context, replicas: Replicas, request: EndRequest, ended: Iterable[Session]) -> None:
+def hold_ends(
+    ctx: Context, replicas: Replicas, request: EndRequest, ended: Iterable[Session], job_id: str = ""
+) -> None:
     """Hold the ends of these sessions."""
     own = request.without_block()
     for session in ended:
-        hold_end(ctx, replicas, own, session.uid, session.session_id, login_ms(session))
+        hold_end(ctx, replicas, own, session.uid, session.session_id, login_ms(session), job_id)
 
 
 def hold_block(ctx: Context, replicas: Replicas, block: Block) -> None:

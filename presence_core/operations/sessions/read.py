@@ -11,9 +11,9 @@ from presence_core.models import Counts, Session, moment, text
 from presence_core.models.choices import ODD_LOGINS
 from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.maintenance.sweep import settle_stale
+from presence_core.operations.search.live_counts import ShardCount, count_shards
 from presence_core.scripts import sessions as scripts
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
-from presence_core.scripts.search import COUNT_LIVE, decode_live
 
 
 def read_call(ctx: Context, s: Shard, uid: str, session_ids: Iterable[str] = ()) -> Call:
@@ -75,9 +75,13 @@ def _found(ctx: Context, uid: str, session_ids: list[str]) -> Op[list[FoundSessi
 
 
 def counts(ctx: Context) -> Op[Counts]:
-    shards = ctx.keys.shards
-    replies = yield [call_of(COUNT_LIVE, (s.deadlines, s.users, s.meta, s.totals, s.sessions), ctx.now) for s in shards]
-    parts = [decode_live(reply) for reply in replies]
+    shards, _ = yield from count_shards(ctx)
+    return counts_of(ctx, shards)
+
+
+def counts_of(ctx: Context, found: list[ShardCount]) -> Counts:
+    """The counts of all shards."""
+    shards, parts = ctx.keys.shards, [shard.count for shard in found]
     totals = dict.fromkeys(("login", "logout", "expired", "kicked", "replaced"), 0)
     odd_logins: dict[str, int] = dict.fromkeys(ODD_LOGINS, 0)
     for s, part in zip(shards, parts, strict=True):
@@ -86,9 +90,13 @@ def counts(ctx: Context) -> Op[Counts]:
             sums[text(kind)] = sums.get(text(kind), 0) + _number(s.totals, number)
     swept = [_number(s.meta, part.swept) if part.swept else 0 for s, part in zip(shards, parts, strict=True)]
     return Counts(
-        users=sum(part.users for part in parts),
+        users=sum(shard.users for shard in found),
         sessions=sum(part.sessions for part in parts),
         totals=totals,
+        waiting={
+            "expired": sum(shard.expired for shard in found),
+            "kicked": sum(shard.revoked for shard in found),
+        },
         odd_logins=odd_logins,
         as_of=moment(min(part.now for part in parts)),
         draining=any(part.is_draining for part in parts),

@@ -18,6 +18,7 @@ from typing import Any, Final
 from presence_core.errors import CorruptData, Unavailable
 from presence_core.keyspace import Keyspace, Shard
 from presence_core.models import Block, Session, stored_number
+from presence_core.operations.bulk_kick.kick_call import kick_call
 from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.sessions.held_changes import (
     Held,
@@ -232,6 +233,8 @@ def _repair(ctx: Context, s: Shard, change: Held, live: FoundSession) -> list[Ca
     assert isinstance(change, HeldEnd | HeldEnds)
     if row.login > change.upto or (isinstance(change, HeldEnds) and sid in change.keep):
         return []
+    if isinstance(change, HeldEnd) and change.job_id:
+        return [kick_call(ctx, s, change.job_id, "", change.request, [(uid, sid, row.login)])]
     return [change.request.end_one(ctx, s, uid, sid, row.login)]
 
 

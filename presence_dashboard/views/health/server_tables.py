@@ -116,7 +116,7 @@ def data_facts(health: Health) -> dict[str, str]:
     inconsistent = health.disagreeing
     return {
         texts.SESSIONS: value_or_dash(health.sessions, number),
-        texts.HEALTH_USERS: value_or_dash(health.users, number),
+        texts.USERS: value_or_dash(health.users, number),
         texts.HEALTH_AGREEMENT: value_or_dash(
             inconsistent,
             lambda shards: texts.health_disagree(", ".join(map(str, shards))) if shards else texts.HEALTH_AGREE,

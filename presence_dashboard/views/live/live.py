@@ -236,7 +236,7 @@ def _key(curve: ChartSeries, compared_with: str, earlier: ChartSeries | None) ->
     parts = []
     if COMPARISONS[compared_with]:
         parts.append((texts.LIVE_KEY_GHOST if earlier else texts.LIVE_KEY_NO_GHOST)[compared_with])
-    if not curve.samples[-1].complete:
+    if chart_data.is_running(curve.samples[-1]):
         parts.append(texts.LIVE_KEY_RUNNING)
     if any(sample.kicked for sample in curve.samples):
         parts.append(texts.LIVE_KEY_KICKS if access.may("people") else texts.LIVE_KEY_KICKS_COUNTED)
@@ -277,10 +277,10 @@ def _as_table(curve: ChartSeries, show: tuple[CountKind, ...]) -> None:
             columns[label] = [chart_data.level(sample, kind) for sample in newest]
             columns[f"{label}: {texts.LIVE_LEAST}"] = [getattr(sample, f"{kind}_min") for sample in newest]
             columns[f"{label}: {texts.LIVE_MOST}"] = [getattr(sample, f"{kind}_max") for sample in newest]
-    columns[texts.LIVE_LOGINS_COLUMN] = [sample.logins for sample in newest]
-    columns[texts.LIVE_ENDS_COLUMN] = [chart_data.ends(sample) for sample in newest]
+    columns[texts.LIVE_LOGINS_COLUMN] = [chart_data.known(sample, sample.logins) for sample in newest]
+    columns[texts.LIVE_ENDS_COLUMN] = [chart_data.known(sample, chart_data.ends(sample)) for sample in newest]
     for field, label in {**texts.LIVE_REASONS, **texts.LIVE_ODD}.items():
-        columns[label] = [getattr(sample, field) for sample in newest]
+        columns[label] = [chart_data.known(sample, getattr(sample, field)) for sample in newest]
     st.dataframe(columns, hide_index=True, height=320, alt=texts.LIVE_TABLE_LABEL)
 
 

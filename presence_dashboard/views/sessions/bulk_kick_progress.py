@@ -128,7 +128,7 @@ def result(job: Job) -> str:
     """The result of a job in words, safe for Markdown."""
     left = job.left
     parts = [texts.bulk_job_result(job.state, number(job.kicked), number(job.total))]
-    if left:
+    if left and not (job.error and job.state == "done"):
         sentence = texts.bulk_job_missed if job.state == "done" else texts.bulk_job_left
         parts.append(sentence(left, number(left)))
     if job.error:

@@ -11,6 +11,7 @@ import pytest
 
 from presence_core import CorruptData, InvalidArgument, Sample, Settings
 from presence_core.operations.maintenance import history
+from presence_core.operations.maintenance.alerts import check_alerts
 from presence_core.operations.maintenance.history import DAY, HOUR, RESOLUTIONS, SLOT
 from presence_core.scripts.calls import call_of
 from presence_core.scripts.maintenance import WRITE_SAMPLE
@@ -179,6 +180,43 @@ def test_ten_seconds_without_a_worker_are_a_gap_and_its_events_count_afterwards(
     assert minute.complete, "nothing can be added to it any more"
 
 
+@pytest.mark.parametrize("away", [60, 110, 200, 3300])
+@every_topology
+def test_a_minute_that_was_not_watched_is_a_gap_and_no_later_sample_has_its_events(p: P, away: int) -> None:
+    """Five logins and five ends in ten seconds, and a worker that is away for some minutes."""
+    start = _align(p)
+
+    def ten_seconds() -> None:
+        p.login_many({"uid": f"u{p.clock.ms}-{number}", "idle_timeout": 30} for number in range(5))
+        p.advance(10)
+
+    for _ in range(13):
+        ten_seconds()
+        assert _take(p)
+    for _ in range(away // 10):
+        ten_seconds()
+    for _ in range(13):
+        ten_seconds()
+        assert _take(p)
+        alerts = p.internal.run(check_alerts(p.internal.context, {"logins": 30, "ends": 30}, p.clock.ms))
+        assert not alerts, "thirty a minute have been steady all the time"
+        p.sweep(limit=3)  # the backlog of the sweep takes longer than a minute
+    for step, most in ((10, 5), (60, 30), (300, 150)):
+        for sample in p.history(start / 1000, step=step):
+            assert sample.logins <= most
+            assert sample.expired <= most
+            if sample.complete and sample.at >= _at(start + 60_000):
+                assert (sample.logins, sample.expired) == (most, most), (step, sample.at)
+            assert sample.complete == (sample.watched == step), "all have ended"
+    minutes = p.history(start / 1000, step=60)
+    assert {True, False} == {minute.complete for minute in minutes}
+    unwatched = range(start + 180_000, start + (130 + away) // 60 * 60_000, 60_000)
+    assert not {_at(at) for at in unwatched} & {minute.at for minute in minutes}
+    [*_, day] = p.history(start / 1000, step=86_400)
+    assert day.logins == 5 * (25 + away // 10), "all but those before the first sample"
+    assert day.expired == day.logins + 5 - p.counts().sessions
+
+
 @every_topology
 def test_the_current_bucket_is_marked_as_incomplete(p: P) -> None:
     start = _align(p)
@@ -229,13 +267,21 @@ def test_users_of_an_hour_and_of_a_day_are_counted_once_even_if_they_have_left(p
 
 def _expected(rows: list[tuple[int, list[int]]], step: int, now: int) -> list[Sample]:
     """The roll-up in plain Python: rows of (at, users, sessions, logins, logouts, kicked, expired, replaced,
-    logins on a new device)."""
+    logins on a new device). What has grown in a gap counts only in a stored record that holds the whole gap."""
     out = []
     width = step * 1000
+    base = max(60, history.base_of(step).step) * 1000
+    ends = [rows[0][0], *(at + SLOT for at, _ in rows)]
+    watched = {at: (at + SLOT - before) // 1000 if before >= at // base * base else 0
+               for (at, _), before in zip(rows, ends, strict=False)}  # fmt: skip
+    if base > step * 1000:
+        watched = {at: min(seconds, 10) for at, seconds in watched.items()}
     for at in sorted({slot // width * width for slot, _ in rows}):
         part = [row for slot, row in rows if slot // width * width == at]
-        users, sessions, *happened = zip(*part, strict=True)
-        logins, logouts, kicked, expired, replaced, new_devices = map(sum, happened)
+        users, sessions, *_ = zip(*part, strict=True)
+        known = [row[2:] for slot, row in rows if slot // width * width == at and watched[slot]]
+        logins, logouts, kicked, expired, replaced, new_devices = map(sum, zip(*known or [[0] * 6], strict=True))
+        seconds = sum(watched[slot] for slot, _ in rows if slot // width * width == at)
         out.append(
             Sample(
                 at=_at(at), step=step, samples=len(part),
@@ -244,7 +290,9 @@ def _expected(rows: list[tuple[int, list[int]]], step: int, now: int) -> list[Sa
                 sessions_max=max(sessions),
                 logins=logins, logouts=logouts, kicked=kicked, expired=expired, replaced=replaced,
                 new_devices=new_devices, uniques=7 if step == 3600 else 8 if step == 86_400 else None,
-                complete=len(part) == step // 10 or now >= at + width + SLOT,
+                watched=seconds,
+                complete=(seconds == step or step >= 3600)
+                and (len(part) == step // 10 or now >= at + width + SLOT),
             )
         )  # fmt: skip
     return out
@@ -274,8 +322,8 @@ def test_the_roll_up_agrees_with_a_plain_model_of_the_same_samples(p: P, seed: i
     now = p.clock.ms
     for step in (10, 20, 60, 120, 300, 900, 1800, 3600, 7200, 86_400):
         since = max(start, now - 990 * step * 1000) // (step * 1000) * step
-        kept = [row for row in rows if row[0] >= since * 1000]
-        assert p.history(since, now / 1000, step=step) == _expected(kept, step, now), step
+        expected = [sample for sample in _expected(rows, step, now) if sample.at.timestamp() >= since]
+        assert p.history(since, now / 1000, step=step) == expected, step
 
 
 def _write(p: P, keys: Any, at: int, users: int, sessions: int, totals: list[int]) -> Any:

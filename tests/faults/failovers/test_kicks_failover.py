@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from presence_core import Login, LoginRefused, Presence, PresenceError, Settings, Unavailable
+from presence_core import Job, Login, LoginRefused, Presence, PresenceError, SessionFilter, Settings, Unavailable
 from tests.support.faults.failover_harness import SETTINGS, Check, Kick, Log, Trio, Validators, live_after_kick, summary
-from tests.support.servers import Cluster, Server, missing, redis_binary, valkey_binary
+from tests.support.servers import Cluster, Server, missing, redis_binary, valkey_binary, wait_for
 
 SOAK = bool(os.environ.get("PRESENCE_SOAK"))
 
@@ -235,3 +235,44 @@ def test_confirmed_changes_survive_a_failover_on_a_cluster(tmp_path: Path, fault
         assert crowd.log.wrong == []
         assert left == []
         assert late == [] or replicas < 2
+
+
+@pytest.mark.cluster
+def test_a_bulk_kick_during_a_failover_behind_sentinel_says_what_it_has_ended(tmp_path: Path) -> None:
+    number = 2_000
+    with Trio.start(tmp_path) as trio:
+        settings = replace(SETTINGS, confirm_replicas=1, confirm_timeout=500)
+        with Presence.from_url(trio.url, settings) as p:
+            p.login_many({"uid": f"u{n}"} for n in range(number))
+            failing = threading.Thread(target=trio.fail_over)
+
+            def step(job: Job) -> None:
+                if job.kicked >= number // 4 and failing.ident is None:
+                    failing.start()
+
+            job_id, result = "", None
+            everyone = SessionFilter(logged_in_after=1.0)
+            try:
+                result = p.kick_where(everyone, expected=number, pace=1_000, on_progress=step, **SAID)
+            except Unavailable:  # as the docs say: the job goes on
+                job_id = p.jobs(limit=1).items[0].id
+            while result is None:
+                try:
+                    result = p.run_job(job_id)
+                except Unavailable:
+                    time.sleep(0.05)
+            failing.join()
+            trio.wait_switched()
+            assert result.job is not None
+            job = result.job
+            assert job.state == "done"
+            left = p.counts().sessions
+            print(f"{job.kicked} of {job.total}, {left} live, confirmed {result.confirmed}, {job.error}")
+            if job.error is None:
+                assert (job.kicked, left) == (number, 0)
+            else:
+                assert result.confirmed is False
+            wait_for("all to be ended", lambda: p.counts().sessions == 0)
+            wait_for("all to be counted", lambda: (found := p.job(job.id)) is not None and found.kicked == number)
+            assert p.counts().totals["kicked"] == number
+            p.internal.context.held.clear()

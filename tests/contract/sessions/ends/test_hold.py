@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import SessionFilter, Unavailable, cli
+from presence_core import Job, SessionFilter, Unavailable, cli
 from presence_core.operations.bulk_kick.runner import Run
 from presence_core.operations.sessions import held_changes
 from presence_core.scripts.bulk_kick import KICK_SESSIONS
@@ -185,6 +185,49 @@ def test_sessions_of_a_bulk_kick_whose_reply_was_lost_are_ended_again_after_a_fa
     wait_for("all to be ended again", lambda: p.counts().sessions == 0)
     assert not any(p.validate(token) for token in tokens)
     assert [p.ended(uid).items[0].reason for uid in ("ada", "bob")] == ["kicked"] * 2
+
+
+@pytest.mark.parametrize("confirmable", [True, False])
+@one_mode("sync")
+def test_a_bulk_kick_during_a_failover_counts_what_was_ended_again_and_says_what_is_not_confirmed(
+    anywhere: Bed, three: Three, monkeypatch: pytest.MonkeyPatch, confirmable: bool
+) -> None:
+    """One replica confirms, and the other one becomes the master: it lacks the second page."""
+    monkeypatch.setattr("presence_core.operations.bulk_kick.runner.BATCH", 10)
+    monkeypatch.setattr("presence_core.operations.bulk_kick.runner.POLL", 0.05)
+    monkeypatch.setattr("presence_core.operations.bulk_kick.runner.SETTLE_SECONDS", 30.0 if confirmable else 1.0)
+    p = _connect(anywhere, three.master, confirm_timeout=5000 if confirmable else 300)
+    p.login_many({"uid": f"u{number}"} for number in range(40))
+
+    def take_over() -> None:
+        if not confirmable:
+            three.kept.kill()
+        three.take_over()
+
+    steps = {10: three.promote, 20: take_over}
+
+    def step(job: Job) -> None:
+        steps.pop(job.kicked, lambda: None)()
+
+    result = p.kick_where(SessionFilter(logged_in_after=1.0), expected=40, on_progress=step, **SAID)
+    assert not steps, "the failover came in between"
+    assert result.job is not None
+    assert result.job.state == "done"
+    assert result.confirmed is confirmable
+    wait_for("all to be ended", lambda: p.counts().sessions == 0)
+    job = p.job(result.job.id)
+    assert job is not None
+    assert job.kicked == 40
+    [closing] = [entry for entry in p.audit().items if entry.action == "kick_where"]
+    if confirmable:
+        assert (result.count, result.job.error) == (40, None)
+        assert closing.outcome == f"job {job.id}: 40 of 40 sessions ended"
+        assert p.audit(limit=100).items[0] == closing, "what was ended again is part of the bulk kick"
+    else:
+        assert "is not confirmed by 1 replica: a failover came in between" in (result.job.error or "")
+        assert closing.outcome.endswith(result.job.error or "-")
+    assert p.counts().totals["kicked"] == 40
+    p.context.held.clear()
 
 
 @one_mode("sync")
