@@ -12,6 +12,11 @@ TOOLS  := $(VENV)/tools
 # LOCKED=yes installs only the packages of requirements-lock.txt, each file checked by its digest, as the CI does.
 LOCK   := requirements-lock.txt
 DEV    := $(VENV)/.dev$(if $(LOCKED),-locked)
+# Those of the classifiers in pyproject.toml.
+PYTHONS := 3.11 3.12 3.13
+# Where a Python may be that is not on PATH.
+PYTHON_FOLDERS := "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.*/bin "$$HOME"/.local/share/uv/python/cpython-3.*/bin \
+  /opt/homebrew/bin /usr/local/bin /Library/Frameworks/Python.framework/Versions/3.*/bin
 COMPILE := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
   --no-annotate --no-emit-index-url
 
@@ -21,7 +26,7 @@ BABEL  := $(BIN)/python -m babel.messages.frontend --quiet
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: run test floor soak mutants lint bench catalogues docs audit lock release clean help
+.PHONY: run test pythons floor soak mutants lint bench catalogues docs audit lock release clean help
 
 # exec: the demo receives Ctrl-C directly, and make reports no failed shell.
 run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (Ctrl-C ends it)
@@ -30,7 +35,28 @@ run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (
 # In a new clone, one process compiles the test modules while mypy has the other core. Otherwise each worker would.
 test: $(DEV)  ## Lint, types, then the tests (ARGS="-k kick" for some of them)
 	@[ -d tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 & $(MAKE) --no-print-directory lint && wait
-	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	MAKEFLAGS= $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
+
+# One after the other. A version that fails does not keep the next from its turn.
+pythons:  ## The same with each Python that is found, from 3.11, in .venv-3.12 and so on; ten minutes for each
+	@found=$$($(find_pythons)); \
+	path_of() { echo "$$found" | sed -n "s/^$$1 //p"; }; \
+	versions=$$(printf '%s\n' $(PYTHONS) "$$found" | sed 's/ .*//; /^$$/d' | sort -t . -k 2,2n -u); \
+	for version in $$versions; do \
+	  path=$$(path_of "$$version"); echo "Python $$version: $${path:-not found}"; \
+	done; \
+	report=; passed=0; failed=0; \
+	for version in $$versions; do \
+	  path=$$(path_of "$$version"); \
+	  if [ -z "$$path" ]; then report="$$report, $$version not found"; continue; fi; \
+	  printf '\n== Python %s\n' "$$version"; \
+	  if $(MAKE) --no-print-directory VENV=".venv-$$version" PYTHON="$$path" test; \
+	  then passed=1; report="$$report, $$version passed"; \
+	  else failed=1; report="$$report, $$version FAILED"; fi; \
+	done; \
+	printf '\nPythons: %s\n' "$${report#, }"; \
+	[ $$passed = 1 ] || [ $$failed = 1 ] || echo "No Python from 3.11 was found: nothing was tested." >&2; \
+	[ $$passed = 1 ] && [ $$failed = 0 ]
 
 # The oldest version of each package that pyproject.toml allows, in an environment of its own; what those require is new.
 floor: $(TOOLS)/.made  ## The contract tests with the oldest packages that are supported; some minutes
@@ -87,8 +113,8 @@ release: $(TOOLS)/.made  ## Build wheel and sdist in dist, check them, and write
 	@grep -q 'presence-core\.example' pyproject.toml && \
 	  echo "Do not publish yet: pyproject.toml names no real address of the project (docs/release.md)." || true
 
-clean:  ## Remove .venv and caches; data in .presence stays
-	rm -rf $(VENV) .venv-floor .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
+clean:  ## Remove .venv, its siblings and caches; data in .presence stays
+	rm -rf $(VENV) .venv-floor .venv-3.* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## This list
@@ -114,6 +140,20 @@ command -v "$(PYTHON)" >/dev/null 2>&1 || fail "$$need '$(PYTHON)' was not found
   fail "'$(PYTHON)' lacks venv or ensurepip: install them (Debian, Ubuntu: apt install python3-venv)."; \
 echo "Setting up $(VENV), this once; about a minute …"; \
 "$(PYTHON)" -m venv --clear $(VENV)
+endef
+
+# A line "3.12 PATH" for each minor version from 3.11: the newest patch of those that have venv. A name of pyenv that does
+# not run (a shim of a version that is not active) is no Python; the one in its folder is.
+define find_pythons
+{ IFS=:; for folder in $$PATH $(PYTHON_FOLDERS); do \
+  for name in "$$folder"/python3 "$$folder"/python3.[1-9]*; do \
+    case "$$name" in *-config|*t) continue;; esac; \
+    [ -x "$$name" ] || continue; \
+    "$$name" -c 'import sys, importlib.util as u; v = sys.version_info; v < (3, 11) or print("%d.%d" % v[:2], \
+      1000 * all(map(u.find_spec, ("venv", "ensurepip"))) + v[2], sys.argv[1])' "$$name" 2>/dev/null </dev/null; \
+  done; \
+done; } | awk '!($$1 in rank) || $$2 > rank[$$1] { rank[$$1] = $$2; found = $$1; sub("^[^ ]* [^ ]* ", ""); path[found] = $$0 } \
+  END { for (found in path) print found, path[found] }'
 endef
 
 # Stamp files: newer than the requirements that were installed.

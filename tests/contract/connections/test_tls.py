@@ -69,6 +69,8 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
             "2",
             "-subj",
             f"/CN={name}",
+            "-addext",
+            "keyUsage=critical,keyCertSign,cRLSign",  # Python 3.13 refuses a CA without it
         )
     for name, names in (("server", "DNS:localhost"), ("node", "IP:127.0.0.1"), ("client", "DNS:client")):
         (home / f"{name}.ext").write_text(f"subjectAltName={names}\n")
