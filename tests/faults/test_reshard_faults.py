@@ -61,6 +61,24 @@ def test_no_uid_prevents_a_user_from_being_copied(bed: Bed) -> None:
     assert p.repair().repaired == 0
 
 
+@on("valkey-sync", "valkey-async")
+@pytest.mark.parametrize("step", ["copy", "check", "last", "index"])
+def test_after_a_reshard_that_failed_for_any_reason_the_next_begins_at_once(bed: Bed, step: str) -> None:
+    """The reason is not of ours: a callback that fails, or a bug."""
+    p = bed.connect(shards=1)
+    token = p.login("ada").token
+
+    def fail(reached: str, _: int) -> None:
+        if reached == step:
+            raise AssertionError(step)
+
+    with pytest.raises(AssertionError, match=step):
+        p.reshard(4, on_progress=fail)
+    assert p.login("eve").token, "no shard is frozen"
+    assert p.reshard(4).shards == 4
+    assert p.validate(token)
+
+
 def _twice(op: Op[Any]) -> Op[Any]:
     """Each batch is sent twice, as is allowed for calls whose reply was lost."""
     try:

@@ -25,7 +25,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from presence_core import validation as check
-from presence_core.errors import CorruptData, InvalidArgument, PresenceError, Unavailable
+from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Keyspace, digest, fence_of
 from presence_core.models import ReshardReport, text
 from presence_core.operations.context import Context
@@ -105,8 +105,8 @@ def _alone(ctx: Context, token: str, steps: Op[T]) -> Op[T]:
         raise Unavailable("Another process is resharding this namespace: wait until it has ended.")
     try:
         result = yield from renewing([fence_call(moving, "renew", token)], steps, ctx.clock)
-    except PresenceError:
-        with contextlib.suppress(PresenceError):  # else it expires
+    except Exception:  # of any kind, for example from on_progress
+        with contextlib.suppress(Exception):  # else it expires
             yield [fence_call(moving, "release", token)]
         raise
     yield [fence_call(moving, "release", token)]
@@ -235,7 +235,7 @@ def _copy_frozen(reshard: _Reshard, copier: Copier, final: FinalCopy, servers: s
         [reply] = yield [call_of(COMMIT_LAYOUT, (old.layout,), fences.token, len(old.shards), len(new.shards))]
         if not is_done(reply):
             raise lost()
-    except PresenceError:
+    except Exception:
         if (yield from _stays(reshard)):
             yield fences.copying("turn")
         raise

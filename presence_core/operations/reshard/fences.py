@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, TypeVar
 
-from presence_core.errors import PresenceError, Unavailable
+from presence_core.errors import Unavailable
 from presence_core.keyspace import Keyspace
 from presence_core.scripts.calls import Call, Op, call_of
 from presence_core.scripts.reshard import CLAIM_FENCE
@@ -78,7 +78,7 @@ def renewing(renewals: list[Call], op: Op[T], clock: Callable[[], float]) -> Op[
                 replies = yield [*due, *calls]
                 if not all(replies[: len(due)]):
                     raise lost()
-            except PresenceError as error:
+            except Exception as error:
                 calls = op.throw(error)
             else:
                 renew_at = now + RENEW_EVERY if due else renew_at
