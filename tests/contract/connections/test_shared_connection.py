@@ -247,6 +247,26 @@ def test_large_reads_and_writes_have_a_connection_of_their_own(
         run(main())
 
 
+@on("sentinel-async")
+def test_a_call_that_waits_for_replicas_has_a_connection_of_its_own(bed: Bed) -> None:
+    """By the commands that a server saw last on each connection."""
+
+    async def main() -> None:
+        async with connect(bed, confirm_replicas=2, confirm_timeout=2_000) as presence:
+            tokens = await log_in(presence, 20)
+            visits = [asyncio.ensure_future(check_mark(presence, uid, token)) for uid, token in tokens.items()]
+            kicks = [asyncio.ensure_future(presence.kick(uid, by="staff", reason="test")) for uid in list(tokens)[:2]]
+            for kick in await asyncio.gather(*kicks):
+                assert kick
+            await asyncio.gather(*visits, return_exceptions=True)  # two of the users may have ended
+            assert await presence.validate(tokens["u9"])
+            last = [client["cmd"] for client in bed.raw.client_list(_type="normal")]
+            assert [word for word in last if word.startswith("wait")]
+            assert [word for word in last if word.startswith("evalsha")]
+
+    run(main())
+
+
 # -- loops, forks and ends ---------------------------------------------------------------------------------------------
 
 

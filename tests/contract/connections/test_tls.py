@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 import traceback
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from presence_core import InvalidArgument, Presence, Unavailable
+from presence_core import AsyncPresence, InvalidArgument, Presence, Settings, Unavailable
 from tests.conftest import Bed, one_mode
+from tests.contract.connections.test_shared_connection import kick_among_validations
 from tests.support.fair_clock import PATIENT
 from tests.support.faults.outages import PASSWORD
 from tests.support.servers import Cluster, SentinelProcess, Server, free_port, missing, redis_binary
@@ -103,6 +105,17 @@ def test_with_ca_and_client_certificate_everything_works(anywhere: Bed, papers: 
     assert p.validate(token)
     assert p.kick("ada", by="staff", reason="test")
     assert not p.validate(token)
+
+
+def test_by_tls_a_kick_among_hundreds_of_validations_counts(papers: Papers, ports: Secured) -> None:
+    url = f"rediss://:{PASSWORD}@localhost:{ports.tls}?{papers.client}"
+    settings = Settings(namespace="crowd", timeout=PATIENT)
+
+    async def main() -> None:
+        async with AsyncPresence.from_url(url, settings) as presence, AsyncPresence.from_url(url, settings) as other:
+            await kick_among_validations(presence, other, 8)
+
+    asyncio.run(main())
 
 
 def test_the_environment_can_also_name_the_files(papers: Papers, ports: Secured) -> None:

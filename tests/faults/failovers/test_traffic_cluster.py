@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 import threading
@@ -13,12 +14,14 @@ from typing import Any
 
 import pytest
 
-from presence_core import OutcomeUnknown, Presence, SessionFilter, Settings, Unavailable
+from presence_core import AsyncPresence, OutcomeUnknown, Presence, SessionFilter, Settings, Unavailable
 from tests.conftest import Bed, one_mode
+from tests.contract.connections.test_shared_connection import kick_among_validations, log_in
 from tests.support.expected.agreement import comes_to_agree
 from tests.support.fair_clock import PATIENT
 from tests.support.faults.outages import failure
 from tests.support.servers import Cluster, Server, free_port, missing, redis_binary, valkey_binary, wait_for
+from tests.support.soak import size
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("traffic-cluster")]
 
@@ -285,6 +288,39 @@ def test_while_a_slot_is_on_two_nodes_every_read_tells_the_truth_or_fails(
     assert wrong == {}
     for name, (read, expected) in reads.items():
         assert read() == expected, name
+
+
+def test_a_kick_among_hundreds_of_validations_counts_while_slots_move(cluster: Cluster) -> None:
+    """256 validations of an event loop share a connection to each node, while their slots go to another."""
+    settings = Settings(namespace="crowd", shards=4, timeout=PATIENT)
+    stopping = threading.Event()
+    moves = []
+
+    def move() -> None:
+        while not stopping.is_set():
+            for number in range(4):
+                tag = f"{{crowd:4:{number}}}"
+                source = cluster.master_of(tag)
+                target = next(node for node in cluster.masters() if node is not source)
+                _move(cluster, source, target, tag)
+                moves.append(tag)
+
+    async def main() -> None:
+        async with (
+            AsyncPresence.from_url(cluster.url, settings) as presence,
+            AsyncPresence.from_url(cluster.url, settings) as other,
+        ):
+            await log_in(presence, 40)
+            moving = asyncio.to_thread(move)
+            task = asyncio.ensure_future(moving)
+            try:
+                await kick_among_validations(presence, other, size(8, 20))
+            finally:
+                stopping.set()
+                await task
+
+    asyncio.run(main())
+    assert moves
 
 
 @one_mode("sync")
