@@ -85,14 +85,6 @@ def claims_of(cookies: Mapping[str, str]) -> dict[str, Any] | None:
     return claims
 
 
-def is_valid(claims: Mapping[str, Any] | None, config: Config) -> bool:
-    """Whether these claims can be a sign-in of a member. Their session may have ended."""
-    try:
-        return claims is not None and bool(_checked_name(claims, config))
-    except (Denied, SignedOut):
-        return False
-
-
 def is_live(claims: Mapping[str, Any] | None, staff: StaffSessions) -> bool:
     """Whether these claims are the live sign-in of a member with a role. Raises PresenceError."""
     if claims is None:

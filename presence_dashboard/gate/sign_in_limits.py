@@ -46,11 +46,6 @@ class SignInLimits:
         _count(self._of_names, name, _Attempt(now, name), BY_NAME)
         return 0.0
 
-    def recent(self, ip: str | None) -> int:
-        """The failed attempts of this address in the last minute."""
-        since = time.time() - _MINUTE
-        return sum(attempt.at > since for attempt in self._of_addresses.get(_network(ip), ()))
-
     def succeeded(self, ip: str | None, name: str) -> None:
         """Forget the failed attempts at this name. Those at other names still count for the address: a member who signs
         in as themselves gets no more guesses at the passwords of others."""
