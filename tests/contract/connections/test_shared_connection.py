@@ -252,12 +252,13 @@ def test_a_call_that_waits_for_replicas_has_a_connection_of_its_own(bed: Bed) ->
     """By the commands that a server saw last on each connection."""
 
     async def main() -> None:
-        async with connect(bed, confirm_replicas=2, confirm_timeout=2_000) as presence:
-            tokens = await log_in(presence, 20)
+        async with connect(bed) as plain:
+            tokens = await log_in(plain, 20)
+        async with connect(bed, confirm_replicas=2, confirm_timeout=2_000, confirm_hold=0) as presence:
             visits = [asyncio.ensure_future(check_mark(presence, uid, token)) for uid, token in tokens.items()]
             kicks = [asyncio.ensure_future(presence.kick(uid, by="staff", reason="test")) for uid in list(tokens)[:2]]
             for kick in await asyncio.gather(*kicks):
-                assert kick
+                assert kick.confirmed
             await asyncio.gather(*visits, return_exceptions=True)  # two of the users may have ended
             assert await presence.validate(tokens["u9"])
             last = [client["cmd"] for client in bed.raw.client_list(_type="normal")]

@@ -296,10 +296,9 @@ def test_a_kick_among_hundreds_of_validations_counts_while_slots_move(cluster: C
     stopping = threading.Event()
     moves = []
 
-    def move() -> None:
+    def move(tags: list[str]) -> None:
         while not stopping.is_set():
-            for number in range(4):
-                tag = f"{{crowd:4:{number}}}"
+            for tag in tags:
                 source = cluster.master_of(tag)
                 target = next(node for node in cluster.masters() if node is not source)
                 _move(cluster, source, target, tag)
@@ -311,8 +310,8 @@ def test_a_kick_among_hundreds_of_validations_counts_while_slots_move(cluster: C
             AsyncPresence.from_url(cluster.url, settings) as other,
         ):
             await log_in(presence, 40)
-            moving = asyncio.to_thread(move)
-            task = asyncio.ensure_future(moving)
+            tags = [shard.tag for shard in presence.internal.context.keys.shards]
+            task = asyncio.ensure_future(asyncio.to_thread(move, tags))
             try:
                 await kick_among_validations(presence, other, size(8, 20))
             finally:
