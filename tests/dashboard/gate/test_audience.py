@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from presence_dashboard.gate import provider_claims
 from presence_dashboard.gate.provider_claims import check_audience
 from presence_dashboard.roles import SignedOut
 
 
 @pytest.fixture(autouse=True)
 def _client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provider_claims.st, "secrets", {"auth": {"client_id": "us"}})
+    monkeypatch.setattr("streamlit.secrets", {"auth": {"client_id": "us"}})
 
 
 @pytest.mark.parametrize("claims", [{"aud": "us"}, {"aud": ["other", "us"], "azp": "us"}, {"aud": ["us"]}])
