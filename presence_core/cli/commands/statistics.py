@@ -164,7 +164,7 @@ def _history(presence: Presence, args: argparse.Namespace) -> int:
         print_result(args, samples, ["There are no samples of this period. Is a worker running?"])
         return 1
     lines = list(records_table(_HISTORY_COLUMNS, samples))
-    if not samples[-1].complete and now < samples[-1].at + timedelta(seconds=samples[-1].step):
+    if not samples[-1].complete and now < samples[-1].at + timedelta(seconds=samples[-1].step + 10):
         lines.append("The period of the last line has not ended yet.")
     print_result(args, samples, lines)
     return 0
