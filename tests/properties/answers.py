@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from presence_core import Session, SessionFilter
 from presence_core.models import Page, moment
+from presence_core.validation import is_on_behalf
 from tests.properties.drawing import DECLARED, FACETS, FILTERS, NEEDLES, UIDS, Issued
 from tests.properties.ground import Ground
 
@@ -21,7 +22,7 @@ class Answers(Ground):
         totals = model.total()
         assert counts.odd_logins == {"new_device": totals.pop("new_device", 0), "distant": 0}
         assert (counts.sessions, counts.draining) == (len(live), model.draining())
-        assert counts.users == len({stay.uid for stay in live})
+        assert counts.users == len({stay.uid for stay in live if not is_on_behalf(stay.sid)})
         waiting = Counter(model.ending(stay).reason for stay in model.listed() if stay not in live)
         assert counts.waiting == {"expired": 0, "kicked": 0} | waiting
         assert counts.totals == {"login": 0, "logout": 0, "expired": 0, "kicked": 0, "replaced": 0} | totals
