@@ -40,7 +40,8 @@ def test_stats_fit_on_one_screen(p: P, run: Run) -> None:
     lines = out.splitlines()
     assert lines[0].startswith("20 users online in 21 sessions, 20")
     named = {line[:13].strip(): line[13:] for line in lines[1:-7]}
-    by_samples = [f"{21 * 6 / samples:.1f} logins, 0.0 ends (last 10 minutes)" for samples in (3, 4)]  # 4: a slow machine
+    # Four samples: a slow machine.
+    by_samples = [f"{21 * 6 / samples:.1f} logins, 0.0 ends (last 10 minutes)" for samples in (3, 4)]
     assert named["per minute"] in by_samples, "21 in the samples that there are"
     assert named["totals"] == "21 login, 0 logout, 0 expired, 0 kicked, 0 replaced, 1 new_device, 0 distant"
     assert named["worker"].endswith(" leads, 0.0 s late")
