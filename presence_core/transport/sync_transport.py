@@ -184,8 +184,8 @@ class SyncTransport(BaseTransport):
                         left = max(0.05, step.until - time.monotonic())
                         reply = read_within(left, connection, read, disable_decoding=True)
                     replies.append(reply)
-                except ResponseError as error:
-                    replies.append(error)
+                except ResponseError as error:  # its traceback would keep the connection, which then counts as in use
+                    replies.append(error.with_traceback(None))
             self._check_master(step.until, connection)  # replies of a master that was replaced do not count
         except FAILURES as error:
             # redis-py raises LOADING as a ConnectionError. Calls before it may have run.

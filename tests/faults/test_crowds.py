@@ -137,6 +137,7 @@ def test_hundreds_of_tasks_share_the_pool_of_the_site(bed: Bed, pool_class: Any,
 
 
 @on("redis7-sync")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a socket that redis-py had just opened
 def test_a_thread_that_is_interrupted_gives_its_place_back(bed: Bed) -> None:
     """Also one that waits: it is interrupted as by Ctrl-C, in another thread."""
     with redis.Redis.from_url(bed.url, max_connections=1) as client:
