@@ -358,14 +358,14 @@ class Channel:
                 request.fail(redis.TimeoutError(f"Timeout reading from {self._name}"), may_have_run=True)
         for request in self._queue:
             if request.until <= now:
-                request.fail(self._why_waiting(), may_have_run=False)
+                request.fail(self._why_waiting(request), may_have_run=False)
         self._queue = deque(request for request in self._queue if not request.future.done())
         limits = [request.until for request in (*written, *self._queue) if request.until > now]
         if limits:
             self._set_timer(max(min(limits), now + _TICK))
 
-    def _why_waiting(self) -> Exception:
-        if self._full_at < time.monotonic() - self._seconds:
+    def _why_waiting(self, request: Request) -> Exception:
+        if self._full_at < request.until - self._seconds:  # not since its call began
             return redis.TimeoutError("Timeout connecting to server")
         return Unavailable(
             f"Redis at {self._name} replies too slowly: this call waited until its time limit behind {MAX_CALLS:,} "

@@ -64,6 +64,7 @@ class Ground(RuleBasedStateMachine):
         self.read = False  #: no session past its deadline was found, except by a revocation
         self.tidied = False  #: every ended session has a tombstone
         self.indexed = False  #: no index has an entry that it does not need
+        self.layout_lost = False  #: in this or an earlier step; a note for health stays
         self.mixed = False  #: the step was several actions, so any of several names may have been kept
         self.counting = False  #: a recount of facets may be running
         self.unburied: set[Ref] = set()  #: users whose session was ended by a client that died before the tombstone

@@ -175,6 +175,7 @@ class Agreement(Answers):
         stored = raw.hash(f"{{{self.namespace}}}:layout")
         assert (stored.pop("device_keys", None) is not None) >= bool(model.devices)
         assert stored.pop("born", "").isdigit()
+        assert stored.pop("lost", None) is None or self.layout_lost
         assert stored == layout
         for shard, text in model.notes:
             assert raw.values[f"{self.tags()[shard]}:note:{digest(text)}"] == text.encode()

@@ -56,6 +56,7 @@ class Losses(History):
         if family == "devices" and not all(self.is_labelled(ref) for ref in self.model.stays if ref[0] == at):
             return  # that would be the second loss
         self.bench.raw.delete(key)
+        self.layout_lost = self.layout_lost or family == "layout"
         forgotten = self.forget(family, shard, at)
         self.look_first(self.clients[client], first)
         self.clients[client].repair()
